@@ -1,0 +1,58 @@
+# `make` alone lists the targets. Everything is installed into .venv; PYTHON chooses the interpreter that makes it.
+
+PYTHON ?= python3
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+READY := .venv/.ready
+DOCS_READY := .venv/.docs-ready
+
+.PHONY: help setup demo check test test-all docs bench clean
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## Install AutoDist, TensorFlow (CPU) and Horovod into .venv; quick when nothing changed
+	@:
+
+$(READY): pyproject.toml scripts/install-horovod
+	@[ -x $(BIN)/pip ] || { scripts/check-python $(PYTHON) && $(PYTHON) -m venv .venv; }
+	@echo "setup: installing AutoDist, TensorFlow and the tools into .venv, some minutes once"
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@# An editable install warns, over eight lines, that folders take precedence in imports: that is its purpose.
+	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet -e '.[cpu,dev]'
+	@# Horovod is an accelerator, not a need: its script says in one line what its absence means.
+	@scripts/install-horovod || true
+	@touch $@
+
+demo: setup  ## Train the digits example on two local workers
+	@$(BIN)/autodist run examples/digits.py --workers 2
+
+check: setup  ## Lint, formatting and types
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+test: setup  ## Run the tests, without the slow ones
+	@$(BIN)/python -m pytest -m 'not slow'
+
+test-all: setup  ## Run all tests
+	@$(BIN)/python -m pytest
+
+docs: $(DOCS_READY)  ## Build the documentation into site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+$(DOCS_READY): $(READY)
+	@$(BIN)/python -m pip install --quiet -e '.[docs]'
+	@touch $@
+
+bench: setup  ## Measure the overheads that benchmarks/README.md describes
+	@[ -f benchmarks/run.py ] || { echo "bench: benchmarks/run.py does not exist in this version" >&2; exit 1; }
+	@$(BIN)/python benchmarks/run.py
+
+clean:  ## Remove .venv and all that was built or cached; runs/ stays
+	@rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

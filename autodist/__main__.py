@@ -1,0 +1,7 @@
+"""``python -m autodist``."""
+
+import sys
+
+from autodist.cli import main
+
+sys.exit(main())

@@ -1,0 +1,217 @@
+"""What a training script touches: :class:`AutoDist`, :func:`scope`, :func:`function`."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+from autodist.errors import UsageError
+from autodist.resource_spec import ResourceSpec
+from autodist.runtime import (
+    OPEN,
+    Engine,
+    Patches,
+    Recorder,
+    ReferenceEngine,
+    ShardedDataset,
+    Worker,
+    check_convention,
+    current_worker,
+    hook_fit,
+    hook_functions,
+    hook_optimizers,
+    hook_variables,
+    refuse_fit_outside,
+    shard_dataset,
+)
+from autodist.strategies import Strategy, StrategyBuilder, get
+
+__all__ = ["AutoDist", "function", "scope"]
+
+_DEFAULT_STRATEGY = "AllReduce"
+
+
+class AutoDist:
+    """A distributed training: a cluster and a strategy for the steps that are defined in its scope.
+
+    Args:
+        spec: The cluster: a file or a :class:`ResourceSpec`. Under ``autodist run`` the launcher's spec counts; in a
+            script run alone, None is this machine.
+        strategy: A builder, a strategy, a builder's name (``"AllReduce(chunk_size=64)"``) or a strategy's JSON file;
+            ``autodist run --strategy`` overrides it. By default all-reduce.
+        batch: ``"global"``: a step receives the whole batch, the same on every worker, and it is split over all
+            replicas; ``"local"``: each worker brings its own part.
+        gradient_reduction: ``"mean"`` for losses that are means over the batch, ``"sum"`` for sums; ``"auto"`` finds
+            out for each gradient, and warns of a loss that is neither.
+
+    Raises:
+        UsageError: An argument is not allowed, or the spec has several workers and nobody launched them.
+        SpecError: The spec has mistakes.
+        StrategyError: There is no such strategy.
+
+    Example:
+        >>> ad = AutoDist(strategy="PSLoadBalancing")
+        >>> with ad.scope():                                         # doctest: +SKIP
+        ...     for x, y in ad.shard(dataset):
+        ...         loss = train_step(x, y)
+    """
+
+    def __init__(
+        self,
+        spec: str | os.PathLike[str] | ResourceSpec | None = None,
+        strategy: str | os.PathLike[str] | StrategyBuilder | Strategy | None = None,
+        *,
+        batch: Literal["global", "local"] = "global",
+        gradient_reduction: Literal["auto", "mean", "sum"] = "auto",
+    ) -> None:
+        convention = check_convention(batch, gradient_reduction)
+        worker = current_worker()
+        self.spec = _resolve_spec(spec, worker)
+        chosen = worker.environment.strategy or strategy or _DEFAULT_STRATEGY
+        recorder = Recorder.from_environ()
+        if recorder is not None and recorder.is_reference:
+            self._engine: Engine | ReferenceEngine = ReferenceEngine(worker, recorder)
+        else:
+            self._engine = Engine(worker, self.spec, get(chosen), convention, recorder)
+        if worker.world_size > 1:
+            refuse_fit_outside(worker)
+
+    @property
+    def rank(self) -> int:
+        """This worker among all, from 0; 0 is the chief."""
+        return self._engine.worker.rank
+
+    @property
+    def strategies(self) -> tuple[Strategy, ...]:
+        """The strategies in use, one per traced step, in the order of tracing."""
+        return self._engine.strategies
+
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[AutoDist]:
+        """Distribute the training steps that run inside.
+
+        On leaving, all variables have their trained values; the model is an ordinary one. After an error as well, as
+        far as the workers that hold the values can still be reached.
+
+        Raises:
+            UsageError: Another scope is open.
+        """
+        OPEN.open(self)
+        try:
+            _log_to_stderr(self._engine.worker)
+            with self._hooks():
+                try:
+                    yield self
+                except BaseException:
+                    self._engine.abandon()
+                    raise
+                self._engine.close()
+        finally:
+            OPEN.close()
+
+    def _hooks(self) -> Patches:
+        patches = Patches()
+        hook_variables(patches, self._engine.state)
+        hook_functions(patches, self._engine)
+        hook_optimizers(patches, self._engine)
+        hook_fit(patches, self._engine, self.shard)
+        return patches
+
+    def function(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorator of a training step: like ``tf.function``, and distributed.
+
+        The step must be called inside the scope.
+        """
+        return _distributed(step, self)
+
+    def shard(self, dataset: Any) -> ShardedDataset:
+        """Let each worker read only its part of every batch of a ``tf.data.Dataset`` of global batches.
+
+        Raises:
+            UsageError: It is no dataset of batches.
+        """
+        rank = self._engine.worker.rank
+        counts = [len(host.replica_devices) for host in self.spec.hosts]
+
+        def handed_out(pending: bool) -> None:
+            self._engine.has_local_batch = pending
+
+        return shard_dataset(
+            dataset,
+            num_replicas=sum(counts),
+            first_replica=sum(counts[:rank]),
+            num_local=counts[rank],
+            handed_out=handed_out,
+        )
+
+
+@contextlib.contextmanager
+def scope(
+    spec: str | os.PathLike[str] | ResourceSpec | None = None,
+    strategy: str | os.PathLike[str] | StrategyBuilder | Strategy | None = None,
+    **options: Any,
+) -> Iterator[AutoDist]:
+    """Distribute the training inside; the arguments are those of :class:`AutoDist`.
+
+    Example:
+        >>> with scope():                                            # doctest: +SKIP
+        ...     model.compile(optimizer="adam", loss="mse")
+        ...     model.fit(dataset)
+    """
+    with AutoDist(spec, strategy, **options).scope() as opened:
+        yield opened
+
+
+def function(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator of a training step, for the scope that is open when it is called; see :meth:`AutoDist.function`."""
+    return _distributed(step, None)
+
+
+def _distributed(step: Callable[..., Any], owner: AutoDist | None) -> Callable[..., Any]:
+    """A step that runs in the scope of `owner`, or in any if that is None."""
+    python_function = getattr(step, "python_function", step)
+
+    @functools.wraps(python_function)
+    def distributed(*args: Any, **kwargs: Any) -> Any:
+        scope: AutoDist | None = OPEN.current
+        if scope is None or (owner is not None and scope is not owner):
+            name = getattr(python_function, "__name__", "the step")
+            raise UsageError(
+                f"`{name}` was called outside of {'a' if owner is None else 'its'} scope",
+                hint=f"call it inside `with {'autodist' if owner is None else 'ad'}.scope():`",
+            )
+        return scope._engine.run(python_function, args, kwargs)
+
+    return distributed
+
+
+def _resolve_spec(spec: str | os.PathLike[str] | ResourceSpec | None, worker: Worker) -> ResourceSpec:
+    path = worker.environment.spec_path
+    if path is not None:
+        return ResourceSpec.from_json(path.read_text())
+    if spec is None:
+        return ResourceSpec.local()
+    resolved = spec if isinstance(spec, ResourceSpec) else ResourceSpec.from_file(os.fspath(spec))
+    if resolved.world_size > 1:
+        raise UsageError(
+            f"the spec has {resolved.world_size} workers, but this is a single process",
+            hint=f"start the script by `autodist run {sys.argv[0]} --spec FILE`",
+        )
+    return resolved
+
+
+def _log_to_stderr(worker: Worker) -> None:
+    """Show what the engine says, unless the program has set up logging itself."""
+    logger = logging.getLogger("autodist")
+    if logger.handlers or logging.getLogger().handlers:
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("autodist: %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO if worker.is_chief else logging.WARNING)
+    logger.propagate = False

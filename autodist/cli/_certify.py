@@ -1,0 +1,113 @@
+"""``autodist certify``: is the distributed run the single-device run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from autodist.cli._options import cluster_options, debug_option, resolve_spec
+from autodist.errors import CertificateFailed
+
+if TYPE_CHECKING:
+    from autodist.testing import Certificate
+
+__all__ = ["certify"]
+
+_SCHEMA_VERSION = 1
+_ROWS = 5
+
+
+@click.command(
+    "certify",
+    epilog="Example: autodist certify train.py --workers 2 --strategy PSLoadBalancing --steps 10",
+    options_metavar="[OPTIONS]",
+)
+@click.argument("script")
+@click.argument("script_args", nargs=-1, metavar="[-- ARGS...]", type=click.UNPROCESSED)
+@click.option("--strategy", metavar="NAME|FILE", help="See `autodist strategies`. Default: the script's choice.")
+@cluster_options
+@click.option("--steps", type=click.IntRange(min=1), default=5, show_default=True, help="Training steps to compare.")
+@click.option("--tolerance", type=float, default=1e-5, show_default=True, help="Largest relative difference.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@debug_option
+def certify(
+    script: str,
+    script_args: tuple[str, ...],
+    strategy: str | None,
+    spec: str | None,
+    workers: int | None,
+    replicas: int | None,
+    steps: int,
+    tolerance: float,
+    as_json: bool,
+) -> int:
+    """Compare SCRIPT's first steps on one device and distributed.
+
+    Both runs start from the same seed. Every variable, optimizer slot and returned value is compared, on every worker.
+    Exits with 3 if any differs by more than the tolerance, or if the weights did not move.
+    """
+    from autodist import testing
+    from autodist.report import error_console
+
+    if spec is None and workers is None and replicas is None:
+        workers = 2
+    cluster = resolve_spec(spec, workers, replicas)
+    error_console().print(
+        f"certify: {steps} steps on one device, then on {cluster.world_size} workers with "
+        f"{len(cluster.replicas)} replicas"
+    )
+    certificate = testing.certify(
+        script, script_args, strategy=strategy, spec=cluster, steps=steps, tolerance=tolerance
+    )
+    if as_json:
+        click.echo(_json(certificate))
+    else:
+        _show(certificate)
+    try:
+        certificate.check()
+    except CertificateFailed:
+        if not as_json:
+            raise
+        return CertificateFailed.exit_code
+    return 0
+
+
+def _json(certificate: Certificate) -> str:
+    content = {
+        "schema_version": _SCHEMA_VERSION,
+        "passed": certificate.passed,
+        "tolerance": certificate.tolerance,
+        "steps": certificate.num_steps,
+        "workers": certificate.num_workers,
+        "variables_moved": certificate.moved,
+        "worst": asdict(certificate.worst),
+        "differences": [asdict(difference) for difference in certificate.differences],
+    }
+    return json.dumps(content, indent=2)
+
+
+def _show(certificate: Certificate) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from autodist.report import output_console
+
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("Array", overflow="fold")
+    for header in ("Rank", "Relative", "Absolute"):
+        table.add_column(header, justify="right")
+    for d in certificate.differences[:_ROWS]:
+        table.add_row(d.name, str(d.rank), f"{d.relative:.1e}", f"{d.absolute:.1e}")
+    console = output_console()
+    console.print(table)
+    rest = len(certificate.differences) - _ROWS
+    if rest > 0:
+        console.print(f"and {rest} arrays that differ less")
+    verdict = "passed" if certificate.passed else "FAILED"
+    console.print(
+        f"{verdict}: worst relative difference {certificate.worst.relative:.1e}, allowed {certificate.tolerance:.0e}; "
+        f"{certificate.moved} variables moved in {certificate.num_steps} steps on {certificate.num_workers} workers"
+    )

@@ -1,0 +1,87 @@
+"""The group of all commands, and what becomes of their errors."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from autodist.cli._options import debug_option, is_debugging
+from autodist.errors import AutoDistError
+
+__all__ = ["main"]
+
+_INTERRUPTED = 130
+
+# One line per command: its module, which has a click command of the same name.
+_COMMANDS = {
+    "run": "autodist.cli._run",
+    "certify": "autodist.cli._certify",
+    "strategies": "autodist.cli._strategies",
+    "explain": "autodist.cli._explain",
+    "env": "autodist.cli._env",
+}
+
+
+class _LazyGroup(click.Group):
+    """Imports a command's module when the command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(_COMMANDS[cmd_name]), cmd_name)
+        return command
+
+
+@click.group(
+    cls=_LazyGroup,
+    commands=dict.fromkeys(_COMMANDS),  # names for click's suggestions
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Example: autodist run train.py --workers 2",
+)
+@click.version_option(package_name="autodist", prog_name="autodist")
+@debug_option
+def autodist() -> None:
+    """Train a single-device TensorFlow script on several workers, with the single-device result."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return the process' exit code.
+
+    0 success; 1 a worker failed, or its own code; 2 usage or resource spec; 3 a check failed; 124 timeout; 130 Ctrl-C.
+
+    Args:
+        argv: Arguments after the program's name; those of the process by default.
+
+    """
+    try:
+        result = autodist.main(args=argv, prog_name="autodist", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except AutoDistError as error:
+        return _show(error)
+    except (click.Abort, KeyboardInterrupt):
+        sys.stderr.write("\n")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return result if isinstance(result, int) else 0
+
+
+def _show(error: AutoDistError) -> int:
+    from autodist.report import show_error
+
+    if is_debugging():
+        traceback.print_exception(error)
+    show_error(error)
+    return error.exit_code

@@ -1,0 +1,108 @@
+"""``autodist run``: a script on all workers."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from autodist.cli._options import RanksType, cluster_options, debug_option, resolve_spec
+from autodist.errors import UsageError
+
+if TYPE_CHECKING:
+    from autodist.launch import Job
+    from autodist.resource_spec import ResourceSpec
+
+__all__ = ["run"]
+
+
+def _seconds(name: str, default: float, help_text: str) -> Callable[[Any], Any]:
+    """Make an option that holds a time; the job refuses those it can't have."""
+    return click.option(name, metavar="SECONDS", type=float, default=default, show_default=True, help=help_text)
+
+
+@click.command(
+    "run",
+    epilog="Example: autodist run train.py --workers 2 --strategy PSLoadBalancing -- --epochs 3",
+    options_metavar="[OPTIONS]",
+)
+@click.argument("script")
+@click.argument("script_args", nargs=-1, metavar="[-- ARGS...]", type=click.UNPROCESSED)
+@click.option("--strategy", metavar="NAME|FILE", help="See `autodist strategies`. Default: the script's choice.")
+@cluster_options
+@click.option("--seed", type=int, help="For all workers. Default: another one in each run, kept in env.json.")
+@click.option("--run-dir", metavar="DIR", help="For logs and summaries. Default: runs/<id>.")
+@_seconds("--start-timeout", 300.0, "Longest time to a worker's first step, 0 for no bound.")
+@_seconds("--stall-timeout", 600.0, "Longest time between two steps of a worker, 0 for no bound.")
+@_seconds("--grace", 5.0, "Time between asking a worker to end and killing it.")
+@click.option("--ranks", type=RanksType(), metavar="LIST", help="Whose lines to show, like 0,2-3. Default: all.")
+@click.option("--dry-run", is_flag=True, help="Show what would be started, and start nothing.")
+@click.option("-v", "--verbose", is_flag=True, help="Show more.")
+@debug_option
+def run(
+    script: str,
+    script_args: tuple[str, ...],
+    spec: str | None,
+    workers: int | None,
+    replicas: int | None,
+    ranks: frozenset[int] | None,
+    dry_run: bool,
+    verbose: bool,
+    **settings: Any,
+) -> int:
+    """Run the training script SCRIPT on all workers.
+
+    Options may stand before or after SCRIPT; what follows `--` belongs to the script.
+    """
+    cluster = resolve_spec(spec, workers, replicas)
+    job = _job(script, script_args, cluster, **settings)
+    return _show_plan(job) if dry_run else _launch(job, ranks, verbose)
+
+
+def _job(
+    script: str,
+    script_args: tuple[str, ...],
+    spec: ResourceSpec,
+    *,
+    strategy: str | None,
+    seed: int | None,
+    run_dir: str | None,
+    start_timeout: float,
+    stall_timeout: float,
+    grace: float,
+) -> Job:
+    from autodist.launch import Job
+
+    return Job(
+        script=Path(script),
+        spec=spec,
+        script_args=script_args,
+        strategy=strategy,
+        # All workers need the same one, and a plain Python script has another one each time.
+        seed=secrets.randbelow(2**31) if seed is None else seed,
+        run_dir=None if run_dir is None else Path(run_dir),
+        start_timeout_s=start_timeout,
+        stall_timeout_s=stall_timeout,
+        grace_s=grace,
+    )
+
+
+def _launch(job: Job, ranks: frozenset[int] | None, is_verbose: bool) -> int:
+    from autodist.launch import LocalLauncher
+    from autodist.report import RunConsole
+
+    unknown = sorted(rank for rank in ranks or () if rank >= job.spec.world_size)
+    if unknown:
+        raise UsageError(f"`--ranks` names {unknown[0]}, the ranks of this run are 0 to {job.spec.world_size - 1}")
+    return LocalLauncher(observer=RunConsole(ranks, is_verbose)).launch(job).exit_code
+
+
+def _show_plan(job: Job) -> int:
+    from autodist.launch import LocalLauncher
+    from autodist.report import show_plan
+
+    show_plan([command.describe() for command in LocalLauncher().plan(job)])
+    return 0

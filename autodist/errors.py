@@ -1,0 +1,101 @@
+"""Every error a user can meet.
+
+    AutoDistError                 exit code
+    ├── UsageError        (ValueError)   2   a wrong argument or option
+    ├── SpecError         (ValueError)   2   a resource spec with mistakes, all of them listed
+    ├── StrategyError     (ValueError)   2   an unknown builder, or a strategy that `verify` refuses
+    ├── CaptureError      (ValueError)   2   a training step that can't be captured
+    ├── LaunchError                      1   workers could not be started
+    ├── WorkerFailed                     1   a worker ended with an error (or its own exit code)
+    ├── CertificateFailed                3   distributed and single-device results differ
+    └── TimedOut          (TimeoutError) 124 a bounded wait ran out
+
+A message says what was given and what is allowed; ``hint`` says what to do.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "AutoDistError",
+    "CaptureError",
+    "CertificateFailed",
+    "LaunchError",
+    "SpecError",
+    "StrategyError",
+    "TimedOut",
+    "UsageError",
+    "WorkerFailed",
+]
+
+
+class AutoDistError(Exception):
+    """The root of all errors raised on purpose.
+
+    Args:
+        message: One sentence (or one line per mistake): what was given, what is allowed.
+        hint: What to do about it, in Python and on the command line.
+        exit_code: Replaces the class' own process exit code.
+
+    Example:
+        >>> str(UsageError("`workers` is 0, it must be at least 1", hint="give `--workers 1`"))
+        '`workers` is 0, it must be at least 1 (hint: give `--workers 1`)'
+    """
+
+    exit_code: int = 1
+    default_hint: ClassVar[str | None] = None
+
+    def __init__(self, message: str, *, hint: str | None = None, exit_code: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint or self.default_hint
+        if exit_code is not None:
+            self.exit_code = exit_code
+
+    def __str__(self) -> str:
+        return f"{self.message} (hint: {self.hint})" if self.hint else self.message
+
+
+class UsageError(AutoDistError, ValueError):
+    """An argument or option that is not allowed."""
+
+    exit_code = 2
+
+
+class SpecError(AutoDistError, ValueError):
+    """A resource spec with mistakes; the message lists all of them."""
+
+    exit_code = 2
+
+
+class StrategyError(AutoDistError, ValueError):
+    """An unknown builder, or a strategy that does not fit the graph and the cluster; all reasons are listed."""
+
+    exit_code = 2
+
+
+class CaptureError(AutoDistError, ValueError):
+    """A training step that can't be captured; names the op and the user's line."""
+
+    exit_code = 2
+
+
+class LaunchError(AutoDistError):
+    """Workers could not be started."""
+
+
+class WorkerFailed(AutoDistError):
+    """A worker ended with an error; the first one to fail is named."""
+
+
+class CertificateFailed(AutoDistError):
+    """The distributed run does not equal the single-device run."""
+
+    exit_code = 3
+
+
+class TimedOut(AutoDistError, TimeoutError):
+    """A bounded wait ran out."""
+
+    exit_code = 124

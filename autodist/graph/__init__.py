@@ -1,0 +1,48 @@
+"""Capture: from a single-device training step to a :class:`TrainingGraph`.
+
+Importing this package does not import TensorFlow; capturing does.
+"""
+
+from autodist.graph._analysis import StepAnalysis, Write
+from autodist.graph._capture import CapturedStep, VariableNames, capture
+from autodist.graph._extent import Extent
+from autodist.graph._graph_def import (
+    ancestors,
+    data_inputs,
+    node_of,
+    normalize,
+    output_shape,
+    prune,
+    split_tensor,
+    strip_missing_colocation,
+    tensor_dtype,
+)
+from autodist.graph._marks import marks_gradients
+from autodist.graph._reduction import Reduction
+from autodist.graph._training_graph import Gradient, Output, Role, StepInput, TrainingGraph, Variable
+
+__all__ = [
+    "CapturedStep",
+    "Extent",
+    "Gradient",
+    "Output",
+    "Reduction",
+    "Role",
+    "StepAnalysis",
+    "StepInput",
+    "TrainingGraph",
+    "Variable",
+    "VariableNames",
+    "Write",
+    "ancestors",
+    "capture",
+    "data_inputs",
+    "marks_gradients",
+    "node_of",
+    "normalize",
+    "output_shape",
+    "prune",
+    "split_tensor",
+    "strip_missing_colocation",
+    "tensor_dtype",
+]

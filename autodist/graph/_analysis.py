@@ -1,0 +1,217 @@
+"""What the nodes of a flat step do: which depend on the batch, which write which variable, which gradients reach where.
+
+All of it is derived from the GraphDef alone, so that a kernel can ask again after a graph was loaded from a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from autodist.graph._dependence import BatchDependence
+from autodist.graph._extent import Extent
+from autodist.graph._graph_def import data_inputs, node_of, topological_order
+from autodist.graph._marks import MARK, SECOND, TARGET, Mark, parse_mark
+from autodist.graph._reduction import Reduction, reduction_of
+
+__all__ = ["StepAnalysis", "Write"]
+
+_READS = frozenset(
+    ["ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp", "DisableCopyOnRead"]
+)
+_BRANCHING = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
+_WITH_FUNCTIONS = _BRANCHING | {"While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall"}
+
+
+@dataclass(frozen=True)
+class Write:
+    """A node that changes variables: its name and the handle placeholders of what it writes."""
+
+    node: str
+    handles: tuple[str, ...]
+
+
+class StepAnalysis:
+    """A flat GraphDef, indexed.
+
+    Args:
+        graph_def: The flat graph.
+        handles: Names of the placeholders that stand for variables' resource handles.
+        split: Names of the placeholders whose dim 0 is the batch.
+    """
+
+    def __init__(self, graph_def: Any, handles: Iterable[str], split: Iterable[str]) -> None:
+        self.graph_def = graph_def
+        self.nodes: dict[str, Any] = {node.name: node for node in graph_def.node}
+        self.handles = frozenset(handles)
+        self.split = tuple(split)
+
+    @cached_property
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """By node, the nodes whose data it reads; computed once, because every question below goes through it."""
+        return {name: tuple(map(node_of, data_inputs(node))) for name, node in self.nodes.items()}
+
+    @cached_property
+    def order(self) -> list[str]:
+        """Node names, inputs before consumers."""
+        return topological_order(self.nodes)
+
+    @cached_property
+    def marks(self) -> dict[str, Mark]:
+        """The marks that count: late ones behind an early one are left out."""
+        found = {name: parse_mark(node.attr[MARK].s) for name, node in self.nodes.items() if MARK in node.attr}
+        found = {name: mark for name, mark in found.items() if mark.part != SECOND}
+        early = {name for name, mark in found.items() if not mark.late}
+        behind = self._reached(early)
+        return {name: mark for name, mark in found.items() if not (mark.late and behind.get(name))}
+
+    @cached_property
+    def dependence(self) -> BatchDependence:
+        """How the nodes depend on the batch."""
+        return BatchDependence(self.nodes, self.order, self.split, self.handles, self.marks.__contains__)
+
+    @property
+    def extents(self) -> dict[str, tuple[Extent, ...]]:
+        """Extents of the nodes that depend on the batch; see :class:`Extent`."""
+        return self.dependence.extents
+
+    def extent(self, tensor: str) -> Extent:
+        """Extent of a tensor."""
+        return self.dependence.extent(tensor)
+
+    @cached_property
+    def targets(self) -> dict[int, tuple[str, ...]]:
+        """By number of a differentiation, the tensors that were differentiated, so far as they depend on the batch."""
+        found: dict[int, tuple[str, ...]] = {}
+        for node in self.nodes.values():
+            if TARGET in node.attr and self.extent(node.input[0]) is not Extent.CONSTANT:
+                number = int(node.attr[TARGET].s)
+                found[number] = (*found.get(number, ()), node.input[0])
+        return found
+
+    def reduction(self, mark: str) -> Reduction | None:
+        """How replicas' gradients at a mark combine, as far as that is known; see :func:`reduction_of`."""
+        targets = self.targets.get(self.marks[mark].target, ())
+        found = {reduction_of(self.dependence, tensor) for tensor in targets} or {"mean"}
+        return found.pop() if len(found) == 1 else None
+
+    @cached_property
+    def handle_of(self) -> dict[str, str]:
+        """For every tensor that is a variable's handle, the placeholder it comes from."""
+        found = {name: name for name in self.handles}
+        for name in [name for name, node in self.nodes.items() if node.op == "Identity"]:
+            source = name
+            while source not in found and self.nodes[source].op == "Identity":
+                source = self.sources[source][0]
+            if source in found:
+                found[name] = found[source]
+        return found
+
+    def touched(self, node: Any) -> tuple[str, ...]:
+        """Handles that are inputs of the node."""
+        return self._touched.get(node.name, ())
+
+    @cached_property
+    def _touched(self) -> dict[str, tuple[str, ...]]:
+        handle_of = self.handle_of
+        found = {name: [handle_of[s] for s in sources if s in handle_of] for name, sources in self.sources.items()}
+        return {name: tuple(dict.fromkeys(handles)) for name, handles in found.items() if handles}
+
+    @cached_property
+    def writes(self) -> dict[str, Write]:
+        """The nodes that change variables."""
+        found = {}
+        for name in self.order:
+            handles = self._written(self.nodes[name]) if name in self._touched else ()
+            if handles:
+                found[name] = Write(name, handles)
+        return found
+
+    @cached_property
+    def reads(self) -> dict[str, tuple[str, ...]]:
+        """The nodes that only read variables, with their handles."""
+        return {
+            name: handles
+            for name, handles in self._touched.items()
+            if name not in self.writes and self.nodes[name].op not in ("Identity", "Placeholder")
+        }
+
+    def _written(self, node: Any) -> tuple[str, ...]:
+        if node.op in _READS or node.op in ("Identity", "Placeholder"):
+            return ()
+        if node.op not in _WITH_FUNCTIONS:
+            return self.touched(node)
+        positions = self._written_arguments(node)
+        data = data_inputs(node)
+        offset = 1 if node.op in _BRANCHING else 0
+        handles = (self.handle_of.get(node_of(data[offset + k])) for k in sorted(positions))
+        return tuple(dict.fromkeys(handle for handle in handles if handle is not None))
+
+    @cached_property
+    def _functions(self) -> dict[str, Any]:
+        return {function.signature.name: function for function in self.graph_def.library.function}
+
+    def _written_arguments(self, node: Any) -> set[int]:
+        """Argument positions that the functions of a control-flow node (or a call) write to."""
+        names = [node.attr[a].func.name for a in ("then_branch", "else_branch", "body", "cond", "f") if a in node.attr]
+        names += [branch.name for branch in node.attr["branches"].list.func] if "branches" in node.attr else []
+        return {position for name in names for position in self._written_by_function(name)}
+
+    def _written_by_function(self, name: str) -> set[int]:
+        function = self._functions[name]
+        positions = {arg.name: k for k, arg in enumerate(function.signature.input_arg)}
+        alias = {arg: arg for arg in positions}
+        written: set[int] = set()
+        for node in function.node_def:
+            inputs = [t.split(":")[0] for t in node.input if not t.startswith("^")]
+            if node.op == "Identity" and inputs[0] in alias:
+                alias[node.name] = alias[inputs[0]]
+                continue
+            if node.op in _READS:
+                continue
+            nested = node.op in _WITH_FUNCTIONS
+            offset = 1 if node.op in _BRANCHING else 0
+            hit = {k + offset for k in self._written_arguments(node)} if nested else range(len(inputs))
+            resources = self._resource_arguments(function)
+            written |= {positions[alias[inputs[k]]] for k in hit if alias.get(inputs[k]) in resources}
+        return written
+
+    @staticmethod
+    def _resource_arguments(function: Any) -> set[str]:
+        from tensorflow.core.framework import types_pb2
+
+        return {arg.name for arg in function.signature.input_arg if arg.type == types_pb2.DT_RESOURCE}
+
+    def _reached(self, sources: Iterable[str]) -> dict[str, int]:
+        """By node, a bit set (as an int) of the `sources` whose data reaches it, itself included."""
+        bits = {name: 1 << k for k, name in enumerate(sources)}
+        for name in self.order:
+            own = bits.get(name, 0)
+            for source in self.sources[name]:
+                own |= bits.get(source, 0)
+            if own:
+                bits[name] = own
+        return bits
+
+    def gradient_bits(self, mark_bit: dict[str, int], slot_bits: dict[str, int] | None = None) -> dict[str, int]:
+        """By node, which synchronized gradients its value depends on, as a bit set.
+
+        Args:
+            mark_bit: The bit of each mark. What lies before a mark does not count behind it.
+            slot_bits: By variable handle, bits that a read of that variable brings along.
+        """
+        bits: dict[str, int] = {}
+        for name in self.order:
+            if name in mark_bit:
+                bits[name] = mark_bit[name]
+                continue
+            own = 0
+            for source in self.sources[name]:
+                own |= bits.get(source, 0)
+            for handle in self._touched.get(name, ()) if slot_bits else ():
+                own |= slot_bits.get(handle, 0) if slot_bits else 0
+            if own:
+                bits[name] = own
+        return bits

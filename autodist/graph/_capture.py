@@ -1,0 +1,263 @@
+"""Capture: trace a training step, flatten it, and describe it as a :class:`TrainingGraph`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autodist.errors import CaptureError
+from autodist.graph._analysis import StepAnalysis
+from autodist.graph._graph_def import ancestors, is_stateful, node_of, normalize
+from autodist.graph._inline import inline_calls
+from autodist.graph._marks import mark_gradients
+from autodist.graph._refusals import refuse_marks_in_control_flow, refuse_sparse_second_derivatives
+from autodist.graph._roles import BareVariable, assign_roles
+from autodist.graph._training_graph import Output, StepInput, TrainingGraph
+
+__all__ = ["CapturedStep", "VariableNames", "capture"]
+
+_ACTING_OPS = frozenset({"Assert", "EagerPyFunc", "LogMessage", "Print", "PrintV2", "PyFunc"})
+
+
+class VariableNames:
+    """Names of variables, unique over all steps that share them.
+
+    TensorFlow's own names collide (two layers called "same" both own "same/kernel"), so a second variable of a name
+    gets a number. The numbers follow the order of capture, which is the same on every worker.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+        self._handles: dict[str, Any] = {}
+
+    def name(self, handle: Any, wanted: str) -> str:
+        """The name of the variable with this (eager) handle."""
+        if id(handle) not in self._names:
+            name, number = wanted, 1
+            while name in self._handles:
+                name, number = f"{wanted}#{number}", number + 1
+            self._names[id(handle)] = name
+            self._handles[name] = handle  # keeps the handle alive, so that its id stays its own
+        return self._names[id(handle)]
+
+
+@dataclass(frozen=True)
+class CapturedStep:
+    """A training step, traced.
+
+    Attributes:
+        graph: The step as G.
+        handles: By variable name, the eager resource handle of the program's own variable.
+        structure: What the step returns, with graph tensors where values go.
+        concrete: The traced function, kept alive because the handles belong to it.
+        trace_s: The part of the capture that TensorFlow's tracing took.
+    """
+
+    graph: TrainingGraph
+    handles: dict[str, Any]
+    structure: Any
+    concrete: Any
+    trace_s: float = field(default=0.0, compare=False)
+
+    def pack(self, values: Sequence[Any]) -> Any:
+        """`values`, one per output tensor, in the structure that the step returns."""
+        import tensorflow as tf
+
+        remaining = iter(values)
+        flat = tf.nest.flatten(self.structure, expand_composites=True)
+        filled = [next(remaining) if tf.is_tensor(leaf) else leaf for leaf in flat]
+        return tf.nest.pack_sequence_as(self.structure, filled, expand_composites=True)
+
+
+def capture(step: Callable[..., Any], specs: Sequence[Any], names: VariableNames) -> CapturedStep:
+    """Trace `step` and describe what it does.
+
+    Args:
+        step: Takes one tensor per spec, positionally.
+        specs: ``tf.TensorSpec`` of each argument. Those of rank 1 and more carry the batch in dim 0, which is traced
+            as unknown.
+        names: Where variables get their names.
+
+    Raises:
+        CaptureError: It returns what is no tensor, takes a gradient inside control flow, or uses a resource that
+            can't move to another graph (a lookup table, an iterator).
+
+    Example:
+        >>> import tensorflow as tf
+        >>> w = tf.Variable([1.0, 2.0], name="w")
+        >>> def step(x):
+        ...     with tf.GradientTape() as tape:
+        ...         loss = tf.reduce_mean(x * w)
+        ...     w.assign_sub(tape.gradient(loss, w))
+        ...     return loss
+        >>> captured = capture(step, [tf.TensorSpec([8, 2])], VariableNames())
+        >>> [(v.name, v.role.value) for v in captured.graph.variables]
+        [('w', 'trainable')]
+    """
+    started = time.perf_counter()
+    concrete, marked = _trace(step, specs)
+    trace_s = time.perf_counter() - started
+    tracing = concrete.graph
+    num_arguments = len(tracing.inputs) - len(tracing.captures)
+    flat, aliases = inline_calls(tracing.as_graph_def(add_shapes=True))
+    lines = _Lines(tracing)
+    bare, handles = _variables(tracing, names, lines)
+    _embed_constants(flat, tracing)
+    inputs = tuple(_step_input(tensor) for tensor in tracing.inputs[:num_arguments])
+    split = [node_of(argument.tensor) for argument in inputs if argument.split]
+    analysis = StepAnalysis(flat, [v.handle for v in bare], split)
+    refuse_marks_in_control_flow(analysis, lines.of)
+    outputs = tuple(_output(tensor, aliases) for tensor in tracing.outputs)
+    _drop_output_controls(analysis, outputs)
+    inner = {id(handle): placeholder.op.name for handle, placeholder in tracing.captures}
+    gradient_handles = {k: inner[id(handle)] for k, handle in enumerate(marked) if id(handle) in inner}
+    variables = assign_roles(analysis, bare, gradient_handles, [output.tensor for output in outputs])
+    effects = _effects(analysis, tracing, outputs)
+    refuse_sparse_second_derivatives(analysis, [*effects, *(node_of(o.tensor) for o in outputs)], lines.of)
+    graph = TrainingGraph(flat, variables, inputs, outputs, effects, {name: lines.of(name) for name in effects})
+    return CapturedStep(graph, handles, tracing.structured_outputs, concrete, trace_s)
+
+
+def _trace(step: Callable[..., Any], specs: Sequence[Any]) -> tuple[Any, list[Any]]:
+    import tensorflow as tf
+
+    relaxed = [tf.TensorSpec([None, *s.shape[1:]], s.dtype) if s.shape.rank else s for s in specs]
+    with mark_gradients() as marked:
+        try:
+            return tf.function(step).get_concrete_function(*relaxed), marked
+        except TypeError as error:
+            if "must return zero or more Tensors" not in str(error) and "Could not convert" not in str(error):
+                raise
+            raise CaptureError(
+                f"the step returns something that is no tensor: {str(error).splitlines()[0]}",
+                hint="return tensors, numbers, None, or lists, tuples and dicts of them",
+            ) from error
+
+
+class _Lines:
+    """Where in the user's files an op was made."""
+
+    def __init__(self, graph: Any) -> None:
+        import keras
+        import tensorflow as tf
+
+        self._graph = graph
+        self._foreign = (
+            *tuple(str(Path(module.__file__).parent) for module in (tf, keras)),
+            str(Path(__file__).parents[1]),
+        )
+
+    def of(self, name: str) -> str:
+        """``file:line`` of the user's code nearest to the op, or the op's name where there is none."""
+        while name:
+            try:
+                operation = self._graph.get_operation_by_name(name)
+            except KeyError:
+                name = name.rpartition("/")[0]  # an inlined op: the call that brought it in
+                continue
+            frames = [f for f in operation.traceback if not f.filename.startswith(self._foreign)]
+            user = [f for f in frames if "site-packages" not in f.filename and "lib/python" not in f.filename]
+            return f"{user[-1].filename}:{user[-1].lineno}" if user else operation.name
+        return "an unknown line"
+
+
+def _variables(graph: Any, names: VariableNames, lines: _Lines) -> tuple[list[BareVariable], dict[str, Any]]:
+    """The captured variables in capture order, and their eager handles by name."""
+    import tensorflow as tf
+
+    pretty = {id(v.handle): v.name.removesuffix(":0") for v in graph.variables}
+    bare: list[BareVariable] = []
+    handles: dict[str, Any] = {}
+    for handle, placeholder in graph.captures:
+        if handle.dtype == tf.variant:
+            raise _foreign_resource(placeholder, lines)
+        if handle.dtype != tf.resource:
+            continue
+        data = getattr(handle, "_handle_data", None)
+        if data is None or not data.is_set or not data.shape_and_type:
+            raise _foreign_resource(placeholder, lines)
+        described = data.shape_and_type[0]
+        name = names.name(handle, pretty.get(id(handle)) or _readable(placeholder.op.name))
+        shape = tuple(tf.TensorShape(described.shape).as_list())
+        bare.append(BareVariable(name, placeholder.op.name, shape, tf.as_dtype(described.dtype).name))
+        handles[name] = handle
+    return bare, handles
+
+
+def _readable(placeholder: str) -> str:
+    return placeholder.removesuffix("/resource").removesuffix("/ReadVariableOp")
+
+
+def _foreign_resource(placeholder: Any, lines: _Lines) -> CaptureError:
+    consumers = placeholder.consumers()
+    user = consumers[0] if consumers else placeholder.op
+    return CaptureError(
+        f"the step uses a resource that is no variable: op `{user.name}` ({user.type}) at {lines.of(user.name)}",
+        hint="move lookup tables and iterators into the input pipeline (`dataset.map`) and pass the step tensors",
+    )
+
+
+def _embed_constants(flat: Any, graph: Any) -> None:
+    """Turn captured eager tensors into constants."""
+    import tensorflow as tf
+
+    values = {inner.op.name: outer for outer, inner in graph.captures if outer.dtype != tf.resource}
+    for node in flat.node:
+        if node.name not in values:
+            continue
+        array = values[node.name].numpy()
+        node.op = "Const"
+        node.attr.clear()
+        node.attr["dtype"].type = values[node.name].dtype.as_datatype_enum
+        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(array, dtype=values[node.name].dtype))
+        shape = node.attr["_output_shapes"].list.shape.add()
+        shape.CopyFrom(values[node.name].shape.as_proto())
+
+
+def _step_input(tensor: Any) -> StepInput:
+    shape = None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
+    return StepInput(tensor.name, bool(tensor.shape.rank), shape, tensor.dtype.name)
+
+
+def _output(tensor: Any, aliases: dict[str, str]) -> Output:
+    name = tensor.name
+    while name in aliases:
+        name = aliases[name] if ":" in aliases[name] else f"{aliases[name]}:0"
+    shape = None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
+    return Output(normalize(name), shape, tensor.dtype.name)
+
+
+def _drop_output_controls(analysis: StepAnalysis, outputs: Sequence[Output]) -> None:
+    """Tracing makes every output wait for all effects; we run the effects ourselves."""
+    for output in outputs:
+        node = analysis.nodes[node_of(output.tensor)]
+        if node.op == "Identity":
+            del node.input[1:]
+
+
+def _effects(analysis: StepAnalysis, graph: Any, outputs: Sequence[Output]) -> tuple[str, ...]:
+    """Nodes that do something besides computing: assignments, prints, assertions, Python calls."""
+    roots = [operation.name for operation in graph.control_outputs] + [node_of(o.tensor) for o in outputs]
+    needed = ancestors(analysis.nodes, roots)
+    acting = _acting_functions(analysis)
+    return tuple(
+        n for n in analysis.order if n in needed and (n in analysis.writes or _acts(analysis.nodes[n], acting))
+    )
+
+
+def _acting_functions(analysis: StepAnalysis) -> set[str]:
+    """Functions whose own nodes assert, print or call Python."""
+    library = analysis.graph_def.library.function
+    return {f.signature.name for f in library if any(node.op in _ACTING_OPS for node in f.node_def)}
+
+
+def _acts(node: Any, acting: set[str]) -> bool:
+    if node.op in _ACTING_OPS:
+        return True
+    if acting and acting & {attr.func.name for attr in node.attr.values() if attr.func.name}:
+        return True
+    no_outputs = "_output_shapes" not in node.attr or not node.attr["_output_shapes"].list.shape
+    return no_outputs and is_stateful(node.op) and node.op != "Placeholder"

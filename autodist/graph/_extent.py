@@ -1,0 +1,237 @@
+"""Extent: how a tensor of the step scales with the batch, as a physical unit would.
+
+A loss is a mean over the batch, a count of hits is a sum, logits have a row per example. From this follows how the
+values of several replicas make the value of the global batch: means are averaged by batch share, sums are added, rows
+are concatenated. What is no linear function of the batch any more (the square root of a mean, a ratio of two sums) is
+computed from *global* sums and means, so that it equals the single-device value.
+
+The batch dim is recognized by being the only dim that is unknown at tracing time.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
+
+__all__ = ["Extent", "ExtentRules"]
+
+
+class Extent(enum.Enum):
+    """How a tensor depends on the batch."""
+
+    CONSTANT = "constant"
+    """Does not depend on the batch."""
+    SAME = "same"
+    """Computed from the batch, but equal whatever its size: a ratio of sizes, a static dim."""
+    ROWS = "rows"
+    """One dim is the batch."""
+    SUBSET = "subset"
+    """One dim is a data-dependent selection of the batch (``tf.boolean_mask``)."""
+    SHAPE = "shape"
+    """A shape with the batch size in it."""
+    COUNT = "count"
+    """Proportional to the batch size."""
+    SUM = "sum"
+    """A sum over the batch."""
+    MEAN = "mean"
+    """A mean over the batch."""
+    MIXED = "mixed"
+    """Anything else."""
+
+
+_ROWLIKE = frozenset({Extent.ROWS, Extent.SUBSET})
+_INVARIANT = frozenset({Extent.CONSTANT, Extent.SAME})
+_ADDITIVE = frozenset({Extent.COUNT, Extent.SUM})
+_LINEAR = _ADDITIVE | {Extent.MEAN, Extent.SAME}
+
+_SELECTING_OPS = frozenset({"Where", "Unique", "UniqueV2", "DynamicPartition", "ListDiff"})
+_PASSING_OPS = frozenset(
+    [
+        "Identity",
+        "Cast",
+        "Neg",
+        "StopGradient",
+        "PreventGradient",
+        "Snapshot",
+        "Reshape",
+        "Squeeze",
+        "ExpandDims",
+        "Transpose",
+        "StridedSlice",
+        "Slice",
+        "EnsureShape",
+        "CheckNumerics",
+        "Tile",
+        "BroadcastTo",
+    ]
+)
+_CONTRACTIONS = frozenset(
+    [
+        "MatMul",
+        "BatchMatMul",
+        "BatchMatMulV2",
+        "BatchMatMulV3",
+        "Einsum",
+        "Conv2DBackpropFilter",
+        "BiasAddGrad",
+        "UnsortedSegmentSum",
+    ]
+)
+_SUMS = frozenset({"Sum", "SparseSegmentSum"})
+_ADDITIONS = frozenset({"Add", "AddV2", "AddN", "Sub", "ConcatV2", "Pack"})
+_QUOTIENTS = frozenset({"RealDiv", "Div", "DivNoNan"})
+_BATCH_NORMS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
+
+
+class ExtentRules:
+    """The extents of a node's outputs from those of its inputs.
+
+    Args:
+        nodes: The flat graph, by name.
+        extent_of: The extent of a tensor as one consumer sees it.
+    """
+
+    def __init__(self, nodes: dict[str, Any], extent_of: Callable[[str], Extent]) -> None:
+        self.nodes = nodes
+        self.of = extent_of
+
+    def outputs(self, node: Any) -> tuple[Extent, ...]:
+        """The extents of all outputs of a node."""
+        count = max(1, len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1)
+        inputs = [self.of(tensor) for tensor in data_inputs(node)]
+        return tuple(self._output(node, inputs, index) for index in range(count))
+
+    def _output(self, node: Any, inputs: list[Extent], index: int) -> Extent:
+        shape = output_shape(node, index)
+        if node.op in ("Shape", "ShapeN", "Size"):
+            return self._sizes(node, inputs)
+        if shape is None or None in shape:
+            selected = node.op in _SELECTING_OPS or Extent.SUBSET in inputs
+            return Extent.SUBSET if selected else Extent.ROWS
+        if _ROWLIKE & set(inputs):
+            return self._reduced(node, inputs, index)
+        if Extent.SHAPE in inputs:
+            return self._of_shape(node, inputs)
+        return _combined(node, inputs)
+
+    def _sizes(self, node: Any, inputs: list[Extent]) -> Extent:
+        if inputs[0] not in _ROWLIKE:
+            return Extent.SAME
+        if node.op == "Size":
+            return Extent.SUM if inputs[0] is Extent.SUBSET else Extent.COUNT
+        return Extent.SHAPE
+
+    def _reduced(self, node: Any, inputs: list[Extent], index: int) -> Extent:
+        """Extent of a tensor without batch dim that is made from tensors with one."""
+        if node.op in _SUMS or node.op in _CONTRACTIONS:
+            return Extent.SUM
+        if node.op == "Mean" and inputs[0] is Extent.ROWS:
+            return Extent.MEAN
+        if node.op in _BATCH_NORMS and index in (1, 2):
+            return Extent.MEAN
+        return Extent.MIXED
+
+    def _of_shape(self, node: Any, inputs: list[Extent]) -> Extent:
+        """Extent of what is computed from the shape of a tensor with a batch dim."""
+        if node.op in ("Identity", "Cast"):
+            return Extent.SHAPE
+        if node.op == "Prod" and self.nodes[node_of(node.input[0])].op == "Pack":
+            return self._size_of_pack(self.nodes[node_of(node.input[0])])
+        dims = self._shape_dims(node.input[0])
+        if dims is None:
+            return Extent.MIXED
+        source, sizes = dims
+        additive = Extent.SUM if source is Extent.SUBSET else Extent.COUNT
+        if node.op == "Prod":
+            return additive
+        picked = self._picked(node, sizes)
+        if picked is None:
+            return Extent.MIXED
+        if None not in picked:
+            return Extent.SAME
+        return additive if not output_shape(node) else Extent.SHAPE
+
+    def _size_of_pack(self, pack: Any) -> Extent:
+        """Extent of the product of dims of which exactly one varies."""
+        return next(e for e in map(self.of, data_inputs(pack)) if e in _ADDITIVE)
+
+    def _shape_dims(self, tensor: str) -> tuple[Extent, tuple[int | None, ...]] | None:
+        """The extent and the static shape of the tensor whose shape this is."""
+        node = self.nodes[node_of(tensor)]
+        while node.op in ("Identity", "Cast"):
+            node = self.nodes[node_of(node.input[0])]
+        if node.op != "Shape":
+            return None
+        name, index = split_tensor(node.input[0])
+        shape = output_shape(self.nodes[name], index)
+        return None if shape is None else (self.of(node.input[0]), shape)
+
+    def _picked(self, node: Any, sizes: tuple[int | None, ...]) -> tuple[int | None, ...] | None:
+        """The entries of a shape that a slice takes."""
+        if node.op not in ("StridedSlice", "GatherV2", "Slice"):
+            return None
+        start = constant_value(self.nodes[node_of(node.input[1])])
+        if start is None:
+            return None
+        if node.op == "GatherV2":
+            return tuple(sizes[int(k)] for k in start.reshape(-1))
+        end = constant_value(self.nodes[node_of(node.input[2])])
+        if node.op == "Slice" or end is None:
+            return None
+        if node.attr["shrink_axis_mask"].i:
+            return (sizes[int(start[0])],)
+        begin = None if node.attr["begin_mask"].i else int(start[0])
+        stop = None if node.attr["end_mask"].i else int(end[0])
+        return sizes[begin:stop]
+
+
+def _combined(node: Any, inputs: list[Extent]) -> Extent:
+    """Extent of a function of sums, means and constants."""
+    varying = [extent for extent in inputs if extent not in _INVARIANT]
+    if not varying:
+        return Extent.SAME
+    if Extent.MIXED in varying:
+        return Extent.MIXED
+    if node.op == "Pack" and len(varying) == 1 < len(inputs) and varying[0] in _ADDITIVE:
+        return Extent.SHAPE
+    if node.op == "Prod" and output_shape(node) == () and inputs[0] in _ADDITIVE:
+        return inputs[0]  # the shape of a vector: one entry
+    if node.op in _PASSING_OPS or node.op in ("Sum", "Mean"):
+        return inputs[0] if inputs[0] in _LINEAR and len(varying) == 1 else Extent.MIXED
+    if node.op in _ADDITIONS:
+        return _added(varying, len(inputs))
+    if node.op == "Mul":
+        return _multiplied(varying)
+    if node.op in _QUOTIENTS:
+        return _divided(inputs[0], inputs[1])
+    if node.op == "FloorDiv" and inputs[0] is Extent.COUNT and inputs[1] in _INVARIANT:
+        return Extent.COUNT  # a number of elements divided by what each example has of them
+    return Extent.MIXED
+
+
+def _added(varying: list[Extent], num_inputs: int) -> Extent:
+    kinds = set(varying)
+    if kinds == {Extent.MEAN}:
+        return Extent.MEAN  # batch shares add up to one, so a constant term survives the averaging
+    if len(varying) == num_inputs and kinds <= _ADDITIVE:
+        return Extent.COUNT if kinds == {Extent.COUNT} else Extent.SUM
+    return Extent.MIXED
+
+
+def _multiplied(varying: list[Extent]) -> Extent:
+    if len(varying) == 1:
+        return varying[0]
+    if sorted(extent.value for extent in varying) == ["count", "mean"]:
+        return Extent.SUM
+    return Extent.MIXED
+
+
+def _divided(numerator: Extent, denominator: Extent) -> Extent:
+    if denominator in _INVARIANT:
+        return numerator
+    if denominator is Extent.COUNT:
+        return {Extent.SUM: Extent.MEAN, Extent.COUNT: Extent.SAME}.get(numerator, Extent.MIXED)
+    return Extent.MIXED

@@ -1,0 +1,172 @@
+"""Small tools for GraphDef protobufs, shared by the capture and the kernels.
+
+Kernels work on protobufs rather than on live graphs: ten times cheaper on a graph of 30,000 nodes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+__all__ = [
+    "ancestors",
+    "constant_value",
+    "data_inputs",
+    "is_stateful",
+    "node_of",
+    "normalize",
+    "output_shape",
+    "output_types",
+    "prune",
+    "split_tensor",
+    "strip_missing_colocation",
+    "tensor_dtype",
+    "topological_order",
+]
+
+
+def split_tensor(tensor: str) -> tuple[str, int]:
+    """``"a:1"`` to ``("a", 1)``, ``"a"`` to ``("a", 0)``, ``"^a"`` to ``("a", -1)``."""
+    if tensor.startswith("^"):
+        return tensor[1:], -1
+    name, _, index = tensor.partition(":")
+    return name, int(index or 0)
+
+
+def node_of(tensor: str) -> str:
+    """Name of the node that makes a tensor or control input."""
+    return tensor.partition(":")[0].removeprefix("^")
+
+
+def normalize(tensor: str) -> str:
+    """The canonical spelling of a node's input: ``"a"`` for ``"a:0"``."""
+    return tensor[:-2] if tensor.endswith(":0") else tensor
+
+
+def data_inputs(node: Any) -> list[str]:
+    """The inputs of a node that carry data."""
+    return [tensor for tensor in node.input if not tensor.startswith("^")]
+
+
+@functools.cache
+def is_stateful(op: str) -> bool:
+    """Whether ops of this type have effects or depend on more than their inputs."""
+    from tensorflow.python.framework import op_def_registry
+
+    definition = op_def_registry.get(op)
+    return definition is None or bool(definition.is_stateful)
+
+
+def constant_value(node: Any) -> Any:
+    """The value of a ``Const`` node as a NumPy array, None for any other node."""
+    from tensorflow.python.framework import tensor_util
+
+    return tensor_util.MakeNdarray(node.attr["value"].tensor) if node.op == "Const" else None
+
+
+def output_shape(node: Any, index: int = 0) -> tuple[int | None, ...] | None:
+    """Static shape of an output as recorded by the tracing; None where it is not known."""
+    shapes = node.attr["_output_shapes"].list.shape if "_output_shapes" in node.attr else ()
+    if index >= len(shapes) or shapes[index].unknown_rank:
+        return None
+    return tuple(None if dim.size < 0 else dim.size for dim in shapes[index].dim)
+
+
+def output_types(node: Any) -> list[int]:
+    """The element type of each output, as numbered by TensorFlow; empty for an op that is not registered."""
+    types: list[int] = []
+    for type_attr, list_attr, number_attr, fixed in _output_kinds(node.op):
+        if list_attr:
+            types.extend(node.attr[list_attr].list.type)
+        else:
+            kind = node.attr[type_attr].type if type_attr else fixed
+            types.extend([kind] * (node.attr[number_attr].i if number_attr else 1))
+    return types
+
+
+@functools.cache
+def _output_kinds(op: str) -> tuple[tuple[str, str, str, int], ...]:
+    from tensorflow.python.framework import op_def_registry
+
+    definition = op_def_registry.get(op)
+    outputs = () if definition is None else definition.output_arg
+    return tuple((o.type_attr, o.type_list_attr, o.number_attr, o.type) for o in outputs)
+
+
+def tensor_dtype(nodes: dict[str, Any], tensor: str) -> str:
+    """Element type of a tensor, from its node's definition."""
+    import tensorflow as tf
+
+    name, index = split_tensor(tensor)
+    return str(tf.as_dtype(output_types(nodes[name])[index]).name)
+
+
+def ancestors(
+    nodes: dict[str, Any], roots: Iterable[str], stop: Callable[[str], bool] = lambda name: False
+) -> set[str]:
+    """Names of `roots` and of all nodes they need; does not go beyond nodes for which `stop` holds."""
+    seen: set[str] = set()
+    stack = list(roots)
+    while stack:
+        name = stack.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if not stop(name):
+            stack.extend(node_of(tensor) for tensor in nodes[name].input)
+    return seen
+
+
+def topological_order(nodes: dict[str, Any]) -> list[str]:
+    """Names such that inputs, data and control, come before their consumers.
+
+    Loops of control flow v1 (``NextIteration``) are cut at their back edge.
+    """
+    order: list[str] = []
+    state: dict[str, int] = {}
+    for root in nodes:
+        stack: list[tuple[str, Iterator[str]]] = []
+        if root not in state:
+            state[root] = 1
+            stack.append((root, iter(nodes[root].input)))
+        while stack:
+            name, inputs = stack[-1]
+            for tensor in inputs:
+                child = node_of(tensor)
+                if child in nodes and child not in state:
+                    state[child] = 1
+                    stack.append((child, iter(nodes[child].input)))
+                    break
+            else:
+                order.append(name)
+                stack.pop()
+    return order
+
+
+def strip_missing_colocation(graph_def: Any) -> None:
+    """Drop colocation constraints that name nodes which are not in the graph: importing would refuse them."""
+    names = {node.name for node in graph_def.node}
+    for node in graph_def.node:
+        if "_class" not in node.attr:
+            continue
+        constraints = node.attr["_class"].list.s
+        kept = [c for c in constraints if c.decode().removeprefix("loc:@") in names]
+        if len(kept) == len(constraints):
+            continue
+        if kept:
+            constraints[:] = kept
+        else:
+            del node.attr["_class"]
+
+
+def prune(graph_def: Any, roots: Iterable[str]) -> Any:
+    """A new GraphDef with only what `roots` need."""
+    import tensorflow as tf
+
+    nodes = {node.name: node for node in graph_def.node}
+    keep = ancestors(nodes, roots)
+    pruned = tf.compat.v1.GraphDef(versions=graph_def.versions, library=graph_def.library)
+    pruned.node.extend(node for node in graph_def.node if node.name in keep)
+    strip_missing_colocation(pruned)
+    return pruned

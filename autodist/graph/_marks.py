@@ -1,0 +1,237 @@
+"""Marks on gradients: where the per-replica part of a step ends and the synchronized part begins.
+
+While a step is traced, every gradient with respect to a variable passes through an ``Identity`` that carries the
+attribute :data:`MARK`. Marks are set in two places:
+
+* on what ``tf.GradientTape.gradient`` returns (*early* marks). A gradient is linear in the batch there, so everything
+  the user does to it afterwards (clipping by the global norm, say) sees the gradient of the global batch, as on one
+  device;
+* on what an optimizer is given (*late* marks), for gradients that come from elsewhere, ``tf.gradients`` for one. A
+  late mark on a gradient that already went through an early one is ignored by the capture.
+
+A marked gradient may be differentiated itself (a step of an inner optimization). What comes back through the mark is
+then the derivative by the gradient of the global batch, so it is marked as well.
+
+What a gradient was taken of is marked too: whether it is a sum or a mean over the batch decides how the replicas'
+gradients combine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+__all__ = ["MARK", "SECOND", "TARGET", "Mark", "mark_gradients", "marks_gradients", "parse_mark"]
+
+MARK = "_autodist_gradient"
+"""NodeDef attribute of a marked Identity."""
+
+TARGET = "_autodist_target"
+"""NodeDef attribute of an Identity of what gradients were taken of; its value is the number of that differentiation."""
+
+SECOND = "second"
+"""Part of what comes back through the mark of a sparse gradient, whose rows differ from replica to replica."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One marked tensor.
+
+    Attributes:
+        gradient: Number of the gradient it belongs to, unique within one tracing.
+        part: ``dense``, ``values``, ``indices`` or ``dense_shape``; or :data:`SECOND`.
+        late: Whether an optimizer was given it; see the module's docstring.
+        target: Number of the differentiation that it comes from, -1 if that was not seen.
+    """
+
+    gradient: int
+    part: str
+    late: bool
+    target: int = -1
+
+    def encode(self) -> bytes:
+        """The attribute's value."""
+        return f"{self.gradient}|{self.part}|{int(self.late)}|{self.target}".encode()
+
+
+def parse_mark(value: bytes) -> Mark:
+    """The inverse of :meth:`Mark.encode`."""
+    gradient, part, late, target = value.decode().split("|")
+    return Mark(int(gradient), part, late == "1", int(target))
+
+
+class _Marker:
+    """Marks gradients and remembers the variable handle that each belongs to."""
+
+    def __init__(self) -> None:
+        self.handles: list[Any] = []
+        self.depth = 0
+        self.targets = 0
+        self.target = -1
+
+    @contextlib.contextmanager
+    def differentiating(self, target: Any) -> Iterator[None]:
+        """Mark what is differentiated inside."""
+        import tensorflow as tf
+
+        outer, self.target = self.target, self.targets
+        self.targets += 1
+        for tensor in tf.nest.flatten(target):
+            if tf.is_tensor(tensor) and not tf.executing_eagerly():
+                _identity(tensor, TARGET, str(self.target).encode())
+        try:
+            yield
+        finally:
+            self.target = outer
+
+    def gradient(self, gradient: Any, source: Any, *, late: bool) -> Any:
+        """`gradient` behind a mark, or as it is if `source` is no variable or nothing is being traced."""
+        import tensorflow as tf
+
+        handle = _variable_handle(source)
+        if gradient is None or handle is None or tf.executing_eagerly():
+            return gradient
+        return self._marked(gradient, handle, late=late)
+
+    def _marked(self, gradient: Any, handle: Any, *, late: bool) -> Any:
+        import tensorflow as tf
+
+        number = len(self.handles)
+        self.handles.append(handle)
+        target = -1 if late else self.target
+        if not isinstance(gradient, tf.IndexedSlices):
+            mark = Mark(number, "dense", late, target)
+            return self._differentiable(tf.convert_to_tensor(gradient), mark, handle)
+        shape = gradient.dense_shape
+        return tf.IndexedSlices(
+            self._differentiable(gradient.values, Mark(number, "values", late, target), handle),
+            _mark(gradient.indices, Mark(number, "indices", late, target)),
+            None if shape is None else _mark(shape, Mark(number, "dense_shape", late, target)),
+        )
+
+    def _differentiable(self, tensor: Any, mark: Mark, handle: Any) -> Any:
+        """A marked tensor whose own gradient is marked."""
+        import tensorflow as tf
+
+        @tf.custom_gradient
+        def marked(value: Any) -> Any:
+            def backward(upstream: Any) -> Any:
+                if mark.part == "values":  # the capture refuses it, if the step needs it
+                    return _mark(tf.convert_to_tensor(upstream), replace(mark, part=SECOND))
+                return self._marked(upstream, handle, late=False)
+
+            return _mark(value, mark), backward
+
+        return marked(tensor)
+
+
+def _variable_handle(source: Any) -> Any:
+    import tensorflow as tf
+
+    value = getattr(source, "value", None)  # a Keras variable wraps a tf.Variable; a tf.Variable's `value` is a method
+    variable = value if isinstance(value, tf.Variable) else source
+    return variable.handle if isinstance(variable, tf.Variable) else None
+
+
+def _mark(tensor: Any, mark: Mark) -> Any:
+    return _identity(tensor, MARK, mark.encode(), name=f"autodist_gradient/{mark.part}_{mark.gradient}")
+
+
+def _identity(tensor: Any, attribute: str, value: bytes, name: str = "autodist_target") -> Any:
+    import tensorflow as tf
+    from tensorflow.core.framework import attr_value_pb2
+
+    graph = tf.compat.v1.get_default_graph()
+    with graph._attr_scope({attribute: attr_value_pb2.AttrValue(s=value)}):
+        return tf.identity(tensor, name=name)
+
+
+@contextlib.contextmanager
+def mark_gradients() -> Iterator[list[Any]]:
+    """Mark every gradient that is traced inside; yields the growing list of variable handles, by gradient number."""
+    marker = _Marker()
+    with contextlib.ExitStack() as patches:
+        _patch_tape(marker, patches)
+        _patch_keras_optimizers(marker, patches)
+        _patch_v1_optimizers(marker, patches)
+        yield marker.handles
+
+
+def _replace(patches: contextlib.ExitStack, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+    original = owner.__dict__[name]
+    setattr(owner, name, wrap(original))
+    patches.callback(setattr, owner, name, original)
+
+
+def _patch_tape(marker: _Marker, patches: contextlib.ExitStack) -> None:
+    import tensorflow as tf
+
+    def wrap(original: Any) -> Any:
+        def gradient(tape: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+            # A backward pass may itself use a tape (recomputation): what that one returns is a part of a gradient.
+            if marker.depth:
+                return original(tape, target, sources, *args, **kwargs)
+            with marker.differentiating(target):
+                marker.depth += 1
+                try:
+                    result = original(tape, target, sources, *args, **kwargs)
+                finally:
+                    marker.depth -= 1
+                flat = zip(tf.nest.flatten(result), tf.nest.flatten(sources), strict=True)
+                return tf.nest.pack_sequence_as(sources, [marker.gradient(g, s, late=False) for g, s in flat])
+
+        return gradient
+
+    _replace(patches, tf.GradientTape, "gradient", wrap)
+
+
+def _subclasses(cls: Any) -> Iterator[Any]:
+    yield cls
+    for subclass in cls.__subclasses__():
+        yield from _subclasses(subclass)
+
+
+def _patch_keras_optimizers(marker: _Marker, patches: contextlib.ExitStack) -> None:
+    from keras.src.optimizers.base_optimizer import BaseOptimizer
+
+    def wrap(original: Any) -> Any:
+        def apply(optimizer: Any, grads: Any, trainable_variables: Any = None) -> Any:
+            # Optimizers that wrap others (loss scaling) call `apply` again: only the outermost call marks.
+            if marker.depth == 0:
+                variables = optimizer._trainable_variables if trainable_variables is None else trainable_variables
+                variables = list(variables)
+                grads = [marker.gradient(g, v, late=True) for g, v in zip(grads, variables, strict=True)]
+                trainable_variables = variables
+            marker.depth += 1
+            try:
+                return original(optimizer, grads, trainable_variables)
+            finally:
+                marker.depth -= 1
+
+        return apply
+
+    for cls in set(_subclasses(BaseOptimizer)):
+        if "apply" in cls.__dict__:
+            _replace(patches, cls, "apply", wrap)
+
+
+def _patch_v1_optimizers(marker: _Marker, patches: contextlib.ExitStack) -> None:
+    import tensorflow as tf
+
+    def wrap(original: Any) -> Any:
+        def apply_gradients(optimizer: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+            marked = [(marker.gradient(g, v, late=True), v) for g, v in grads_and_vars]
+            return original(optimizer, marked, *args, **kwargs)
+
+        return apply_gradients
+
+    _replace(patches, tf.compat.v1.train.Optimizer, "apply_gradients", wrap)
+
+
+def marks_gradients(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether tracing a ``tf.function`` takes a gradient with respect to a variable."""
+    with mark_gradients() as handles:
+        function.get_concrete_function(*args, **kwargs)
+    return bool(handles)

@@ -1,0 +1,160 @@
+"""What a captured training step is made of: the frozen value objects of DESIGN.md 4."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Gradient", "Output", "Role", "StepInput", "TrainingGraph", "Variable"]
+
+
+class Role(enum.Enum):
+    """What a captured variable is to the step."""
+
+    TRAINABLE = "trainable"
+    """Has a gradient; the strategy has a config for it."""
+    SLOT = "slot"
+    """Written from synchronized gradients: optimizer slots, loss scales, moving averages of weights."""
+    STATISTIC = "statistic"
+    """Written from the batch without a gradient: metrics, batch-normalization statistics."""
+    COUNTER = "counter"
+    """Written from neither the batch nor a gradient: iterations."""
+    SEED = "seed"
+    """The state of a random generator; each replica draws its own numbers from it."""
+    CONSTANT = "constant"
+    """Only read: learning rates, frozen weights."""
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """One gradient of a variable, by the names of the marked tensors that carry it.
+
+    A dense gradient has ``dense`` only, a sparse one (``tf.IndexedSlices``) has ``values`` and ``indices`` and perhaps
+    ``dense_shape``.
+    """
+
+    dense: str | None = None
+    values: str | None = None
+    indices: str | None = None
+    dense_shape: str | None = None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether it travels as values and indices."""
+        return self.values is not None
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The marked tensors, those that exist."""
+        return tuple(t for t in (self.dense, self.values, self.indices, self.dense_shape) if t is not None)
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One captured variable.
+
+    Attributes:
+        name: Unique within the graph; readable, but not to be parsed.
+        handle: Name of the placeholder node that stands for its resource handle.
+        shape: Static shape.
+        dtype: NumPy name of the element type, ``"float32"``; ``"bfloat16"`` is known too.
+        role: What it is to the step.
+        gradients: Gradients with respect to it, in the order in which they were taken; empty if it has none.
+        owners: For a slot: names of the trainable variables whose gradients its value depends on.
+        coupled: For a trainable variable: all trainable variables (itself included) whose updates can't be separated
+            from its own, because they share a norm, a branch or a slot. They need one and the same home.
+        backward_order: Position of its gradient in the backward pass, 0 for the first that exists; -1 without one.
+    """
+
+    name: str
+    handle: str
+    shape: tuple[int, ...]
+    dtype: str
+    role: Role
+    gradients: tuple[Gradient, ...] = ()
+    owners: tuple[str, ...] = ()
+    coupled: tuple[str, ...] = ()
+    backward_order: int = -1
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether any gradient of it is sparse."""
+        return any(gradient.is_sparse for gradient in self.gradients)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its value."""
+        itemsize = 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
+        return prod(self.shape) * itemsize
+
+
+@dataclass(frozen=True)
+class StepInput:
+    """One tensor argument of the step.
+
+    Attributes:
+        tensor: Name of its placeholder tensor.
+        split: Whether dim 0 is the batch, to be split over the replicas; else every replica gets the whole of it.
+        shape: Static shape, ``None`` for unknown dims.
+        dtype: NumPy name of the element type.
+    """
+
+    tensor: str
+    split: bool
+    shape: tuple[int | None, ...] | None
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """One tensor that the step returns."""
+
+    tensor: str
+    shape: tuple[int | None, ...] | None
+    dtype: str
+
+
+@dataclass(frozen=True)
+class TrainingGraph:
+    """G: one training step of a single-device program, flattened, with its variables and gradients.
+
+    Attributes:
+        graph_def: The flattened GraphDef. Treated as immutable.
+        variables: All captured variables, in capture order.
+        inputs: The step's tensor arguments, in call order.
+        outputs: The step's tensor results, in flattened order.
+        effects: Nodes that must run although nothing reads them: assignments, prints.
+        lines: For nodes of interest, the user's ``file:line`` they come from.
+    """
+
+    graph_def: Any
+    variables: tuple[Variable, ...]
+    inputs: tuple[StepInput, ...]
+    outputs: tuple[Output, ...]
+    effects: tuple[str, ...]
+    lines: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def variable(self, name: str) -> Variable:
+        """The variable of this name."""
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Variable]:
+        return {variable.name: variable for variable in self.variables}
+
+    @property
+    def trainable(self) -> tuple[Variable, ...]:
+        """The variables with a gradient: those that a strategy has a config for."""
+        return tuple(v for v in self.variables if v.role is Role.TRAINABLE)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of what every worker must agree on: names, shapes, dtypes, gradient kinds of the variables."""
+        rows = [(v.name, v.shape, v.dtype, v.role.value, [g.is_sparse for g in v.gradients]) for v in self.variables]
+        return hashlib.sha256(repr(rows).encode()).hexdigest()[:16]

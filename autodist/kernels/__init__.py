@@ -1,0 +1,26 @@
+"""Kernels: the rewritings that turn G into what one worker runs, one concern each."""
+
+from autodist.kernels._all_reduce import AllReduceGradients, AllReduceState
+from autodist.kernels._base import Combine, DistributedGraph, Kernel, Layout, SyncPoint
+from autodist.kernels._pipeline import KernelTiming, kernels_for, rewrite
+from autodist.kernels._place import Place
+from autodist.kernels._prune import Prune
+from autodist.kernels._ps import ParameterServers
+from autodist.kernels._replicate import Replicate
+
+__all__ = [
+    "AllReduceGradients",
+    "AllReduceState",
+    "Combine",
+    "DistributedGraph",
+    "Kernel",
+    "KernelTiming",
+    "Layout",
+    "ParameterServers",
+    "Place",
+    "Prune",
+    "Replicate",
+    "SyncPoint",
+    "kernels_for",
+    "rewrite",
+]

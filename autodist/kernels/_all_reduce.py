@@ -1,0 +1,139 @@
+"""AllReduce: every worker holds the variable and applies the same, reduced gradient (thesis 7.3.2).
+
+The gradients of one group travel in one buffer. Sparse gradients are gathered, values and indices, in rank order: the
+single-device order, which optimizers that look at single slices (Keras' Adam squares them) need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar
+
+from autodist.errors import CaptureError
+from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
+from autodist.kernels._nodes import NodeList
+from autodist.kernels.communicators import Communicator, communicator
+from autodist.strategies import AllReduceSynchronizer, Strategy
+
+__all__ = ["AllReduceGradients", "AllReduceState"]
+
+
+@dataclass(frozen=True)
+class AllReduceGradients(Kernel):
+    """Put all-reduces into the gradients of the variables that the strategy gives to AllReduce.
+
+    Attributes:
+        strategy: Says which variables, in which groups, by which communicator.
+        step: Name of the compiled step.
+    """
+
+    name: ClassVar[str] = "all-reduce"
+    strategy: Strategy
+    step: str
+
+    def apply(self, graph: DistributedGraph) -> DistributedGraph:
+        """See the class."""
+        groups: dict[str, tuple[str, list[SyncPoint]]] = {}
+        for point in graph.points:
+            synchronizer = self._synchronizer(point)
+            if synchronizer is not None:
+                # Of a group, what lies behind another point (an update that the next gradient sees) can't go with it.
+                label = f"group_{synchronizer.group}/layer_{point.layer}"
+                groups.setdefault(label, (synchronizer.communicator, []))[1].append(point)
+        return _reduced(graph, groups, self.step)
+
+    def _synchronizer(self, point: SyncPoint) -> AllReduceSynchronizer | None:
+        if point.variable is None:
+            return None
+        synchronizer = self.strategy.config(point.variable).synchronizer
+        return synchronizer if isinstance(synchronizer, AllReduceSynchronizer) else None
+
+
+@dataclass(frozen=True)
+class AllReduceState(Kernel):
+    """Join what is no gradient: sizes, losses, metrics, statistics; all of one dtype and layer in one buffer.
+
+    Attributes:
+        strategy: Says by which communicator.
+        step: Name of the compiled step.
+    """
+
+    name: ClassVar[str] = "all-reduce-state"
+    strategy: Strategy
+    step: str
+
+    def apply(self, graph: DistributedGraph) -> DistributedGraph:
+        """See the class."""
+        carrier = self.strategy.graph.communicator
+        groups: dict[str, tuple[str, list[SyncPoint]]] = {}
+        for point in graph.points:
+            if point.variable is None:
+                label = f"state_{point.dtypes[0]}/layer_{point.layer}"
+                groups.setdefault(label, (carrier, []))[1].append(point)
+        return _reduced(graph, groups, self.step)
+
+
+def _reduced(graph: DistributedGraph, groups: dict[str, tuple[str, list[SyncPoint]]], step: str) -> DistributedGraph:
+    """The graph with each group's points joined over all workers."""
+    if graph.layout.world_size == 1 or not groups:
+        return graph
+    nodes = NodeList(device=graph.layout.main_device)
+    inputs: dict[str, str] = {}
+    for label, (carrier, points) in groups.items():
+        carry = communicator(carrier, graph.layout, step)
+        sums = [p for p in points if p.combine is Combine.SUM]
+        if sums:
+            inputs |= _fused(nodes, f"autodist/all_reduce/{label}", sums, carry.all_reduce)
+        for point in points:
+            if point.combine is Combine.CONCAT:
+                _check_strings(point, carrier, carry)
+                for local, synced, dtype in zip(point.local, point.synced, point.dtypes, strict=True):
+                    gathered = f"autodist/all_gather/{label}/{synced}"
+                    inputs[synced] = carry.all_gather(nodes, gathered, local, dtype)
+    return graph.replace(graph_def=_rewired(graph.graph_def, inputs, nodes.nodes))
+
+
+def _check_strings(point: SyncPoint, carrier: str, carry: Communicator) -> None:
+    if "string" in point.dtypes and not carry.carries_strings:
+        raise CaptureError(
+            f"the step returns strings that differ by example, op `{point.name}`, and {carrier} can't join them",
+            hint="return numbers, or use a strategy whose `graph.communicator` is 'queue', such as PSLoadBalancing",
+        )
+
+
+def _fused(nodes: NodeList, name: str, points: list[SyncPoint], all_reduce: Any) -> dict[str, str]:
+    """One buffer for all points; returns what each synced node reads from now on."""
+    dtype = points[0].dtypes[0]
+    if len(points) == 1:
+        return {points[0].synced[0]: all_reduce(nodes, name, points[0].local[0], dtype)}
+    sizes = [prod(_static(point)) for point in points]
+    flat = [nodes.reshape(f"{name}/flat/{p.name}", p.local[0], [-1], dtype) for p in points]
+    buffer = nodes.concat(f"{name}/buffer", flat, dtype)
+    reduced = all_reduce(nodes, name, buffer, dtype)
+    lengths = nodes.constant(f"{name}/sizes", sizes, "int32")
+    dim = nodes.constant(f"{name}/dim", 0, "int32")
+    split = nodes.add("SplitV", f"{name}/split", [reduced, lengths, dim], num_split=len(points), T=dtype, Tlen="int32")
+    return {
+        p.synced[0]: nodes.reshape(f"{name}/shaped/{p.name}", f"{split}:{k}", _static(p), dtype)
+        for k, p in enumerate(points)
+    }
+
+
+def _static(point: SyncPoint) -> tuple[int, ...]:
+    shape = point.shapes[0]
+    assert shape is not None, point.name
+    assert None not in shape, point.name
+    return tuple(int(size or 0) for size in shape)
+
+
+def _rewired(graph_def: Any, inputs: dict[str, str], added: Iterable[Any]) -> Any:
+    """A copy in which the first input of some nodes is another tensor."""
+    copy = type(graph_def)()
+    copy.CopyFrom(graph_def)
+    for node in copy.node:
+        if node.name in inputs:
+            node.input[0] = inputs[node.name]
+    copy.node.extend(added)
+    return copy

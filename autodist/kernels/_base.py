@@ -1,0 +1,180 @@
+"""The contract of kernels, and the graph they rewrite."""
+
+from __future__ import annotations
+
+import abc
+import enum
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+from autodist.graph import StepAnalysis, TrainingGraph, Variable
+from autodist.resource_spec import Device, ResourceSpec
+from autodist.strategies import Strategy
+
+__all__ = ["Combine", "DistributedGraph", "Kernel", "Layout", "SyncPoint"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Who this worker is, and how devices of the strategy are called in TensorFlow.
+
+    Attributes:
+        rank: This worker, 0 is the chief.
+        hosts: Names of all hosts, in rank order; one worker each.
+        replicas: Per rank, the devices that hold a copy of the graph.
+        server: Whether the workers see each other's devices through TensorFlow servers. Else each has a session of its
+            own and only Horovod connects them.
+    """
+
+    rank: int
+    hosts: tuple[str, ...]
+    replicas: tuple[tuple[Device, ...], ...]
+    server: bool
+
+    @classmethod
+    def of(cls, strategy: Strategy, spec: ResourceSpec, rank: int, *, server: bool) -> Layout:
+        """The layout of a strategy on a cluster, seen from one worker."""
+        hosts = tuple(host.name for host in spec.hosts)
+        devices = [Device.parse(name) for name in strategy.graph.replicas]
+        replicas = tuple(tuple(d for d in devices if d.host == host) for host in hosts)
+        return cls(rank, hosts, replicas, server)
+
+    @property
+    def world_size(self) -> int:
+        """Number of workers."""
+        return len(self.hosts)
+
+    @property
+    def local_replicas(self) -> tuple[Device, ...]:
+        """The replicas of this worker."""
+        return self.replicas[self.rank]
+
+    @property
+    def num_replicas(self) -> int:
+        """Number of replicas on all workers."""
+        return sum(len(devices) for devices in self.replicas)
+
+    @property
+    def first_replica(self) -> int:
+        """Global number of this worker's first replica."""
+        return sum(len(devices) for devices in self.replicas[: self.rank])
+
+    def rank_of(self, device: str) -> int:
+        """The worker that a device belongs to."""
+        return self.hosts.index(Device.parse(device).host)
+
+    def tf_device(self, device: str | Device) -> str:
+        """TensorFlow's full name of a device of the strategy."""
+        parsed = Device.parse(device) if isinstance(device, str) else device
+        job, task = ("worker", self.hosts.index(parsed.host)) if self.server else ("localhost", 0)
+        return f"/job:{job}/replica:0/task:{task}/device:{parsed.kind}:{parsed.index}"
+
+    @property
+    def main_device(self) -> str:
+        """Where this worker keeps its own copies of variables and does what is done once per worker."""
+        return self.tf_device(self.local_replicas[0])
+
+
+class Combine(enum.Enum):
+    """How the values of several replicas become one."""
+
+    SUM = "sum"
+    CONCAT = "concat"
+
+
+@dataclass(frozen=True)
+class SyncPoint:
+    """Where values of this worker's replicas become the value of the whole batch.
+
+    ``synced[k]`` is an Identity whose input is ``local[k]`` until a kernel puts communication between the two. As long
+    as none did, the graph is the valid step of a single worker.
+
+    Attributes:
+        name: Unique, and the same on every worker.
+        variable: The trainable variable whose gradient it is, None for small state: losses, metrics, sizes.
+        combine: What to do with the workers' values.
+        local: Tensors of this worker: one; two (values, indices) for a sparse gradient.
+        synced: The Identity nodes that consumers read.
+        dtypes: Of the tensors.
+        shapes: Static shapes, None where not known.
+        layer: How many other points lie before it: points of one layer don't wait for each other.
+    """
+
+    name: str
+    variable: str | None
+    combine: Combine
+    local: tuple[str, ...]
+    synced: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    shapes: tuple[tuple[int | None, ...] | None, ...]
+    layer: int = 0
+
+
+@dataclass(frozen=True)
+class DistributedGraph:
+    """A step on its way from G to what one worker runs.
+
+    Attributes:
+        graph_def: The graph as it is now; valid after every kernel.
+        variables: The variables of G.
+        layout: Who this worker is.
+        outputs: Tensors to fetch, one per output of the step.
+        local_outputs: The same for batches that each worker brought itself: per-example outputs are those of this
+            worker's examples.
+        effects: Nodes to run.
+        feeds: ``feeds[k][r]`` is the placeholder of input k on local replica r, None where it isn't needed. Inputs that
+            are not split have the same placeholder for all replicas.
+        rows: The placeholder for the numbers of examples of the local replicas; None if there is one replica in all.
+        total: The tensor to feed with the size of the global batch where it is known without asking the others.
+        points: Where replicas meet.
+        homes: By variable name, the TensorFlow device that holds it.
+        warnings: What a user should know about this rewriting.
+    """
+
+    graph_def: Any
+    variables: tuple[Variable, ...]
+    layout: Layout
+    outputs: tuple[str, ...]
+    local_outputs: tuple[str, ...]
+    effects: tuple[str, ...]
+    feeds: tuple[tuple[str | None, ...], ...]
+    rows: str | None = None
+    total: str | None = None
+    points: tuple[SyncPoint, ...] = ()
+    homes: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, graph: TrainingGraph, layout: Layout) -> DistributedGraph:
+        """G as it is: one replica, nothing synchronized."""
+        outputs = tuple(output.tensor for output in graph.outputs)
+        feeds = tuple((step_input.tensor,) for step_input in graph.inputs)
+        return cls(graph.graph_def, graph.variables, layout, outputs, outputs, graph.effects, feeds)
+
+    @cached_property
+    def nodes(self) -> dict[str, Any]:
+        """The nodes by name."""
+        return {node.name: node for node in self.graph_def.node}
+
+    def analyze(self, graph_def: Any | None = None) -> StepAnalysis:
+        """An index of the graph (or of a changed copy of it)."""
+        return StepAnalysis(self.graph_def if graph_def is None else graph_def, [v.handle for v in self.variables], ())
+
+    def replace(self, **changes: Any) -> DistributedGraph:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+
+class Kernel(abc.ABC):
+    """One rewriting of a graph: valid graph in, valid graph out, anything in between.
+
+    A kernel is a frozen dataclass; its options are its fields. What all kernels need (checking the result, timing,
+    dumping) is the pipeline's business.
+    """
+
+    name: ClassVar[str]
+
+    @abc.abstractmethod
+    def apply(self, graph: DistributedGraph) -> DistributedGraph:
+        """The rewritten graph; the argument is left as it is."""

@@ -1,0 +1,125 @@
+"""What the contexts of a step need: the worker's, once per worker, and the replicas', once per replica."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autodist.graph import (
+    Extent,
+    StepAnalysis,
+    TrainingGraph,
+    data_inputs,
+    node_of,
+    output_shape,
+    split_tensor,
+    tensor_dtype,
+)
+
+__all__ = ["Demand", "tensor_shape"]
+
+
+class Demand:
+    """Which nodes each context needs, and where replicas meet."""
+
+    def __init__(self, analysis: StepAnalysis, graph: TrainingGraph) -> None:
+        self.analysis = analysis
+        self.worker: set[str] = set()
+        self.replica: set[str] = set()
+        self.cuts: dict[str, Extent] = {}
+        self.warnings: list[str] = []
+        self._stack: list[tuple[str, bool]] = []
+        self._shared: list[str] = []
+        for effect in graph.effects:
+            self._effect(effect)
+        for output in graph.outputs:
+            self._stack.append((output.tensor, True))
+        self._run()
+        self.intermediate = self._find_intermediate()
+
+    def _effect(self, name: str) -> None:
+        inputs = data_inputs(self.analysis.nodes[name])
+        evaluable = all(self.analysis.dependence.is_evaluable(tensor) for tensor in inputs)
+        in_worker = name in self.analysis.writes or evaluable
+        (self.worker if in_worker else self.replica).add(name)
+        self._stack.extend((tensor, in_worker) for tensor in inputs)
+
+    def _run(self) -> None:
+        while self._stack:
+            tensor, in_worker = self._stack.pop()
+            if in_worker:
+                self._demand_in_worker(tensor)
+            else:
+                self._demand_in_replica(tensor)
+
+    def _demand_in_worker(self, tensor: str) -> None:
+        name = node_of(tensor)
+        if name in self.analysis.marks and self._from_batch(name):
+            if name not in self.cuts:
+                self.cuts[name] = Extent.ROWS  # the gradient's own combination follows from its kind
+                self._stack.append((self.analysis.nodes[name].input[0], False))
+            return
+        dependence, extent = self.analysis.dependence, self.analysis.extent(tensor)
+        if extent is Extent.CONSTANT or (dependence.is_evaluable(tensor) and not dependence.is_reduced(tensor)):
+            self._add(name)
+        elif tensor not in self.cuts:
+            self.cuts[tensor] = self._cut(tensor, extent)
+            self._stack.append((tensor, False))
+
+    def _demand_in_replica(self, tensor: str) -> None:
+        name = node_of(tensor)
+        if name not in self.analysis.extents:
+            self._shared.append(name)
+            self._stack.append((tensor, True))
+        elif name not in self.replica:
+            self.replica.add(name)
+            for source in data_inputs(self.analysis.nodes[name]):
+                in_worker = not self.from_replica(source, name)
+                self._shared.extend([node_of(source)] if in_worker else [])
+                self._stack.append((source, in_worker))
+
+    def from_replica(self, tensor: str, consumer: str) -> bool:
+        """Whether a node's copy in a replica takes that replica's value of a tensor, rather than the worker's."""
+        dependence = self.analysis.dependence
+        in_worker = dependence.is_global(tensor) and dependence.uses_global(consumer)
+        return node_of(tensor) in self.analysis.extents and not in_worker
+
+    def _find_intermediate(self) -> frozenset[str]:
+        """Marks whose gradients replicas compute with: inner gradients of second derivatives."""
+        seen: set[str] = set()
+        stack = self._shared
+        while stack:
+            name = stack.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name not in self.cuts:
+                stack.extend(node_of(tensor) for tensor in data_inputs(self.analysis.nodes[name]))
+        return frozenset(seen & self.analysis.marks.keys() & self.cuts.keys())
+
+    def _add(self, name: str) -> None:
+        if name not in self.worker:
+            self.worker.add(name)
+            self._stack.extend((tensor, True) for tensor in data_inputs(self.analysis.nodes[name]))
+
+    def _from_batch(self, mark: str) -> bool:
+        return self.analysis.extent(self.analysis.nodes[mark].input[0]) is not Extent.CONSTANT
+
+    def _cut(self, tensor: str, extent: Extent) -> Extent:
+        if self.analysis.dependence.is_reduced(tensor) or extent in (Extent.ROWS, Extent.SUBSET):
+            return extent
+        dtype = tensor_dtype(self.analysis.nodes, tensor)
+        chosen = Extent.MEAN if dtype.startswith(("float", "bfloat")) else Extent.SAME
+        way = "averaged over the replicas" if chosen is Extent.MEAN else "the first replica's"
+        node = self.analysis.nodes[node_of(tensor)]
+        while node.op == "Identity":  # of a returned tensor; the user knows what it returns
+            node = self.analysis.nodes[node_of(node.input[0])]
+        self.warnings.append(
+            f"op `{node.name}` ({node.op}) is neither a sum nor a mean over the batch; its value will be {way}"
+        )
+        return chosen
+
+
+def tensor_shape(nodes: dict[str, Any], tensor: str) -> tuple[int | None, ...] | None:
+    """Static shape of a tensor as traced."""
+    name, index = split_tensor(tensor)
+    return output_shape(nodes[name], index)

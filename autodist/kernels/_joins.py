@@ -1,0 +1,260 @@
+"""Where replicas meet: how their values of a tensor become that of the whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from autodist.graph import Extent, Role, StepAnalysis, data_inputs, node_of, split_tensor, tensor_dtype
+from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
+from autodist.kernels._demand import Demand, tensor_shape
+from autodist.kernels._nodes import NodeList
+from autodist.kernels._shares import Shares
+
+__all__ = ["ROWS", "TOTAL", "Joins", "with_layers"]
+
+ROWS = "autodist/rows"
+"""The placeholder for the numbers of examples of the local replicas."""
+
+TOTAL = "autodist/total"
+"""The size of the global batch."""
+
+_ADDITIONS = frozenset({"Add", "AddV2", "AddN"})
+
+
+class Joins:
+    """Adds the nodes that join the replicas of a worker, and notes where workers have to be joined.
+
+    Args:
+        analysis: The flat step.
+        demand: Which tensors are to be joined.
+        graph: The step before replication.
+        out: Where to add nodes.
+        gradient_reduction: ``auto``, ``mean`` or ``sum``.
+    """
+
+    def __init__(
+        self,
+        analysis: StepAnalysis,
+        demand: Demand,
+        graph: DistributedGraph,
+        out: NodeList,
+        gradient_reduction: str,
+    ) -> None:
+        self.analysis = analysis
+        self.demand = demand
+        self.out = out
+        self.points: list[SyncPoint] = []
+        self.renamed: dict[str, str] = {}
+        self.warnings: list[str] = []
+        self._graph = graph
+        self._shapes = {v.name: v.shape for v in graph.variables}
+        self._layout = graph.layout
+        self._count = len(graph.layout.local_replicas)
+        self._shares = Shares(out, self._count)
+        self._gradient_reduction = gradient_reduction
+
+    def build(self) -> None:
+        """Add the batch's shares, then all joins: small state first, gradients in backward order."""
+        local_rows = self._shares.add_rows(ROWS)
+        everywhere = self._point("rows", None, Combine.SUM, (local_rows,), ("float32",), ((),))[0]
+        self._shares.add_total(TOTAL, everywhere)
+        gradients, others = self._sorted_cuts()
+        for tensor in others:
+            self._join_state(tensor, self.demand.cuts[tensor])
+        for variable, parts in gradients:
+            self._join_gradient(variable, parts)
+
+    def device(self, replica: int) -> str:
+        """TensorFlow's name of a local replica's device."""
+        return self._layout.tf_device(self._layout.local_replicas[replica])
+
+    def replica_tensor(self, tensor: str, replica: int) -> str:
+        """A replica's own copy of a tensor; the worker's, where it does not depend on the batch."""
+        name, index = split_tensor(tensor)
+        if name not in self.analysis.extents:
+            return self.renamed.get(tensor, tensor)
+        return f"replica_{replica}/{name}" + (f":{index}" if index > 0 else "")
+
+    # What is joined ----------------------------------------------------------------------------------------------
+
+    def _sorted_cuts(self) -> tuple[list[tuple[str, tuple[str, ...]]], list[str]]:
+        """Gradients (variable and marks) in backward order, then the other tensors."""
+        gradients = [
+            (v.name, tuple(m for m in gradient.tensors if m in self.demand.cuts))
+            for v in sorted(self._graph.variables, key=lambda v: v.backward_order)
+            if v.role is Role.TRAINABLE
+            for gradient in v.gradients
+        ]
+        marks = {mark for _, parts in gradients for mark in parts}
+        others = sorted(tensor for tensor in self.demand.cuts if tensor not in marks)
+        return [(variable, parts) for variable, parts in gradients if parts], others
+
+    def _join_gradient(self, variable: str, marks: tuple[str, ...]) -> None:
+        kinds = {self.analysis.marks[mark].part: mark for mark in marks}
+        shape = self._shapes[variable]
+        # Replicas compute with an intermediate gradient, so all workers get it, whoever keeps the variable.
+        receiver = None if self.demand.intermediate & set(marks) else variable
+        if "dense" in kinds:
+            self._join_dense_gradient(receiver, kinds["dense"], shape)
+        if "dense_shape" in kinds:  # the variable's on every replica
+            mark = kinds["dense_shape"]
+            self.out.identity(mark, self._source(mark, 0), tensor_dtype(self.analysis.nodes, mark))
+        sparse = tuple(kinds[part] for part in ("values", "indices") if part in kinds)
+        if sparse:
+            self._join_sparse_gradient(receiver, sparse)
+
+    def _source(self, mark: str, replica: int) -> str:
+        return self.replica_tensor(self.analysis.nodes[mark].input[0], replica)
+
+    def _join_dense_gradient(self, variable: str | None, mark: str, shape: tuple[int, ...]) -> None:
+        dtype = tensor_dtype(self.analysis.nodes, mark)
+        local = self._weighted_sum(mark, self.analysis.nodes[mark].input[0], self._weight(mark), dtype)
+        self._point(mark, variable, Combine.SUM, (local,), (dtype,), (shape,), synced=(mark,))
+
+    def _join_sparse_gradient(self, variable: str | None, marks: tuple[str, ...]) -> None:
+        local, dtypes = [], []
+        for mark in marks:
+            dtype = tensor_dtype(self.analysis.nodes, mark)
+            source = self.analysis.nodes[mark].input[0]
+            is_values = self.analysis.marks[mark].part == "values"
+            local.append(self._joined_rows(mark, source, dtype, self._weight(mark) if is_values else None))
+            dtypes.append(dtype)
+        shapes = (None,) * len(marks)
+        if variable is not None:
+            self._point(marks[0], variable, Combine.CONCAT, tuple(local), tuple(dtypes), shapes, synced=marks)
+            return
+        for mark, tensor, dtype in zip(marks, local, dtypes, strict=True):
+            self._point(mark, None, Combine.CONCAT, (tensor,), (dtype,), (None,), synced=(mark,))
+
+    def _weight(self, mark: str) -> str:
+        """The factor of a replica's gradient: its share of the batch for means, 1 for sums."""
+        reduction = self._gradient_reduction
+        if reduction == "auto":
+            found = self.analysis.reduction(mark)
+            if found is None:
+                self._warn_of_targets(mark)
+            reduction = found or "mean"
+        return "share" if reduction == "mean" else "active"
+
+    def _warn_of_targets(self, mark: str) -> None:
+        targets = self.analysis.targets[self.analysis.marks[mark].target]
+        ops = ", ".join(f"`{node_of(t)}` ({self.analysis.nodes[node_of(t)].op})" for t in targets)
+        self.warnings.append(
+            f"the loss, op {ops}, is neither a sum nor a mean over the batch: the replicas' gradients are averaged, "
+            "which differs from a single device; `scope(gradient_reduction=...)` says how to combine them"
+        )
+
+    def _join_state(self, tensor: str, extent: Extent) -> None:
+        dtype = tensor_dtype(self.analysis.nodes, tensor)
+        label = tensor.replace(":", "_")
+        shape = tensor_shape(self.analysis.nodes, tensor)
+        if extent is Extent.SAME:
+            self.renamed[tensor] = self.replica_tensor(tensor, 0)
+        elif extent is Extent.SHAPE:
+            self.renamed[tensor] = self._joined_shape(label, tensor, dtype)
+        elif extent in (Extent.ROWS, Extent.SUBSET):
+            local = self._joined_rows(label, tensor, dtype, None, _batch_dim(shape))
+            self.renamed[tensor] = self._point(label, None, Combine.CONCAT, (local,), (dtype,), (shape,))[0]
+        else:
+            local = self._weighted_sum(label, tensor, "share" if extent is Extent.MEAN else "active", dtype)
+            self.renamed[tensor] = self._point(label, None, Combine.SUM, (local,), (dtype,), (shape,))[0]
+
+    def _joined_shape(self, label: str, tensor: str, dtype: str) -> str:
+        """The shape of the joined rows: the sum of the replicas' shapes, with the static dims put right."""
+        static = self.analysis.dependence.static_shape(tensor)
+        assert static is not None, tensor
+        local = self._weighted_sum(label, tensor, "active", dtype)
+        total = self._point(label, None, Combine.SUM, (local,), (dtype,), ((len(static),),))[0]
+        varying = self.out.constant(f"{total}/varying", [size is None for size in static], dtype)
+        fixed = self.out.constant(f"{total}/fixed", [size or 0 for size in static], dtype)
+        batch = self.out.add("Mul", f"{total}/batch", [total, varying], T=dtype)
+        return self.out.add("AddV2", f"{total}/shape", [batch, fixed], T=dtype)
+
+    # How they are joined -----------------------------------------------------------------------------------------
+
+    def _weighted_sum(self, label: str, tensor: str, weight: str, dtype: str) -> str:
+        terms = [
+            self._term(f"replica_{r}/autodist/weighted/{label}", tensor, weight, dtype, r) for r in range(self._count)
+        ]
+        return self.out.sum(f"autodist/local/{label}", terms, dtype)
+
+    def _term(self, name: str, tensor: str, weight: str, dtype: str, replica: int) -> str:
+        """One replica's part of a sum. What does not depend on the batch is a part of each, so it counts by share."""
+        node = self.analysis.nodes[node_of(tensor)]
+        if weight == "active" and self._has_constant_part(tensor):
+            parts = [self._term(f"{name}/{k}", t, weight, dtype, replica) for k, t in enumerate(data_inputs(node))]
+            count = {"N": len(parts)} if node.op == "AddN" else {}
+            return self.out.add(node.op, name, parts, T=dtype, device=self.device(replica), **count)
+        kind = weight if node.name in self.analysis.extents else "share"
+        factor = self._shares.scalar(kind, replica, dtype)
+        inputs = [self.replica_tensor(tensor, replica), factor]
+        return self.out.add("Mul", name, inputs, T=dtype, device=self.device(replica))
+
+    def _has_constant_part(self, tensor: str) -> bool:
+        node = self.analysis.nodes[node_of(tensor)]
+        if node.op not in _ADDITIONS or node.name not in self.analysis.extents:
+            return False
+        inputs = data_inputs(node)
+        return any(node_of(t) not in self.analysis.extents or self._has_constant_part(t) for t in inputs)
+
+    def _joined_rows(self, label: str, tensor: str, dtype: str, weight: str | None, dim: int = 0) -> str:
+        """The rows of all active replicas, perhaps weighted."""
+        parts = []
+        for r in range(self._count):
+            part = self.replica_tensor(tensor, r)
+            if weight is not None:
+                scaled = f"replica_{r}/autodist/weighted/{label}"
+                factor = self._shares.scalar(weight, r, dtype)
+                part = self.out.add("Mul", scaled, [part, factor], T=dtype, device=self.device(r))
+            parts.append(self._active_rows(f"replica_{r}/autodist/rows/{label}", part, dtype, r, dim))
+        return self.out.concat(f"autodist/local/{label}", parts, dtype, dim)
+
+    def _active_rows(self, name: str, tensor: str, dtype: str, replica: int, dim: int) -> str:
+        """All rows, or none for a replica that only borrowed an example."""
+        zeros, ones = [0] * (dim + 1), [1] * (dim + 1)
+        begin = self.out.constant(f"{name}/begin", zeros, "int32")
+        stride = self.out.constant(f"{name}/stride", ones, "int32")
+        limit = self._shares.limit(replica, dim)
+        return self.out.add(
+            "StridedSlice",
+            name,
+            [tensor, begin, limit, stride],
+            T=dtype,
+            Index="int32",
+            device=self.device(replica),
+            begin_mask=(1 << dim) - 1,
+            end_mask=(1 << dim) - 1,
+        )
+
+    def _point(
+        self,
+        label: str,
+        variable: str | None,
+        combine: Combine,
+        local: tuple[str, ...],
+        dtypes: tuple[str, ...],
+        shapes: tuple[tuple[int | None, ...] | None, ...],
+        synced: tuple[str, ...] | None = None,
+    ) -> tuple[str, ...]:
+        names = synced or (f"autodist/synced/{label}",)
+        for name, tensor, dtype in zip(names, local, dtypes, strict=True):
+            self.out.identity(name, tensor, dtype)
+        self.points.append(SyncPoint(label, variable, combine, local, names, dtypes, shapes))
+        return names
+
+
+def with_layers(graph_def: Any, points: Sequence[SyncPoint]) -> tuple[SyncPoint, ...]:
+    """The points with their layers: how many points lie one behind another up to each of them."""
+    nodes = {node.name: node for node in graph_def.node}
+    synced = {name for point in points for name in point.synced}
+    layers: dict[str, int] = {}
+    for name in StepAnalysis(graph_def, (), ()).order:
+        below = max((layers[node_of(tensor)] for tensor in nodes[name].input if node_of(tensor) in layers), default=0)
+        layers[name] = below + (name in synced)
+    return tuple(replace(p, layer=max(layers[name] for name in p.synced) - 1) for p in points)
+
+
+def _batch_dim(shape: tuple[int | None, ...] | None) -> int:
+    return shape.index(None) if shape and None in shape else 0

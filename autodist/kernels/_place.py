@@ -1,0 +1,72 @@
+"""Place: give variables their homes and every node its device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from autodist.graph import StepAnalysis, data_inputs, node_of
+from autodist.kernels._base import DistributedGraph, Kernel
+
+__all__ = ["Place"]
+
+_LOOKUPS = frozenset({"GatherV2", "Gather", "GatherNd", "Shape"})
+
+
+@dataclass(frozen=True)
+class Place(Kernel):
+    """Replace the placeholders of resource handles by handles on their homes, and pin every node.
+
+    Ops on a variable run where it lives. So do lookups in it and questions for its shape: else the whole table would
+    travel for a few rows.
+
+    Attributes:
+        container: Resource container of the variables, the same for all steps that share them.
+    """
+
+    name: ClassVar[str] = "place"
+    container: str = ""
+
+    def apply(self, graph: DistributedGraph) -> DistributedGraph:
+        """See the class."""
+        main = graph.layout.main_device
+        homes = {v.name: graph.homes.get(v.name, main) for v in graph.variables}
+        by_handle = {v.handle: v for v in graph.variables}
+        graph_def = type(graph.graph_def)()
+        graph_def.CopyFrom(graph.graph_def)
+        analysis = graph.analyze(graph_def)
+        for node in graph_def.node:
+            node.device = node.device or main
+            variable = by_handle.get(node.name)
+            if variable is not None:
+                _make_handle(node, variable.name, variable.dtype, variable.shape, self.container)
+                node.device = homes[variable.name]
+                continue
+            home = self._home(analysis, node, homes, by_handle)
+            if home is not None:
+                node.device = home
+            if "_class" in node.attr:
+                del node.attr["_class"]
+        return graph.replace(graph_def=graph_def, homes=homes)
+
+    def _home(self, analysis: StepAnalysis, node: Any, homes: dict[str, str], by_handle: dict[str, Any]) -> str | None:
+        """The device of the variables that a node touches, None if it touches none."""
+        touched = analysis.touched(node)
+        inputs = data_inputs(node)
+        if not touched and node.op in _LOOKUPS and inputs:
+            source = analysis.nodes[node_of(inputs[0])]
+            touched = analysis.touched(source) if source.op == "ReadVariableOp" else ()
+        devices = {homes[by_handle[handle].name] for handle in touched}
+        # A node of control flow may read variables of several homes; TensorFlow places the parts of its body.
+        return devices.pop() if len(devices) == 1 else None
+
+
+def _make_handle(node: Any, name: str, dtype: str, shape: tuple[int, ...], container: str) -> None:
+    import tensorflow as tf
+
+    node.op = "VarHandleOp"
+    node.attr.clear()
+    node.attr["dtype"].type = tf.as_dtype(dtype).as_datatype_enum
+    node.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
+    node.attr["shared_name"].s = name.encode()
+    node.attr["container"].s = container.encode()

@@ -1,0 +1,310 @@
+"""Parameter servers: one device holds the variable and its slots, and its own worker applies the update.
+
+For every gradient and every other worker there is one queue on the destination. A worker pushes its gradient as soon as
+it exists; the destination's worker takes one from each queue, combines them in rank order (so that a run can be
+replayed bit by bit), applies the update and hands every worker a token. Reads of the next step come after the token,
+and no update starts before every worker has read and pushed, so that the step is bulk-synchronous (thesis 7.3.2).
+Where a step itself goes on with the new value, that holds for each of its :class:`Stages`.
+
+Variables whose updates can't be separated (a global norm, a loss scale) form one *unit* with one destination.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from autodist.graph import node_of, prune, tensor_dtype
+from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
+from autodist.kernels._mail import Mail
+from autodist.kernels._nodes import NodeList
+from autodist.kernels._stages import Stages
+from autodist.strategies import PSSynchronizer, Strategy
+
+__all__ = ["ParameterServers"]
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Variables with one destination, updated together."""
+
+    name: str
+    variables: tuple[str, ...]
+    slots: tuple[str, ...]
+    destination: str
+
+
+@dataclass(frozen=True)
+class ParameterServers(Kernel):
+    """Move the variables that the strategy gives to PS, with their slots and updates, to their destinations.
+
+    Attributes:
+        strategy: Says which variables, and where to.
+        step: Name of the compiled step, part of the queues' names.
+    """
+
+    name: ClassVar[str] = "parameter-servers"
+    strategy: Strategy
+    step: str
+
+    def apply(self, graph: DistributedGraph) -> DistributedGraph:
+        """See the module's docstring."""
+        units = self._units(graph)
+        if not units:
+            return graph
+        homes = {name: graph.layout.tf_device(u.destination) for u in units for name in (*u.variables, *u.slots)}
+        graph = graph.replace(homes=graph.homes | homes)
+        if graph.layout.world_size == 1:
+            return graph
+        return _Rewriting(graph, units, self.step).apply()
+
+    def _units(self, graph: DistributedGraph) -> list[_Unit]:
+        slots: dict[str, list[str]] = {}
+        for variable in graph.variables:
+            if variable.owners:
+                slots.setdefault(min(variable.owners), []).append(variable.name)
+        units: dict[str, _Unit] = {}
+        for variable in graph.variables:
+            if variable.coupled and min(variable.coupled) not in units:
+                synchronizer = self.strategy.config(variable.name).synchronizer
+                if isinstance(synchronizer, PSSynchronizer):
+                    key = min(variable.coupled)
+                    own_slots = tuple(slots.get(key, ()))
+                    units[key] = _Unit(key, variable.coupled, own_slots, synchronizer.destination)
+        return list(units.values())
+
+
+class _Rewriting:
+    """Rewrites one worker's graph for all units in one pass."""
+
+    def __init__(self, graph: DistributedGraph, units: list[_Unit], step: str) -> None:
+        self.graph = graph
+        self.layout = graph.layout
+        self.nodes = NodeList()
+        self.units = {unit.name: unit for unit in units}
+        self.bit = {name: 1 << k for k, name in enumerate(self.units)}
+        self.mail = {
+            u.name: Mail(self.nodes, self.layout.tf_device(u.destination), f"autodist/ps/{k}", f"{step}/{u.name}")
+            for k, u in enumerate(units)  # a variable's name is not always one that a node may have
+        }
+        owners = {unit.name: self.layout.rank_of(unit.destination) for unit in units}
+        self.served = [name for name, owner in owners.items() if owner == self.layout.rank]
+        self.remote = [name for name, owner in owners.items() if owner != self.layout.rank]
+        self.others = [rank for rank in range(self.layout.world_size) if rank != self.layout.rank]
+        unit_of_variable = {name: unit.name for unit in units for name in (*unit.variables, *unit.slots)}
+        self.unit_of_handle = {
+            v.handle: unit_of_variable[v.name] for v in graph.variables if v.name in unit_of_variable
+        }
+        self.points: dict[str, list[SyncPoint]] = {name: [] for name in self.units}
+        for point in graph.points:
+            if point.variable in unit_of_variable:
+                self.points[unit_of_variable[point.variable]].append(point)
+        self.analysis = graph.analyze()
+        self.writes = self._writes()
+        self.behind = self._behind_gradients()
+        self.stages = self._stages()
+        self.num_stages = {name: self._count_stages(name) for name in self.units}
+
+    def apply(self) -> DistributedGraph:
+        inputs: dict[str, str] = {}
+        arrivals: dict[str, list[list[str]]] = {}
+        for name in self.served:
+            inputs |= self._collect(name)
+            arrivals[name] = self._arrivals(name)
+        tokens = {
+            name: [self.mail[name].take(*self._token(stage, self.layout.rank, "take"), ["bool"]) for stage in stages]
+            for name in self.remote
+            for stages in (range(self.num_stages[name]),)
+        }
+        exports = self._exports()
+        outputs = self._imported_outputs()
+        effects = self._staying_effects()
+        effects += [token for name in self.served for rank in self.others for token in self._hand_tokens(name, rank)]
+        rewired = self._rewired(inputs, arrivals, tokens)
+        kept = prune(rewired, [*map(node_of, outputs), *effects, *exports, *self._points_alive()])
+        present = {node.name for node in kept.node}
+        pushes = self._pushes(present)
+        kept.node.extend(node for node in self.nodes.nodes if node.name not in present)
+        local_outputs = [
+            new if new != old else local
+            for old, new, local in zip(self.graph.outputs, outputs, self.graph.local_outputs, strict=True)
+        ]
+        gone = {point.name for name in self.remote for point in self.points[name]}
+        return self.graph.replace(
+            graph_def=kept,
+            outputs=outputs,
+            local_outputs=tuple(local_outputs),
+            effects=(*effects, *exports, *pushes, *(token for taken in tokens.values() for token in taken)),
+            points=tuple(p for p in self.graph.points if p.name not in gone),
+        )
+
+    # What belongs where ------------------------------------------------------------------------------------------
+
+    def _writes(self) -> dict[str, str]:
+        """By node that changes a unit's variable, the unit."""
+        found = {}
+        for name, write in self.analysis.writes.items():
+            units = {self.unit_of_handle[h] for h in write.handles if h in self.unit_of_handle}
+            assert len(units) <= 1, (name, units)
+            if units:
+                found[name] = units.pop()
+        return found
+
+    def _behind_gradients(self) -> dict[str, int]:
+        """By node, which units' synchronized gradients it needs, as a bit set in the order of `units`."""
+        bits = {s: bit for name, bit in self.bit.items() for p in self.points[name] for s in p.synced}
+        return self.analysis.gradient_bits(bits)
+
+    def _stages(self) -> Stages:
+        sent = [node_of(tensor) for point in self.graph.points for tensor in point.local]
+        state = [name for point in self.graph.points if point.variable is None for name in point.synced]
+        roots = [*self.graph.effects, *map(node_of, self.graph.outputs), *sent, *state]
+        return Stages(self.analysis, self.writes, self.behind, self.units, roots)
+
+    def _stage(self, unit: str, point: SyncPoint) -> int:
+        return max(self.stages.of(node_of(tensor), unit) for tensor in point.local)
+
+    def _count_stages(self, unit: str) -> int:
+        updates = [self.stages.of(write, unit) for write, owner in self.writes.items() if owner == unit]
+        return 1 + max([0, *updates, *(self._stage(unit, point) for point in self.points[unit])])
+
+    def _mask(self, names: list[str]) -> int:
+        return sum(self.bit[name] for name in names)
+
+    @staticmethod
+    def _token(stage: int, rank: int, verb: str) -> tuple[str, str]:
+        """Channel and node of a token."""
+        return f"token_{stage}_to_{rank}", f"{verb}_token_{stage}_to_{rank}"
+
+    # What the destination's worker does --------------------------------------------------------------------------
+
+    def _collect(self, unit: str) -> dict[str, str]:
+        """Take every worker's gradients; returns what the synced nodes read."""
+        inputs: dict[str, str] = {}
+        mail = self.mail[unit]
+        for number, point in enumerate(self.points[unit]):
+            taken = {self.layout.rank: list(point.local)}
+            for rank in self.others:
+                name = mail.take(f"gradient_{number}_from_{rank}", _taken(number, rank), point.dtypes)
+                taken[rank] = [f"{name}:{k}" for k in range(len(point.dtypes))]
+            self.nodes.device = mail.device
+            join = self.nodes.sum if point.combine is Combine.SUM else self.nodes.concat
+            for k, synced in enumerate(point.synced):
+                ordered = [taken[rank][k] for rank in sorted(taken)]
+                inputs[synced] = join(f"{mail.prefix}/gradient_{number}/combined_{k}", ordered, point.dtypes[k])
+        return inputs
+
+    def _arrivals(self, unit: str) -> list[list[str]]:
+        """By stage, the nodes that have run when all workers are done with it."""
+        mail = self.mail[unit]
+        arrivals: list[list[str]] = []
+        for stage in range(self.num_stages[unit]):
+            numbers = [k for k, point in enumerate(self.points[unit]) if self._stage(unit, point) == stage]
+            gradients = [f"{mail.prefix}/{_taken(number, rank)}" for number in numbers for rank in self.others]
+            bare = [] if numbers else self.others
+            signals = [mail.take(f"stage_{stage}_from_{r}", f"take_stage_{stage}_from_{r}", ["bool"]) for r in bare]
+            arrivals.append(gradients + signals)
+        return arrivals
+
+    def _hand_tokens(self, unit: str, rank: int) -> list[str]:
+        """Tell a worker, stage by stage, that the updates are done."""
+        writes = [(write, self.stages.of(write, unit)) for write, owner in self.writes.items() if owner == unit]
+        return [
+            self.mail[unit].signal(*self._token(stage, rank, "hand"), [write for write, at in writes if at <= stage])
+            for stage in range(self.num_stages[unit])
+        ]
+
+    def _exports(self) -> list[str]:
+        """Give the other workers those outputs that need synchronized gradients."""
+        added = []
+        for name in self.served:
+            for number in self._outputs_behind(name):
+                tensor = self.graph.outputs[number]
+                dtype = tensor_dtype(self.graph.nodes, tensor)
+                for rank in self.others:
+                    channel = f"output_{number}_to_{rank}"
+                    added.append(self.mail[name].put(channel, f"give_{channel}", [tensor], [dtype]))
+        return added
+
+    def _outputs_behind(self, unit: str) -> list[int]:
+        mask = self._mask([unit])
+        return [k for k, tensor in enumerate(self.graph.outputs) if self.behind.get(node_of(tensor), 0) & mask]
+
+    # What every other worker does --------------------------------------------------------------------------------
+
+    def _imported_outputs(self) -> tuple[str, ...]:
+        outputs = list(self.graph.outputs)
+        for name in self.remote:
+            for number in self._outputs_behind(name):
+                dtype = tensor_dtype(self.graph.nodes, self.graph.outputs[number])
+                channel = f"output_{number}_to_{self.layout.rank}"
+                outputs[number] = self.mail[name].take(channel, f"take_output_{number}", [dtype])
+        return tuple(outputs)
+
+    def _staying_effects(self) -> list[str]:
+        """Effects on a unit's variables, or of its synchronized gradients, happen at its destination alone."""
+        elsewhere = self._mask(self.remote)
+        here = [e for e in self.graph.effects if not self.behind.get(e, 0) & elsewhere]
+        return [e for e in here if not self.bit.get(self.writes.get(e, ""), 0) & elsewhere]
+
+    def _rewired(
+        self, inputs: dict[str, str], arrivals: dict[str, list[list[str]]], tokens: dict[str, list[str]]
+    ) -> Any:
+        """Let synced nodes read what arrived, updates wait for arrivals, and others for tokens of remote updates."""
+        graph_def = type(self.graph.graph_def)()
+        graph_def.CopyFrom(self.graph.graph_def)
+        instead = {
+            f"^{write}": f"^{tokens[unit][self.stages.of(write, unit)]}"
+            for write, unit in self.writes.items()
+            if unit in tokens
+        }
+        for node in graph_def.node:
+            if node.name in inputs:
+                node.input[0] = inputs[node.name]
+            if not instead.keys().isdisjoint(node.input):
+                renamed = [instead.get(tensor, tensor) for tensor in node.input]
+                del node.input[:]
+                node.input.extend(t for t in renamed if not t.startswith("^"))
+                node.input.extend(dict.fromkeys(t for t in renamed if t.startswith("^")))
+            unit = self.writes.get(node.name)
+            if unit is not None and unit in arrivals:
+                before = arrivals[unit][: self.stages.of(node.name, unit) + 1]
+                node.input.extend(f"^{arrival}" for stage in before for arrival in stage)
+        graph_def.node.extend(self.nodes.nodes)
+        return graph_def
+
+    def _points_alive(self) -> list[str]:
+        """What pruning must keep: this worker's parts of remote gradients, and all points that other kernels join."""
+        mine = [node_of(tensor) for name in self.remote for point in self.points[name] for tensor in point.local]
+        gone = {point.name for name in self.remote for point in self.points[name]}
+        others = [n for p in self.graph.points if p.name not in gone for n in (*p.synced, *map(node_of, p.local))]
+        return mine + others
+
+    def _pushes(self, present: set[str]) -> list[str]:
+        """Push this worker's gradients, after it has read the variables they belong to; a bare signal without any."""
+        reads = self._reads(present)
+        added = []
+        for name in self.remote:
+            mail, empty = self.mail[name], set(range(self.num_stages[name]))
+            for number, point in enumerate(self.points[name]):
+                stage = self._stage(name, point)
+                empty.discard(stage)
+                channel, waits = f"gradient_{number}_from_{self.layout.rank}", reads.get((name, stage), [])
+                added.append(mail.put(channel, f"push_gradient_{number}", list(point.local), point.dtypes, waits))
+            for stage in sorted(empty):
+                channel, waits = f"stage_{stage}_from_{self.layout.rank}", reads.get((name, stage), [])
+                added.append(mail.signal(channel, f"push_stage_{stage}", waits))
+        return added
+
+    def _reads(self, present: set[str]) -> dict[tuple[str, int], list[str]]:
+        """By unit and stage, the reads of its variables among the nodes present."""
+        units = set(self.remote)
+        found: dict[tuple[str, int], list[str]] = {}
+        for name, handles in self.analysis.reads.items():
+            for unit in units & {self.unit_of_handle.get(h, "") for h in handles} if name in present else ():
+                found.setdefault((unit, self.stages.of(name, unit)), []).append(name)
+        return found
+
+
+def _taken(number: int, rank: int) -> str:
+    return f"gradient_{number}/take_from_{rank}"

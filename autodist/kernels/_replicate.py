@@ -1,0 +1,186 @@
+"""Replicate: copy what depends on the batch to every local replica, and join the copies where they meet again.
+
+Starting from what the step must deliver (its effects and outputs), each tensor is demanded in one of two contexts:
+
+* of the *worker*: once per worker, equal on all workers. What does not depend on the batch, what lies behind a
+  gradient's mark, and whatever is computed from sums and means over the batch belongs here;
+* of a *replica*: once per replica, from that replica's part of the batch.
+
+Where the worker's context demands a tensor that only replicas have, a :class:`SyncPoint` joins their values by the
+tensor's extent: sums are added, means averaged by batch share, rows concatenated. Gradients are means (of a loss that
+is a mean) or sums, as the caller says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from autodist.graph import Extent, StepAnalysis, TrainingGraph, data_inputs, node_of
+from autodist.kernels._base import DistributedGraph, Kernel
+from autodist.kernels._demand import Demand
+from autodist.kernels._joins import ROWS, TOTAL, Joins, with_layers
+from autodist.kernels._nodes import NodeList
+
+__all__ = ["Replicate"]
+
+_RANDOM_KEY_INPUT = 1  # of StatelessRandomUniformV2 and its kin: (shape, key, counter, alg)
+
+
+@dataclass(frozen=True)
+class Replicate(Kernel):
+    """Copy the graph to the local replicas.
+
+    Attributes:
+        graph: The step, with the description of its variables and outputs.
+        gradient_reduction: ``"mean"`` where the loss is a mean over the batch, ``"sum"`` where it is a sum, ``"auto"``
+            to find out.
+    """
+
+    name: ClassVar[str] = "replicate"
+    graph: TrainingGraph
+    gradient_reduction: str = "auto"
+
+    def apply(self, graph: DistributedGraph) -> DistributedGraph:
+        """See the module's docstring."""
+        if graph.layout.num_replicas == 1:
+            return graph
+        split = [node_of(i.tensor) for i in self.graph.inputs if i.split]
+        analysis = StepAnalysis(self.graph.graph_def, [v.handle for v in graph.variables], split)
+        demand = Demand(analysis, self.graph)
+        return _Copier(self, graph, analysis, demand).build()
+
+
+class _Copier:
+    """Builds the replicated graph from what is demanded."""
+
+    def __init__(self, kernel: Replicate, graph: DistributedGraph, analysis: StepAnalysis, demand: Demand) -> None:
+        import tensorflow as tf
+
+        self.kernel = kernel
+        self.source = graph
+        self.layout = graph.layout
+        self.analysis = analysis
+        self.demand = demand
+        self.count = len(graph.layout.local_replicas)
+        self.out = NodeList(device=self.layout.main_device)
+        self.joins = Joins(analysis, demand, graph, self.out, kernel.gradient_reduction)
+        self.casts: set[str] = set()
+        self.shapes = {v.name: v.shape for v in graph.variables}
+        self.graph_def = tf.compat.v1.GraphDef(versions=analysis.graph_def.versions, library=analysis.graph_def.library)
+
+    def build(self) -> DistributedGraph:
+        self.joins.build()
+        self._copy_worker_nodes()
+        for replica in range(self.count):
+            self._copy_replica_nodes(replica)
+        self.graph_def.node.extend(self.out.nodes)
+        warnings = (*self.source.warnings, *self.demand.warnings, *self.joins.warnings)
+        return self.source.replace(
+            graph_def=self.graph_def,
+            outputs=tuple(self._worker_tensor(tensor) for tensor in self.source.outputs),
+            local_outputs=tuple(self._local_tensor(tensor) for tensor in self.source.outputs),
+            effects=self._effects(),
+            feeds=self._feeds(),
+            rows=ROWS,
+            total=TOTAL,
+            points=with_layers(self.graph_def, self.joins.points),
+            warnings=tuple(dict.fromkeys(warnings)),
+        )
+
+    # Copies ------------------------------------------------------------------------------------------------------
+
+    def _worker_tensor(self, tensor: str) -> str:
+        return self.joins.renamed.get(tensor, tensor)
+
+    def _replica_input(self, tensor: str, consumer: str, replica: int) -> str:
+        if self.demand.from_replica(tensor, consumer):
+            return self.joins.replica_tensor(tensor, replica)
+        return self._worker_tensor(tensor)
+
+    def _local_tensor(self, tensor: str) -> str:
+        """An output for local batches: rows of this worker only."""
+        if self.demand.cuts.get(tensor) in (Extent.ROWS, Extent.SUBSET) and tensor in self.joins.renamed:
+            synced = self.joins.renamed[tensor]
+            return next(point.local[0] for point in self.joins.points if point.synced[0] == synced)
+        return self._worker_tensor(tensor)
+
+    def _copy_worker_nodes(self) -> None:
+        for name in self.analysis.order:
+            if name not in self.demand.worker:
+                continue
+            copy = self._copied(name, name, self.layout.main_device)
+            copy.input.extend(self._worker_tensor(t) for t in data_inputs(self.analysis.nodes[name]))
+            copy.input.extend(self._controls(name, None))
+
+    def _copy_replica_nodes(self, replica: int) -> None:
+        for name in self.analysis.order:
+            if name not in self.demand.replica:
+                continue
+            copy = self._copied(name, f"replica_{replica}/{name}", self.joins.device(replica))
+            inputs = [self._replica_input(t, name, replica) for t in data_inputs(self.analysis.nodes[name])]
+            self._vary_random(copy, inputs, replica)
+            copy.input.extend(inputs)
+            copy.input.extend(self._controls(name, replica))
+
+    def _copied(self, name: str, new_name: str, device: str) -> Any:
+        copy = self.graph_def.node.add()
+        copy.CopyFrom(self.analysis.nodes[name])
+        copy.name = new_name
+        copy.device = device
+        del copy.input[:]
+        if "_class" in copy.attr:
+            del copy.attr["_class"]
+        return copy
+
+    def _vary_random(self, copy: Any, inputs: list[str], replica: int) -> None:
+        """Give each replica numbers of its own; the first of all replicas draws those of a single device."""
+        number = self.layout.first_replica + replica
+        if not number or "Random" not in copy.op:
+            return
+        if copy.op.startswith("Stateless") and len(inputs) == 4:
+            offset = self.out.constant(f"{copy.name}/replica", [number], "uint64")
+            key = inputs[_RANDOM_KEY_INPUT]
+            inputs[_RANDOM_KEY_INPUT] = self.out.add("AddV2", f"{copy.name}/key", [key, offset], T="uint64")
+        elif "seed2" in copy.attr:
+            copy.attr["seed2"].i += number
+
+    def _controls(self, name: str, replica: int | None) -> list[str]:
+        """What a copy waits for: the copies of what the original waits for."""
+        waits: set[str] = set()
+        seen: set[str] = set()
+        stack = [t[1:] for t in self.analysis.nodes[name].input if t.startswith("^")]
+        while stack:
+            other = stack.pop()
+            if other in seen:
+                continue
+            seen.add(other)
+            if self.analysis.nodes[other].op == "NoOp":
+                stack.extend(node_of(t) for t in self.analysis.nodes[other].input)
+                continue
+            if other in self.demand.worker:
+                waits.add(f"^{other}")
+            if other in self.demand.replica:
+                copies = range(self.count) if replica is None else (replica,)
+                waits.update(f"^replica_{r}/{other}" for r in copies)
+        return sorted(waits)
+
+    def _effects(self) -> tuple[str, ...]:
+        found: list[str] = []
+        for name in self.source.effects:
+            if name in self.demand.worker:
+                found.append(name)
+            if name in self.demand.replica:
+                found.extend(f"replica_{r}/{name}" for r in range(self.count))
+        return tuple(found)
+
+    def _feeds(self) -> tuple[tuple[str | None, ...], ...]:
+        feeds: list[tuple[str | None, ...]] = []
+        for step_input in self.kernel.graph.inputs:
+            name = node_of(step_input.tensor)
+            if step_input.split:
+                used = name in self.demand.replica
+                feeds.append(tuple(f"replica_{r}/{name}" if used else None for r in range(self.count)))
+            else:
+                feeds.append((name if name in self.demand.worker else None,) * self.count)
+        return tuple(feeds)

@@ -1,0 +1,81 @@
+"""The replicas' shares of a batch, as nodes of the graph."""
+
+from __future__ import annotations
+
+from autodist.kernels._nodes import NodeList
+
+__all__ = ["Shares"]
+
+_MANY_ROWS = 2**30
+
+
+class Shares:
+    """Makes what a replica's values are weighted with: its share of the batch, and whether it has any of it.
+
+    Args:
+        out: Where to add nodes.
+        count: Local replicas.
+    """
+
+    def __init__(self, out: NodeList, count: int) -> None:
+        self._out = out
+        self._count = count
+        self._rows = ""
+        self._total = ""
+        self._made: dict[tuple[str, str], list[str]] = {}
+        self._limits: dict[tuple[int, int], str] = {}
+
+    def add_rows(self, name: str) -> str:
+        """Add the placeholder for the numbers of examples of the replicas; returns their sum."""
+        self._rows = self._out.add("Placeholder", name, dtype="float32", shape=[self._count])
+        dim = self._out.constant(f"{name}/dim", [0], "int32")
+        return self._out.add("Sum", f"{name}/sum", [name, dim], T="float32", Tidx="int32", keep_dims=False)
+
+    def add_total(self, name: str, default: str) -> None:
+        """Add the size of the global batch, which can be fed where it is known."""
+        self._total = self._out.add("PlaceholderWithDefault", name, [default], dtype="float32", shape=[])
+
+    def scalar(self, kind: str, replica: int, dtype: str) -> str:
+        """A replica's ``share`` of the batch, or 1 if it is ``active`` and else 0, as a scalar of a dtype."""
+        # Shares of a third are rounded: in the dtype that they are used in, where that is the finer one.
+        wide = "float64" if dtype in ("float64", "complex128") else "float32"
+        scalars = self._scalars(kind, wide)
+        if dtype == wide:
+            return scalars[replica]
+        if (kind, dtype) not in self._made:
+            casts = [self._out.cast(f"{scalar}/{dtype}", scalar, wide, dtype) for scalar in scalars]
+            self._made[kind, dtype] = casts
+        return self._made[kind, dtype][replica]
+
+    def limit(self, replica: int, dim: int) -> str:
+        """The end of a slice along a dim that has all rows of an active replica, and none of another."""
+        if (replica, dim) not in self._limits:
+            active = self.scalar("active", replica, "float32")
+            name = f"autodist/limit_{replica}_{dim}"
+            many = self._out.constant(f"{name}/many", [0.0] * dim + [float(_MANY_ROWS)], "float32")
+            limit = self._out.add("Mul", f"{name}/float", [active, many], T="float32")
+            self._limits[replica, dim] = self._out.cast(name, limit, "float32", "int32")
+        return self._limits[replica, dim]
+
+    def _scalars(self, kind: str, dtype: str) -> list[str]:
+        if (kind, dtype) not in self._made:
+            vector = self._share(dtype) if kind == "share" else self._active(dtype)
+            self._made[kind, dtype] = self._each(f"autodist/{kind}/{dtype}", vector, dtype)
+        return self._made[kind, dtype]
+
+    def _share(self, dtype: str) -> str:
+        rows = self._out.cast(f"{self._rows}/{dtype}", self._rows, "float32", dtype)
+        total = self._out.cast(f"{self._total}/{dtype}", self._total, "float32", dtype)
+        return self._out.add("RealDiv", f"autodist/shares/{dtype}", [rows, total], T=dtype)
+
+    def _active(self, dtype: str) -> str:
+        name = f"autodist/active/any/{dtype}"
+        zero = self._out.constant(f"{name}/zero", 0.0, "float32")
+        active = self._out.add("Greater", name, [self._rows, zero], T="float32")
+        return self._out.cast(f"{name}/{dtype}", active, "bool", dtype)
+
+    def _each(self, name: str, vector: str, dtype: str) -> list[str]:
+        if self._count == 1:
+            return [self._out.reshape(f"{name}_0", vector, [], dtype)]
+        unpacked = self._out.add("Unpack", f"{name}/each", [vector], num=self._count, T=dtype, axis=0)
+        return [self._out.identity(f"{name}_{r}", f"{unpacked}:{r}", dtype) for r in range(self._count)]

@@ -1,0 +1,28 @@
+"""The contract of communicators: what carries a collective between workers."""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar
+
+from autodist.kernels._nodes import NodeList
+
+__all__ = ["Communicator"]
+
+
+class Communicator(abc.ABC):
+    """Adds the nodes of collectives to a graph. All workers add the same collectives under the same names.
+
+    Attributes:
+        carries_strings: Whether tensors of strings can be gathered.
+    """
+
+    carries_strings: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def all_reduce(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
+        """The sum over all workers of a tensor whose shape is the same on all of them."""
+
+    @abc.abstractmethod
+    def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
+        """The concatenation, in rank order, along dim 0; the workers' tensors may differ in dim 0."""

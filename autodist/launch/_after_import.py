@@ -1,0 +1,68 @@
+"""Run a callback once a module has been imported, without importing it.
+
+The bootstrap must not import TensorFlow itself: a script sets variables such as ``CUDA_VISIBLE_DEVICES`` before its own
+import, and they would come too late.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+__all__ = ["after_import"]
+
+
+def after_import(name: str, callback: Callable[[ModuleType], None]) -> None:
+    """Call ``callback`` with the module ``name`` when its import is complete; at once if it already is.
+
+    Example:
+        >>> import json
+        >>> after_import("json", lambda module: print(module.__name__))
+        json
+
+    """
+    if name in sys.modules:
+        callback(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _Finder(name, callback))
+
+
+class _Finder:
+    """Finds one module by way of the other finders, and has its loader call back; removes itself then."""
+
+    def __init__(self, name: str, callback: Callable[[ModuleType], None]) -> None:
+        self._name = name
+        self._callback = callback
+        self._searching = False
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != self._name or self._searching:
+            return None
+        self._searching = True  # of two that wait for one module, each asks the other
+        try:
+            return self._find(name, path, target)
+        finally:
+            self._searching = False
+
+    def _find(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+        for finder in sys.meta_path:
+            spec = None if finder is self or not hasattr(finder, "find_spec") else finder.find_spec(name, path, target)
+            if spec is not None:
+                self._watch(spec)
+                return spec
+        return None
+
+    def _watch(self, spec: ModuleSpec) -> None:
+        loader: Any = spec.loader
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+            execute(module)
+            self._callback(module)
+
+        loader.exec_module = exec_module

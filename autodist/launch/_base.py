@@ -1,0 +1,147 @@
+"""The contract of a launcher, and what goes into it and comes out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from autodist.errors import UsageError
+from autodist.launch._secrets import mask_secrets
+from autodist.report import OutputLine, PlannedWorker, RunInfo, RunResult
+from autodist.resource_spec import ResourceSpec
+
+__all__ = ["Job", "Launcher", "RunObserver", "SilentObserver", "WorkerCommand"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A script to be run by all workers of a cluster.
+
+    Attributes:
+        script: The user's training script.
+        spec: The cluster; one worker per host.
+        script_args: What ``sys.argv[1:]`` is in the script.
+        strategy: Builder name with arguments, or the path of a strategy as JSON; None leaves the choice to the script.
+        seed: For all random generators of all workers; None sets none.
+        env: Environment variables for all workers, over those of the launcher and under those of a host.
+        run_dir: Where logs and summaries go; None is ``runs/<id>`` below the working directory.
+        start_timeout_s: Longest time from the start of a worker to its first training step; 0 for no bound.
+        stall_timeout_s: Longest time between two training steps of a worker; 0 for no bound.
+        finish_timeout_s: Longest wait of some workers for one that has ended; 0 for no bound.
+        grace_s: Time between asking a worker to end and killing it.
+        step_timeout_s: Longest time a step may block, handed to the runtime; None is the runtime's default.
+
+    Raises:
+        UsageError: The script is not a file, or a time is negative.
+
+    """
+
+    script: Path
+    spec: ResourceSpec
+    script_args: tuple[str, ...] = ()
+    strategy: str | None = None
+    seed: int | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    run_dir: Path | None = None
+    start_timeout_s: float = 300.0
+    stall_timeout_s: float = 600.0
+    finish_timeout_s: float = 60.0
+    grace_s: float = 5.0
+    step_timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "script", Path(self.script))
+        _check_script(self.script)
+        for name in ("start_timeout_s", "stall_timeout_s", "finish_timeout_s", "grace_s"):
+            if not getattr(self, name) >= 0:  # not-a-number is neither
+                raise UsageError(f"`{name}` is {getattr(self, name)}, it must be 0 or more seconds")
+        if self.seed is not None and not 0 <= self.seed < 2**32:
+            raise UsageError(f"the seed is {self.seed}, it must be 0 to {2**32 - 1}")
+
+
+def _check_script(script: Path) -> None:
+    if script.is_dir():
+        raise UsageError(
+            f"the script `{script}` is a directory", hint=f"name the file in it, such as `{script}/train.py`"
+        )
+    if not script.is_file():
+        raise UsageError(
+            f"the script `{script}` does not exist (looked in `{script.resolve().parent}`)",
+            hint="give the path of a Python file, absolute or from the working directory",
+        )
+
+
+@dataclass(frozen=True)
+class WorkerCommand:
+    """What is to be started for one worker.
+
+    Attributes:
+        rank: The worker.
+        host: Its name in the spec.
+        argv: Program and arguments.
+        env: The whole environment of the process; holds the run's token, so it is in no repr.
+        own_env: Names of the variables in ``env`` that come from the launcher, the job or the spec.
+
+    """
+
+    rank: int
+    host: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(repr=False)
+    own_env: tuple[str, ...] = ()
+
+    def describe(self) -> PlannedWorker:
+        """Return what may be shown of it."""
+        env = mask_secrets({name: self.env[name] for name in self.own_env})
+        return PlannedWorker(self.rank, self.host, self.argv, env)
+
+
+class RunObserver(Protocol):
+    """Who watches a run; called from several threads, one call at a time per method."""
+
+    def run_started(self, info: RunInfo) -> None:
+        """All workers are about to start."""
+
+    def line(self, rank: int, line: OutputLine) -> None:
+        """Take a line that a worker wrote."""
+
+    def notice(self, text: str) -> None:
+        """Take what the launcher has to say."""
+
+    def run_ended(self, result: RunResult) -> None:
+        """All workers have ended."""
+
+
+class SilentObserver:
+    """Watches a run and says nothing; the logs have it all."""
+
+    def run_started(self, info: RunInfo) -> None:
+        """Say nothing."""
+
+    def line(self, rank: int, line: OutputLine) -> None:
+        """Say nothing."""
+
+    def notice(self, text: str) -> None:
+        """Say nothing."""
+
+    def run_ended(self, result: RunResult) -> None:
+        """Say nothing."""
+
+
+class Launcher(ABC):
+    """Runs a job on the machines of its spec, one worker process per host.
+
+    A launcher returns only when none of the processes it started is left, ends no others, and bounds each of its waits.
+    """
+
+    @abstractmethod
+    def launch(self, job: Job) -> RunResult:
+        """Run ``job`` to its end.
+
+        Raises:
+            LaunchError: The workers could not be started.
+
+        """

@@ -1,0 +1,140 @@
+"""The directory of a run; the only place that knows the names of its files."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import secrets
+import shlex
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autodist.errors import LaunchError, UsageError
+from autodist.launch._secrets import mask_secrets
+
+__all__ = ["RunDirectory"]
+
+_TAIL_BYTES = 64 * 1024
+_SHOWN_VARIABLES = ("AUTODIST_", "HOROVOD_", "TF_", "CUDA_", "OMP_", "MKL_", "KERAS_", "XLA_")
+_SHOWN_NAMES = frozenset(
+    {
+        *("RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+        *("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "LANG", "TZ"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """Files of one run, below ``path``.
+
+    Attributes:
+        run_id: Identity of the run.
+        path: Absolute path of the directory.
+
+    """
+
+    run_id: str
+    path: Path
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    @classmethod
+    def create(cls, path: Path | None = None) -> RunDirectory:
+        """Make a new directory, ``runs/<id>`` with a link ``runs/latest`` if no path is given.
+
+        Raises:
+            UsageError: The path holds something already.
+            LaunchError: The directory can't be made.
+
+        """
+        run_id = f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        target = (Path("runs") / run_id if path is None else path).absolute()
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            if any(target.iterdir()):
+                raise UsageError(
+                    f"the run directory `{target}` is not empty", hint="give a new `--run-dir`, or leave it out"
+                )
+            directory = cls(run_id, target)
+            directory.logs.mkdir()
+        except OSError as error:
+            raise LaunchError(
+                f"the run directory `{target}` can't be made: {error.strerror or error}",
+                hint="give a `--run-dir` in which you may write",
+            ) from error
+        if path is None:
+            _link_latest(target)
+        return directory
+
+    @property
+    def spec(self) -> Path:
+        """The resolved resource spec as JSON."""
+        return self.path / "spec.json"
+
+    @property
+    def strategy(self) -> Path:
+        """A copy of the strategy, if the run was given one as a file."""
+        return self.path / "strategy.json"
+
+    @property
+    def logs(self) -> Path:
+        """One file per rank."""
+        return self.path / "logs"
+
+    def log(self, rank: int) -> Path:
+        """Return what a worker wrote to standard output and standard error."""
+        return self.logs / f"{rank}.log"
+
+    def write_command(self, argv: Sequence[str]) -> None:
+        """Keep the command line that started the run, ready to be pasted into a shell."""
+        (self.path / "command.txt").write_text(f"cd {shlex.quote(os.getcwd())} && {shlex.join(argv)}\n")
+
+    def write_environment(self, env: Mapping[str, str]) -> None:
+        """Keep the variables that matter for a run; values of what looks like a secret are masked."""
+        self._write_json("env.json", dict(sorted(mask_secrets(_telling(env)).items())))
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """Keep how the run ended."""
+        self._write_json("summary.json", summary)
+
+    def event(self, name: str, **fields: object) -> None:
+        """Add a line to ``events.jsonl``; safe from any thread."""
+        now = datetime.datetime.now(datetime.timezone.utc)
+        line = json.dumps({"time": now.isoformat(timespec="milliseconds"), "event": name, **fields}, default=str)
+        # A full disk must not take the run with it.
+        with self._lock, contextlib.suppress(OSError), (self.path / "events.jsonl").open("a") as file:
+            file.write(line + "\n")
+
+    def tail(self, rank: int, num_lines: int) -> tuple[str, ...]:
+        """Return the last lines a worker wrote."""
+        try:
+            with self.log(rank).open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+                text = file.read().decode(errors="replace")
+        except OSError:
+            return ()
+        return tuple(text.splitlines()[-num_lines:])
+
+    def _write_json(self, name: str, value: Mapping[str, Any]) -> None:
+        (self.path / name).write_text(json.dumps(value, indent=2, default=str) + "\n")
+
+
+def _telling(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that matter for a run."""
+    return {name: value for name, value in env.items() if name in _SHOWN_NAMES or name.startswith(_SHOWN_VARIABLES)}
+
+
+def _link_latest(target: Path) -> None:
+    """Point ``runs/latest`` at a run; several runs may do so at the same time, and a link is only a convenience."""
+    link = target.parent / "latest"
+    temporary = target.parent / f".latest-{target.name}"
+    try:
+        temporary.symlink_to(target.name)
+        temporary.replace(link)
+    except OSError:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,136 @@
+"""What a worker process runs: ``python -m autodist.launch.worker SCRIPT [ARGS...]``.
+
+It ties the process to its launcher, runs the script, sees to its end, and leaves by ``os._exit``: a
+``tf.distribute.Server`` has no clean way to stop.
+"""
+
+from __future__ import annotations
+
+import atexit
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+from autodist.errors import AutoDistError, LaunchError
+from autodist.launch._after_import import after_import
+from autodist.launch._chief_writes import leave_saving_to_chief
+from autodist.launch._parent_death import die_with_parent
+from autodist.launch._script import Ending, run_script
+from autodist.launch._seeding import seed_when_imported
+from autodist.runtime import Worker, current_worker, refuse_fit_outside
+
+__all__ = ["main"]
+
+_EXIT_HANDLERS_TIMEOUT_S = 10.0
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run the script named by the arguments as this process' whole life."""
+    script, *args = sys.argv[1:] if argv is None else argv
+    try:
+        worker = _join_run()
+    except LaunchError as error:
+        sys.stderr.write(
+            f"error: {error.message}\n\nhint: {error.hint}\n" if error.hint else f"error: {error.message}\n"
+        )
+        _leave(error.exit_code)
+    ended = threading.Event()
+    heartbeat = threading.Thread(target=_report_progress, args=(worker, ended), name="heartbeat", daemon=True)
+    heartbeat.start()
+    ending = _checked(run_script(script, args), worker)
+    ended.set()
+    _leave(_wind_up(worker, ending))
+
+
+def _join_run() -> Worker:
+    """Tie this process to its launcher and prepare what the launcher asked for."""
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    worker = current_worker()
+    environment = worker.environment
+    die_with_parent(environment.launcher_pid)
+    if environment.seed is not None:
+        seed_when_imported(environment.seed)
+    if not environment.is_chief:
+        leave_saving_to_chief(environment.rank)
+    if environment.world_size > 1:
+        after_import("keras", lambda _: refuse_fit_outside(worker))
+    return worker
+
+
+def _report_progress(worker: Worker, ended: threading.Event) -> None:
+    """Tell the launcher every few seconds how many steps were taken."""
+    while not ended.wait(worker.environment.heartbeat_s):
+        _report_once(worker)
+
+
+def _report_once(worker: Worker) -> None:
+    if worker.coordinator is None:
+        return
+    try:
+        worker.coordinator.report(worker.steps_taken, worker.in_step)
+    except AutoDistError:
+        return  # the launcher has ended or stops the run; either way this process is ended from outside
+
+
+def _checked(ending: Ending, worker: Worker) -> Ending:
+    """Turn success into an error if nothing was trained: copies of the script have only run side by side."""
+    if ending.exit_code != 0 or worker.steps_taken > 0:
+        return ending
+    if worker.world_size == 1:
+        sys.stderr.write("warning: the script ended without a training step inside `autodist.scope()`\n")
+        return ending
+    message = (
+        f"the script ended without a training step inside `autodist.scope()`: "
+        f"{worker.world_size} copies of it ran side by side"
+    )
+    hint = "build the model and call `fit` or the training step inside `with autodist.scope():`"
+    sys.stderr.write(f"error: {message}\n\nhint: {hint}\n")
+    return Ending(1, message)
+
+
+def _wind_up(worker: Worker, ending: Ending) -> int:
+    """Report the end, then run what the script and the runtime have registered for it."""
+    _report_once(worker)
+    if ending.exit_code != 0 and worker.coordinator is not None:
+        worker.coordinator.fail(ending.message, ending.exit_code)
+    exit_code = ending.exit_code
+    for callback in worker.take_exit_callbacks():
+        try:
+            callback()
+        except Exception as error:
+            # After a failure the callbacks fail as well; the first error is the one to show.
+            if exit_code == 0:
+                traceback.print_exception(type(error), error, error.__traceback__)
+                exit_code = error.exit_code if isinstance(error, AutoDistError) else 1
+    if exit_code != ending.exit_code and worker.coordinator is not None:
+        worker.coordinator.fail("a callback at the end of the script failed", exit_code)
+    return exit_code
+
+
+def _leave(exit_code: int) -> NoReturn:
+    """End the process with what an interpreter does at exit, but without waiting for TensorFlow.
+
+    After success threads may finish their work, such as writing a checkpoint; the launcher bounds that.
+    """
+    if exit_code == 0:
+        threading._shutdown()  # type: ignore[attr-defined]  # also lets idle thread pools go, which join would not
+    watchdog = threading.Timer(_EXIT_HANDLERS_TIMEOUT_S, os._exit, (exit_code,))
+    watchdog.daemon = True
+    watchdog.start()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue  # closed by the script, or nobody reads it any more
+    os._exit(exit_code)
+
+
+if __name__ == "__main__":
+    main()

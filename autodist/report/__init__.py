@@ -1,0 +1,23 @@
+"""What to show, as data, and how to show it on a terminal. Drawing imports rich when it is done, not before."""
+
+from autodist.report._consoles import error_console, output_console
+from autodist.report._errors import show_error
+from autodist.report._facts import show_facts
+from autodist.report._plan import show_plan
+from autodist.report._run import FailureKind, FailureReport, OutputLine, PlannedWorker, RunInfo, RunResult
+from autodist.report._run_console import RunConsole
+
+__all__ = [
+    "FailureKind",
+    "FailureReport",
+    "OutputLine",
+    "PlannedWorker",
+    "RunConsole",
+    "RunInfo",
+    "RunResult",
+    "error_console",
+    "output_console",
+    "show_error",
+    "show_facts",
+    "show_plan",
+]

@@ -1,0 +1,28 @@
+"""How an error looks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from autodist.errors import AutoDistError
+from autodist.report._consoles import error_console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["show_error", "show_message"]
+
+
+def show_error(error: AutoDistError, console: Console | None = None) -> None:
+    """Show an error with its hint, on standard error by default."""
+    show_message(error.message, error.hint, console or error_console())
+
+
+def show_message(message: str, hint: str | None, console: Console) -> None:
+    """Show ``error: ...``, and ``hint: ...`` after a blank line."""
+    from rich.text import Text
+
+    console.print(Text.assemble(("error: ", "bold red"), message))
+    if hint:
+        console.print()
+        console.print(Text.assemble(("hint: ", "cyan"), hint))

@@ -1,0 +1,28 @@
+"""Names with values, aligned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from autodist.report._consoles import output_console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["show_facts"]
+
+
+def show_facts(facts: Mapping[str, object], console: Console | None = None) -> None:
+    """Show one line per fact, on standard output by default.
+
+    Example:
+        >>> show_facts({"Python": "3.11.7", "cores": 8})
+        Python  3.11.7
+        cores   8
+
+    """
+    width = max((len(name) for name in facts), default=0)
+    console = console or output_console()
+    for name, value in facts.items():
+        console.print(f"{name:<{width}}  {value}")

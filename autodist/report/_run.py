@@ -1,0 +1,123 @@
+"""What there is to show of a run: the data, apart from how it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+__all__ = ["FailureKind", "FailureReport", "OutputLine", "PlannedWorker", "RunInfo", "RunResult"]
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What is known about a run when its workers start."""
+
+    run_id: str
+    run_dir: Path
+    hosts: tuple[str, ...]
+    strategy: str | None
+    seed: int | None
+
+    @property
+    def world_size(self) -> int:
+        """Number of workers."""
+        return len(self.hosts)
+
+
+@dataclass(frozen=True)
+class OutputLine:
+    """A line that a worker wrote.
+
+    Attributes:
+        text: Without its end; may hold colours.
+        is_error: Whether it went to standard error.
+        is_update: Whether it is a state of a progress bar, which a later one replaces; such lines are in no log.
+
+    """
+
+    text: str
+    is_error: bool = False
+    is_update: bool = False
+
+
+class FailureKind(Enum):
+    """Why a run failed."""
+
+    FAILED = "failed"
+    """A worker ended with an error."""
+    NOT_STARTED = "not-started"
+    """A worker came to no training step within the start timeout."""
+    STALLED = "stalled"
+    """A worker came to no further training step within the stall timeout."""
+    ENDED_EARLY = "ended-early"
+    """A worker ended without error while others still waited for it."""
+
+
+@dataclass(frozen=True)
+class FailureReport:
+    """The first failure of a run.
+
+    Attributes:
+        kind: What went wrong.
+        rank: The worker to blame.
+        host: Its host's name.
+        pid: Its process.
+        exit_code: What it returned; None if it was ended by a signal or by the launcher.
+        signal: Name of the signal that ended it, such as ``SIGKILL``; None if none did, or the launcher's own.
+        message: One sentence.
+        hint: What to do.
+        log_path: Everything the worker wrote.
+        tail: The last lines of it.
+
+    """
+
+    kind: FailureKind
+    rank: int
+    host: str
+    pid: int
+    exit_code: int | None
+    signal: str | None
+    message: str
+    hint: str
+    log_path: Path
+    tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run ended.
+
+    Attributes:
+        exit_code: 0; the first failing worker's own code or 1; 124 after a timeout; 128 + signal if interrupted.
+        failure: The first failure; None after success or an interruption.
+        duration_s: From the first start to the last end.
+        run_dir: Where its files are.
+        world_size: Number of workers.
+
+    """
+
+    exit_code: int
+    failure: FailureReport | None
+    duration_s: float
+    run_dir: Path
+    world_size: int = 1
+
+
+@dataclass(frozen=True)
+class PlannedWorker:
+    """A worker that would be started.
+
+    Attributes:
+        rank: The worker.
+        host: Its host's name.
+        argv: Program and arguments.
+        env: The variables that the launcher sets for it, without secrets.
+
+    """
+
+    rank: int
+    host: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]

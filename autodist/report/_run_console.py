@@ -1,0 +1,161 @@
+"""A run on the console: workers' lines with their rank before them, and the launcher's own words."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+import threading
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autodist.report._consoles import error_console, output_console
+from autodist.report._errors import show_message
+from autodist.report._escapes import only_colours, plain
+from autodist.report._run import FailureReport, OutputLine, RunInfo, RunResult
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["RunConsole"]
+
+_BETWEEN_UPDATES_S = 2.0
+_RANK_COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red", "bright_cyan", "bright_green")
+# What TensorFlow's C++ side says before it has read TF_CPP_MIN_LOG_LEVEL.
+_CHATTER = re.compile(r"I0000 00:00:\d|WARNING: All log messages before absl::InitializeLog")
+
+
+class RunConsole:
+    """Shows a run: standard output of workers on standard output, all else on standard error.
+
+    Args:
+        ranks: The workers whose lines are shown; None for all. Logs have the lines of all workers.
+        is_verbose: Whether to show what usually nobody wants to know.
+        output: Where workers' standard output goes.
+        errors: Where everything else goes.
+        clock: Seconds, for the rate of progress bars.
+
+    """
+
+    def __init__(
+        self,
+        ranks: Collection[int] | None = None,
+        is_verbose: bool = False,
+        output: Console | None = None,
+        errors: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ranks = ranks
+        self._is_verbose = is_verbose
+        self._output = output or output_console()
+        self._errors = errors or error_console()
+        self._clock = clock
+        self._last_line_s: dict[int, float] = {}
+        self._prefixes: dict[tuple[int, bool], str] = {}
+        self._lock = threading.Lock()
+
+    def run_started(self, info: RunInfo) -> None:
+        """Show the header."""
+        workers = "1 worker" if info.world_size == 1 else f"{info.world_size} workers"
+        strategy = info.strategy or "left to the script"
+        self.notice(f"run {info.run_id}: {workers} ({_listed(info.hosts)}), strategy {strategy}")
+        self.notice(f"logs in {shown_path(info.run_dir)}")
+        if self._is_verbose:
+            self.notice("no seed" if info.seed is None else f"seed {info.seed}")
+
+    def line(self, rank: int, line: OutputLine) -> None:
+        """Show a worker's line, unless it is filtered out or is one of many states of a progress bar."""
+        if self._ranks is not None and rank not in self._ranks:
+            return
+        if line.is_error and not self._is_verbose and _CHATTER.match(line.text):
+            return
+        now_s = self._clock()
+        if line.is_update and now_s - self._last_line_s.get(rank, now_s - _BETWEEN_UPDATES_S) < _BETWEEN_UPDATES_S:
+            return
+        self._last_line_s[rank] = now_s
+        self._write(rank, line)
+
+    def notice(self, text: str) -> None:
+        """Show what the launcher says."""
+        with self._lock:
+            self._errors.print(f"autodist: {text}", style="dim")
+
+    def run_ended(self, result: RunResult) -> None:
+        """Show the failure if there was one, or one line."""
+        where = f"{_duration(result.duration_s)}, everything is in {shown_path(result.run_dir)}"
+        if result.failure is not None:
+            with self._lock:
+                _show_failure(result.failure, result, self._errors)
+        elif result.exit_code == 0:
+            self.notice(f"done after {where}")
+        else:
+            self.notice(f"stopped after {where}")
+
+    def _write(self, rank: int, line: OutputLine) -> None:
+        console = self._errors if line.is_error else self._output
+        has_colour = console.color_system is not None and not console.no_color
+        text = only_colours(line.text) if has_colour else plain(line.text)
+        reset = "\x1b[0m" if "\x1b" in text else ""
+        with self._lock, contextlib.suppress(BrokenPipeError, ValueError):  # nobody reads any more; the logs go on
+            # Not through rich: a worker's line is not to be parsed, and there may be very many of them.
+            console.file.write(_encodable(f"{self._prefix(rank, line.is_error)} {text}{reset}\n", console))
+            console.file.flush()
+
+    def _prefix(self, rank: int, is_error: bool) -> str:
+        key = (rank, is_error)
+        if key not in self._prefixes:
+            self._prefixes[key] = self._drawn_prefix(rank, self._errors if is_error else self._output)
+        return self._prefixes[key]
+
+    def _drawn_prefix(self, rank: int, console: Console) -> str:
+        from rich.text import Text
+
+        with console.capture() as capture:
+            console.print(Text(f"[{rank}]", style=_RANK_COLOURS[rank % len(_RANK_COLOURS)]), end="")
+        return capture.get()
+
+
+def shown_path(path: Path) -> str:
+    """Return a path the way it is best typed: from the working directory, if it is below it."""
+    try:
+        return shlex.quote(str(path.relative_to(Path.cwd())))
+    except (ValueError, OSError):
+        return shlex.quote(str(path))
+
+
+def _encodable(text: str, console: Console) -> str:
+    """Return the text without what the console's encoding doesn't have."""
+    encoding = getattr(console.file, "encoding", None) or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)
+
+
+def _show_failure(failure: FailureReport, result: RunResult, console: Console) -> None:
+    """Show who failed, its last lines, and last what to do."""
+    how = f"signal {failure.signal}" if failure.signal else f"exit code {failure.exit_code}"
+    ended = how if failure.signal or failure.exit_code is not None else "stopped by the launcher"
+    console.print()
+    console.print(f"run failed after {_duration(result.duration_s)}, exit code {result.exit_code}", style="bold")
+    console.print(
+        f"  first failure  worker {failure.rank} of {result.world_size} on {failure.host}, pid {failure.pid}, {ended}"
+    )
+    console.print(f"  its log        {shown_path(failure.log_path)}")
+    if failure.tail:
+        console.print(f"  last lines     ({len(failure.tail)})")
+    for line in failure.tail:
+        console.print(f"    {plain(line)}")
+    console.print()
+    show_message(failure.message, failure.hint, console)
+
+
+def _duration(duration_s: float) -> str:
+    minutes, seconds = divmod(round(duration_s), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {seconds} s" if minutes else f"{duration_s:.1f} s"
+
+
+def _listed(hosts: tuple[str, ...]) -> str:
+    return ", ".join(hosts) if len(hosts) <= 4 else f"{', '.join(hosts[:3])}, ... {hosts[-1]}"

@@ -1,0 +1,54 @@
+"""A resource spec as JSON: what a run's workers get."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from autodist.errors import SpecError
+from autodist.resource_spec._model import Host, Link, ResourceSpec, Ssh
+
+__all__ = ["dump", "load"]
+
+SCHEMA_VERSION = 1
+
+_NOT_A_SPEC = "expected what `ResourceSpec.to_json()` writes"
+
+
+def dump(spec: ResourceSpec) -> dict[str, Any]:
+    """Return the spec as JSON values, with the schema version."""
+    return {"schema_version": SCHEMA_VERSION, **asdict(spec)}
+
+
+def load(text: str) -> ResourceSpec:
+    """Return the spec of a JSON text.
+
+    Raises:
+        SpecError: Not JSON, another schema version, or not a spec.
+
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"the resource spec is not JSON ({error}), {_NOT_A_SPEC}") from None
+    version = data.get("schema_version") if isinstance(data, dict) else None
+    if type(version) is not int or version != SCHEMA_VERSION:
+        raise SpecError(f"the resource spec has the schema version {version!r}, this AutoDist reads {SCHEMA_VERSION}")
+    try:
+        return ResourceSpec(tuple(map(_host, data["hosts"])), tuple(Link(**link) for link in data["links"]))
+    except SpecError:
+        raise
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise SpecError(f"the resource spec's JSON is damaged ({error!r}), {_NOT_A_SPEC}") from None
+
+
+def _host(data: dict[str, Any]) -> Host:
+    if not isinstance(data["name"], str) or not isinstance(data["address"], str):
+        raise TypeError("the name and the address of a host are texts")
+    ssh = data["ssh"] and Ssh(**{**data["ssh"], "shared_envs": _pairs(data["ssh"]["shared_envs"])})
+    return Host(**{**data, "gpus": tuple(data["gpus"]), "env": _pairs(data["env"]), "ssh": ssh})
+
+
+def _pairs(data: list[list[str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in data)

@@ -1,0 +1,384 @@
+"""What a cluster is made of: the frozen value objects of a resource spec."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from autodist.errors import SpecError
+from autodist.resource_spec._checks import check_positive, did_you_mean, is_loopback, repeated
+
+__all__ = ["DEFAULT_BANDWIDTH_GBPS", "DEFAULT_LATENCY_MS", "Device", "Host", "Link", "ResourceSpec", "Ssh"]
+
+DEFAULT_BANDWIDTH_GBPS = 1.0
+DEFAULT_LATENCY_MS = 0.1
+
+_DEVICE = re.compile(r"(.+):(CPU|GPU):(0|[1-9][0-9]{0,8})", re.DOTALL)
+
+
+@dataclass(frozen=True, order=True)
+class Device:
+    """One device of one host, ``host:CPU:0`` or ``host:GPU:1``.
+
+    Attributes:
+        host: Name of its :class:`Host`; may contain colons (IPv6).
+        kind: ``"CPU"`` or ``"GPU"``.
+        index: Its number among the devices of this kind that the host's worker sees, >= 0. That is TensorFlow's
+            number: a worker with the CUDA devices 2 and 3 has ``GPU:0`` and ``GPU:1``.
+
+    Example:
+        >>> Device("fe80::1", "CPU", 0).name
+        'fe80::1:CPU:0'
+
+    """
+
+    host: str
+    kind: Literal["CPU", "GPU"]
+    index: int
+
+    @property
+    def name(self) -> str:
+        """``host:KIND:index``, what strategies write."""
+        return f"{self.host}:{self.kind}:{self.index}"
+
+    def __str__(self) -> str:
+        return self.name
+
+    @classmethod
+    def parse(cls, text: str) -> Device:
+        """Return the device of this name.
+
+        Raises:
+            SpecError: The text is no device name.
+
+        Example:
+            >>> Device.parse("worker1:GPU:3")
+            Device(host='worker1', kind='GPU', index=3)
+
+        """
+        match = _DEVICE.fullmatch(text)
+        if match is None:
+            raise SpecError(f"`{text}` is no device, expected `host:CPU:index` or `host:GPU:index`")
+        return cls(match[1], "CPU" if match[2] == "CPU" else "GPU", int(match[3]))
+
+
+@dataclass(frozen=True)
+class Ssh:
+    """How to log in to a host; what is ``None`` is left to ``~/.ssh/config``.
+
+    Attributes:
+        username: Login name.
+        port: TCP port of sshd, 1 to 65535.
+        key_file: Path of the private key on the machine that launches.
+        python_venv: Shell command that activates a virtual environment; ``Host.python`` needs no shell.
+        shared_envs: Environment variables of every worker that logs in this way; ``Host.env`` comes on top.
+
+    Example:
+        >>> Ssh(username="ubuntu").port
+        22
+
+    """
+
+    username: str | None = None
+    port: int = 22
+    key_file: str | None = None
+    python_venv: str | None = None
+    shared_envs: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Host:
+    """One worker process, and the part of a machine that it has.
+
+    Attributes:
+        name: Unique in its spec: the address, followed by ``#1``, ``#2``... from the second worker of an address on.
+        address: Host name or IP address under which all other hosts reach it.
+        chief: Whether it is the chief, the worker of rank 0.
+        cpus: Number of CPU devices, >= 1.
+        gpus: CUDA ids of its GPUs, as in ``CUDA_VISIBLE_DEVICES``.
+        bandwidth_gbps: Bandwidth of its network interface in Gbit/s, > 0.
+        memory_gb: Main memory that the worker may use, in GB (10^9 bytes); ``None`` if not known.
+        python: Path of the Python interpreter on the host; ``None``: the launching one's.
+        env: Environment variables of the worker.
+        ssh: How to log in; ``None``: as ``~/.ssh/config`` says.
+
+    Example:
+        >>> host = Host("worker1", "worker1", cpus=2)
+        >>> [device.name for device in host.replica_devices]
+        ['worker1:CPU:0', 'worker1:CPU:1']
+
+    """
+
+    name: str
+    address: str
+    chief: bool = False
+    cpus: int = 1
+    gpus: tuple[int, ...] = ()
+    bandwidth_gbps: float = DEFAULT_BANDWIDTH_GBPS
+    memory_gb: float | None = None
+    python: str | None = None
+    env: tuple[tuple[str, str], ...] = ()
+    ssh: Ssh | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name or not self.address:
+            raise SpecError(f"host `{self.name}` has the address `{self.address}`, neither may be empty")
+        if self.cpus < 1:
+            raise SpecError(f"host `{self.name}` has {self.cpus} CPU devices, it needs at least 1")
+        if len(set(self.gpus)) != len(self.gpus) or any(gpu < 0 for gpu in self.gpus):
+            raise SpecError(f"host `{self.name}` has the GPUs {self.gpus}, expected different CUDA ids from 0")
+        check_positive(f"bandwidth_gbps of host `{self.name}`", self.bandwidth_gbps)
+        if self.memory_gb is not None:
+            check_positive(f"memory_gb of host `{self.name}`", self.memory_gb)
+
+    @property
+    def cpu_devices(self) -> tuple[Device, ...]:
+        """Its CPU devices; variables of a parameter server live on the first."""
+        return tuple(Device(self.name, "CPU", index) for index in range(self.cpus))
+
+    @property
+    def gpu_devices(self) -> tuple[Device, ...]:
+        """Its GPUs, in the order of ``gpus``."""
+        return tuple(Device(self.name, "GPU", index) for index in range(len(self.gpus)))
+
+    @property
+    def replica_devices(self) -> tuple[Device, ...]:
+        """The devices that hold a replica: its GPUs, or its CPU devices where there is no GPU."""
+        return self.gpu_devices or self.cpu_devices
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is this machine: a loopback address or this machine's name."""
+        import socket
+
+        here = socket.gethostname().lower()
+        return is_loopback(self.address) or self.address.lower() in {here, here.partition(".")[0]}
+
+
+@dataclass(frozen=True)
+class Link:
+    """The network between two hosts, the same in both directions.
+
+    Attributes:
+        a: Name of one host.
+        b: Name of the other host.
+        bandwidth_gbps: Gbit/s, > 0.
+        latency_ms: Milliseconds one way, >= 0.
+
+    Example:
+        >>> Link("worker1", "worker2", bandwidth_gbps=10, latency_ms=0.05).latency_ms
+        0.05
+
+    """
+
+    a: str
+    b: str
+    bandwidth_gbps: float
+    latency_ms: float = DEFAULT_LATENCY_MS
+
+    def __post_init__(self) -> None:
+        where = f"of the link between `{self.a}` and `{self.b}`"
+        if self.a == self.b:
+            raise SpecError(f"a link joins `{self.a}` with itself, it needs two different hosts")
+        check_positive(f"bandwidth_gbps {where}", self.bandwidth_gbps)
+        if not 0 <= self.latency_ms < math.inf:
+            raise SpecError(f"latency_ms {where} is {self.latency_ms}, it must be 0 or more")
+
+
+@dataclass(frozen=True)
+class ResourceSpec:
+    """D: the cluster that a strategy is made for.
+
+    The hosts may be given in any order; the chief (the first, if none is marked) is put first and the others keep
+    their order, so that a host's index is its worker's rank.
+
+    Attributes:
+        hosts: One per worker process, by rank.
+        links: The links that are not what :meth:`link` assumes.
+
+    Raises:
+        SpecError: No host, a name used twice, two chiefs, or a link to an unknown host or given twice.
+
+    Example:
+        >>> spec = ResourceSpec((Host("a", "a"), Host("b", "b", chief=True, gpus=(0, 1))))
+        >>> spec.chief.name, spec.rank_of("a"), [device.name for device in spec.replicas]
+        ('b', 1, ['b:GPU:0', 'b:GPU:1', 'a:CPU:0'])
+
+    """
+
+    hosts: tuple[Host, ...]
+    links: tuple[Link, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hosts", _chief_first(tuple(self.hosts)))
+        object.__setattr__(self, "links", tuple(self.links))
+        for name in repeated(host.name for host in self.hosts):
+            raise SpecError(f"host `{name}` appears twice, names must be unique")
+        for link in self.links:
+            self.rank_of(link.a)
+            self.rank_of(link.b)
+        for pair in repeated(frozenset((link.a, link.b)) for link in self.links):
+            raise SpecError("the link between `{}` and `{}` is given twice".format(*sorted(pair)))
+
+    @property
+    def world_size(self) -> int:
+        """Number of worker processes, >= 1."""
+        return len(self.hosts)
+
+    @property
+    def chief(self) -> Host:
+        """The host of rank 0."""
+        return self.hosts[0]
+
+    @cached_property
+    def devices(self) -> tuple[Device, ...]:
+        """All devices by rank, each host's CPU devices before its GPUs."""
+        return tuple(device for host in self.hosts for device in host.cpu_devices + host.gpu_devices)
+
+    @cached_property
+    def replicas(self) -> tuple[Device, ...]:
+        """The devices that hold a replica, by rank."""
+        return tuple(device for host in self.hosts for device in host.replica_devices)
+
+    def host(self, name: str) -> Host:
+        """Return the host of this name.
+
+        Raises:
+            SpecError: There is none.
+
+        """
+        return self.hosts[self.rank_of(name)]
+
+    def rank_of(self, host_name: str) -> int:
+        """Return the rank of this host's worker, 0 for the chief.
+
+        Raises:
+            SpecError: There is no host of this name.
+
+        """
+        if host_name not in self._ranks:
+            raise SpecError(f"no host `{host_name}` in the resource spec{did_you_mean(host_name, self._ranks)}")
+        return self._ranks[host_name]
+
+    def link(self, a: str, b: str) -> Link:
+        """Return the link between two different hosts, the same for ``(a, b)`` and ``(b, a)``.
+
+        Where the spec has none, it has the smaller bandwidth of the two hosts and a latency of 0.1 ms.
+
+        Raises:
+            SpecError: An unknown host, or twice the same.
+
+        Example:
+            >>> spec = ResourceSpec((Host("a", "a", bandwidth_gbps=10), Host("b", "b", bandwidth_gbps=25)))
+            >>> spec.link("b", "a")
+            Link(a='a', b='b', bandwidth_gbps=10, latency_ms=0.1)
+
+        """
+        explicit = self._links.get(frozenset((a, b)))
+        if explicit is not None:
+            return explicit
+        first, second = (self.hosts[rank] for rank in sorted((self.rank_of(a), self.rank_of(b))))
+        return Link(first.name, second.name, min(first.bandwidth_gbps, second.bandwidth_gbps))
+
+    @cached_property
+    def _ranks(self) -> dict[str, int]:
+        return {host.name: rank for rank, host in enumerate(self.hosts)}
+
+    @cached_property
+    def _links(self) -> dict[frozenset[str], Link]:
+        return {frozenset((link.a, link.b)): link for link in self.links}
+
+    def to_json(self) -> str:
+        """Return one line of JSON, which :meth:`from_json` reads; workers get the spec in this form.
+
+        Example:
+            >>> spec = ResourceSpec.local(workers=2, cpus=1)
+            >>> ResourceSpec.from_json(spec.to_json()) == spec
+            True
+
+        """
+        from autodist.resource_spec._json import dump
+
+        return json.dumps(dump(self), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> ResourceSpec:
+        """Return the spec that :meth:`to_json` wrote.
+
+        Raises:
+            SpecError: Not JSON, another schema version, or not a spec.
+
+        """
+        from autodist.resource_spec._json import load
+
+        return load(text)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> ResourceSpec:
+        """Read a YAML file.
+
+        Raises:
+            SpecError: The file can't be read, or has mistakes; all of them are listed, with line and column.
+
+        """
+        from autodist.resource_spec._parse import read_file
+
+        return read_file(path)
+
+    @classmethod
+    def from_yaml(cls, text: str, source: str = "<string>") -> ResourceSpec:
+        """Read YAML text; the keys are described in ``docs/resource_spec.md``.
+
+        Args:
+            text: The document.
+            source: What error messages call it.
+
+        Raises:
+            SpecError: The text has mistakes; all of them are listed, with line and column.
+
+        Example:
+            >>> spec = ResourceSpec.from_yaml("nodes: [{address: localhost, workers: 2}]")
+            >>> [host.name for host in spec.hosts]
+            ['localhost', 'localhost#1']
+
+        """
+        from autodist.resource_spec._parse import parse
+
+        return parse(text, source)
+
+    @classmethod
+    def local(cls, workers: int = 1, cpus: int | None = None) -> ResourceSpec:
+        """Describe this machine.
+
+        Args:
+            workers: Worker processes, >= 1. The GPUs are shared out among them.
+            cpus: CPU devices of each worker, >= 1; no GPU is used then. ``None``: the GPUs if there are any, else one
+                CPU device.
+
+        Raises:
+            SpecError: A number below 1, or fewer GPUs than workers.
+
+        Example:
+            >>> ResourceSpec.local(cpus=2).world_size
+            1
+
+        """
+        from autodist.resource_spec._detect import local_hosts
+
+        return cls(local_hosts(workers, cpus))
+
+
+def _chief_first(hosts: tuple[Host, ...]) -> tuple[Host, ...]:
+    chiefs = [host.name for host in hosts if host.chief]
+    if not hosts:
+        raise SpecError("the resource spec has no hosts, it needs at least 1")
+    if len(chiefs) > 1:
+        raise SpecError(f"the hosts {', '.join(chiefs)} are all marked as chief, exactly one can be")
+    if not chiefs:
+        return (replace(hosts[0], chief=True), *hosts[1:])
+    return tuple(sorted(hosts, key=lambda host: not host.chief))

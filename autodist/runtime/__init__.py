@@ -1,0 +1,56 @@
+"""The runtime of a worker: sessions, servers, state in and out, data, Keras' ``fit``.
+
+Importing this package does not import TensorFlow; the launcher, which runs without it, needs the worker's side of the
+coordination too.
+"""
+
+from autodist.runtime._arguments import Arguments, flatten
+from autodist.runtime._batch import BatchSplit, LocalArray, batch_size, part_of, split_global, split_local
+from autodist.runtime._compile import NoGradientError
+from autodist.runtime._convention import Convention, check_convention
+from autodist.runtime._coordinator import CoordinatorClient
+from autodist.runtime._coordinator_server import CoordinatorServer
+from autodist.runtime._engine import Engine
+from autodist.runtime._hooks import hook_functions, hook_optimizers
+from autodist.runtime._horovod_environment import HorovodRendezvous
+from autodist.runtime._keras import hook_fit
+from autodist.runtime._patches import Patches
+from autodist.runtime._recorder import Recorder
+from autodist.runtime._reference import ReferenceEngine
+from autodist.runtime._scopes import OPEN, OpenScope, refuse_fit_outside
+from autodist.runtime._shard import ShardedDataset, shard_dataset
+from autodist.runtime._variable_hooks import hook_variables
+from autodist.runtime._worker import Worker, WorkerEnvironment, current_worker
+
+__all__ = [
+    "OPEN",
+    "Arguments",
+    "BatchSplit",
+    "Convention",
+    "CoordinatorClient",
+    "CoordinatorServer",
+    "Engine",
+    "HorovodRendezvous",
+    "LocalArray",
+    "NoGradientError",
+    "OpenScope",
+    "Patches",
+    "Recorder",
+    "ReferenceEngine",
+    "ShardedDataset",
+    "Worker",
+    "WorkerEnvironment",
+    "batch_size",
+    "check_convention",
+    "current_worker",
+    "flatten",
+    "hook_fit",
+    "hook_functions",
+    "hook_optimizers",
+    "hook_variables",
+    "part_of",
+    "refuse_fit_outside",
+    "shard_dataset",
+    "split_global",
+    "split_local",
+]

@@ -1,0 +1,118 @@
+"""What the workers of a run agree on when they compile a step: the strategy, and that they see the same program."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from autodist.errors import CaptureError, TimedOut, UsageError
+from autodist.graph import CapturedStep
+from autodist.runtime._arguments import Arguments
+from autodist.runtime._transfer import digest
+from autodist.runtime._worker import Worker
+from autodist.strategies import Strategy
+
+__all__ = ["Agreement", "announce"]
+
+_LOG = logging.getLogger("autodist")
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How the workers agree on the steps of one scope.
+
+    Attributes:
+        worker: Who this process is.
+        scope: What tells this scope from the others of the run.
+    """
+
+    worker: Worker
+    scope: str
+
+    def strategy(
+        self, number: int, captured: CapturedStep, batch: str | None, propose: Callable[[], Strategy]
+    ) -> Strategy:
+        """The strategy for a captured step: the chief's, on every worker.
+
+        Args:
+            number: Of the step within the scope.
+            captured: The step as this worker traced it.
+            batch: A hash of the batch if it must be the same on all workers.
+            propose: Makes the strategy; called on the chief.
+
+        Raises:
+            CaptureError: The chief has traced something else.
+            UsageError: The chief was given another batch.
+            TimedOut: The chief does not trace this step.
+        """
+        coordinator = self.worker.coordinator
+        if coordinator is None or self.worker.world_size == 1:
+            return propose()
+        key = f"strategy/{self.scope}/{number}"
+        fingerprint = captured.graph.fingerprint
+        if self.worker.is_chief:
+            strategy = propose()
+            coordinator.put(key, json.dumps([fingerprint, batch, strategy.to_json()]).encode())
+            return strategy
+        try:
+            content = coordinator.get(key, self.worker.environment.start_timeout_s)
+        except TimedOut as error:
+            raise self._alone(number, error) from error
+        chief_fingerprint, chief_batch, text = json.loads(content)
+        if chief_fingerprint != fingerprint:
+            raise CaptureError(
+                f"worker {self.worker.rank} traced another step than the chief: the variables differ",
+                hint="every worker must run the same script with the same arguments",
+            )
+        if batch is not None and chief_batch is not None and chief_batch != batch:
+            raise self._other_batch()
+        return Strategy.from_json(text)
+
+    def _alone(self, number: int, error: TimedOut) -> TimedOut:
+        return TimedOut(
+            f"worker {self.worker.rank} has traced step function {number}, but the chief does not: {error.message}",
+            hint="every worker must take the same steps on batches of the same kind, in the same order",
+        )
+
+    def _other_batch(self) -> UsageError:
+        return UsageError(
+            f"worker {self.worker.rank} was given another batch than the chief, but a global batch is the same on all "
+            "workers",
+            hint="give `shuffle` and every random generator of the input a seed; or, if each worker brings its own "
+            "data, open the scope by `scope(batch='local')`",
+        )
+
+    def batch(self, arguments: Arguments) -> str | None:
+        """A hash of the arguments that all workers must share; None where they needn't be compared."""
+        if self.worker.world_size == 1:
+            return None
+        plain = [(position, value) for position, value in arguments.static if isinstance(value, _PLAIN)]
+        return digest(arguments.arrays) + repr(plain)
+
+
+_PLAIN = bool | int | float | complex | str | bytes
+
+
+def announce(strategy: Strategy, captured: CapturedStep, worker: Worker, number: int) -> None:
+    """Tell the user which strategy is in use, and keep it with the run."""
+    if not worker.is_chief:
+        return
+    trainable = captured.graph.trainable
+    _LOG.info(
+        "step %d: strategy %s; %s, %.1f MB; %s",
+        number,
+        strategy.builder or strategy.id,
+        _count(len(trainable), "variable"),
+        sum(v.size_bytes for v in trainable) / 1e6,
+        f"{_count(len(strategy.graph.replicas), 'replica')} on {_count(worker.world_size, 'worker')}"
+        + (f" over {' and '.join(strategy.carriers)}" if worker.world_size > 1 else ""),
+    )
+    if worker.environment.run_dir is not None:
+        suffix = f".{number}" if number else ""
+        strategy.save(worker.environment.run_dir / f"strategy{suffix}.json")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

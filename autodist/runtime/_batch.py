@@ -1,0 +1,96 @@
+"""Batches: who computes which examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autodist.errors import UsageError
+
+__all__ = ["BatchSplit", "LocalArray", "batch_size", "part_of", "split_global", "split_local"]
+
+
+class LocalArray(np.ndarray):
+    """An array that holds only this worker's part of the global batch; what ``ad.shard`` yields."""
+
+    def numpy(self) -> np.ndarray:
+        """A plain array, as a ``tf.Tensor`` in its place would give."""
+        return np.array(self, subok=False)
+
+
+@dataclass(frozen=True)
+class BatchSplit:
+    """Where the examples of this worker's replicas lie in the arrays that the step was given.
+
+    Attributes:
+        ranges: Per local replica, first row and one past the last; empty for a replica without examples.
+        total: Size of the global batch, None where only all workers together know it.
+    """
+
+    ranges: tuple[tuple[int, int], ...]
+    total: int | None
+
+    @property
+    def rows(self) -> list[float]:
+        """Examples of each local replica."""
+        return [float(stop - start) for start, stop in self.ranges]
+
+
+def split_global(size: int, num_replicas: int, first_replica: int, num_local: int) -> BatchSplit:
+    """This worker's part of a batch that every worker holds whole.
+
+    Example:
+        >>> split_global(size=7, num_replicas=3, first_replica=1, num_local=2).ranges
+        ((3, 5), (5, 7))
+    """
+    replicas = range(first_replica, first_replica + num_local)
+    return BatchSplit(tuple(part_of(size, num_replicas, k, k + 1) for k in replicas), size)
+
+
+def split_local(size: int, num_local: int) -> BatchSplit:
+    """The parts of a batch that only this worker holds."""
+    return BatchSplit(tuple(part_of(size, num_local, k, k + 1) for k in range(num_local)), None)
+
+
+def part_of(size: Any, parts: int, first: int, stop: int, minimum: Callable[[Any, Any], Any] = min) -> tuple[Any, Any]:
+    """First and one past the last row of the parts `first` to `stop` - 1, of `size` rows in so many parts.
+
+    The first parts get one row more where it does not come out even.
+
+    Args:
+        size: Rows; an integer, or a tensor if `minimum` takes tensors.
+        parts: Into how many parts they go.
+        first: The first part wanted.
+        stop: One past the last.
+        minimum: The smaller of two values.
+
+    Example:
+        >>> part_of(10, parts=4, first=1, stop=3)
+        (3, 8)
+    """
+    base, extra = size // parts, size % parts
+    return first * base + minimum(first, extra), stop * base + minimum(stop, extra)
+
+
+def batch_size(arrays: Sequence[Any], names: Sequence[str]) -> int:
+    """The common dim 0 of the step's array arguments.
+
+    Raises:
+        UsageError: They differ, there is none, or it is 0.
+    """
+    sizes = {name: array.shape[0] for name, array in zip(names, arrays, strict=True)}
+    if not sizes:
+        raise UsageError(
+            "the step was called without any array, there is no batch to split",
+            hint="pass the batch as an argument of the step",
+        )
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name}: {size}" for name, size in sizes.items())
+        raise UsageError(
+            f"the step's arguments differ in dim 0, which must be the batch: {listed}",
+            hint="pass what is not split over the replicas as a scalar, a variable or a captured constant",
+        )
+    return int(next(iter(sizes.values())))

@@ -1,0 +1,239 @@
+"""From a training step to a compiled one: capture, agree on a strategy, rewrite, bring into the session."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from autodist.errors import CaptureError, StrategyError
+from autodist.graph import CapturedStep, StepAnalysis, VariableNames, capture
+from autodist.kernels import DistributedGraph, Kernel, KernelTiming, Layout, kernels_for, rewrite
+from autodist.resource_spec import ResourceSpec
+from autodist.runtime._agreement import Agreement, announce
+from autodist.runtime._arguments import Arguments
+from autodist.runtime._convention import Convention
+from autodist.runtime._homes import Homes
+from autodist.runtime._host import SessionHost, Wiring
+from autodist.runtime._state import StateStore
+from autodist.runtime._step import CompiledStep
+from autodist.runtime._whereabouts import Whereabouts
+from autodist.runtime._worker import Worker
+from autodist.strategies import Strategy, StrategyBuilder, compose
+
+__all__ = ["Compiler", "NoGradientError"]
+
+_LOG = logging.getLogger("autodist")
+
+
+class NoGradientError(CaptureError):
+    """The function differentiates nothing with respect to a variable: it is no training step."""
+
+
+@dataclass(frozen=True)
+class _Settle(Kernel):
+    """Have the graph find variables where earlier steps have put them."""
+
+    name: ClassVar[str] = "settle"
+    homes: Mapping[str, str]
+
+    def apply(self, graph: DistributedGraph) -> DistributedGraph:
+        return graph.replace(homes={**graph.homes, **self.homes})
+
+
+@dataclass
+class _Compiled:
+    """A step with what it takes to rewrite it again."""
+
+    step: CompiledStep
+    strategy: Strategy
+    number: int
+    revision: int = 0
+
+
+class Compiler:
+    """Compiles the training steps of one scope.
+
+    Args:
+        worker: Who this process is.
+        spec: The cluster.
+        strategy: A builder, a strategy, a builder's name or a file.
+        convention: What a batch and a loss mean.
+        state: The scope's variables.
+        scope: What tells this scope from the others of the run.
+
+    Attributes:
+        timings: How long the kernels took for the last step.
+        names: The variables' names.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        spec: ResourceSpec,
+        strategy: str | os.PathLike[str] | StrategyBuilder | Strategy,
+        convention: Convention,
+        state: StateStore,
+        scope: str,
+    ) -> None:
+        self.timings: tuple[KernelTiming, ...] = ()
+        self.names = VariableNames()
+        self._worker = worker
+        self._spec = spec
+        self._wanted = strategy
+        self._convention = convention
+        self._state = state
+        self._scope = scope
+        self._agreement = Agreement(worker, scope)
+        self._whereabouts = Whereabouts(worker)
+        self._homes = Homes()
+        self._compiled: list[_Compiled] = []
+
+    @property
+    def strategies(self) -> tuple[Strategy, ...]:
+        """The strategies in use, one per step, in the order of compilation."""
+        return tuple(compiled.strategy for compiled in self._compiled)
+
+    def compile(self, function: Callable[..., Any], arguments: Arguments, *, local: bool) -> CompiledStep:
+        """Compile a step for arguments of this kind.
+
+        Args:
+            function: The step.
+            arguments: Those of its first call.
+            local: Whether they are this worker's part of the global batch.
+
+        Raises:
+            NoGradientError: It is no training step.
+            CaptureError: It can't be captured.
+            StrategyError: The strategy does not fit it.
+        """
+        self._state.pull_all()  # tracing may build layers from current values
+        captured = capture(arguments.bind(function), arguments.specs(), self.names)
+        if not captured.graph.trainable:
+            raise NoGradientError(
+                f"`{getattr(function, '__name__', function)}` takes no gradient with respect to a variable",
+                hint="a training step differentiates its loss by `tf.GradientTape.gradient` and applies the result",
+            )
+        number = len(self._compiled)
+        with self._whereabouts.at("is tracing a new step"):
+            batch = None if local else self._agreement.batch(arguments)
+            strategy = self._agreement.strategy(number, captured, batch, lambda: self._propose(captured))
+            step = self._bring_in(captured, strategy, number)
+            self._barrier(f"compiled/{self._scope}/{number}")
+        return step
+
+    def _propose(self, captured: CapturedStep) -> Strategy:
+        strategy = compose(self._wanted, captured.graph, self._spec)
+        return self._homes.settle(strategy, captured.graph)
+
+    def _bring_in(self, captured: CapturedStep, strategy: Strategy, number: int) -> CompiledStep:
+        announce(strategy, captured, self._worker, number)
+        started = time.perf_counter()
+        written = _written(captured)
+        layout = self._layout(strategy)
+        if layout.world_size > 1:
+            self._homes.check(strategy, captured.graph, written)
+        prefix = f"step_{self._scope}_{number}"
+        graph = self._rewrite(captured, strategy, layout, prefix)
+        moved = self._moved(strategy, captured)
+        host = self._host(strategy, layout)
+        host.add_step(prefix, graph)
+        self._homes.add(strategy, captured.graph)
+        self._state.move(moved, graph)
+        self._state.add(graph, captured.handles, written, self._homes.known(captured.handles, layout))
+        step = CompiledStep(captured, graph, host, prefix)
+        self._bring_in_again(moved)
+        self._compiled.append(_Compiled(step, strategy, number))
+        _LOG.info("step %d rewritten in %.2f s", number, time.perf_counter() - started)
+        return step
+
+    def _rewrite(self, captured: CapturedStep, strategy: Strategy, layout: Layout, prefix: str) -> DistributedGraph:
+        kernels = kernels_for(
+            captured.graph,
+            strategy,
+            step=prefix,
+            container=self._container,
+            gradient_reduction=self._convention.gradient_reduction,
+        )
+        homes = self._homes.known((v.name for v in captured.graph.variables), layout)
+        graph, self.timings = rewrite(captured.graph, layout, (_Settle(homes), *kernels))
+        for warning in graph.warnings:
+            _LOG.warning(warning)
+        return graph
+
+    # Variables that get another home -------------------------------------------------------------------------------
+
+    def _moved(self, strategy: Strategy, captured: CapturedStep) -> list[str]:
+        """Variables that earlier steps have kept on every worker and this one gives to a server."""
+        host = self._state.host
+        known = host.variables if host is not None else frozenset[str]()
+        moved = [name for name in self._homes.newly_served(strategy, captured.graph) if name in known]
+        for name in moved:
+            if self._worker.world_size > 1 and self._state.is_written_by_steps(name):
+                raise StrategyError(
+                    f"an earlier step changes its own copy of `{name}` on every worker, this one trains it at a server",
+                    hint="call first the step that trains it, or use AllReduce",
+                )
+        return moved
+
+    def _bring_in_again(self, moved: Iterable[str]) -> None:
+        """Have the earlier steps read moved variables where they are now."""
+        names = set(moved)
+        for compiled in self._compiled:
+            captured = compiled.step.captured
+            if names.isdisjoint(captured.handles):
+                continue
+            compiled.revision += 1
+            prefix = f"step_{self._scope}_{compiled.number}_{compiled.revision}"
+            graph = self._rewrite(captured, compiled.strategy, self._layout(compiled.strategy), prefix)
+            assert self._state.host is not None
+            self._state.host.add_step(prefix, graph)
+            compiled.step.replace(graph, prefix)
+
+    # The session -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _container(self) -> str:
+        return f"scope_{self._scope}"
+
+    def _layout(self, strategy: Strategy) -> Layout:
+        server = self._worker.world_size > 1 and _needs_server(strategy)
+        host = self._state.host
+        if host is not None and server != host.wiring.server:
+            raise StrategyError(
+                "the strategies of this scope's steps differ in what connects the workers: "
+                f"{'a' if server else 'no'} TensorFlow server after {'one' if host.wiring.server else 'none'}",
+                hint="use one builder for all steps of a scope, or one scope per step",
+            )
+        return Layout.of(strategy, self._spec, self._worker.rank, server=server)
+
+    def _host(self, strategy: Strategy, layout: Layout) -> SessionHost:
+        if self._worker.world_size > 1 and "horovod" in strategy.carriers:
+            import horovod.tensorflow as hvd
+
+            hvd.init()  # again is nothing
+        if self._state.host is None:
+            cpus = max((d.index + 1 for d in layout.local_replicas if d.kind == "CPU"), default=1)
+            wiring = Wiring(layout.server, max(cpus, self._spec.hosts[self._worker.rank].cpus))
+            self._state.host = SessionHost(self._worker, wiring, container=self._container)
+        return self._state.host
+
+    def _barrier(self, name: str) -> None:
+        if self._worker.coordinator is not None and self._worker.world_size > 1:
+            self._worker.coordinator.barrier(name, self._worker.environment.start_timeout_s)
+
+
+def _written(captured: CapturedStep) -> list[str]:
+    """Names of the variables that a step changes."""
+    graph = captured.graph
+    analysis = StepAnalysis(graph.graph_def, [v.handle for v in graph.variables], ())
+    handles = {handle for write in analysis.writes.values() for handle in write.handles}
+    return [v.name for v in graph.variables if v.handle in handles]
+
+
+def _needs_server(strategy: Strategy) -> bool:
+    """Whether workers reach each other through TensorFlow, and not through Horovod alone."""
+    return strategy.has_servers or bool({"collective", "queue"} & set(strategy.carriers))

@@ -1,0 +1,165 @@
+"""A worker's line to the coordinator: small values and barriers between the workers of one run.
+
+Bytes over HTTP on the launcher's address. Nothing is ever unpickled, and every request carries the run's token.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
+
+from autodist.errors import AutoDistError, LaunchError, TimedOut, UsageError, WorkerFailed
+
+if TYPE_CHECKING:
+    from autodist.runtime._worker import WorkerEnvironment
+
+__all__ = ["MAX_VALUE_BYTES", "TOKEN_HEADER", "CoordinatorClient", "Status"]
+
+MAX_VALUE_BYTES = 64 * 2**20
+TOKEN_HEADER = "X-AutoDist-Token"
+_TRANSFER_MARGIN_S = 30.0  # on top of the wait itself: the bytes, and a loaded machine
+
+
+class Status:
+    """HTTP status codes with the coordinator's meanings."""
+
+    OK = 200
+    REFUSED = 403
+    TIMED_OUT = 408
+    ABORTED = 409
+    TOO_LARGE = 413
+
+
+@dataclass(frozen=True)
+class CoordinatorClient:
+    """Values and barriers shared by the workers of one run; usable from several threads.
+
+    Args:
+        address: Where the coordinator listens.
+        port: Its port.
+        token: The run's secret.
+        rank: Who asks.
+
+    Example:
+        >>> client.put("strategy", b"{}")                    # doctest: +SKIP
+        >>> client.get("strategy", timeout_s=60.0)           # doctest: +SKIP
+        b'{}'
+        >>> client.barrier("ready", timeout_s=60.0)          # doctest: +SKIP
+
+    """
+
+    address: str
+    port: int
+    token: str = field(repr=False)
+    rank: int
+
+    @classmethod
+    def of(cls, environment: WorkerEnvironment) -> CoordinatorClient:
+        """Return the client for a worker with this environment."""
+        return cls(environment.master_addr, environment.master_port, environment.token, environment.rank)
+
+    def put(self, key: str, value: bytes) -> None:
+        """Set ``key`` for all workers, over what it held before.
+
+        Raises:
+            UsageError: More than 64 MB.
+            WorkerFailed: The run has failed.
+            LaunchError: The coordinator can't be reached or refuses the token.
+
+        """
+        if len(value) > MAX_VALUE_BYTES:
+            raise UsageError(
+                f"the value of `{key}` has {len(value)} bytes, the coordinator takes at most {MAX_VALUE_BYTES}",
+                hint="put large data into a file and share its path",
+            )
+        self._request("PUT", f"/values/{quote(key, safe='')}", {}, value)
+
+    def get(self, key: str, timeout_s: float) -> bytes:
+        """Return the value of ``key``; waits until a worker has put one.
+
+        Raises:
+            TimedOut: Nobody put it within ``timeout_s`` seconds.
+            WorkerFailed: The run has failed, before or during the wait.
+            LaunchError: The coordinator can't be reached or refuses the token.
+
+        """
+        return self._request("GET", f"/values/{quote(key, safe='')}", {"timeout_s": timeout_s}, wait_s=timeout_s)
+
+    def barrier(self, name: str, timeout_s: float) -> None:
+        """Wait until all workers have come to the barrier ``name``; it can be used again afterwards.
+
+        Once a wait at it has timed out, the barrier stays broken: who comes later gets the same error at once.
+
+        Raises:
+            TimedOut: A worker did not come; the error names all that are missing.
+            WorkerFailed: The run has failed, before or during the wait.
+            LaunchError: The coordinator can't be reached or refuses the token.
+
+        """
+        self._request("POST", f"/barriers/{quote(name, safe='')}", {"timeout_s": timeout_s}, wait_s=timeout_s)
+
+    def fail(self, message: str, exit_code: int = 1) -> None:
+        """Tell the launcher that this worker has failed; waits of the other workers end with an error.
+
+        Args:
+            message: One line for the launcher's console.
+            exit_code: What this process is about to return.
+
+        Never raises: it is called by a worker that has an error of its own to show.
+
+        """
+        try:
+            self._request("POST", "/fail", {"exit_code": exit_code}, message.encode(errors="replace"))
+        except AutoDistError:
+            return
+
+    def report(self, steps_taken: int, in_step: bool | None) -> None:
+        """Tell the launcher how far this worker is.
+
+        Raises:
+            LaunchError: The coordinator can't be reached or refuses the token.
+
+        """
+        progress = json.dumps({"steps": steps_taken, "in_step": in_step}).encode()
+        self._request("POST", "/progress", {}, progress)
+
+    def _request(
+        self, method: str, path: str, query: dict[str, object], body: bytes = b"", wait_s: float = 0.0
+    ) -> bytes:
+        target = f"{path}?{urlencode({'rank': self.rank, **query})}"
+        connection = http.client.HTTPConnection(self.address, self.port, timeout=wait_s + _TRANSFER_MARGIN_S)
+        began = time.monotonic()
+        try:
+            connection.request(method, target, body, {TOKEN_HEADER: self.token})
+            response = connection.getresponse()
+            status, content = response.status, response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error, time.monotonic() - began) from error
+        finally:
+            connection.close()
+        if status != Status.OK:
+            raise _refusal(status, content.decode(errors="replace"))
+        return content
+
+    def _unreachable(self, error: Exception, after_s: float) -> LaunchError:
+        return LaunchError(
+            f"worker {self.rank} lost the coordinator at {self.address}:{self.port} after {after_s:.1f} s: {error}",
+            hint="the launcher has ended, or a firewall stands between; look at the launcher's console",
+        )
+
+
+def _refusal(status: int, text: str) -> AutoDistError:
+    """Return the error that a status other than OK stands for."""
+    if status == Status.TIMED_OUT:
+        return TimedOut(text, hint="look at the logs of the missing workers; raise the timeout if they are only slow")
+    if status == Status.ABORTED:
+        return WorkerFailed(text, hint="this worker was stopped; the first error is in the other worker's log")
+    if status == Status.REFUSED:
+        return LaunchError(text, hint="`AUTODIST_TOKEN` is not that of this run; start workers by `autodist run` only")
+    if status == Status.TOO_LARGE:
+        return UsageError(text)
+    return LaunchError(f"the coordinator answered {status}: {text}")

@@ -1,0 +1,214 @@
+"""The engine of a scope: runs its training steps, compiling those that are new."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from autodist.errors import AutoDistError, UsageError, WorkerFailed
+from autodist.resource_spec import ResourceSpec
+from autodist.runtime._arguments import Arguments, flatten
+from autodist.runtime._compile import Compiler
+from autodist.runtime._convention import Convention
+from autodist.runtime._recorder import Recorder
+from autodist.runtime._state import StateStore
+from autodist.runtime._step import CompiledStep
+from autodist.runtime._watchdog import Watchdog
+from autodist.runtime._whereabouts import Whereabouts
+from autodist.runtime._worker import Worker
+from autodist.strategies import Strategy, StrategyBuilder
+
+__all__ = ["Engine"]
+
+_numbers = itertools.count()
+
+
+class Engine:
+    """Runs the training steps of one scope.
+
+    Args:
+        worker: Who this process is.
+        spec: The cluster.
+        strategy: A builder, a strategy, a builder's name or a file.
+        convention: What a batch and a loss mean.
+        recorder: Writes down what the first steps do, if anyone wants to compare.
+
+    Attributes:
+        worker: Who this process is.
+        state: The scope's variables.
+        has_local_batch: Whether the program is in a loop over an ``ad.shard`` dataset and has not yet given a step the
+            batch that it got there.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        spec: ResourceSpec,
+        strategy: str | os.PathLike[str] | StrategyBuilder | Strategy,
+        convention: Convention,
+        recorder: Recorder | None = None,
+    ) -> None:
+        scope = str(next(_numbers))
+        self.worker = worker
+        self.state = StateStore(worker, scope)
+        self.has_local_batch = False
+        self._spec = spec
+        self._convention = convention
+        self._recorder = recorder
+        self._compiler = Compiler(worker, spec, strategy, convention, self.state, scope)
+        self._steps: dict[Any, CompiledStep] = {}
+        self._scope = scope
+        self._closings = 0
+        self._failed = False
+        self._whereabouts = Whereabouts(worker)
+        self._watchdog = Watchdog(worker, self._whereabouts)
+
+    @property
+    def strategies(self) -> tuple[Strategy, ...]:
+        """The strategies in use, one per traced step, in the order of tracing."""
+        return self._compiler.strategies
+
+    @property
+    def num_replicas(self) -> int:
+        """Replicas in all; 1 means that nothing has to be synchronized."""
+        return len(self._spec.replicas)
+
+    # Running -----------------------------------------------------------------------------------------------------
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a training step on a batch; traces it when it is new.
+
+        Raises:
+            CaptureError: The step can't be captured.
+            StrategyError: The strategy does not fit it.
+            UsageError: The arguments are no batch.
+            WorkerFailed: Another worker is gone.
+        """
+        return self._run(function, flatten(args, kwargs), local=False)
+
+    def run_batch(self, function: Callable[..., Any], batch: Any, *, local: bool) -> Any:
+        """Run a training step that takes one structure of arrays; see :meth:`run`.
+
+        Args:
+            function: The step.
+            batch: Its argument.
+            local: Whether it is this worker's part of the global batch.
+        """
+        return self._run(function, flatten((batch,), {}), local=local)
+
+    def _run(self, function: Callable[..., Any], arguments: Arguments, *, local: bool) -> Any:
+        local = local or arguments.is_local or self._convention.batch == "local"
+        self._check_batch_is_whole(local)
+        step = self._step(function, arguments, local)
+        values = self._execute(step, arguments, local)
+        if self._recorder is not None:
+            self._recorder.step(values, self.worker.rank, self.close)
+        return step.captured.pack([_tensor(value) for value in values])
+
+    def _step(self, function: Callable[..., Any], arguments: Arguments, local: bool) -> CompiledStep:
+        """The compiled step for a function and arguments of this kind."""
+        key = (function, arguments.key)
+        if key not in self._steps:
+            step = self._compiler.compile(function, arguments, local=local)
+            self._steps[key] = step
+            if self._recorder is not None:
+                self.state.pull_all()  # compiling frees the eager copies of large variables
+                roles = {v.name: v.role.value for v in step.captured.graph.variables}
+                self._recorder.add_variables(step.captured.handles, roles)
+        return self._steps[key]
+
+    def _check_batch_is_whole(self, local: bool) -> None:
+        """A part of a batch that lost its type on the way would be taken for the whole, and be split once more."""
+        if self.has_local_batch and not local and self.worker.world_size > 1:
+            raise UsageError(
+                "the loop is over `ad.shard(dataset)`, whose batches are this worker's parts, but the step was given "
+                "an array made from one of them, which looks like a whole batch",
+                hint="do what changes the batch in `dataset.map(...)` before `ad.shard`, or in the step; or, if every "
+                "batch is local, open the scope by `scope(batch='local')`",
+            )
+        self.has_local_batch = False
+
+    def _execute(self, step: CompiledStep, arguments: Arguments, local: bool) -> list[Any]:
+        self._check_not_failed()
+        feeds = step.feeds(arguments, local=local)
+        self.state.before_step()
+        self.worker.in_step = True
+        try:
+            with self._watchdog.step(), _peer_failures(self.worker):
+                return step.run(feeds, local=local)
+        except BaseException:
+            self._failed = True
+            raise
+        finally:
+            self.worker.in_step = False
+            self.worker.steps_taken += 1
+            self.state.after_step()
+
+    def _check_not_failed(self) -> None:
+        if self._failed and self.worker.world_size > 1:
+            raise WorkerFailed(
+                "a step has failed on this worker, so that the others wait for it in vain: training can't go on",
+                hint="let the error of that step end the script",
+            )
+
+    # Leaving -----------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Bring all values back to the program's variables; the session stays for the next time.
+
+        Waits for the other workers: one that ended earlier would take its server away from them.
+        """
+        self._closings += 1
+        with self._whereabouts.at("has left the scope"):
+            self.state.pull_all()
+            self.state.push_all_next()
+            if self._steps:
+                self._barrier(f"closed/{self._scope}/{self._closings}")
+
+    def abandon(self) -> None:
+        """After an error: bring back what can be had without the other workers."""
+        self.state.rescue()
+        self.state.push_all_next()
+
+    def _barrier(self, name: str) -> None:
+        if self.worker.coordinator is not None and self.worker.world_size > 1:
+            self.worker.coordinator.barrier(name, self.worker.environment.start_timeout_s)
+
+
+def _tensor(value: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.convert_to_tensor(value)
+
+
+@contextlib.contextmanager
+def _peer_failures(worker: Worker) -> Iterator[None]:
+    """Say it plainly when a step fails because another worker is gone."""
+    import tensorflow as tf
+
+    if worker.world_size == 1:
+        yield
+        return
+    lost = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
+    try:
+        yield
+    except lost as error:
+        raise _peer_lost(error) from error
+    except tf.errors.UnknownError as error:
+        if "Horovod has been shut down" in error.message:
+            raise _peer_lost(error) from error
+        raise
+
+
+def _peer_lost(error: Any) -> AutoDistError:
+    # The launcher learns of the worker that failed first from that worker's own end; give it the time.
+    time.sleep(2.0)
+    lines = [line for line in error.message.splitlines() if line and not line.startswith(("From /job", "Additional"))]
+    return WorkerFailed(
+        f"another worker is gone: {lines[0] if lines else type(error).__name__}",
+        hint="its own log says why it ended",
+    )

@@ -1,0 +1,56 @@
+"""The variables Horovod reads at ``hvd.init`` when something other than ``horovodrun`` has started it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["HorovodRendezvous"]
+
+
+@dataclass(frozen=True)
+class HorovodRendezvous:
+    """Where Horovod's workers meet.
+
+    Attributes:
+        address: Of the rendezvous server.
+        port: Of the rendezvous server.
+        host_name: Of the worker's machine, as Horovod is to see it.
+        interface: Network interface for Gloo.
+
+    """
+
+    address: str
+    port: int
+    host_name: str = "127.0.0.1"
+    interface: str = "lo"
+
+    @classmethod
+    def from_environ(cls, variables: Mapping[str, str]) -> HorovodRendezvous | None:
+        """Return the rendezvous named by the environment, or None."""
+        port = variables.get("HOROVOD_GLOO_RENDEZVOUS_PORT", "")
+        if not port.isdigit():
+            return None
+        return cls(
+            address=variables.get("HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1"),
+            port=int(port),
+            host_name=variables.get("HOROVOD_HOSTNAME", "127.0.0.1"),
+            interface=variables.get("HOROVOD_GLOO_IFACE", "lo"),
+        )
+
+    def to_environ(self, rank: int, size: int, local_rank: int, local_size: int, node_rank: int) -> dict[str, str]:
+        """All that ``hvd.init`` needs on one worker (Gloo for control and for data, no MPI)."""
+        return {
+            "HOROVOD_RANK": str(rank),
+            "HOROVOD_SIZE": str(size),
+            "HOROVOD_LOCAL_RANK": str(local_rank),
+            "HOROVOD_LOCAL_SIZE": str(local_size),
+            "HOROVOD_CROSS_RANK": str(node_rank),
+            "HOROVOD_CROSS_SIZE": str(size // local_size),
+            "HOROVOD_HOSTNAME": self.host_name,
+            "HOROVOD_GLOO_RENDEZVOUS_ADDR": self.address,
+            "HOROVOD_GLOO_RENDEZVOUS_PORT": str(self.port),
+            "HOROVOD_GLOO_IFACE": self.interface,
+            "HOROVOD_CONTROLLER": "gloo",
+            "HOROVOD_CPU_OPERATIONS": "gloo",
+        }

@@ -1,0 +1,188 @@
+"""The session of a worker: its graph, its TensorFlow server if it needs one, and Horovod if it uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autodist.kernels import DistributedGraph
+from autodist.runtime._server import PROCESS_SERVER
+from autodist.runtime._worker import Worker
+
+__all__ = ["SessionHost", "Wiring"]
+
+_CHUNK_BYTES = 64 * 2**20
+_LEADER = "/job:worker/replica:0/task:0"
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """How the sessions of a run are connected.
+
+    Attributes:
+        server: Whether workers see each other's devices through TensorFlow servers.
+        cpus: CPU devices of this worker.
+    """
+
+    server: bool
+    cpus: int
+
+
+@dataclass(frozen=True)
+class _Resident:
+    """A variable of the session, and the nodes that reach it."""
+
+    home: str
+    value: Any
+    """The placeholder of what is assigned."""
+    assign: Any
+    read: Any
+    destroy: Any
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self.read.dtype.size * (self.read.shape.num_elements() or 0))
+
+
+class SessionHost:
+    """One graph and one session, which all steps of a scope share, and the variables that live in it.
+
+    Args:
+        worker: Who this process is.
+        wiring: How the sessions are connected.
+        container: Resource container of the variables.
+    """
+
+    def __init__(self, worker: Worker, wiring: Wiring, container: str) -> None:
+        import tensorflow as tf
+
+        self.worker = worker
+        self.wiring = wiring
+        self.container = container
+        self._graph = tf.Graph()
+        self._residents: dict[str, _Resident] = {}
+        self._session = self._connect()
+
+    def _connect(self) -> Any:
+        import tensorflow as tf
+
+        config = tf.compat.v1.ConfigProto(device_count={"CPU": self.wiring.cpus}, allow_soft_placement=True)
+        if self.wiring.server:
+            config.experimental.collective_group_leader = _LEADER
+        target = PROCESS_SERVER.target(self.worker, config) if self.wiring.server else ""
+        return tf.compat.v1.Session(target, graph=self._graph, config=config)
+
+    def close(self) -> None:
+        """Close the session; what it held is gone."""
+        self._session.close()
+
+    # Steps -------------------------------------------------------------------------------------------------------
+
+    def add_step(self, name: str, graph: DistributedGraph) -> None:
+        """Bring a rewritten step into the session's graph, under a prefix."""
+        import tensorflow as tf
+
+        with self._graph.as_default():
+            tf.graph_util.import_graph_def(graph.graph_def, name=name)
+
+    def callable(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Any:
+        """A function from values of `feeds`, in order, to the list of values of `fetches`; runs `targets` as well."""
+        from tensorflow.core.protobuf import config_pb2
+
+        options = config_pb2.CallableOptions()
+        options.feed.extend(feeds)
+        options.fetch.extend(fetches)
+        options.target.extend(targets)
+        return self._session._make_callable_from_options(options)
+
+    # Variables ---------------------------------------------------------------------------------------------------
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """Names of the variables that live here or at their servers."""
+        return frozenset(self._residents)
+
+    def home(self, name: str) -> str:
+        """The device that holds a variable."""
+        return self._residents[name].home
+
+    def declare(self, variables: Sequence[tuple[str, str, tuple[int, ...]]], homes: dict[str, str]) -> None:
+        """Make nodes that read and assign new variables: (name, dtype, shape)."""
+        with self._graph.as_default():
+            for name, dtype, shape in variables:
+                self._residents[name] = self._resident(name, dtype, shape, homes[name])
+
+    def _resident(self, name: str, dtype: str, shape: tuple[int, ...], home: str) -> _Resident:
+        import tensorflow as tf
+
+        with tf.device(home):
+            handle = tf.raw_ops.VarHandleOp(
+                dtype=tf.as_dtype(dtype), shape=shape, shared_name=name, container=self.container
+            )
+            value = tf.compat.v1.placeholder(dtype, shape)
+            assign = tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+            read = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.as_dtype(dtype))
+            destroy = tf.raw_ops.DestroyResourceOp(resource=handle, ignore_lookup_error=True)
+        return _Resident(home, value, assign, read, destroy)
+
+    def move(self, name: str, home: str) -> None:
+        """Give a variable another device; its value is lost, and its memory at the old device is freed."""
+        resident = self._residents[name]
+        self._run(resident.destroy)
+        with self._graph.as_default():
+            shape = tuple(resident.read.shape.as_list())
+            self._residents[name] = self._resident(name, resident.read.dtype.name, shape, home)
+
+    def write(self, values: Iterator[tuple[str, np.ndarray]]) -> None:
+        """Assign values to variables, a bounded number of bytes at a time."""
+        pending: list[tuple[str, np.ndarray]] = []
+        size = 0
+        for name, value in values:
+            pending.append((name, value))
+            size += value.nbytes
+            if size > _CHUNK_BYTES:
+                self._write_now(pending)
+                pending, size = [], 0
+        self._write_now(pending)
+
+    def _write_now(self, values: list[tuple[str, np.ndarray]]) -> None:
+        if values:
+            feed = {self._residents[name].value: value for name, value in values}
+            self._run([self._residents[name].assign for name, _ in values], feed)
+
+    def read(self, names: Sequence[str], timeout_s: float | None = None) -> Iterator[tuple[str, np.ndarray]]:
+        """The values of variables, a bounded number of bytes at a time.
+
+        Args:
+            names: Which variables.
+            timeout_s: Longest wait for the workers that hold them; None for the run's own bound.
+
+        Raises:
+            tf.errors.DeadlineExceededError: The wait was too long.
+        """
+        pending: list[str] = []
+        size = 0
+        for name in names:
+            pending.append(name)
+            size += self._residents[name].size_bytes
+            if size > _CHUNK_BYTES:
+                yield from self._read_now(pending, timeout_s)
+                pending, size = [], 0
+        yield from self._read_now(pending, timeout_s)
+
+    def _read_now(self, names: list[str], timeout_s: float | None) -> Iterator[tuple[str, np.ndarray]]:
+        if names:
+            values = self._run([self._residents[name].read for name in names], timeout_s=timeout_s)
+            yield from zip(names, values, strict=True)
+
+    def _run(self, fetches: Any, feed: Any = None, timeout_s: float | None = None) -> Any:
+        import tensorflow as tf
+
+        if not self.wiring.server:
+            return self._session.run(fetches, feed)
+        bound_s = timeout_s or self.worker.environment.start_timeout_s
+        options = tf.compat.v1.RunOptions(timeout_in_ms=int(1000 * bound_s))
+        return self._session.run(fetches, feed, options=options)

@@ -1,0 +1,19 @@
+"""Attributes of TensorFlow and Keras, replaced while a scope is open."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Patches"]
+
+
+class Patches(contextlib.ExitStack):
+    """Attributes replaced for a while; leaving this context puts them back, the last one first."""
+
+    def replace(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+        """Replace ``owner.name`` by what `wrap` makes of it, until this closes."""
+        original = owner.__dict__[name]
+        setattr(owner, name, wrap(original))
+        self.callback(setattr, owner, name, original)

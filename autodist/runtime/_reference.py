@@ -1,0 +1,67 @@
+"""The undistributed twin of the engine: runs the steps of a scope as plain TensorFlow, and records them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from autodist.graph import CapturedStep, VariableNames, capture
+from autodist.runtime._arguments import Arguments, flatten
+from autodist.runtime._compile import NoGradientError
+from autodist.runtime._recorder import Recorder
+from autodist.runtime._state import StateStore
+from autodist.runtime._worker import Worker
+
+__all__ = ["ReferenceEngine"]
+
+
+class ReferenceEngine:
+    """Has the engine's interface; a step is a ``tf.function`` on one device.
+
+    It traces steps as the engine does, but only to learn the names of their variables.
+    """
+
+    num_replicas = 1
+
+    def __init__(self, worker: Worker, recorder: Recorder) -> None:
+        self.worker = worker
+        self.state = StateStore(worker)
+        self.strategies: tuple[Any, ...] = ()
+        self.has_local_batch = False
+        self._recorder = recorder
+        self._names = VariableNames()
+        self._steps: dict[Any, tuple[CapturedStep, Any]] = {}
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a training step."""
+        return self._run(function, flatten(args, kwargs), args, kwargs)
+
+    def run_batch(self, function: Callable[..., Any], batch: Any, *, local: bool) -> Any:
+        """Run a training step that takes one structure of arrays."""
+        return self._run(function, flatten((batch,), {}), (batch,), {})
+
+    def close(self) -> None:
+        """Nothing to bring back."""
+
+    def abandon(self) -> None:
+        """Nothing to bring back."""
+
+    def _run(
+        self, function: Callable[..., Any], arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        import tensorflow as tf
+
+        key = (function, arguments.key)
+        if key not in self._steps:
+            captured = capture(arguments.bind(function), arguments.specs(), self._names)
+            if not captured.graph.trainable:
+                raise NoGradientError(f"`{function}` takes no gradient")
+            roles = {v.name: v.role.value for v in captured.graph.variables}
+            self._recorder.add_variables(captured.handles, roles)
+            self._steps[key] = (captured, tf.function(arguments.bind(function)))
+        _, step = self._steps[key]
+        outputs = step.get_concrete_function(*arguments.specs())(*map(tf.convert_to_tensor, arguments.arrays))
+        self.worker.steps_taken += 1
+        flat = [leaf for leaf in tf.nest.flatten(outputs, expand_composites=True) if tf.is_tensor(leaf)]
+        self._recorder.step([leaf.numpy() for leaf in flat], self.worker.rank, lambda: None)
+        return outputs

@@ -1,0 +1,68 @@
+"""Which scope is open, and what must not happen while none is."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Generic, TypeVar
+
+from autodist.errors import UsageError
+from autodist.runtime._worker import Worker
+
+__all__ = ["OPEN", "OpenScope", "refuse_fit_outside"]
+
+_T = TypeVar("_T")
+
+
+class OpenScope(Generic[_T]):
+    """The scope that is open in this process, at most one."""
+
+    def __init__(self) -> None:
+        self.current: _T | None = None
+
+    def open(self, scope: _T) -> None:
+        """Make a scope the open one.
+
+        Raises:
+            UsageError: Another one is open.
+        """
+        if self.current is not None:
+            raise UsageError(
+                "a scope was opened inside another scope, one can be open at a time",
+                hint="leave the outer `with autodist.scope():` first",
+            )
+        self.current = scope
+
+    def close(self) -> None:
+        """No scope is open any more."""
+        self.current = None
+
+
+OPEN: OpenScope[Any] = OpenScope()
+
+
+def refuse_fit_outside(worker: Worker) -> None:
+    """From now on refuse Keras' training outside of a scope, where each of several workers would train on its own.
+
+    Imports Keras.
+    """
+    from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
+
+    if worker.world_size == 1 or hasattr(TensorFlowTrainer.fit, "_autodist_guarded"):
+        return
+    for name in ("fit", "train_on_batch"):
+        setattr(TensorFlowTrainer, name, _guarded(getattr(TensorFlowTrainer, name), name, worker.world_size))
+
+
+def _guarded(original: Any, name: str, world_size: int) -> Any:
+    @functools.wraps(original)
+    def train(model: Any, *args: Any, **kwargs: Any) -> Any:
+        if OPEN.current is None:
+            raise UsageError(
+                f"`{name}` was called outside of a scope: each of the {world_size} workers would train its own "
+                f"`{model.name}`, and they would drift apart",
+                hint="build, compile and fit the model inside `with autodist.scope():`",
+            )
+        return original(model, *args, **kwargs)
+
+    train._autodist_guarded = True  # type: ignore[attr-defined]
+    return train

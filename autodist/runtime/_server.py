@@ -1,0 +1,71 @@
+"""This process' TensorFlow server, by which the workers' sessions see each other's devices."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from autodist.errors import LaunchError
+from autodist.runtime._worker import Worker
+
+__all__ = ["PROCESS_SERVER"]
+
+_PORTS = range(20000, 32000)  # below the ports that Linux gives to outgoing connections, so nobody takes one by chance
+
+
+class _ProcessServer:
+    """The one server that a process can have; all scopes share it, and it lives as long as the process."""
+
+    def __init__(self) -> None:
+        self._server: Any = None
+
+    def target(self, worker: Worker, config: Any) -> str:
+        """What a session connects to; the first call starts the server and waits for those of the other workers.
+
+        Args:
+            worker: Who this process is.
+            config: The ``ConfigProto`` of the server.
+        """
+        if self._server is None:
+            self._server = _start(worker, config)
+        return str(self._server.target)
+
+
+PROCESS_SERVER = _ProcessServer()
+
+
+def _start(worker: Worker, config: Any) -> Any:
+    import tensorflow as tf
+
+    coordinator = worker.coordinator
+    assert coordinator is not None, "only workers of a run have servers"
+    timeout_s = worker.environment.start_timeout_s
+    with _reserved_port() as (port, release):
+        coordinator.put(f"server/{worker.rank}", f"{worker.environment.master_addr}:{port}".encode())
+        addresses = [coordinator.get(f"server/{rank}", timeout_s).decode() for rank in range(worker.world_size)]
+        release()
+        cluster = tf.train.ClusterSpec({"worker": addresses})
+        server = tf.distribute.Server(cluster, job_name="worker", task_index=worker.rank, config=config)
+    # A session whose peer has no open port yet fails with "connection refused", or hangs.
+    coordinator.barrier("servers", timeout_s)
+    return server
+
+
+@contextlib.contextmanager
+def _reserved_port() -> Iterator[tuple[int, Callable[[], None]]]:
+    """A free port that stays ours until it is released."""
+    candidates = random.SystemRandom().sample(_PORTS, 200)
+    for port in candidates:
+        holder = socket.socket()
+        try:
+            holder.bind(("", port))
+        except OSError:
+            holder.close()
+            continue
+        with contextlib.closing(holder):
+            yield port, holder.close
+        return
+    raise LaunchError(f"no free port found among 200 tried between {_PORTS.start} and {_PORTS.stop}")

@@ -1,0 +1,307 @@
+"""Two places, one value: the program's own (eager) variables and their copies in the session.
+
+Training happens in the session. The program may look at a variable, assign to it, save a model or evaluate it at any
+time, in any thread; this module moves values at the moment they are needed:
+
+* a read of an eager variable first brings its value from the session, if training has changed it since;
+* an assignment marks the variable, and the next step first brings the value to the session;
+* between steps, the eager copies of large variables hold no memory: there is one copy of the parameters, in the
+  session (and a second one only while the program looks at them).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autodist.errors import TimedOut
+from autodist.kernels import DistributedGraph
+from autodist.runtime._host import SessionHost
+from autodist.runtime._transfer import adopt_chief_values
+from autodist.runtime._whereabouts import Whereabouts
+from autodist.runtime._worker import Worker
+
+__all__ = ["StateStore"]
+
+_LOG = logging.getLogger("autodist")
+_RELEASE_FROM_BYTES = 64 * 1024  # below, the bookkeeping costs more than the memory
+_RESCUE_TIMEOUT_S = 5.0
+
+
+@dataclass
+class _Copy:
+    """What is known of one variable."""
+
+    handle: Any
+    dtype: Any
+    size_bytes: int
+    is_mine: bool
+    """Whether this worker writes its value to the session: it lives here."""
+    is_shared: bool
+    """Whether all workers read it from one place."""
+    written_by_steps: bool
+    is_released: bool = False
+    version: int = 0
+
+
+class StateStore:
+    """The variables of a scope, kept equal in both places.
+
+    Args:
+        worker: Who this process is.
+        scope: What tells this scope from the others of the run.
+    """
+
+    def __init__(self, worker: Worker, scope: str = "") -> None:
+        self._worker = worker
+        self._scope = scope
+        self._whereabouts = Whereabouts(worker)
+        self._copies: dict[str, _Copy] = {}
+        self._names: dict[int, str] = {}
+        self._changed: set[str] = set()
+        self._version = 0
+        self._held: set[str] = set()
+        self._watched: dict[int, Any] = {}
+        self._exchanges = 0
+        self._lock = threading.RLock()
+        self._thread = threading.get_ident()
+        self.host: SessionHost | None = None
+
+    def name_of(self, handle: Any) -> str | None:
+        """The managed variable with this eager handle."""
+        return self._names.get(id(handle))
+
+    def is_written_by_steps(self, name: str) -> bool:
+        """Whether a step compiled so far changes a variable."""
+        return name in self._copies and self._copies[name].written_by_steps
+
+    # Adding ------------------------------------------------------------------------------------------------------
+
+    def add(
+        self, graph: DistributedGraph, handles: dict[str, Any], writes: Iterable[str], served: Collection[str]
+    ) -> None:
+        """Bring the variables of a compiled step into the session, those that are not there yet.
+
+        Args:
+            graph: The step as rewritten for this worker.
+            handles: By variable name, the program's own handle.
+            writes: The variables that it changes.
+            served: Those that live at a server, for all workers together.
+        """
+        assert self.host is not None
+        written = set(writes)
+        for variable in graph.variables:
+            if variable.name in self._copies:
+                self._copies[variable.name].written_by_steps |= variable.name in written
+        new = [v for v in graph.variables if v.name not in self._copies]
+        self.host.declare([(v.name, v.dtype, v.shape) for v in new], graph.homes)
+        for variable in new:
+            handle = handles[variable.name]
+            self._names[id(handle)] = variable.name
+            self._copies[variable.name] = _Copy(
+                handle=handle,
+                dtype=_handle_dtype(handle),
+                size_bytes=variable.size_bytes,
+                is_mine=_is_mine(graph, variable.name),
+                is_shared=graph.layout.server and variable.name in served,
+                written_by_steps=variable.name in written,
+                version=self._version,
+            )
+        self._enter([v.name for v in new])
+
+    def _enter(self, names: list[str]) -> None:
+        self._exchanges += 1
+        key = f"initial/{self._scope}/{self._exchanges}"
+        adopt_chief_values(self._worker, names, key, self._eager_value, self._assign_eager)
+        with self._lock:
+            self._write(names)
+            self._release(names)
+
+    def move(self, names: Iterable[str], graph: DistributedGraph) -> None:
+        """Bring variables to servers, where a new step has them; earlier steps must be brought in anew."""
+        assert self.host is not None
+        moved = list(names)
+        with self._lock:
+            self._pull([name for name in moved if self._is_stale(name)])
+            for name in moved:
+                self.host.move(name, graph.homes[name])
+                self._copies[name].is_mine = _is_mine(graph, name)
+                self._copies[name].is_shared = graph.layout.server
+            self._write(moved)
+            self._changed.difference_update(moved)
+            self._held.update(moved)
+
+    # Moving values -----------------------------------------------------------------------------------------------
+
+    def before_step(self) -> None:
+        """Bring what the program assigned to the session, and free what it only looked at."""
+        self._thread = threading.get_ident()
+        with self._lock:
+            names = [name for name in self._copies if name in self._changed] if self._changed else []
+            if names:
+                self._changed.clear()
+                self._write(names)
+                self._held.update(names)
+            if self._held:
+                self._release(sorted(self._held))
+                self._held.clear()
+        if names:
+            self._wait_for_writers(names)
+
+    def after_step(self) -> None:
+        """Note that the session's values are newer from now on."""
+        self._version += 1
+        if self._watched:
+            with self._lock:
+                self._pull([n for h in self._watched if (n := self._names.get(h)) is not None and self._is_stale(n)])
+
+    def before_read(self, name: str) -> None:
+        """Have the eager copy of a variable current, for a read that follows.
+
+        A thread other than the one that trains may read at any time from now on, in the middle of a step too.
+        """
+        if threading.get_ident() != self._thread:
+            if id(self._copies[name].handle) not in self._watched:
+                self.watch([self._copies[name].handle])
+        elif self._is_stale(name):
+            with self._lock:
+                self._pull([name])
+
+    @contextlib.contextmanager
+    def reading(self, names: Iterable[str]) -> Iterator[None]:
+        """Have the eager copies of variables current while the program reads them inside."""
+        with self._lock:
+            self._pull([name for name in names if self._is_stale(name)])
+            yield
+
+    @contextlib.contextmanager
+    def writing(self, names: Iterable[str]) -> Iterator[None]:
+        """Note that the program changes the eager copies of variables inside.
+
+        They are made current before, because it may only add to them.
+        """
+        wanted = list(names)
+        with self.reading(wanted):
+            yield
+            self._changed.update(wanted)
+
+    def pull_all(self) -> None:
+        """Make all eager copies current."""
+        with self._lock:
+            self._pull([name for name in self._copies if self._is_stale(name)])
+
+    def rescue(self) -> None:
+        """Make as many eager copies current as can be reached: after an error, other workers may be gone."""
+        stale = [name for name in self._copies if self._is_stale(name)]
+        near = [name for name in stale if self._copies[name].is_mine]
+        lost: list[str] = []
+        for names in (near, [name for name in stale if name not in set(near)]):
+            try:
+                with self._lock:
+                    self._pull(names, _RESCUE_TIMEOUT_S)
+            except Exception:
+                lost += [name for name in names if self._is_stale(name)]
+        if lost:
+            _LOG.warning("after the error, %d variables could not get their trained values: %s", len(lost), lost[:5])
+
+    def watch(self, handles: Iterable[Any]) -> None:
+        """Keep variables current after every step, because something reads them that can't be intercepted."""
+        with self._lock:
+            for handle in handles:
+                self._watched[id(handle)] = handle  # keeps it alive, so that its id stays its own
+                name = self.name_of(handle)
+                if name is not None and self._is_stale(name):
+                    self._pull([name])
+
+    def push_all_next(self) -> None:
+        """Note that the program may have changed any variable unseen."""
+        self._changed.update(self._copies)
+
+    def _is_stale(self, name: str) -> bool:
+        copy = self._copies[name]
+        if name in self._changed:
+            return False
+        return copy.is_released or (copy.written_by_steps and copy.version != self._version)
+
+    def _pull(self, names: list[str], timeout_s: float | None = None) -> None:
+        if not names:
+            return
+        assert self.host is not None
+        for name, value in self.host.read(names, timeout_s):
+            self._assign_eager(name, value)
+            copy = self._copies[name]
+            copy.is_released = False
+            copy.version = self._version
+            self._held.add(name)
+
+    def _write(self, names: list[str]) -> None:
+        assert self.host is not None
+        self.host.write((name, self._eager_value(name)) for name in names if self._copies[name].is_mine)
+
+    def _wait_for_writers(self, names: list[str]) -> None:
+        """No worker may read a shared variable before its owner has written it."""
+        coordinator = self._worker.coordinator
+        shared = [name for name in names if self._copies[name].is_shared]
+        if coordinator is None or not shared:
+            return
+        self._exchanges += 1
+        timeout_s = self._worker.environment.start_timeout_s
+        try:
+            with self._whereabouts.at(f"has assigned `{shared[0]}`"):
+                coordinator.barrier(f"pushed/{self._scope}/{self._exchanges}", timeout_s)
+        except TimedOut as error:
+            raise TimedOut(
+                f"worker {self._worker.rank} has assigned `{shared[0]}`, but {error.message}",
+                hint="assign variables (`load_weights`, `set_weights`, `assign`) in the same way on all workers",
+            ) from error
+
+    def _release(self, names: Iterable[str]) -> None:
+        """Free the memory of large eager copies."""
+        import tensorflow as tf
+
+        with _eagerly():
+            for name in names:
+                copy = self._copies[name]
+                if copy.size_bytes < _RELEASE_FROM_BYTES or copy.is_released or id(copy.handle) in self._watched:
+                    continue
+                empty = tf.zeros([0], copy.dtype)
+                tf.raw_ops.AssignVariableOp(resource=copy.handle, value=empty, validate_shape=False)
+                copy.is_released = True
+
+    def _eager_value(self, name: str) -> np.ndarray:
+        import tensorflow as tf
+
+        copy = self._copies[name]
+        with _eagerly():
+            value: np.ndarray = tf.raw_ops.ReadVariableOp(resource=copy.handle, dtype=copy.dtype).numpy()
+        return value
+
+    def _assign_eager(self, name: str, value: np.ndarray) -> None:
+        import tensorflow as tf
+
+        copy = self._copies[name]
+        with _eagerly():
+            tensor = tf.constant(value, copy.dtype)
+            tf.raw_ops.AssignVariableOp(resource=copy.handle, value=tensor, validate_shape=False)
+
+
+def _is_mine(graph: DistributedGraph, name: str) -> bool:
+    return not graph.layout.server or f"task:{graph.layout.rank}/" in graph.homes[name]
+
+
+def _eagerly() -> Any:
+    from tensorflow.python.eager import context
+
+    return context.eager_mode()
+
+
+def _handle_dtype(handle: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.as_dtype(handle._handle_data.shape_and_type[0].dtype)

@@ -1,0 +1,137 @@
+"""A compiled step: feeds this worker's part of a batch, runs, returns the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from autodist.errors import UsageError
+from autodist.graph import CapturedStep
+from autodist.kernels import DistributedGraph
+from autodist.runtime._arguments import Arguments
+from autodist.runtime._batch import BatchSplit, batch_size, split_global, split_local
+from autodist.runtime._host import SessionHost
+
+__all__ = ["CompiledStep"]
+
+
+class CompiledStep:
+    """One rewritten graph in the session, ready to be called.
+
+    Args:
+        captured: The step as traced.
+        graph: The step as rewritten for this worker.
+        host: The session.
+        prefix: The name under which the graph was imported.
+    """
+
+    def __init__(self, captured: CapturedStep, graph: DistributedGraph, host: SessionHost, prefix: str) -> None:
+        self.captured = captured
+        self.graph = graph
+        self._host = host
+        self._prefix = prefix
+        self._split = [argument.split for argument in captured.graph.inputs]
+        self._callables: dict[bool, Any] = {}
+        self._last_rows: list[np.ndarray] | None = None
+
+    def replace(self, graph: DistributedGraph, prefix: str) -> None:
+        """Go on with another rewriting of the same step."""
+        self.graph = graph
+        self._prefix = prefix
+        self._callables.clear()
+
+    def feeds(self, arguments: Arguments, *, local: bool) -> list[Any]:
+        """What to feed for a batch.
+
+        Args:
+            arguments: The call's arguments.
+            local: Whether they are this worker's part of the global batch; else they are the whole of it.
+
+        Raises:
+            UsageError: They are no batch.
+        """
+        if self.graph.layout.num_replicas == 1:
+            arrays: Sequence[Any] = arguments.arrays
+            return [array for array, feed in zip(arrays, self.graph.feeds, strict=True) if feed[0] is not None]
+        split = self._ranges(arguments, local)
+        values = self._replica_feeds(arguments, split)
+        if self.graph.rows is not None:
+            values.append(np.asarray(split.rows, np.float32))
+        if self.graph.total is not None and split.total is not None:
+            values.append(np.float32(split.total))
+        return values
+
+    def run(self, feeds: Sequence[Any], *, local: bool) -> list[np.ndarray]:
+        """Run the step.
+
+        Args:
+            feeds: From :meth:`feeds`.
+            local: As there.
+
+        Returns:
+            The values of the step's tensor outputs, in flattened order.
+        """
+        return list(self._callable(local)(*feeds))
+
+    def _ranges(self, arguments: Arguments, local: bool) -> BatchSplit:
+        layout = self.graph.layout
+        chosen = [k for k, is_split in enumerate(self._split) if is_split]
+        size = batch_size([arguments.arrays[k] for k in chosen], [arguments.names[k] for k in chosen])
+        num_local = len(layout.local_replicas)
+        if local:
+            return split_local(size, num_local)
+        if size == 0:
+            raise UsageError(
+                "the step was called with a batch of 0 examples, a global batch has at least 1",
+                hint="leave out empty batches: `dataset.filter`, or `drop_remainder`",
+            )
+        return split_global(size, layout.num_replicas, layout.first_replica, num_local)
+
+    def _replica_feeds(self, arguments: Arguments, split: BatchSplit) -> list[Any]:
+        values: list[Any] = []
+        for array, feeds, is_split, k in zip(
+            arguments.arrays, self.graph.feeds, self._split, range(len(self._split)), strict=True
+        ):
+            if not is_split:
+                values.extend([array] if feeds[0] is not None else [])
+                continue
+            for feed, (start, stop) in zip(feeds, split.ranges, strict=True):
+                if feed is not None:
+                    values.append(array[start:stop] if stop > start else self._borrowed(k, array))
+        if split.rows[0]:
+            self._last_rows = [a[:1] if s else a for a, s in zip(arguments.arrays, self._split, strict=True)]
+        return values
+
+    def _borrowed(self, position: int, array: Any) -> np.ndarray:
+        """An example for a replica without any: it computes something finite that then counts for nothing."""
+        if len(array):
+            return np.asarray(array[:1])
+        if self._last_rows is not None:
+            return self._last_rows[position]
+        return np.zeros((1, *array.shape[1:]), array.dtype)
+
+    def _callable(self, local: bool) -> Any:
+        if local not in self._callables:
+            self._callables[local] = self._make_callable(local)
+        return self._callables[local]
+
+    def _make_callable(self, local: bool) -> Any:
+        feeds: list[str] = []
+        for per_replica, is_split in zip(self.graph.feeds, self._split, strict=True):
+            wanted = [feed for feed in per_replica if feed is not None]
+            feeds.extend(wanted if is_split else wanted[:1])
+        if self.graph.rows is not None:
+            feeds.append(self.graph.rows)
+        if self.graph.total is not None and not local:
+            feeds.append(self.graph.total)
+        fetches = self.graph.local_outputs if local else self.graph.outputs
+        return self._host.callable(
+            [self._tensor(name) for name in feeds],
+            [self._tensor(name) for name in fetches],
+            [f"{self._prefix}/{effect}" for effect in self.graph.effects],
+        )
+
+    def _tensor(self, name: str) -> str:
+        return f"{self._prefix}/{name}" + ("" if ":" in name else ":0")

@@ -1,0 +1,84 @@
+"""Values of variables from the chief to the other workers, by way of the coordinator."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from autodist.runtime._worker import Worker
+
+__all__ = ["adopt_chief_values", "digest"]
+
+_PIECE_BYTES = 32 * 2**20
+
+
+def adopt_chief_values(
+    worker: Worker,
+    names: Sequence[str],
+    key: str,
+    read: Callable[[str], np.ndarray],
+    assign: Callable[[str, np.ndarray], None],
+) -> list[str]:
+    """Where a worker's values differ from the chief's, take over the chief's.
+
+    Args:
+        worker: Who this process is.
+        names: Variables, the same on all workers.
+        key: Unlike that of any other call, and the same on all workers.
+        read: Returns a variable's value.
+        assign: Sets it.
+
+    Returns:
+        The variables that were assigned; none on the chief.
+    """
+    coordinator = worker.coordinator
+    if coordinator is None or worker.world_size == 1:
+        return []
+    timeout_s = worker.environment.start_timeout_s
+    mine = {name: digest([read(name)]) for name in names}
+    if worker.is_chief:
+        coordinator.put(f"{key}/digests", json.dumps(mine).encode())
+        wanted: set[str] = set()
+        for rank in range(1, worker.world_size):
+            wanted |= set(json.loads(coordinator.get(f"{key}/wanted/{rank}", timeout_s)))
+        for name in sorted(wanted):
+            _send(coordinator, f"{key}/{name}", read(name))
+        return []
+    chief = json.loads(coordinator.get(f"{key}/digests", timeout_s))
+    different = [name for name in names if chief.get(name) != mine[name]]
+    coordinator.put(f"{key}/wanted/{worker.rank}", json.dumps(different).encode())
+    for name in different:
+        assign(name, _receive(coordinator, f"{key}/{name}", timeout_s, like=read(name)))
+    return different
+
+
+def digest(values: Iterable[np.ndarray]) -> str:
+    """A hash of the contents of arrays."""
+    found = hashlib.blake2b(digest_size=16)
+    for value in values:
+        array = np.ascontiguousarray(value)
+        found.update(str((array.dtype.str, array.shape)).encode())
+        found.update(repr(array.tolist()).encode() if array.dtype.kind == "O" else array.tobytes())
+    return found.hexdigest()
+
+
+def _send(coordinator: Any, key: str, value: np.ndarray) -> None:
+    pieces = list(_pieces(np.ascontiguousarray(value).tobytes()))
+    coordinator.put(f"{key}/pieces", str(len(pieces)).encode())
+    for k, piece in enumerate(pieces):
+        coordinator.put(f"{key}/{k}", piece)
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    for start in range(0, len(data), _PIECE_BYTES):
+        yield data[start : start + _PIECE_BYTES]
+
+
+def _receive(coordinator: Any, key: str, timeout_s: float, like: np.ndarray) -> np.ndarray:
+    count = int(coordinator.get(f"{key}/pieces", timeout_s))
+    data = b"".join(coordinator.get(f"{key}/{k}", timeout_s) for k in range(count))
+    return np.frombuffer(data, like.dtype).reshape(like.shape)

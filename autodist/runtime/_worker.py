@@ -1,0 +1,247 @@
+"""What a process knows about its place in a run: its environment, its rank and its line to the coordinator.
+
+Nothing here imports TensorFlow: the bootstrap reads it before the script decides whether it wants TensorFlow at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autodist.errors import LaunchError
+from autodist.runtime._coordinator import CoordinatorClient
+from autodist.runtime._horovod_environment import HorovodRendezvous
+
+__all__ = ["Worker", "WorkerEnvironment", "current_worker"]
+
+
+@dataclass(frozen=True)
+class WorkerEnvironment:
+    """Everything a worker learns from its launcher, as environment variables.
+
+    Attributes:
+        rank: This process among all workers, from 0; rank 0 is the chief. (``RANK``)
+        local_rank: This process among the workers of its machine. (``LOCAL_RANK``)
+        node_rank: The machine among all machines. (``NODE_RANK``)
+        world_size: Workers in the run, at least 1. (``WORLD_SIZE``)
+        local_world_size: Workers on this machine. (``LOCAL_WORLD_SIZE``)
+        master_addr: Where the coordinator listens. (``MASTER_ADDR``)
+        master_port: Its port; 0 when there is no coordinator. (``MASTER_PORT``)
+        run_id: Identity of the run, empty outside ``autodist run``. (``AUTODIST_RUN_ID``)
+        run_dir: Where logs and summaries of the run go. (``AUTODIST_RUN_DIR``)
+        token: The coordinator's secret; in no repr. (``AUTODIST_TOKEN``)
+        spec_path: The resolved resource spec as JSON. (``AUTODIST_SPEC``)
+        strategy: Builder name with arguments, or a JSON file; None leaves it to the script. (``AUTODIST_STRATEGY``)
+        seed: Set for Python, NumPy and TensorFlow before the script; None leaves them alone. (``AUTODIST_SEED``)
+        step_timeout_s: Longest a step may block; None is the runtime's default. (``AUTODIST_STEP_TIMEOUT_S``)
+        start_timeout_s: Longest wait for the other workers to start. (``AUTODIST_START_TIMEOUT_S``)
+        heartbeat_s: Seconds between two reports of the steps taken. (``AUTODIST_HEARTBEAT_S``)
+        launcher_pid: The parent the worker must not outlive; 0 for none. (``AUTODIST_LAUNCHER_PID``)
+        horovod: Horovod's own rendezvous, where the launcher offers one. (``HOROVOD_*``)
+
+    Example:
+        >>> WorkerEnvironment.from_environ({}).world_size
+        1
+
+    """
+
+    rank: int = 0
+    local_rank: int = 0
+    node_rank: int = 0
+    world_size: int = 1
+    local_world_size: int = 1
+    master_addr: str = "127.0.0.1"
+    master_port: int = 0
+    run_id: str = ""
+    run_dir: Path | None = None
+    token: str = field(default="", repr=False)
+    spec_path: Path | None = None
+    strategy: str | None = None
+    seed: int | None = None
+    step_timeout_s: float | None = None
+    start_timeout_s: float = 300.0
+    heartbeat_s: float = 2.0
+    launcher_pid: int = 0
+    horovod: HorovodRendezvous | None = None
+
+    @property
+    def is_launched(self) -> bool:
+        """Whether a launcher started this process."""
+        return bool(self.run_id)
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this is rank 0."""
+        return self.rank == 0
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str] | None = None) -> WorkerEnvironment:
+        """Read the environment; without ``AUTODIST_RUN_ID`` this is rank 0 of 1, whatever other launchers have set.
+
+        Raises:
+            LaunchError: A variable is missing or is no number.
+
+        """
+        variables = os.environ if environ is None else environ
+        if not variables.get("AUTODIST_RUN_ID"):
+            return cls(strategy=variables.get("AUTODIST_STRATEGY") or None)
+        return cls(**_launched(_Reader(variables)))  # type: ignore[arg-type]
+
+    def to_environ(self) -> dict[str, str]:
+        """Return the variables that ``from_environ`` makes an equal object of; unset values are empty or left out."""
+        variables = {
+            "RANK": str(self.rank),
+            "LOCAL_RANK": str(self.local_rank),
+            "NODE_RANK": str(self.node_rank),
+            "WORLD_SIZE": str(self.world_size),
+            "LOCAL_WORLD_SIZE": str(self.local_world_size),
+            "MASTER_ADDR": self.master_addr,
+            "MASTER_PORT": str(self.master_port),
+            "AUTODIST_RUN_ID": self.run_id,
+            "AUTODIST_RUN_DIR": str(self.run_dir or ""),
+            "AUTODIST_TOKEN": self.token,
+            "AUTODIST_SPEC": str(self.spec_path or ""),
+            "AUTODIST_STRATEGY": self.strategy or "",
+            "AUTODIST_SEED": "" if self.seed is None else str(self.seed),
+            "AUTODIST_STEP_TIMEOUT_S": "" if self.step_timeout_s is None else str(self.step_timeout_s),
+            "AUTODIST_START_TIMEOUT_S": str(self.start_timeout_s),
+            "AUTODIST_HEARTBEAT_S": str(self.heartbeat_s),
+            "AUTODIST_LAUNCHER_PID": str(self.launcher_pid),
+        }
+        if self.horovod is not None:
+            variables |= self.horovod.to_environ(
+                self.rank, self.world_size, self.local_rank, self.local_world_size, self.node_rank
+            )
+        return variables
+
+
+class _Reader:
+    """Typed access to environment variables whose errors name the variable."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self.variables = variables
+
+    def text(self, name: str) -> str:
+        value = self.variables.get(name, "")
+        if not value:
+            raise LaunchError(
+                f"the environment variable `{name}` is not set, a worker of `autodist run` needs it",
+                hint="start the script by `autodist run`, or unset `AUTODIST_RUN_ID` to run it alone",
+            )
+        return value
+
+    def integer(self, name: str) -> int:
+        return int(self._number(name, int))
+
+    def seconds(self, name: str, default: float) -> float:
+        return float(self._number(name, float)) if self.variables.get(name) else default
+
+    def path(self, name: str) -> Path | None:
+        return Path(self.variables[name]) if self.variables.get(name) else None
+
+    def _number(self, name: str, convert: Callable[[str], float]) -> float:
+        value = self.text(name)
+        try:
+            return convert(value)
+        except ValueError:
+            raise LaunchError(f"the environment variable `{name}` is `{value}`, it must be a number") from None
+
+
+def _launched(read: _Reader) -> dict[str, object]:
+    """Return the fields of a worker that a launcher started."""
+    variables = read.variables
+    return {
+        "rank": read.integer("RANK"),
+        "local_rank": read.integer("LOCAL_RANK"),
+        "node_rank": read.integer("NODE_RANK"),
+        "world_size": read.integer("WORLD_SIZE"),
+        "local_world_size": read.integer("LOCAL_WORLD_SIZE"),
+        "master_addr": read.text("MASTER_ADDR"),
+        "master_port": read.integer("MASTER_PORT"),
+        "run_id": read.text("AUTODIST_RUN_ID"),
+        "run_dir": read.path("AUTODIST_RUN_DIR"),
+        "token": read.text("AUTODIST_TOKEN"),
+        "spec_path": read.path("AUTODIST_SPEC"),
+        "strategy": variables.get("AUTODIST_STRATEGY") or None,
+        "seed": read.integer("AUTODIST_SEED") if variables.get("AUTODIST_SEED") else None,
+        "step_timeout_s": read.seconds("AUTODIST_STEP_TIMEOUT_S", 0.0) or None,
+        "start_timeout_s": read.seconds("AUTODIST_START_TIMEOUT_S", 300.0),
+        "heartbeat_s": read.seconds("AUTODIST_HEARTBEAT_S", 2.0),
+        "launcher_pid": read.integer("AUTODIST_LAUNCHER_PID") if variables.get("AUTODIST_LAUNCHER_PID") else 0,
+        "horovod": HorovodRendezvous.from_environ(variables),
+    }
+
+
+class Worker:
+    """The process in the run.
+
+    Attributes:
+        environment: What the launcher said.
+        coordinator: The line to the other workers; None for a script run alone.
+        steps_taken: Training steps done so far; the runtime adds one per step. A plain attribute, so that it costs
+            nothing; the bootstrap reports it to the launcher every few seconds.
+        in_step: True while a step blocks on other workers, False between steps, None when nobody says. With it the
+            launcher tells a worker that waits for others from one that saves a model.
+
+    """
+
+    __slots__ = ("_exit_callbacks", "coordinator", "environment", "in_step", "steps_taken")
+
+    def __init__(self, environment: WorkerEnvironment, coordinator: CoordinatorClient | None = None) -> None:
+        self.environment = environment
+        self.coordinator = coordinator
+        self.steps_taken = 0
+        self.in_step: bool | None = None
+        self._exit_callbacks: list[Callable[[], None]] = []
+
+    @property
+    def rank(self) -> int:
+        """The process among all workers, from 0."""
+        return self.environment.rank
+
+    @property
+    def world_size(self) -> int:
+        """Workers in the run, at least 1."""
+        return self.environment.world_size
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this is rank 0."""
+        return self.environment.is_chief
+
+    def on_exit(self, callback: Callable[[], None]) -> None:
+        """Have ``callback`` called when the script has ended, last registered first.
+
+        Only the bootstrap of ``autodist run`` calls them; a script run alone ends like any Python script. After a
+        failure they are called as well, with every wait on the coordinator failing at once.
+        """
+        self._exit_callbacks.append(callback)
+
+    def take_exit_callbacks(self) -> tuple[Callable[[], None], ...]:
+        """Return the registered callbacks in the order to call them; each is handed out once."""
+        callbacks = tuple(reversed(self._exit_callbacks))
+        self._exit_callbacks.clear()
+        return callbacks
+
+    def __repr__(self) -> str:
+        return f"Worker(rank={self.rank}, world_size={self.world_size}, steps_taken={self.steps_taken})"
+
+
+_current: Worker | None = None
+
+
+def current_worker() -> Worker:
+    """Return the worker that this process is; for a script run by plain ``python``, rank 0 of 1 without a coordinator.
+
+    Raises:
+        LaunchError: The environment names a run but lacks what a worker of it needs.
+
+    """
+    global _current
+    if _current is None:
+        environment = WorkerEnvironment.from_environ()
+        client = CoordinatorClient.of(environment) if environment.is_launched else None
+        _current = Worker(environment, client)
+    return _current

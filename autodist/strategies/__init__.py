@@ -1,0 +1,57 @@
+"""Strategies: their representation, their verification and their builders.
+
+>>> builder = AllReduce(chunk_size=64, communicator="collective")
+>>> str(builder)
+"AllReduce(chunk_size=64, communicator='collective')"
+"""
+
+from autodist.strategies._all_reduce import AllReduce
+from autodist.strategies._base import StrategyBuilder
+from autodist.strategies._communicators import installed_communicators
+from autodist.strategies._explain import Explanation, ExplanationRow, explain
+from autodist.strategies._problem import Problem
+from autodist.strategies._ps_load_balancing import PSLoadBalancing
+from autodist.strategies._registry import BuilderInfo, PluginWarning, builders, compose, get
+from autodist.strategies._strategy import (
+    AllReduceSynchronizer,
+    BroadcastSynchronizer,
+    Communicator,
+    GraphCommunicator,
+    GraphConfig,
+    Order,
+    PSSynchronizer,
+    ShardConfig,
+    Strategy,
+    Synchronizer,
+    VariableConfig,
+)
+from autodist.strategies._verify import check, verify
+
+__all__ = [
+    "AllReduce",
+    "AllReduceSynchronizer",
+    "BroadcastSynchronizer",
+    "BuilderInfo",
+    "Communicator",
+    "Explanation",
+    "ExplanationRow",
+    "GraphCommunicator",
+    "GraphConfig",
+    "Order",
+    "PSLoadBalancing",
+    "PSSynchronizer",
+    "PluginWarning",
+    "Problem",
+    "ShardConfig",
+    "Strategy",
+    "StrategyBuilder",
+    "Synchronizer",
+    "VariableConfig",
+    "builders",
+    "check",
+    "compose",
+    "explain",
+    "get",
+    "installed_communicators",
+    "verify",
+]

@@ -1,0 +1,115 @@
+"""Reads a builder with arguments from text, literals only: ``AllReduce(chunk_size=64)``."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from collections import Counter
+from typing import Any, get_type_hints
+
+from autodist.errors import StrategyError
+from autodist.strategies._base import StrategyBuilder
+from autodist.strategies._typed import mistakes_of, raise_mistakes, read, suggestion
+
+__all__ = ["instantiate", "parameters", "split_call"]
+
+
+def split_call(text: str) -> tuple[str, str]:
+    """Return the name and what stands between its parentheses.
+
+    Example:
+        >>> split_call("AllReduce(chunk_size=64)")
+        ('AllReduce', 'chunk_size=64')
+        >>> split_call("AllReduce")
+        ('AllReduce', '')
+
+    """
+    match = re.fullmatch(r"\s*([^()]*?)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
+    return (match[1], match[2] or "") if match else (text, "")
+
+
+def parameters(builder: type[StrategyBuilder]) -> dict[str, Any]:
+    """Return the builder's parameters with their defaults."""
+    defaults = builder()
+    return {field.name: getattr(defaults, field.name) for field in dataclasses.fields(builder)}
+
+
+def instantiate(builder: type[StrategyBuilder], arguments: str) -> StrategyBuilder:
+    """Return the builder with the arguments of the text.
+
+    Example:
+        >>> from autodist.strategies import AllReduce
+        >>> instantiate(AllReduce, "chunk_size=2").chunk_size
+        2
+
+    Raises:
+        StrategyError: Lists all mistakes and the allowed parameters.
+
+    """
+    mistakes: list[str] = []
+    given = _keywords(builder, arguments, mistakes)
+    hints = get_type_hints(builder)
+    good: dict[str, Any] = {}
+    for key, value in given.items():
+        known = len(mistakes)
+        result = read(hints[key], value, key, mistakes)
+        if len(mistakes) == known:
+            good[key] = result
+    instance = _constructed(builder, good, mistakes)
+    raise_mistakes(f"`{builder.name}({arguments})`", mistakes, hint=_hint(builder))
+    return instance
+
+
+def _hint(builder: type[StrategyBuilder]) -> str:
+    pairs = [f"{name}={default!r}" for name, default in parameters(builder).items()]
+    return f"its parameters and defaults are {', '.join(pairs)}" if pairs else "it has no parameters"
+
+
+def _keywords(builder: type[StrategyBuilder], arguments: str, mistakes: list[str]) -> dict[str, Any]:
+    """Return the known keyword arguments' values."""
+    call = _call(arguments)
+    if call is None:
+        mistakes.append("the arguments are no Python keyword arguments, allowed: `name=value, …` with plain values")
+        return {}
+    for argument in call.args:
+        mistakes.append(f"`{ast.unparse(argument)}` has no name, allowed: `name=value`")
+    pairs = [pair for keyword in call.keywords for pair in _keyword(keyword, parameters(builder), mistakes)]
+    repeated = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+    mistakes.extend(f"`{name}` is given more than once" for name in repeated)
+    return dict(pairs)
+
+
+def _call(arguments: str) -> ast.Call | None:
+    try:
+        tree = ast.parse(f"f({arguments}\n)", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: what deep nesting gives
+        return None
+    # `1)(2` would close our own parenthesis: the call must still be that of `f`.
+    return tree if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) else None
+
+
+def _keyword(keyword: ast.keyword, known: dict[str, Any], mistakes: list[str]) -> list[tuple[str, Any]]:
+    if keyword.arg is None:
+        mistakes.append(f"`**{ast.unparse(keyword.value)}` has no name, allowed: `name=value`")
+        return []
+    if keyword.arg not in known:
+        mistakes.append(f"the parameter `{keyword.arg}` is unknown{suggestion(keyword.arg, known)}")
+        return []
+    try:
+        return [(keyword.arg, ast.literal_eval(keyword.value))]
+    except (ValueError, TypeError, RecursionError):
+        given = ast.unparse(keyword.value)
+        mistakes.append(
+            f"`{keyword.arg}` is `{given}`, allowed: a plain value (number, quoted text, True, False, None)"
+        )
+        return []
+
+
+def _constructed(builder: type[StrategyBuilder], given: dict[str, Any], mistakes: list[str]) -> StrategyBuilder:
+    """Return the builder of the arguments that are well-typed, so that its own mistakes are listed with the others."""
+    try:
+        return builder(**given)
+    except StrategyError as error:
+        mistakes.extend(mistakes_of(error, builder.name))
+        return builder()

@@ -1,0 +1,294 @@
+"""S: the representation of a strategy (thesis 7.3), its JSON and its identity."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from autodist.errors import StrategyError
+from autodist.strategies._typed import plain, raise_mistakes, read, suggestion
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "AllReduceSynchronizer",
+    "BroadcastSynchronizer",
+    "Communicator",
+    "GraphCommunicator",
+    "GraphConfig",
+    "Order",
+    "PSSynchronizer",
+    "ShardConfig",
+    "Strategy",
+    "Synchronizer",
+    "VariableConfig",
+]
+
+SCHEMA_VERSION = 1
+
+Communicator: TypeAlias = Literal["horovod", "collective"]
+GraphCommunicator: TypeAlias = Literal["horovod", "collective", "queue"]
+Order: TypeAlias = Literal["ring", "tree", "hierarchical"]
+
+
+@dataclass(frozen=True)
+class PSSynchronizer:
+    """(Reduce, Broadcast): the variable lives on one device, which gets the gradients and gives the value away.
+
+    Thesis 7.3.2, synchronization and bridging models; the sparse form is (Gather, Scatter).
+
+    Attributes:
+        destination: The device that holds the variable and its slots and applies the update, ``"host:CPU:0"``.
+        sync: Whether a step waits for the gradients of all replicas.
+        staleness: How many steps the fastest worker may be ahead of the slowest, >= 0; 0 is bulk-synchronous.
+        local_proxy: Whether every worker reads from a cached copy of its own.
+        transfer: One device per host where gradients are summed and values fetched once for the whole host.
+
+    """
+
+    type: ClassVar[str] = "PS"
+    destination: str
+    sync: bool = True
+    staleness: int = 0
+    local_proxy: bool = False
+    transfer: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AllReduceSynchronizer:
+    """(AllReduce): every replica's worker holds the variable and applies the same reduced gradient.
+
+    Thesis 7.3.2, reduction sequence and group; the sparse form is (AllGather).
+
+    Attributes:
+        group: Variables with one number travel in one buffer, >= 0.
+        order: Over which structure the collective reduces.
+        communicator: What carries the collective: Horovod, or TensorFlow's own collectives.
+
+    """
+
+    type: ClassVar[str] = "AllReduce"
+    group: int
+    order: Order = "ring"
+    communicator: Communicator = "collective"
+
+
+@dataclass(frozen=True)
+class BroadcastSynchronizer:
+    """(Broadcast): sufficient factors go to every worker, each rebuilds the gradient from them (Poseidon)."""
+
+    type: ClassVar[str] = "Broadcast"
+
+
+Synchronizer: TypeAlias = PSSynchronizer | AllReduceSynchronizer | BroadcastSynchronizer
+
+
+@dataclass(frozen=True)
+class ShardConfig:
+    """How one shard of a variable is synchronized.
+
+    Attributes:
+        synchronizer: One of the three.
+        compressor: Name of the encoder and decoder of its messages; None sends them as they are.
+
+    """
+
+    synchronizer: Synchronizer
+    compressor: str | None = None
+
+
+@dataclass(frozen=True)
+class VariableConfig:
+    """The node config of thesis 7.3.2: one trainable variable's partition and its shards.
+
+    Attributes:
+        variable: Its name in G.
+        shards: One config per shard in row-major order; exactly one for a variable that is not partitioned.
+        partition: Per dim, either into how many even parts or the explicit sizes; None leaves it whole.
+
+    Example:
+        >>> VariableConfig.whole("w", PSSynchronizer("a:CPU:0")).synchronizer.destination
+        'a:CPU:0'
+
+    """
+
+    variable: str
+    shards: tuple[ShardConfig, ...]
+    partition: tuple[tuple[int, ...] | int, ...] | None = None
+
+    @classmethod
+    def whole(cls, variable: str, synchronizer: Synchronizer, compressor: str | None = None) -> VariableConfig:
+        """Return the config of a variable that is not partitioned."""
+        return cls(variable, (ShardConfig(synchronizer, compressor),))
+
+    @property
+    def synchronizer(self) -> Synchronizer:
+        """The first shard's synchronizer: the only one of a variable that is not partitioned."""
+        return self.shards[0].synchronizer
+
+
+@dataclass(frozen=True)
+class GraphConfig:
+    """The graph config of thesis 7.3.1.
+
+    Attributes:
+        replicas: The devices that each hold a copy of G; the batch is split in this order.
+        communicator: What carries the small per-step state: batch size, loss, metrics. ``queue`` is queues on the
+            chief's TensorFlow server; next to parameter servers it takes the place of ``collective``.
+
+    """
+
+    replicas: tuple[str, ...]
+    communicator: GraphCommunicator
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """S: for every trainable variable of G how it is synchronized, and where the replicas are (thesis 7.3).
+
+    Two strategies are equal if they say the same, whoever built them.
+
+    Attributes:
+        graph: What holds for the whole graph.
+        variables: One config per trainable variable.
+        builder: Who built it with which parameters; for people only.
+
+    Example:
+        >>> config = VariableConfig.whole("w", AllReduceSynchronizer(group=0))
+        >>> strategy = Strategy(GraphConfig(("a:CPU:0", "b:CPU:0"), "collective"), (config,), builder="by hand")
+        >>> Strategy.from_json(strategy.to_json()) == strategy
+        True
+        >>> strategy.groups
+        {0: ('w',)}
+
+    """
+
+    graph: GraphConfig
+    variables: tuple[VariableConfig, ...]
+    builder: str = field(default="", compare=False)
+
+    def config(self, variable: str) -> VariableConfig:
+        """Return the config of the variable of this name.
+
+        Raises:
+            StrategyError: If the strategy has none.
+
+        """
+        if variable not in self._by_name:
+            near = suggestion(variable, self._by_name)
+            raise StrategyError(f"the strategy has no config for the variable `{variable}`{near}")
+        return self._by_name[variable]
+
+    @functools.cached_property
+    def _by_name(self) -> dict[str, VariableConfig]:
+        return {config.variable: config for config in self.variables}
+
+    @property
+    def has_servers(self) -> bool:
+        """Whether any shard lives on a parameter server."""
+        shards = (shard for config in self.variables for shard in config.shards)
+        return any(isinstance(shard.synchronizer, PSSynchronizer) for shard in shards)
+
+    @property
+    def carriers(self) -> tuple[str, ...]:
+        """Names of everything that carries collectives of the strategy, in alphabetical order."""
+        shards = (shard.synchronizer for config in self.variables for shard in config.shards)
+        used = {s.communicator for s in shards if isinstance(s, AllReduceSynchronizer)}
+        return tuple(sorted({*used, self.graph.communicator}))
+
+    @property
+    def groups(self) -> dict[int, tuple[str, ...]]:
+        """The variables of each all-reduce group, groups in ascending order, members in the strategy's order."""
+        members: dict[int, dict[str, None]] = {}
+        for config in self.variables:
+            for shard in config.shards:
+                if isinstance(shard.synchronizer, AllReduceSynchronizer):
+                    members.setdefault(shard.synchronizer.group, {})[config.variable] = None
+        return {group: tuple(members[group]) for group in sorted(members)}
+
+    @functools.cached_property
+    def id(self) -> str:
+        """Hash of the content, the builder's text aside: the same in every process and on every machine."""
+        content = {"graph": plain(self.graph), "variables": plain(self.variables)}
+        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+    def to_json(self) -> str:
+        """Readable JSON that :meth:`from_json` reads back."""
+        return json.dumps({"schema_version": SCHEMA_VERSION, "builder": self.builder} | plain(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Strategy:
+        """Return the strategy of the JSON text.
+
+        Raises:
+            StrategyError: Lists every unknown, missing, doubled or ill-typed key; or the schema is a newer one.
+
+        """
+        mistakes: list[str] = []
+        content = _content(text, mistakes)
+        strategy = read(cls, content, "", mistakes)
+        raise_mistakes("the strategy's JSON", mistakes)
+        assert isinstance(strategy, Strategy)
+        return strategy
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the JSON file, whole or not at all."""
+        target = Path(path)
+        draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+        try:
+            draft.write_text(self.to_json(), encoding="utf-8")
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Strategy:
+        """Read a file that :meth:`save` (or a person) wrote.
+
+        Raises:
+            StrategyError: If it can't be read, or for the reasons of :meth:`from_json`; names the file.
+
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise StrategyError(f"the strategy file `{os.fspath(path)}` can't be read: {reason}") from error
+        try:
+            return cls.from_json(text)
+        except StrategyError as error:
+            raise StrategyError(f"`{os.fspath(path)}`: {error.message}", hint=error.hint) from error
+
+
+def _content(text: str, mistakes: list[str]) -> Any:
+    """Return the JSON object without its schema version, checked first: a newer file's other keys mean nothing."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys = [key for key, _ in pairs]
+        mistakes.extend(f"`{key}` is given twice in one object" for key in dict.fromkeys(keys) if keys.count(key) > 1)
+        return dict(pairs)
+
+    try:
+        content = json.loads(text, object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
+        raise StrategyError(f"the strategy's JSON can't be parsed: {error}") from error
+    if not isinstance(content, dict):
+        raise StrategyError(f"the strategy's JSON is {type(content).__name__}, allowed: one object")
+    _check_version(content.pop("schema_version", None), mistakes)
+    return content
+
+
+def _check_version(version: Any, mistakes: list[str]) -> None:
+    if type(version) is int and version > SCHEMA_VERSION:
+        raise StrategyError(
+            f"the strategy's JSON has `schema_version` {version}, allowed: up to {SCHEMA_VERSION}",
+            hint="it was written by a newer AutoDist: upgrade this one",
+        )
+    if type(version) is not int or version < 1:
+        mistakes.append(f"`schema_version` is {version!r}, allowed: {SCHEMA_VERSION}")

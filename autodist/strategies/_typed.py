@@ -1,0 +1,189 @@
+"""Reads plain values (JSON, literals) as annotated types, strictly, and collects every mistake instead of the first."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import types
+from collections.abc import Iterable
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from autodist.errors import StrategyError
+
+__all__ = ["describe", "mistakes_of", "plain", "raise_mistakes", "read", "suggestion"]
+
+_PLAIN_NAMES: dict[Any, str] = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
+
+
+def raise_mistakes(what: str, mistakes: Iterable[str], *, hint: str | None = None) -> None:
+    """Raise one StrategyError that lists all mistakes; do nothing if there are none.
+
+    Raises:
+        StrategyError: With one line per mistake.
+
+    """
+    lines = tuple(mistakes)
+    if len(lines) == 1:
+        raise StrategyError(f"{what}: {lines[0]}", hint=hint)
+    if lines:
+        raise StrategyError("\n  - ".join([f"{what} has {len(lines)} mistakes:", *lines]), hint=hint)
+
+
+def mistakes_of(error: StrategyError, what: str) -> list[str]:
+    """Return the mistakes that :func:`raise_mistakes` put into the error; those of another error are its message.
+
+    Example:
+        >>> try:
+        ...     raise_mistakes("PS", ["one", "two"])
+        ... except StrategyError as error:
+        ...     mistakes_of(error, "PS")
+        ['one', 'two']
+
+    """
+    return error.message.split("\n  - ")[1:] or [error.message.removeprefix(f"{what}: ")]
+
+
+def suggestion(given: str, known: Iterable[str]) -> str:
+    """', did you mean `x`?' for the known name nearest to the given one, ignoring case, dashes and underscores.
+
+    Example:
+        >>> suggestion("all-reduce", ["AllReduce", "PSLoadBalancing"])
+        ', did you mean `AllReduce`?'
+        >>> suggestion("elephant", ["AllReduce"])
+        ''
+
+    """
+    folded = {_fold(name): name for name in known}
+    near = difflib.get_close_matches(_fold(given), folded, n=1)
+    return f", did you mean `{folded[near[0]]}`?" if near else ""
+
+
+def _fold(name: str) -> str:
+    return name.replace("-", "").replace("_", "").casefold()
+
+
+def plain(value: Any) -> Any:
+    """Return the value object as dicts, lists and scalars, without what is None; a tagged class brings its ``type``."""
+    if dataclasses.is_dataclass(value):
+        pairs = ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value))
+        tag = {"type": _tag(type(value))} if _tag(type(value)) else {}
+        return tag | {name: plain(part) for name, part in pairs if part is not None}
+    if isinstance(value, tuple):
+        return [plain(part) for part in value]
+    return value
+
+
+def read(hint: Any, value: Any, where: str, mistakes: list[str]) -> Any:
+    """Read the value as the annotated type; what is wrong is appended to ``mistakes`` and the result is then useless.
+
+    Args:
+        hint: str, int, float, bool, a Literal, ``tuple[T, ...]``, a dataclass, or a union of these.
+        value: What JSON or a Python literal gives.
+        where: Where the value stands, for the messages.
+        mistakes: One line is added per mistake.
+
+    Example:
+        >>> mistakes: list[str] = []
+        >>> read(tuple[int, ...], [1, "2"], "sizes", mistakes) and mistakes
+        ["`sizes[1]` is '2', allowed: a whole number"]
+
+    """
+    if dataclasses.is_dataclass(hint):
+        return _read_dataclass(hint, value, where, mistakes)
+    if get_origin(hint) in (Union, types.UnionType):
+        return _read_union(get_args(hint), value, where, mistakes)
+    if get_origin(hint) is tuple and isinstance(value, list | tuple):
+        element = get_args(hint)[0]
+        return tuple(read(element, part, f"{where}[{i}]", mistakes) for i, part in enumerate(value))
+    if not _fits(hint, value):
+        mistakes.append(f"`{where}` is {_short(value)}, allowed: {describe(hint)}")
+    return value
+
+
+def describe(hint: Any) -> str:
+    """Say what the type allows, in words.
+
+    Example:
+        >>> describe(Literal["ring", "tree"] | None)
+        '`ring` or `tree` or null'
+
+    """
+    if hint in _PLAIN_NAMES:
+        return _PLAIN_NAMES[hint]
+    if get_origin(hint) is Literal:
+        return " or ".join(f"`{choice}`" for choice in get_args(hint))
+    if get_origin(hint) is tuple:
+        return f"a list (each: {describe(get_args(hint)[0])})"
+    if get_origin(hint) in (Union, types.UnionType):
+        return " or ".join(describe(arm) for arm in get_args(hint))
+    return "an object"
+
+
+def _fits(hint: Any, value: Any) -> bool:
+    if get_origin(hint) is Literal:
+        return any(type(value) is type(choice) and value == choice for choice in get_args(hint))
+    if hint is float and type(value) is int:
+        return True
+    return type(value) is hint  # not isinstance: True is no whole number
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _tag(cls: Any) -> str | None:
+    return getattr(cls, "type", None)
+
+
+def _read_union(arms: tuple[Any, ...], value: Any, where: str, mistakes: list[str]) -> Any:
+    if all(_tag(arm) for arm in arms):
+        return _read_tagged({_tag(arm): arm for arm in arms}, value, where, mistakes)
+    for arm in arms:
+        attempt: list[str] = []
+        result = read(arm, value, where, attempt)
+        if not attempt:
+            return result
+    mistakes.append(f"`{where}` is {_short(value)}, allowed: {' or '.join(describe(arm) for arm in arms)}")
+    return None
+
+
+def _read_tagged(classes: dict[Any, Any], value: Any, where: str, mistakes: list[str]) -> Any:
+    tag = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(tag, str) or tag not in classes:
+        given = f"`{where}.type` is {_short(tag)}" if isinstance(value, dict) else f"`{where}` is {_short(value)}"
+        known = " or ".join(f"`{name}`" for name in classes)
+        mistakes.append(f"{given}, allowed: an object whose `type` is {known}")
+        return None
+    return _read_dataclass(classes[tag], {k: v for k, v in value.items() if k != "type"}, where, mistakes)
+
+
+@functools.cache
+def _fields(cls: Any) -> dict[str, tuple[Any, bool]]:
+    """For each field its type and whether it must be given."""
+    hints = get_type_hints(cls)
+    missing = dataclasses.MISSING
+    return {
+        f.name: (hints[f.name], f.default is missing and f.default_factory is missing) for f in dataclasses.fields(cls)
+    }
+
+
+def _read_dataclass(cls: Any, value: Any, where: str, mistakes: list[str]) -> Any:
+    if not isinstance(value, dict):
+        mistakes.append(f"`{where}` is {_short(value)}, allowed: an object")
+        return None
+    fields, before, inside = _fields(cls), len(mistakes), f"{where}." if where else ""
+    for key in value.keys() - fields.keys():
+        mistakes.append(f"`{inside}{key}` is unknown{suggestion(key, fields) or ', allowed: ' + ', '.join(fields)}")
+    for name, (_, required) in fields.items():
+        if required and name not in value:
+            mistakes.append(f"`{inside}{name}` is missing")
+    parts = {k: read(fields[k][0], v, f"{inside}{k}", mistakes) for k, v in value.items() if k in fields}
+    return cls(**parts) if len(mistakes) == before else None

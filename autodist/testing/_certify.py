@@ -1,0 +1,207 @@
+"""Certify: the same steps on one device and distributed, compared number by number."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from autodist.errors import CertificateFailed, WorkerFailed
+from autodist.launch import Job, LocalLauncher
+from autodist.resource_spec import ResourceSpec
+from autodist.runtime import Recorder
+
+__all__ = ["Certificate", "Difference", "certify", "compare_recordings"]
+
+_SEED = 20260
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far one array of the distributed run is from the single-device run.
+
+    Attributes:
+        name: ``final/VARIABLE`` or ``output/STEP/POSITION``.
+        rank: The worker whose array it is.
+        relative: Largest absolute difference over the largest absolute value of the array on one device.
+        absolute: Largest absolute difference.
+    """
+
+    name: str
+    rank: int
+    relative: float
+    absolute: float
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The comparison of a distributed run with the single-device run.
+
+    Attributes:
+        differences: All compared arrays, the worst first.
+        tolerance: Largest relative difference that passes.
+        moved: Number of variables that the steps changed, on one device.
+        num_steps: Steps compared.
+        num_workers: Workers compared.
+    """
+
+    differences: tuple[Difference, ...]
+    tolerance: float
+    moved: int
+    num_steps: int
+    num_workers: int
+
+    @property
+    def worst(self) -> Difference:
+        """The largest difference."""
+        return self.differences[0]
+
+    @property
+    def passed(self) -> bool:
+        """Whether all differences are within the tolerance, and the weights moved at all."""
+        return self.moved > 0 and bool(self.worst.relative <= self.tolerance)
+
+    def check(self) -> Certificate:
+        """Itself, if it passed.
+
+        Raises:
+            CertificateFailed: Names the worst arrays, or says that nothing moved.
+        """
+        if self.passed:
+            return self
+        if not self.moved:
+            raise CertificateFailed(
+                f"no variable changed within {self.num_steps} steps, so equality says nothing",
+                hint="give more steps or a larger learning rate",
+            )
+        rows = "; ".join(f"{d.name} on rank {d.rank}: {d.relative:.1e}" for d in self.differences[:5])
+        raise CertificateFailed(
+            f"the distributed run differs from one device by more than {self.tolerance:.0e}: {rows}",
+            hint="random ops, batch normalization and losses that are neither means nor sums over the batch can't be "
+            "certified; turn them off, or say by scope(gradient_reduction=...) what the loss is",
+        )
+
+
+def certify(
+    script: str | Path,
+    script_args: Sequence[str] = (),
+    *,
+    strategy: str | None = None,
+    spec: ResourceSpec | None = None,
+    workers: int = 2,
+    replicas: int = 1,
+    steps: int = 5,
+    tolerance: float = 1e-5,
+    env: Mapping[str, str] | None = None,
+    reference: Path | None = None,
+) -> Certificate:
+    """Run a script's first steps on one device and distributed, and compare every variable, slot and output.
+
+    The single-device run is plain TensorFlow: the scope only counts steps.
+
+    Args:
+        script: A training script.
+        script_args: Its arguments.
+        strategy: A builder's name or a strategy's file; None for the script's choice.
+        spec: The cluster; None for this machine.
+        workers: Workers on this machine, without a spec.
+        replicas: CPU devices of each, without a spec.
+        steps: Steps to compare, at least 1.
+        tolerance: Largest relative difference (of the largest absolute value of each array) that passes.
+        env: Environment variables for the workers.
+        reference: Directory that keeps the single-device run; made when it has none. It must have been made for the
+            same script, arguments and steps.
+
+    Raises:
+        WorkerFailed: One of the runs failed, or the script took fewer steps.
+
+    Example:
+        >>> certify("train.py", strategy="PSLoadBalancing", workers=2).check()   # doctest: +SKIP
+    """
+    cluster = spec or ResourceSpec.local(workers=workers, cpus=replicas)
+    with tempfile.TemporaryDirectory(prefix="autodist-certify-") as scratch:
+        kept = reference or Path(scratch) / "reference"
+        if not (kept / "0.npz").is_file():
+            recorder = Recorder(kept, steps, is_reference=True)
+            _run(script, script_args, ResourceSpec.local(), None, recorder, env or {}, Path(scratch) / "run-one")
+        distributed = Path(scratch) / "distributed"
+        recorder = Recorder(distributed, steps, is_reference=False)
+        _run(script, script_args, cluster, strategy, recorder, env or {}, Path(scratch) / "run-many")
+        return compare_recordings(kept, distributed, tolerance)
+
+
+def _run(
+    script: str | Path,
+    script_args: Sequence[str],
+    spec: ResourceSpec,
+    strategy: str | None,
+    recorder: Recorder,
+    env: Mapping[str, str],
+    run_dir: Path,
+) -> None:
+    job = Job(
+        Path(script),
+        spec,
+        tuple(script_args),
+        strategy=strategy,
+        seed=_SEED,
+        env={**env, **recorder.to_environ()},
+        run_dir=run_dir,
+    )
+    result = LocalLauncher().launch(job)
+    which = "single-device" if recorder.is_reference else "distributed"
+    if result.exit_code != 0:
+        failure = result.failure
+        told = (
+            [failure.message, *(f"  {line}" for line in failure.tail)] if failure is not None else ["no reason given"]
+        )
+        # The run's directory goes away, so the error brings the last lines along.
+        raise WorkerFailed("\n".join([f"the {which} run failed: {told[0]}", *told[1:]]), exit_code=result.exit_code)
+    missing = [rank for rank in range(spec.world_size) if not (recorder.directory / f"{rank}.npz").is_file()]
+    if missing:
+        raise WorkerFailed(
+            f"the {which} run took fewer than {recorder.num_steps} steps on ranks {missing}",
+            hint="give fewer `--steps`, or the script more data",
+        )
+
+
+def compare_recordings(reference: Path, distributed: Path, tolerance: float) -> Certificate:
+    """Compare two directories of recordings; every rank of the second with the one of the first."""
+    expected = dict(np.load(reference / "0.npz"))
+    files = sorted(distributed.glob("[0-9]*.npz"))
+    differences = [
+        _difference(name, int(file.stem), expected[name], found)
+        for file in files
+        for found_arrays in (dict(np.load(file)),)
+        for name, found in _pairs(expected, found_arrays)
+    ]
+    moved = sum(
+        not np.array_equal(value, expected[name.replace("initial/", "final/", 1)])
+        for name, value in expected.items()
+        if name.startswith("initial/")
+    )
+    steps = 1 + max(int(name.split("/")[1]) for name in expected if name.startswith("output/"))
+    ordered = sorted(differences, key=lambda d: -np.nan_to_num(d.relative, nan=np.inf))
+    return Certificate(tuple(ordered), tolerance, moved, steps, len(files))
+
+
+def _pairs(expected: dict[str, np.ndarray], found: dict[str, np.ndarray]) -> list[tuple[str, np.ndarray]]:
+    missing = sorted(set(expected) ^ set(found))
+    if missing:
+        raise CertificateFailed(f"the two runs recorded different arrays: {', '.join(missing[:8])}")
+    return [(name, found[name]) for name in sorted(found)]
+
+
+def _difference(name: str, rank: int, expected: np.ndarray, found: np.ndarray) -> Difference:
+    if expected.shape != found.shape:
+        return Difference(name, rank, float("inf"), float("inf"))
+    if expected.dtype.kind not in "fc":
+        unequal = float(np.any(expected != found))
+        return Difference(name, rank, unequal, unequal)
+    wide = expected.astype(np.float64)
+    absolute = float(np.max(np.abs(found.astype(np.float64) - wide), initial=0.0))
+    scale = float(np.max(np.abs(wide), initial=0.0))
+    return Difference(name, rank, absolute / scale if scale else absolute, absolute)

@@ -1,0 +1,52 @@
+"""Small training scripts in one file, to be certified: `cases.py --case NAME [--case NAME ...]`.
+
+Each case builds a model from a seed, trains it on seeded data in a scope of its own, and downloads nothing. With
+`--separately`, each case's recording goes into a directory of its name, so that many share the start of one process.
+"""
+
+import argparse
+import os
+import pathlib
+import sys
+
+import keras
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+
+import autodist
+from autodist.runtime import Recorder
+from certify import features, styles
+from certify.data import STEPS
+
+CASES = {**styles.CASES, **features.CASES}
+
+
+def run(name, directory):
+    """Train one case; a recorder ends it when it has what it wants."""
+    if directory is not None:
+        recorder = Recorder.from_environ()
+        os.environ.update(Recorder(directory / name, STEPS, recorder.is_reference).to_environ())
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(7)
+    case = CASES[name]
+    try:
+        with autodist.AutoDist(**case.options).scope() as ad:
+            case.train(ad)
+    except SystemExit:
+        if directory is None:
+            raise
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--case", action="append", required=True, choices=list(CASES), metavar="NAME")
+    parser.add_argument("--separately", action="store_true")
+    arguments = parser.parse_args()
+    directory = pathlib.Path(os.environ["AUTODIST_RECORD_DIR"]) if arguments.separately else None
+    for name in arguments.case:
+        print(f"case {name}", flush=True)
+        run(name, directory)
+
+
+if __name__ == "__main__":
+    main()

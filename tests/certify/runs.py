@@ -1,0 +1,93 @@
+"""Many cases in few launches: those of one strategy and one layout share the start of their workers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from autodist.launch import Job, LocalLauncher
+from autodist.resource_spec import ResourceSpec
+from autodist.runtime import Recorder
+from autodist.testing import Certificate, compare_recordings
+
+from .data import STEPS
+
+SCRIPT = Path(__file__).with_name("cases.py")
+STRATEGIES = ("PSLoadBalancing", "AllReduce(communicator='horovod')", "AllReduce(communicator='collective')")
+LAYOUTS = ((1, 2), (2, 1), (2, 2), (3, 1))
+"""Workers and replicas of each. The last batch of every case is uneven on all but one of them."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A strategy on a layout; the reference has neither."""
+
+    strategy: str | None
+    workers: int = 1
+    replicas: int = 1
+
+    @property
+    def spec(self) -> ResourceSpec:
+        if self.strategy is None:
+            return ResourceSpec.local()
+        return ResourceSpec.local(workers=self.workers, cpus=self.replicas)
+
+
+class Runs:
+    """Recordings of cases by place, made when they are asked for."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._failures: dict[tuple[Place, str], str] = {}
+        self._wanted: dict[Place, list[str]] = {}
+        self._done: set[tuple[Place, str]] = set()
+        self._launches = 0
+
+    def want(self, case: str, place: Place) -> None:
+        """Note that a case will be asked for: it is run with the others of its place."""
+        for wanted in (place, Place(None)):
+            cases = self._wanted.setdefault(wanted, [])
+            if case not in cases:
+                cases.append(case)
+
+    def certify(self, case: str, place: Place, tolerance: float = 1e-5) -> Certificate:
+        """Compare a case's run at a place with the single-device run."""
+        return compare_recordings(self.recording(case, Place(None)), self.recording(case, place), tolerance)
+
+    def recording(self, case: str, place: Place) -> Path:
+        """The directory that holds what a case did at a place."""
+        self.want(case, place)
+        if (place, case) not in self._done:
+            self._run_all([c for c in self._wanted[place] if (place, c) not in self._done], place)
+        failure = self._failures.get((place, case))
+        assert failure is None, f"{case} failed: {failure}"
+        return self._directory_of(place) / case
+
+    def _directory_of(self, place: Place) -> Path:
+        return self._directory / re.sub(r"\W+", "_", f"{place.strategy}_{place.workers}x{place.replicas}")
+
+    def _run_all(self, cases: list[str], place: Place) -> None:
+        """Run cases one after another; one that fails ends its launch, and the next launch begins behind it."""
+        while cases:
+            failed = self._launch(cases, place)
+            position = len(cases) if failed is None else cases.index(failed) + 1
+            self._done |= {(place, case) for case in cases[:position]}
+            cases = cases[position:]
+
+    def _launch(self, cases: list[str], place: Place) -> str | None:
+        """The case that failed, if one did."""
+        recorder = Recorder(self._directory_of(place), STEPS, is_reference=place.strategy is None)
+        self._launches += 1
+        run_dir = self._directory / f"run_{self._launches}"
+        arguments = ["--separately", *(part for case in cases for part in ("--case", case))]
+        result = LocalLauncher().launch(
+            Job(SCRIPT, place.spec, tuple(arguments), place.strategy, env=recorder.to_environ(), run_dir=run_dir)
+        )
+        if result.exit_code == 0:
+            return None
+        log = (run_dir / "logs" / "0.log").read_text() if (run_dir / "logs" / "0.log").is_file() else ""
+        begun = re.findall(r"^case (\S+)$", log, re.MULTILINE)
+        failed = begun[-1] if begun else cases[0]
+        self._failures[place, failed] = f"{result.failure}\n{log[-3000:]}"
+        return failed

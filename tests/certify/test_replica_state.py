@@ -1,0 +1,77 @@
+"""Batch normalization and dropout work by replica: what holds for them in place of equality with one device."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autodist.launch import Job, LocalLauncher
+from autodist.resource_spec import ResourceSpec
+
+from . import replica_state
+
+SCRIPT = Path(__file__).with_name("replica_state.py")
+SPLIT_OF_FIVE = (slice(0, 3), slice(3, 5))
+
+
+def train(directory, workers, replicas, strategy="PSLoadBalancing"):
+    """What each rank wrote."""
+    directory.mkdir()
+    spec = ResourceSpec.local(workers=workers, cpus=replicas)
+    result = LocalLauncher().launch(Job(SCRIPT, spec, (str(directory),), strategy, run_dir=directory / "run"))
+    assert result.exit_code == 0, result.failure
+    return [dict(np.load(directory / f"{rank}.npz")) for rank in range(workers)]
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    return train(tmp_path_factory.mktemp("state") / "one", 1, 1)[0]
+
+
+@pytest.fixture(scope="module", params=[(1, 2), (2, 1)], ids=["1x2", "2x1"])
+def two(request, tmp_path_factory):
+    return train(tmp_path_factory.mktemp("state") / "two", *request.param)
+
+
+def test_moving_statistics_are_the_averages_of_the_replicas(two):
+    x, _ = next(replica_state.examples())
+    for found in two:
+        hidden = x @ found["norm/kernel"] + found["norm/bias"]
+        parts = [hidden[rows] for rows in SPLIT_OF_FIVE]
+        means = sum(len(part) / 5 * part.mean(0) for part in parts)
+        variances = sum(len(part) / 5 * part.var(0) for part in parts)
+        np.testing.assert_allclose(found["norm/mean/0"], 0.1 * means, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(found["norm/variance/0"], 0.9 + 0.1 * variances, rtol=1e-5)
+
+
+def test_batch_normalization_trains(two):
+    for found in two:
+        assert found["norm/losses"][-1] < 0.8 * found["norm/losses"][0]
+
+
+def test_all_ranks_have_the_same_state(two):
+    for name, value in two[0].items():
+        for found in two[1:]:
+            np.testing.assert_array_equal(value, found[name], err_msg=name)
+
+
+def test_dropout_draws_by_replica(one, two):
+    kept = two[0]["dropout/kept/0"]
+    assert set(np.unique(kept)) == {0, 1 / (1 - replica_state.RATE)}
+    first, second = (kept[rows] for rows in SPLIT_OF_FIVE)
+    assert not np.array_equal(first[:2], second)
+    # The first replica draws what a single device draws, as far as its examples go.
+    assert kept.shape == one["dropout/kept/0"].shape
+    steps = [two[0][f"dropout/kept/{k}"] for k in range(3)]
+    assert not np.array_equal(steps[1][:5], steps[2][:5])
+
+
+def test_the_generator_ends_where_one_device_ends(one, two):
+    for found in two:
+        np.testing.assert_array_equal(found["dropout/seed"], one["dropout/seed"])
+
+
+def test_the_same_run_again_gives_the_same(tmp_path):
+    once, again = (train(tmp_path / name, 2, 1)[0] for name in ("once", "again"))
+    for name, value in once.items():
+        np.testing.assert_array_equal(value, again[name], err_msg=name)

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tests.processes import MARK, left
+
+STEP = "from autodist.runtime._worker import current_worker; w = current_worker(); w.steps_taken += 1\n"
+
+
+def _forget_how_the_tests_were_started() -> None:
+    """Undo what a shell's `&` and `nohup` hand down: ignored signals, which a launcher rightly goes on to ignore."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+class Shell:
+    """Runs ``autodist`` in a directory of its own, and knows which processes are left."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.mark = uuid.uuid4().hex
+        self.env = {**os.environ, MARK: self.mark, "COLUMNS": "100"}
+        self.env.pop("NO_COLOR", None)
+
+    def write(self, text: str, name: str = "train.py") -> Path:
+        path = self.directory / name
+        path.write_text(text)
+        return path
+
+    def start(self, *args: str, **env: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "autodist", *args],
+            cwd=self.directory, env={**self.env, **env}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            preexec_fn=_forget_how_the_tests_were_started,
+        )  # fmt: skip
+
+    def __call__(self, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+        with self.start(*args, **env) as process:
+            try:
+                output, errors = process.communicate(timeout=60)
+            finally:
+                process.kill()
+        return subprocess.CompletedProcess(args, process.returncode, output, errors)
+
+    def wait_for(self, name: str) -> None:
+        """Wait until a worker has made this file."""
+        deadline = time.monotonic() + 30.0
+        while not (self.directory / name).exists():
+            assert time.monotonic() < deadline, f"{name} was never made"
+            time.sleep(0.02)
+
+    def left(self) -> list[str]:
+        """The processes that are left of what this has started."""
+        return left(self.mark)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)

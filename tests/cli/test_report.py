@@ -1,0 +1,102 @@
+"""How things look, without processes."""
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from autodist.report import FailureKind, FailureReport, OutputLine, RunConsole, RunInfo, RunResult
+from autodist.report._escapes import only_colours, plain
+
+
+def console(*, is_terminal=False, file=None):
+    return Console(
+        file=file or io.StringIO(), force_terminal=is_terminal, color_system="standard" if is_terminal else None,
+        no_color=False, markup=False, highlight=False, emoji=False, soft_wrap=True,
+    )  # fmt: skip
+
+
+def show(*lines, is_terminal=False, **settings):
+    output, errors = console(is_terminal=is_terminal), console(is_terminal=is_terminal)
+    shown = RunConsole(output=output, errors=errors, **settings)
+    for rank, line in lines:
+        shown.line(rank, line)
+    return output.file.getvalue(), errors.file.getvalue()
+
+
+def test_colours_on_a_terminal_only():
+    line = OutputLine("a [bold]\x1b[31mred\x1b[2K")
+    assert show((1, line)) == ("[1] a [bold]red\n", "")
+    output, _ = show((1, line), is_terminal=True)
+    assert output == "\x1b[32m[1]\x1b[0m a [bold]\x1b[31mred\x1b[0m\n"
+
+
+def test_progress_is_shown_now_and_then():
+    times = iter([0.0, 1.0, 1.9, 2.5, 5.0, 5.1])
+    updates = [(0, OutputLine(f"{i}/6", is_update=True)) for i in range(5)]
+    output, _ = show((0, OutputLine("Epoch 1")), *updates, clock=lambda: next(times))
+    assert output == "[0] Epoch 1\n[0] 2/6\n[0] 3/6\n"
+
+
+def test_chatter_is_for_the_verbose():
+    chatter = (0, OutputLine("I0000 00:00:1795187763.226950    8095 port.cc:153] oneDNN", is_error=True))
+    assert show(chatter) == ("", "")
+    assert "oneDNN" in show(chatter, is_verbose=True)[1]
+
+
+def test_characters_that_the_console_does_not_have():
+    raw = io.BytesIO()
+    output = console(file=io.TextIOWrapper(raw, encoding="ascii"))
+    RunConsole(output=output, errors=output).line(0, OutputLine("━ 日本"))
+    assert raw.getvalue() == b"[0] ? ??\n"
+
+
+@given(st.text())
+def test_plain_text_cannot_touch_the_terminal(text):
+    assert not set(plain(text)) & {"\x1b", "\x07", "\r", "\b"}
+
+
+@pytest.mark.parametrize("text", ["\x1b]0;title\x07a", "\x1b[?25la", "\x1b[10;3Ha", "\x1bMa", "\x00a", "\x1b7a\x1b8"])
+def test_what_moves_the_cursor_is_removed(text):
+    assert only_colours(text) == "a"
+
+
+def result(tmp_path, duration_s=192.4, **failure):
+    report = FailureReport(
+        **{
+            "kind": FailureKind.FAILED, "rank": 10, "host": "gpu-3", "pid": 4711, "exit_code": None,
+            "signal": "SIGKILL", "message": "worker 10 ended with signal SIGKILL", "hint": "memory",
+            "log_path": tmp_path / "10.log",
+            "tail": ("one", "\x1b[31mtwo"), **failure,
+        }
+    )  # fmt: skip
+    return RunResult(1, report, duration_s, tmp_path, 16)
+
+
+def test_failure_block(tmp_path):
+    errors = console()
+    RunConsole(output=errors, errors=errors).run_ended(result(tmp_path))
+    assert errors.file.getvalue() == (
+        "\nrun failed after 3 min 12 s, exit code 1\n"
+        "  first failure  worker 10 of 16 on gpu-3, pid 4711, signal SIGKILL\n"
+        f"  its log        {tmp_path}/10.log\n"
+        "  last lines     (2)\n    one\n    two\n"
+        "\nerror: worker 10 ended with signal SIGKILL\n\nhint: memory\n"
+    )
+
+
+def test_header_and_ends(tmp_path):
+    errors = console()
+    shown = RunConsole(output=errors, errors=errors, is_verbose=True)
+    shown.run_started(RunInfo("r", tmp_path, tuple(f"h{i}" for i in range(16)), "AllReduce", 7))
+    shown.run_ended(RunResult(0, None, 3700.0, tmp_path, 16))
+    shown.run_ended(RunResult(130, None, 1.0, tmp_path, 16))
+    assert errors.file.getvalue().splitlines() == [
+        "autodist: run r: 16 workers (h0, h1, h2, ... h15), strategy AllReduce",
+        f"autodist: logs in {tmp_path}",
+        "autodist: seed 7",
+        f"autodist: done after 1 h 1 min, everything is in {tmp_path}",
+        f"autodist: stopped after 1.0 s, everything is in {tmp_path}",
+    ]

@@ -1,0 +1,230 @@
+"""``autodist run`` as users run it: a process of its own, small scripts, no TensorFlow unless a test says so."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.processes import marked
+
+STEP = "from autodist.runtime._worker import current_worker; w = current_worker(); w.steps_taken += 1\n"
+READY = "import os, sys, time, signal, subprocess; open(f'ready{w.rank}', 'w').close()\n"
+
+
+def test_lines_carry_their_rank_and_streams_stay_apart(shell):
+    shell.write(STEP + "import sys; print('out', w.rank); print('err', w.rank, file=sys.stderr)")
+    result = shell("run", "train.py", "--workers", "3")
+    assert result.returncode == 0
+    assert sorted(result.stdout.splitlines()) == ["[0] out 0", "[1] out 1", "[2] out 2"]
+    for rank in range(3):
+        assert f"[{rank}] err {rank}\n" in result.stderr
+    first, *_, last = result.stderr.splitlines()
+    assert re.fullmatch(r"autodist: run [\w-]+: 3 workers \(localhost, .*\), strategy left to the script", first)
+    assert re.fullmatch(r"autodist: done after \d+\.\d s, everything is in runs/[\w-]+", last)
+    assert (shell.directory / "runs" / "latest" / "logs" / "2.log").read_text().splitlines()[0] == "out 2"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--workers", "2", "train.py", "--", "--epochs", "3", "--", "-x"],
+        ["train.py", "--workers", "2", "--", "--epochs", "3", "--", "-x"],
+        ["-n2", "train.py", "--", "--epochs", "3", "--", "-x"],
+    ],
+)
+def test_options_on_either_side(shell, args):
+    shell.write(STEP + "import sys; print(sys.argv, w.world_size)")
+    result = shell("run", *args)
+    assert "[1] ['train.py', '--epochs', '3', '--', '-x'] 2\n" in result.stdout, result.stderr
+
+
+def test_ranks_filters_the_console_only(shell):
+    shell.write(STEP + "print('hello')")
+    result = shell("run", "train.py", "-n", "3", "--ranks", "0,2")
+    assert sorted(result.stdout.splitlines()) == ["[0] hello", "[2] hello"]
+    assert (shell.directory / "runs" / "latest" / "logs" / "1.log").read_text() == "hello\n"
+    result = shell("run", "train.py", "-n", "2", "--ranks", "2")
+    assert result.returncode == 2
+    assert "the ranks of this run are 0 to 1" in result.stderr
+
+
+def test_failure_block(shell):
+    shell.write(STEP + "import time\nif w.rank == 1:\n    raise ValueError('only [bold] here')\ntime.sleep(60)")
+    result = shell("run", "train.py", "--workers", "2")
+    assert result.returncode == 1
+    block = result.stderr[result.stderr.index("\nrun failed after") :]
+    assert re.search(r"first failure  worker 1 of 2 on localhost#1, pid \d+, exit code 1\n", block)
+    assert re.search(r"its log        runs/[\w-]+/logs/1\.log\n", block)
+    assert "    ValueError: only [bold] here\n\nerror: worker 1 ended with exit code 1" in block
+    assert block.rstrip().splitlines()[-1].startswith("hint: ")
+
+
+def test_spec_file_default_and_conflict(shell):
+    shell.write(STEP + "print(w.world_size)")
+    assert shell("run", "train.py").stdout == "[0] 1\n"
+    shell.write("nodes: [{address: localhost, workers: 2}]", "cluster.yml")
+    assert sorted(shell("run", "train.py").stdout.splitlines()) == ["[0] 2", "[1] 2"]
+    assert shell("run", "train.py", "--workers", "1").stdout == "[0] 1\n"
+    result = shell("run", "train.py", "--spec", "cluster.yml", "--workers", "2")
+    assert result.returncode == 2
+    assert "`--spec` and `--workers` were given, they exclude each other" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["nope.py"], "the script `nope.py` does not exist"),
+        (["."], "the script `.` is a directory"),
+        (["train.py", "--spec", "nope.yml"], "`nope.yml` does not exist"),
+        (["train.py", "--strategy", "PSLoadBalancin"], "did you mean `PSLoadBalancing`"),
+        (["train.py", "--strategy", "nope.json"], "nope.json"),
+        (["train.py", "--workers", "0"], "0"),
+        (["train.py", "--grace", "-1"], "`grace_s` is -1.0"),
+        (["train.py", "--seed", "-1"], "the seed is -1"),
+    ],
+)
+def test_wrong_usage_starts_nothing(shell, args, text):
+    shell.write(STEP)
+    result = shell("run", *args)
+    assert result.returncode == 2, result.stderr
+    assert text in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (shell.directory / "runs").exists()
+
+
+def test_dry_run_starts_nothing(shell):
+    shell.write("open('started', 'w')")
+    result = shell("run", "train.py", "-n", "2", "--strategy", "AllReduce", "--dry-run", "--", "a b")
+    assert result.returncode == 0
+    assert "worker 1 on localhost#1\n" in result.stdout
+    assert "-m autodist.launch.worker train.py 'a b'\n" in result.stdout
+    assert "AUTODIST_STRATEGY=AllReduce\n" in result.stdout
+    assert "AUTODIST_TOKEN='***'\n" in result.stdout
+    assert [path.name for path in shell.directory.iterdir()] == ["train.py"]
+
+
+def test_seed_and_run_dir(shell):
+    shell.write(STEP + "import random, os; print(random.random(), os.environ['AUTODIST_SEED'])")
+    first = shell("run", "train.py", "--seed", "3", "--run-dir", "out/1").stdout
+    assert first.endswith(" 3\n")
+    assert shell("run", "train.py", "--seed", "3", "--run-dir", "out/2").stdout == first
+    assert shell("run", "train.py", "--run-dir", "out/3").stdout != first
+    assert (shell.directory / "out" / "1" / "summary.json").is_file()
+    result = shell("run", "train.py", "--run-dir", "out/1")
+    assert (result.returncode, "is not empty" in result.stderr) == (2, True)
+
+
+def interrupt(process, times=1):
+    for _ in range(times):
+        os.kill(process.pid, signal.SIGINT)
+        time.sleep(0.5)
+
+
+def test_ctrl_c_leaves_nothing(shell):
+    shell.write(STEP + READY + "time.sleep(60)")
+    with shell.start("run", "train.py", "-n", "2") as process:
+        shell.wait_for("ready0")
+        shell.wait_for("ready1")
+        interrupt(process)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "autodist: stopping 2 workers (grace 5 s; press again to kill)\n" in errors
+    assert "Traceback" not in errors
+    assert shell.left() == []
+
+
+def test_second_ctrl_c_kills(shell):
+    shell.write(STEP + "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + READY + "time.sleep(60)")
+    with shell.start("run", "train.py", "-n", "2", "--grace", "50") as process:
+        shell.wait_for("ready0")
+        shell.wait_for("ready1")
+        began = time.monotonic()
+        interrupt(process, 2)
+        process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert time.monotonic() - began < 10
+    assert shell.left() == []
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_end_the_run_too(shell, signum):
+    shell.write(STEP + READY + "time.sleep(60)")
+    with shell.start("run", "train.py") as process:
+        shell.wait_for("ready0")
+        os.kill(process.pid, signum)
+        process.communicate(timeout=20)
+    assert process.returncode == 128 + signum
+    assert shell.left() == []
+
+
+def test_killed_launcher_leaves_nothing(shell):
+    shell.write(
+        STEP + "import os, signal, subprocess, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "subprocess.Popen(['sleep', '300'])\nif os.fork() == 0: time.sleep(300)\n" + READY + "time.sleep(60)"
+    )  # fmt: skip
+    with shell.start("run", "train.py", "-n", "2") as process:
+        shell.wait_for("ready0")
+        shell.wait_for("ready1")
+        assert len(marked(shell.mark)) >= 6
+        process.kill()
+        process.communicate(timeout=20)
+    assert shell.left() == []
+
+
+def test_hint_for_a_script_that_is_no_training(shell):
+    shell.write("print('hello')")
+    result = shell("run", "train.py", "-n", "2")
+    assert result.returncode == 1
+    assert "without a training step" in result.stderr
+    assert "with autodist.scope()" in result.stderr
+    result = shell("run", "train.py")
+    assert result.returncode == 0
+    assert "warning: the script ended without a training step" in result.stderr
+
+
+def test_reader_of_the_output_may_go_away(shell):
+    shell.write(STEP + "for i in range(100000): print(i)")
+    with shell.start("run", "train.py") as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(timeout=30) == 0
+        assert "Traceback" not in process.stderr.read()
+    assert (shell.directory / "runs/latest/logs/0.log").read_text().splitlines()[-1] == "99999"
+
+
+def test_pasted_command_runs_again(shell):
+    shell.write(STEP + "import sys; print(sys.argv)", "tr ain.py")
+    shell("run", "tr ain.py", "--", "a'b")
+    command = (shell.directory / "runs" / "latest" / "command.txt").read_text()
+    result = subprocess.run(["sh", "-c", command], cwd="/", env=shell.env, capture_output=True, text=True, timeout=60)
+    assert result.stdout == "[0] ['tr ain.py', \"a'b\"]\n", result.stderr
+
+
+KERAS = """
+import autodist, keras, numpy as np
+with autodist.scope():
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)])
+    model.compile(optimizer="sgd", loss="mse")
+    model.fit(np.ones((640, 4)), np.ones((640, 1)), batch_size=16, epochs=2, verbose=1)
+model.save("model.keras")
+"""
+
+
+def test_keras_on_the_console(shell):
+    shell.write(KERAS)
+    result = shell("run", "train.py", "-n", "2", "--seed", "1")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines.count("[0] Epoch 1/2") == lines.count("[1] Epoch 2/2") == 1
+    losses = [(line[:3], line.partition("loss")[2]) for line in lines if re.match(r"\[\d\] 40/40 ", line)]
+    assert len(losses) == 4, lines
+    assert {loss for rank, loss in losses if rank == "[0]"} == {loss for rank, loss in losses if rank == "[1]"}
+    assert len(lines) < 20
+    assert "\x1b" not in result.stdout
+    assert "\r" not in result.stdout
+    assert "oneDNN" not in result.stderr
+    assert (shell.directory / "model.keras").is_file()
+    assert "[1] `Model.save` writes nothing on worker 1" in result.stderr

@@ -1,0 +1,213 @@
+"""What a capture says of a step: variables, roles, couplings, extents, and what it refuses."""
+
+import re
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from autodist.errors import CaptureError
+from autodist.graph import Extent, Role, StepAnalysis, VariableNames, capture, node_of
+
+X = tf.TensorSpec([8, 4])
+
+
+def graph_of(step, *specs):
+    return capture(step, specs or [X], VariableNames()).graph
+
+
+def analysis_of(graph):
+    split = [node_of(i.tensor) for i in graph.inputs if i.split]
+    return StepAnalysis(graph.graph_def, [v.handle for v in graph.variables], split)
+
+
+def roles(graph):
+    return {v.name: v.role for v in graph.variables}
+
+
+def gradient_step(loss_of, *variables, update=None):
+    """A step that descends a loss by hand."""
+
+    def step(*batch):
+        with tf.GradientTape() as tape:
+            loss = loss_of(*batch)
+        gradients = tape.gradient(loss, variables)
+        gradients = update(gradients) if update else gradients
+        for variable, gradient in zip(variables, gradients, strict=True):
+            variable.assign_sub(0.1 * gradient)
+        return loss
+
+    return step
+
+
+def test_variables_of_one_name_get_numbers_in_capture_order():
+    first, second = tf.Variable(tf.ones([4]), name="w"), tf.Variable(tf.ones([4]), name="w")
+    graph = graph_of(gradient_step(lambda x: tf.reduce_mean(x * first * second), first, second))
+    assert [v.name for v in graph.trainable] == ["w", "w#1"]
+    names = VariableNames()
+    assert [names.name(v.handle, "w") for v in (second, first, second)] == ["w", "w#1", "w"]
+
+
+def test_roles_follow_from_what_is_written_from_what():
+    w, frozen = tf.Variable(tf.ones([4]), name="w"), tf.Variable(tf.ones([4]), trainable=False, name="frozen")
+    velocity, hits = tf.Variable(tf.zeros([4]), name="velocity"), tf.Variable(0.0, name="hits")
+    steps = tf.Variable(0, name="steps")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(x * w * frozen)
+        velocity.assign(0.9 * velocity + tape.gradient(loss, w))
+        w.assign_sub(0.1 * velocity)
+        hits.assign_add(tf.reduce_sum(x))
+        steps.assign_add(1)
+        return loss
+
+    assert roles(graph_of(step)) == {
+        "w": Role.TRAINABLE,
+        "frozen": Role.CONSTANT,
+        "velocity": Role.SLOT,
+        "hits": Role.STATISTIC,
+        "steps": Role.COUNTER,
+    }
+
+
+def test_updates_are_coupled_only_by_what_they_share():
+    a, b, c = (tf.Variable(tf.ones([4]), name=name) for name in "abc")
+
+    def clip_two(gradients):
+        clipped, _ = tf.clip_by_global_norm(gradients[:2], 1.0)
+        return [*clipped, gradients[2]]
+
+    graph = graph_of(gradient_step(lambda x: tf.reduce_mean(x * a * b * c), a, b, c, update=clip_two))
+    assert {v.name: v.coupled for v in graph.trainable} == {"a": ("a", "b"), "b": ("a", "b"), "c": ("c",)}
+
+
+def test_an_optimizer_step_does_not_couple_its_variables():
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    model.optimizer.build(model.trainable_variables)
+    graph = graph_of(lambda x, y: model.train_step((x, y)), X, tf.TensorSpec([8, 1]))
+    assert all(len(v.coupled) == 1 for v in graph.trainable)
+    assert sum(v.role is Role.SLOT for v in graph.variables) == 2 * len(graph.trainable)
+    assert sorted(v.backward_order for v in graph.trainable) == [0, 1, 2, 3]
+    assert graph.trainable[-1].backward_order < graph.trainable[0].backward_order
+
+
+def test_a_lookup_has_a_sparse_gradient_and_a_matrix_a_dense_one():
+    table, w = tf.Variable(tf.ones([9, 4]), name="table"), tf.Variable(tf.ones([4, 2]), name="w")
+
+    def step(ids):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.nn.embedding_lookup(table, ids) @ w)
+        of_table, of_w = tape.gradient(loss, [table, w])
+        table.scatter_sub(of_table)
+        w.assign_sub(of_w)
+        return loss
+
+    graph = graph_of(step, tf.TensorSpec([8], tf.int32))
+    assert {v.name: v.is_sparse for v in graph.trainable} == {"table": True, "w": False}
+
+
+def test_nested_functions_are_flattened_and_compute_the_same():
+    w = tf.Variable(tf.ones([4]), name="w")
+
+    @tf.function(jit_compile=True)
+    def inner(x):
+        return x * w
+
+    @tf.function
+    def outer(x):
+        return tf.reduce_sum(inner(x) + inner(2.0 * x), axis=1)
+
+    graph = graph_of(gradient_step(lambda x: tf.reduce_mean(outer(x)), w))
+    ops = {node.op for node in graph.graph_def.node}
+    assert not ops & {"PartitionedCall", "StatefulPartitionedCall", "IdentityN"}
+    assert [v.name for v in graph.trainable] == ["w"]
+
+
+# One function per extent, applied to rows x of shape [n, 4] and to a mask that selects some of them.
+EXTENTS = {
+    "rows": (lambda x: tf.reduce_sum(x, axis=1), Extent.ROWS),
+    "selected rows": (lambda x: tf.boolean_mask(x, x[:, 0] > 0), Extent.SUBSET),
+    "mean": (lambda x: tf.reduce_mean(x), Extent.MEAN),
+    "mean over the batch only": (lambda x: tf.reduce_mean(x, axis=0), Extent.MEAN),
+    "mean and a constant": (lambda x: 3.0 * tf.reduce_mean(x) + 1.0, Extent.MEAN),
+    "sum": (lambda x: tf.reduce_sum(x, axis=0), Extent.SUM),
+    "size": (lambda x: tf.shape(x)[0], Extent.COUNT),
+    "number of elements": (lambda x: tf.size(x), Extent.COUNT),
+    "static dim": (lambda x: tf.shape(x)[1], Extent.SAME),
+    "sum over size": (lambda x: tf.reduce_sum(x) / tf.cast(tf.shape(x)[0], tf.float32), Extent.MEAN),
+    "mean times size": (lambda x: tf.reduce_mean(x) * tf.cast(tf.shape(x)[0], tf.float32), Extent.SUM),
+    "contraction over the batch": (lambda x: tf.matmul(x, x, transpose_a=True), Extent.SUM),
+    "root of a mean": (lambda x: tf.sqrt(tf.reduce_mean(x * x)), Extent.MIXED),
+    "sum and a constant": (lambda x: tf.reduce_sum(x) + 1.0, Extent.MIXED),
+    "ratio of sums": (lambda x: tf.reduce_sum(x) / tf.reduce_sum(x * x), Extent.MIXED),
+    "maximum": (lambda x: tf.reduce_max(x), Extent.MIXED),
+}
+
+
+@pytest.mark.parametrize("name", EXTENTS)
+def test_extents(name):
+    function, expected = EXTENTS[name]
+    w = tf.Variable(tf.ones([4]), name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(x * w)
+        w.assign_sub(tape.gradient(loss, w))
+        return function(x)
+
+    graph = graph_of(step)
+    assert analysis_of(graph).extent(graph.outputs[0].tensor) is expected
+
+
+def names_op_and_line(error, op):
+    return f"({op})" in str(error) and re.search(r"test_capture\.py:\d+", str(error)) is not None
+
+
+def test_a_gradient_inside_a_loop_is_refused_with_op_and_line():
+    w = tf.Variable(tf.ones([4]), name="w")
+
+    def step(x):
+        loss = tf.constant(0.0)
+        for _ in tf.range(2):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(x * w)
+            w.assign_sub(tape.gradient(loss, w))
+        return loss
+
+    with pytest.raises(CaptureError, match="inside control flow") as caught:
+        graph_of(step)
+    assert names_op_and_line(caught.value, "While")
+
+
+def test_a_lookup_table_is_refused_with_op_and_line():
+    w = tf.Variable(tf.ones([4]), name="w")
+    keys = tf.lookup.KeyValueTensorInitializer(tf.constant([0, 1], tf.int64), tf.constant([0.0, 1.0]))
+    table = tf.lookup.StaticHashTable(keys, 0.0)
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(x * w) + tf.reduce_mean(table.lookup(tf.cast(x, tf.int64)))
+        w.assign_sub(tape.gradient(loss, w))
+        return loss
+
+    with pytest.raises(CaptureError, match="a resource that is no variable") as caught:
+        graph_of(step)
+    assert names_op_and_line(caught.value, "LookupTableFindV2")
+
+
+def test_captured_arrays_become_constants():
+    w, scale = tf.Variable(tf.ones([4]), name="w"), tf.constant(np.arange(4, dtype=np.float32))
+    graph = graph_of(gradient_step(lambda x: tf.reduce_mean(x * w * scale), w))
+    assert len(graph.variables) == 1
+    placeholders = [node.name for node in graph.graph_def.node if node.op == "Placeholder"]
+    assert len(placeholders) == 2  # the batch and the handle of w
+
+
+def test_fingerprints_tell_steps_apart():
+    a, b = tf.Variable(tf.ones([4]), name="a"), tf.Variable(tf.ones([4]), name="b")
+    of_a = graph_of(gradient_step(lambda x: tf.reduce_mean(x * a), a)).fingerprint
+    assert of_a == graph_of(gradient_step(lambda x: tf.reduce_mean(x * a), a)).fingerprint
+    assert of_a != graph_of(gradient_step(lambda x: tf.reduce_mean(x * b), b)).fingerprint

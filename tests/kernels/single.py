@@ -1,0 +1,78 @@
+"""Run a step replicated within this process, without launcher or runtime."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.eager import context
+
+from autodist.graph import VariableNames, capture
+from autodist.kernels import Layout, kernels_for, rewrite
+from autodist.resource_spec import ResourceSpec
+from autodist.strategies import compose
+
+
+@dataclass(frozen=True)
+class Ran:
+    outputs: list
+    variables: dict
+    warnings: tuple
+
+
+def specs_of(arrays):
+    return [tf.TensorSpec(a.shape, tf.string if a.dtype.kind == "O" else a.dtype) for a in map(np.asarray, arrays)]
+
+
+def rewritten(step, arrays, replicas, strategy="PSLoadBalancing", **options):
+    """The captured step, and the graph that `replicas` devices of this machine run."""
+    captured = capture(step, specs_of(arrays), VariableNames())
+    spec = ResourceSpec.local(cpus=replicas)
+    plan = compose(strategy, captured.graph, spec)
+    layout = Layout.of(plan, spec, 0, server=False)
+    kernels = kernels_for(captured.graph, plan, **options)
+    return captured, rewrite(captured.graph, layout, kernels)[0]
+
+
+def run(step, batches, sizes, **options):
+    """Run a step on batches, each split over replicas by `sizes`; a size of 0 is a replica without examples."""
+    captured, graph = rewritten(step, batches[0], len(sizes), **options)
+    with tf.Graph().as_default() as imported:
+        tf.graph_util.import_graph_def(graph.graph_def, name="step")
+        config = tf.compat.v1.ConfigProto(device_count={"CPU": len(sizes)}, allow_soft_placement=True)
+        with tf.compat.v1.Session(graph=imported, config=config) as session:
+            access = _initialized(session, imported, captured, graph)
+            outputs = [_step(session, captured, graph, batch, sizes) for batch in batches]
+            values = dict(zip(access, session.run(list(access.values())), strict=True))
+    return Ran(outputs, values, graph.warnings)
+
+
+def _initialized(session, imported, captured, graph):
+    present = {node.name for node in graph.graph_def.node}
+    variables = [v for v in captured.graph.variables if v.handle in present]
+    reads = {}
+    for v in variables:
+        handle = imported.get_tensor_by_name(f"step/{v.handle}:0")
+        with tf.compat.v1.get_default_graph().device(handle.device):
+            value = _value(captured.handles[v.name], v.dtype)
+            session.run(tf.raw_ops.AssignVariableOp(resource=handle, value=tf.constant(value)))
+            reads[v.name] = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.as_dtype(v.dtype))
+    return reads
+
+
+def _value(handle, dtype):
+    with context.eager_mode():
+        return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.as_dtype(dtype)).numpy()
+
+
+def _step(session, captured, graph, batch, sizes):
+    bounds = np.cumsum([0, *sizes])
+    feed = {}
+    for array, feeds, step_input in zip(batch, graph.feeds, captured.graph.inputs, strict=True):
+        for name, start, stop in zip(feeds, bounds, bounds[1:], strict=False):
+            if name is not None:
+                rows = array[start:stop] if stop > start else array[:1]
+                feed[f"step/{name}:0"] = rows if step_input.split else array
+    if graph.rows is not None:
+        feed[f"step/{graph.rows}:0"] = np.asarray(sizes, np.float32)
+    fetches = [f"step/{name}" + ("" if ":" in name else ":0") for name in graph.outputs]
+    return session.run([fetches, [f"step/{name}" for name in graph.effects]], feed)[0]

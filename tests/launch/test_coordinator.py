@@ -1,0 +1,189 @@
+import http.client
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autodist.errors import LaunchError, TimedOut, UsageError, WorkerFailed
+from autodist.runtime._coordinator import MAX_VALUE_BYTES, CoordinatorClient
+from autodist.runtime._coordinator_server import CoordinatorServer
+
+TOKEN = "correct horse"
+
+
+@pytest.fixture
+def server():
+    with CoordinatorServer(world_size=3, token=TOKEN) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def shared_server():
+    with CoordinatorServer(world_size=3, token=TOKEN) as server:
+        yield server
+
+
+def client(server, rank=0, token=TOKEN):
+    return CoordinatorClient(server.address, server.port, token, rank)
+
+
+def later(delay_s, function, *args):
+    timer = threading.Timer(delay_s, function, args)
+    timer.start()
+    return timer
+
+
+def test_get_waits_for_put(server):
+    timer = later(0.2, client(server, 1).put, "strategy", b"\0\xff{}")
+    assert client(server).get("strategy", timeout_s=5.0) == b"\0\xff{}"
+    timer.join()
+    client(server).put("strategy", b"new")
+    assert client(server, 2).get("strategy", timeout_s=0.0) == b"new"
+
+
+def test_get_that_times_out_names_key_and_bound(server):
+    began = time.monotonic()
+    with pytest.raises(TimedOut, match=r"`nothing/here` within 0\.2 s"):
+        client(server).get("nothing/here", timeout_s=0.2)
+    assert time.monotonic() - began < 2.0
+
+
+@settings(max_examples=50, deadline=None)
+@given(key=st.text(st.characters(exclude_categories=["Cs"])), value=st.binary(max_size=1000))
+def test_any_key_and_value(shared_server, key, value):
+    client(shared_server).put(key, value)
+    assert client(shared_server, 1).get(key, timeout_s=1.0) == value
+
+
+def test_large_values(server):
+    value = bytes(range(256)) * (MAX_VALUE_BYTES // 256)
+    client(server).put("large", value)
+    assert client(server).get("large", timeout_s=10.0) == value
+    with pytest.raises(UsageError, match=str(MAX_VALUE_BYTES + 1)):
+        client(server).put("larger", value + b"x")
+
+
+def test_larger_values_are_refused_by_the_server_too(server):
+    connection = http.client.HTTPConnection(server.address, server.port, timeout=10.0)
+    connection.putrequest("PUT", "/values/k?rank=0")
+    connection.putheader("X-AutoDist-Token", TOKEN)
+    connection.putheader("Content-Length", str(MAX_VALUE_BYTES + 1))
+    connection.endheaders()
+    assert connection.getresponse().status == 413
+    connection.close()
+
+
+def test_barrier_passes_when_all_have_come_and_can_be_used_again(server):
+    def pass_twice(rank):
+        for _ in range(20):
+            client(server, rank).barrier("epoch", timeout_s=10.0)
+        return rank
+
+    with ThreadPoolExecutor(3) as pool:
+        assert sorted(pool.map(pass_twice, range(3))) == [0, 1, 2]
+
+
+def test_barrier_that_times_out_names_who_is_missing(server):
+    with ThreadPoolExecutor(2) as pool:
+        waits = [
+            pool.submit(client(server, 0).barrier, "b", 0.3),
+            pool.submit(client(server, 2).barrier, "b", 10.0),
+        ]
+        for wait in waits:
+            with pytest.raises(TimedOut, match=r"barrier `b` timed out after 0\.3 s: worker 1 of 3 did not come"):
+                wait.result(timeout=5.0)
+    began = time.monotonic()
+    with pytest.raises(TimedOut, match="worker 1 of 3 did not come"):
+        client(server, 1).barrier("b", 10.0)
+    assert time.monotonic() - began < 2.0
+
+
+def test_many_clients_at_once():
+    with CoordinatorServer(world_size=32, token=TOKEN) as server, ThreadPoolExecutor(32) as pool:
+
+        def work(rank):
+            me = client(server, rank)
+            me.barrier("start", timeout_s=20.0)
+            me.put(f"from {rank}", str(rank).encode() * 1000)
+            return me.get(f"from {31 - rank}", timeout_s=20.0)
+
+        assert list(pool.map(work, range(32))) == [str(31 - rank).encode() * 1000 for rank in range(32)]
+
+
+@pytest.mark.parametrize("token", ["", "wrong", TOKEN + "x", "ünicode"])
+def test_wrong_token_is_refused(server, token):
+    stranger = client(server, token=token.encode("utf-8").decode("latin-1"))
+    for attempt in (
+        lambda: stranger.put("k", b"v"),
+        lambda: stranger.get("k", 1.0),
+        lambda: stranger.barrier("b", 1.0),
+        lambda: stranger.report(1, None),
+    ):
+        with pytest.raises(LaunchError, match="refuses this token"):
+            attempt()
+    stranger.fail("I am not of this run")
+    client(server).put("still", b"works")
+    assert server.progress() == {}
+
+
+@pytest.mark.parametrize(
+    "path", ["/values/k", "/", "/nothing?rank=0", "/barriers/b?rank=x&timeout_s=1", "/values/k?rank=0"]
+)
+def test_malformed_requests_get_an_answer(server, path):
+    connection = http.client.HTTPConnection(server.address, server.port, timeout=10.0)
+    connection.request("POST", path, b"", {"X-AutoDist-Token": TOKEN})
+    assert connection.getresponse().status in (400, 404)
+    connection.close()
+
+
+def test_failure_of_a_worker_ends_all_waits():
+    failures = []
+    with (
+        CoordinatorServer(3, TOKEN, on_fail=lambda *failure: failures.append(failure)) as server,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        waits = [
+            pool.submit(client(server, 0).get, "never", 60.0),
+            pool.submit(client(server, 1).barrier, "never", 60.0),
+        ]
+        time.sleep(0.2)
+        began = time.monotonic()
+        client(server, 2).fail("ValueError: no", exit_code=5)
+        for wait in waits:
+            with pytest.raises(WorkerFailed, match="worker 2 failed: ValueError: no"):
+                wait.result(timeout=5.0)
+        assert time.monotonic() - began < 2.0
+        assert failures == [(2, "ValueError: no", 5)]
+        with pytest.raises(WorkerFailed):
+            client(server, 1).barrier("another", 60.0)
+
+
+def test_end_of_the_server_ends_waits():
+    server = CoordinatorServer(2, TOKEN)
+    with ThreadPoolExecutor(1) as pool:
+        with server:
+            wait = pool.submit(client(server).get, "never", 60.0)
+            time.sleep(0.2)
+        with pytest.raises((WorkerFailed, LaunchError)):
+            wait.result(timeout=5.0)
+    with pytest.raises(LaunchError, match=f"lost the coordinator at 127.0.0.1:{server.port}"):
+        client(server).get("k", 1.0)
+    client(server).fail("nobody hears it")
+
+
+def test_progress_keeps_the_time_of_the_last_change(server):
+    client(server, 1).report(3, None)
+    first = server.progress()[1]
+    time.sleep(0.05)
+    client(server, 1).report(3, True)
+    second = server.progress()[1]
+    assert (second.steps, second.in_step, second.changed_s) == (3, True, first.changed_s)
+    client(server, 1).report(4, False)
+    assert server.progress()[1].changed_s > first.changed_s
+
+
+def test_repr_has_no_token(server):
+    assert TOKEN not in repr(client(server))

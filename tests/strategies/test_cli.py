@@ -1,0 +1,105 @@
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from autodist.cli._explain import explain
+from autodist.cli._strategies import strategies
+from autodist.errors import StrategyError
+from autodist.strategies import (
+    AllReduceSynchronizer,
+    BroadcastSynchronizer,
+    GraphConfig,
+    PSSynchronizer,
+    ShardConfig,
+    Strategy,
+    VariableConfig,
+)
+
+MIXED = Strategy(
+    GraphConfig(("h0:CPU:0", "h1:CPU:0"), "horovod"),
+    (
+        VariableConfig.whole("dense/[bold]kernel", AllReduceSynchronizer(7, communicator="horovod")),
+        VariableConfig.whole("dense/bias", PSSynchronizer("h1:CPU:0", sync=False, local_proxy=True)),
+        VariableConfig(
+            "table",
+            (ShardConfig(PSSynchronizer("h0:CPU:0", staleness=3), "fp16"), ShardConfig(BroadcastSynchronizer())),
+            (2,),
+        ),
+    ),
+    builder="by hand",
+)
+
+
+def run(command, *arguments):
+    return CliRunner().invoke(command, arguments, catch_exceptions=False, env={"COLUMNS": "160"}).output
+
+
+def cells(output, first):
+    (line,) = [line for line in output.splitlines() if line.strip().startswith(first)]
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
+
+
+@pytest.fixture
+def path(tmp_path):
+    MIXED.save(tmp_path / "s.json")
+    return str(tmp_path / "s.json")
+
+
+def test_explain_shows_every_shard_and_the_totals(path):
+    output = run(explain, path)
+    assert cells(output, "dense/[bold]") == ["dense/[bold]kernel", "AllReduce", "every worker", "7", "horovod"]
+    assert cells(output, "dense/bias") == ["dense/bias", "PS (async, local proxy)", "h1:CPU:0"]
+    assert cells(output, "table [0]") == ["table [0]", "PS (staleness=3)", "h0:CPU:0", "fp16"]
+    assert cells(output, "table [1]") == ["table [1]", "Broadcast", "every worker"]
+    assert cells(output, "strategy ") == ["strategy", MIXED.id, "by hand"]
+    assert cells(output, "variables ") == ["variables", "3 (1 AllReduce, 1 Broadcast, 2 PS)"]
+    assert cells(output, "servers ") == ["servers", "1 on h0:CPU:0, 1 on h1:CPU:0"]
+    assert cells(output, "groups ") == ["groups", "1"]
+    assert cells(output, "replicas ") == ["replicas", "2 (h0:CPU:0, h1:CPU:0)"]
+    assert cells(output, "loss, metrics ") == ["loss, metrics", "over horovod"]
+
+
+def test_explain_leaves_out_what_no_variable_has(tmp_path):
+    config = VariableConfig.whole("w", PSSynchronizer("h0:CPU:0"))
+    Strategy(GraphConfig(("h0:CPU:0",), "queue"), (config,)).save(tmp_path / "s.json")
+    output = run(explain, str(tmp_path / "s.json"))
+    assert cells(output, "Variable") == ["Variable", "Synchronizer", "Where"]
+    assert cells(output, "loss, metrics ") == ["loss, metrics", "over queue"]
+
+
+def test_explain_as_json(path):
+    told = json.loads(run(explain, path, "--json"))
+    assert told["schema_version"] == 1
+    assert told["id"] == MIXED.id
+    assert told["num_shards_by_synchronizer"] == {"AllReduce": 1, "Broadcast": 1, "PS": 2}
+    assert told["rows"][2] == {
+        "variable": "table",
+        "shard": 0,
+        "synchronizer": "PS (staleness=3)",
+        "where": "h0:CPU:0",
+        "group": None,
+        "communicator": None,
+        "compressor": "fp16",
+    }
+
+
+def test_explain_of_a_builder_says_what_is_missing():
+    with pytest.raises(StrategyError, match="`AllReduce\\(chunk_size=2\\)` is a builder"):
+        run(explain, "AllReduce(chunk_size=2)")
+    with pytest.raises(StrategyError, match=r"`missing\.json` can't be read"):
+        run(explain, "missing.json")
+
+
+def test_strategies_lists_the_builders():
+    output = run(strategies)
+    assert cells(output, "AllReduce ")[:2] == ["AllReduce", "chunk_size=128"]
+    assert "communicator='auto'" in output
+    assert cells(output, "PSLoadBalancing ")[0] == "PSLoadBalancing"
+
+
+def test_strategies_as_json():
+    told = json.loads(run(strategies, "--json"))
+    assert told["schema_version"] == 1
+    assert [row["name"] for row in told["strategies"]] == ["AllReduce", "PSLoadBalancing"]
+    assert told["strategies"][0]["parameters"] == {"chunk_size": 128, "communicator": "auto"}

@@ -1,0 +1,321 @@
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autodist.errors import StrategyError
+from autodist.graph import Role
+from autodist.strategies import (
+    AllReduceSynchronizer,
+    BroadcastSynchronizer,
+    GraphConfig,
+    Problem,
+    PSSynchronizer,
+    ShardConfig,
+    Strategy,
+    VariableConfig,
+    check,
+    installed_communicators,
+    verify,
+)
+
+from .examples import BOTH, GRAPH_COMMUNICATORS, fitting_strategies, graph, graphs, spec, specs, variable
+
+D = spec("h0", "h1")
+G = graph(variable("a"), variable("b"), variable("slot", role=Role.SLOT))
+HOME = PSSynchronizer("h0:CPU:0")
+RING = AllReduceSynchronizer(0, communicator="horovod")
+
+
+def strategy(configs, replicas=("h0:CPU:0", "h1:CPU:0"), communicator="queue"):
+    whole = {name: s for name, s in configs.items() if not isinstance(s, VariableConfig)}
+    variables = (VariableConfig.whole(name, whole[name]) if name in whole else configs[name] for name in configs)
+    return Strategy(GraphConfig(tuple(replicas), communicator), tuple(variables))
+
+
+def problems(s, g=G, d=D):
+    return verify(s, g, d, available_communicators=BOTH)
+
+
+def test_a_strategy_that_fits_has_no_problems():
+    assert problems(strategy({"a": HOME, "b": RING})) == ()
+    check(strategy({"a": HOME, "b": HOME}), G, D)
+
+
+@given(st.data(), graphs(), specs())
+def test_mixtures_fit_until_a_collective_runs_beside_a_server(data, g, d):
+    s = data.draw(fitting_strategies(g, d))
+    assert problems(s, g, d) == ()
+    planted = dataclasses.replace(s, graph=dataclasses.replace(s.graph, communicator="collective"))
+    assert bool(problems(planted, g, d)) == s.has_servers
+
+
+BESIDE = (
+    "(TensorFlow's collectives number the steps of all workers in one sequence, and the clean-up after one worker's "
+    "step then aborts what the servers compute for another's)"
+)
+
+
+def test_collectives_do_not_run_beside_parameter_servers():
+    s = strategy({"a": HOME, "b": AllReduceSynchronizer(0)}, communicator="collective")
+    assert [str(p) for p in problems(s)] == [
+        f"communicator of the graph is 'collective', allowed: 'horovod' or 'queue' beside parameter servers {BESIDE}",
+        f"`b`: communicator is 'collective', allowed: 'horovod' beside parameter servers {BESIDE}",
+    ]
+
+
+@pytest.mark.parametrize("communicator", GRAPH_COMMUNICATORS)
+def test_without_servers_every_communicator_is_fine(communicator):
+    for ring in (RING, AllReduceSynchronizer(0)) if communicator != "queue" else (RING,):
+        assert problems(strategy({"a": ring, "b": ring}, communicator=communicator)) == ()
+
+
+def test_collectives_do_not_run_beside_queues():
+    s = strategy({"a": AllReduceSynchronizer(0), "b": AllReduceSynchronizer(0)}, communicator="queue")
+    assert [(p.variable, p.given) for p in problems(s)] == [("a", "'collective'"), ("b", "'collective'")]
+    assert problems(strategy({"a": RING, "b": RING}, communicator="queue")) == ()
+
+
+def test_queues_are_no_carrier_of_groups():
+    ring = AllReduceSynchronizer(0, communicator="queue")
+    (found,) = problems(strategy({"a": HOME, "b": ring}))
+    assert (found.variable, found.aspect, found.given) == ("b", "communicator", "'queue'")
+
+
+def test_unknown_missing_and_repeated_variables():
+    s = strategy({"a": HOME, "slot": HOME, "x": HOME})
+    found = problems(dataclasses.replace(s, variables=(*s.variables, s.variables[0])))
+    reasons = {
+        ("a", "given 2 times", "it would not be clear which one holds"),
+        ("slot", "given", "in the graph it is a slot"),
+        ("x", "given", "the graph has no such variable"),
+        ("b", "missing", "every variable with a gradient needs one"),
+    }
+    assert {(p.variable, p.given, p.reason) for p in found} == reasons
+    assert len(found) == 4
+
+
+@pytest.mark.parametrize(
+    ("replicas", "sentences"),
+    [
+        ((), ["list of replicas is empty, allowed: at least one device (somebody must compute)"]),
+        (
+            ("h0:CPU:0", "h0:CPU:0", "h1:GPU:0"),
+            [
+                "replica is 'h0:CPU:0' 2 times, allowed: once (a device holds one copy of the graph)",
+                "replica is 'h1:GPU:0', allowed: `h0:CPU:0`, `h1:CPU:0` (the cluster has no such device)",
+                "number of replicas on `h1` is 0, allowed: at least 1 (its worker would have nothing to compute; "
+                "leave the host out of the spec instead)",
+            ],
+        ),
+    ],
+)
+def test_replicas(replicas, sentences):
+    found = problems(strategy({"a": HOME, "b": HOME}, replicas))
+    assert [str(p) for p in found] == sentences
+    assert {p.variable for p in found} == {None}
+
+
+def test_a_host_needs_only_one_of_its_devices():
+    d = spec("h0", cpus=2, gpus=(0,))
+    for replicas in (("h0:CPU:1",), ("h0:GPU:0",), ("h0:CPU:0", "h0:GPU:0")):
+        assert problems(strategy({"a": HOME, "b": HOME}, replicas), d=d) == ()
+
+
+def test_destinations_are_devices_of_the_cluster():
+    (found,) = problems(strategy({"a": PSSynchronizer("h2:CPU:0"), "b": HOME}))
+    assert str(found) == (
+        "`a`: destination is 'h2:CPU:0', allowed: `h0:CPU:0`, `h1:CPU:0` (the cluster has no such device)"
+    )
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_whole_variable_is_one_shard(count):
+    (found,) = problems(strategy({"a": VariableConfig("a", (ShardConfig(HOME),) * count), "b": HOME}))
+    assert (found.variable, found.aspect, found.given, found.allowed) == ("a", "number of shards", str(count), "1")
+
+
+def test_negative_staleness():
+    found = problems(strategy({"a": PSSynchronizer("h0:CPU:0", staleness=-1), "b": HOME}))
+    assert found[0] == Problem("a", "staleness", "-1", "at least 0", "it counts steps that a worker may be ahead")
+
+
+def test_staleness_bounds_nothing_without_waiting():
+    found = problems(strategy({"a": PSSynchronizer("h0:CPU:0", sync=False, staleness=2), "b": HOME}))
+    assert "staleness is 2 with `sync` false, allowed: 0" in str(found[0])
+    assert not any("with `sync`" in str(p) for p in problems(strategy({"a": dataclasses.replace(HOME, sync=False)})))
+
+
+_SHARD = ShardConfig(HOME)
+
+
+@pytest.mark.parametrize(
+    ("config", "aspect", "given", "allowed"),
+    [
+        (PSSynchronizer("h0:CPU:0", sync=False), "sync", "False", "True"),
+        (PSSynchronizer("h0:CPU:0", staleness=2), "staleness", "2", "0"),
+        (PSSynchronizer("h0:CPU:0", local_proxy=True), "local_proxy", "True", "False"),
+        (PSSynchronizer("h0:CPU:0", transfer=("h0:CPU:0",)), "transfer", "('h0:CPU:0',)", "()"),
+        (dataclasses.replace(RING, order="tree"), "order", "'tree'", "'ring'"),
+        (AllReduceSynchronizer(0, communicator="mpi"), "communicator", "'mpi'", "'horovod' or 'collective'"),
+        (BroadcastSynchronizer(), "synchronizer", "'Broadcast'", "'PS' or 'AllReduce'"),
+        (VariableConfig("a", (_SHARD, _SHARD), (2, 1)), "partition", "(2, 1)", "None"),
+        (VariableConfig.whole("a", HOME, "fp16"), "compressor", "'fp16'", "None"),
+    ],
+)
+def test_what_no_kernel_runs_is_refused_plainly(config, aspect, given, allowed):
+    found = problems(strategy({"a": config, "b": HOME}))
+    reason = "anything else is not supported by this version"
+    assert Problem("a", aspect, given, allowed, reason) in found
+    assert {p.reason for p in found} <= {reason, "mpi is not installed here"}
+
+
+def test_group_members_must_agree():
+    g = graph(variable("a"), variable("b", dtype="bfloat16"), variable("c", sparse=True), variable("d"))
+    found = problems(
+        strategy(
+            {
+                "a": AllReduceSynchronizer(3),
+                "b": AllReduceSynchronizer(3, communicator="horovod"),
+                "c": AllReduceSynchronizer(3, order="tree"),
+                "d": AllReduceSynchronizer(4, order="tree", communicator="horovod"),
+            }
+        ),
+        g,
+    )
+    assert [(p.aspect, p.given) for p in found if "group 3" in p.aspect] == [
+        ("dtype of group 3", "float32 for `a`, `c` but bfloat16 for `b`"),
+        ("order of group 3", "ring for `a`, `b` but tree for `c`"),
+        ("communicator of group 3", "collective for `a`, `c` but horovod for `b`"),
+        ("kind of gradient of group 3", "dense for `a`, `b` but sparse for `c`"),
+    ]
+    assert not any("group 4" in p.aspect for p in found)
+
+
+def test_each_sparse_variable_has_its_own_group():
+    g = graph(variable("a", sparse=True), variable("b", sparse=True))
+    (found,) = problems(
+        strategy(
+            {
+                "a": AllReduceSynchronizer(0, communicator="horovod"),
+                "b": AllReduceSynchronizer(0, communicator="horovod"),
+            }
+        ),
+        g,
+    )
+    assert (found.aspect, found.given, found.allowed) == ("number of sparse variables in group 0", "2", "1")
+    assert (
+        problems(
+            strategy(
+                {
+                    "a": AllReduceSynchronizer(0, communicator="horovod"),
+                    "b": AllReduceSynchronizer(1, communicator="horovod"),
+                }
+            ),
+            g,
+        )
+        == ()
+    )
+
+
+def test_groups_are_numbered_from_0():
+    (found,) = problems(strategy({"a": AllReduceSynchronizer(-1, communicator="horovod"), "b": HOME}))
+    assert (found.variable, found.aspect, found.given) == ("a", "group", "-1")
+
+
+COUPLED = graph(variable("a", coupled=("a", "b")), variable("b", coupled=("a", "b")), variable("c"))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "aspect", "given"),
+    [
+        (HOME, RING, "synchronizer of coupled variables", "PS for `a` but AllReduce for `b`"),
+        (
+            HOME,
+            PSSynchronizer("h1:CPU:0"),
+            "destination of coupled variables",
+            "h0:CPU:0 for `a` but h1:CPU:0 for `b`",
+        ),
+    ],
+)
+def test_coupled_variables_need_one_home(a, b, aspect, given):
+    (found,) = problems(strategy({"a": a, "b": b, "c": PSSynchronizer("h1:CPU:0")}), COUPLED)
+    assert (found.aspect, found.given) == (aspect, given)
+    assert "share a norm, a branch or a slot" in found.reason
+
+
+def test_coupled_variables_may_be_in_different_groups():
+    s = strategy({"a": RING, "b": dataclasses.replace(RING, group=1), "c": HOME})
+    assert problems(s, COUPLED) == ()
+
+
+@pytest.mark.parametrize(
+    ("other", "for_graph", "for_groups"),
+    [(RING, "'collective' or 'queue'", "'collective'"), (HOME, "'queue'", "no groups beside parameter servers")],
+)
+def test_communicators_that_are_missing_here(other, for_graph, for_groups):
+    s = strategy({"a": RING, "b": other}, communicator="horovod")
+    assert [str(p) for p in verify(s, G, D, available_communicators=("collective",))] == [
+        f"communicator of the graph is 'horovod', allowed: {for_graph} (horovod is not installed here)",
+        f"communicator of the groups is 'horovod', allowed: {for_groups} (horovod is not installed here)",
+    ]
+    assert verify(s, G, D) == verify(s, G, D, available_communicators=installed_communicators())
+
+
+def test_queues_are_always_there():
+    assert verify(strategy({"a": HOME, "b": HOME}), G, D, available_communicators=()) == ()
+
+
+def test_check_lists_all_planted_mistakes_at_once():
+    g = graph(
+        variable("a"),
+        variable("b", coupled=("b", "c")),
+        variable("c", coupled=("b", "c")),
+        variable("d"),
+        variable("e"),
+    )
+    s = strategy(
+        {
+            "a": PSSynchronizer("nowhere:CPU:0", staleness=-1),
+            "b": AllReduceSynchronizer(0, communicator="horovod"),
+            "c": VariableConfig.whole("c", HOME, "fp16"),
+            "d": AllReduceSynchronizer(1),
+            "x": BroadcastSynchronizer(),
+        },
+        replicas=("h0:CPU:0", "h9:CPU:0"),
+        communicator="collective",
+    )
+    with pytest.raises(StrategyError) as caught:
+        check(dataclasses.replace(s, builder="me"), g, D, available_communicators=("collective",))
+    title, *lines = caught.value.message.splitlines()
+    assert title == f"strategy {s.id} (built by me) has 13 mistakes:"
+    starts = [
+        "`x`: config is given,",
+        "`e`: config is missing,",
+        "replica is 'h9:CPU:0',",
+        "number of replicas on `h1` is 0,",
+        "`a`: destination is 'nowhere:CPU:0',",
+        "`a`: staleness is -1, allowed: at least 0",
+        "communicator of the graph is 'collective', allowed: 'horovod' or 'queue'",
+        "`d`: communicator is 'collective', allowed: 'horovod'",
+        "synchronizer of coupled variables is AllReduce for `b` but PS for `c`,",
+        "`a`: staleness is -1, allowed: 0",
+        "`c`: compressor is 'fp16',",
+        "`x`: synchronizer is 'Broadcast',",
+        "communicator of the groups is 'horovod',",
+    ]
+    assert len(lines) == len(starts)
+    for line, start in zip(lines, starts, strict=True):
+        assert line.startswith(f"  - {start}")
+
+
+def test_check_says_once_what_holds_for_many_variables():
+    names = [f"v{i:02}" for i in range(20)]
+    g = graph(*(variable(name) for name in names))
+    s = strategy(dict.fromkeys(names, PSSynchronizer("h0:CPU:0", sync=False)))
+    assert len(problems(s, g)) == 20
+    with pytest.raises(StrategyError) as caught:
+        check(s, g, D)
+    assert "`v00`, `v01`, `v02`, `v03`, `v04`, `v05`, `v06`, `v07` and 12 more: sync is False" in caught.value.message
+    assert "\n" not in caught.value.message

@@ -1,0 +1,257 @@
+"""What the package is from outside: metadata, commands, what an import costs, and who may import whom."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.metadata
+import importlib.resources
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "autodist"
+
+# DESIGN.md 3: imports point one way. What stands on the right may be imported by what stands on the left.
+_BASE = {"errors"}
+_STRATEGIES = _BASE | {"graph", "resource_spec", "strategies"}
+_RUNTIME = _STRATEGIES | {"kernels", "runtime"}
+_API = _RUNTIME | {"launch", "api"}
+MAY_IMPORT = {
+    "errors": set(),
+    "graph": _BASE,
+    "resource_spec": _BASE,
+    "strategies": _STRATEGIES,
+    "simulator": _STRATEGIES,
+    "search": _STRATEGIES | {"simulator"},  # which filters what the search proposes
+    "report": _STRATEGIES,
+    "kernels": _STRATEGIES,
+    "runtime": _STRATEGIES | {"kernels"},
+    "launch": _RUNTIME | {"report"},
+    "api": _API,
+    "__init__": _API,
+    "testing": _API | {"__init__", "simulator", "search", "report"},
+    "cli": _API | {"__init__", "simulator", "search", "report", "testing"},
+    "__main__": {"cli"},
+}
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
+
+
+# --- metadata and commands
+
+
+SCRIPT = [str(Path(sys.executable).parent / "autodist")]
+MODULE = [sys.executable, "-m", "autodist"]
+
+
+@pytest.mark.parametrize("command", [SCRIPT, MODULE], ids=["script", "module"])
+def test_version_is_printed(command: list[str]):
+    result = run(*command, "--version")
+    assert result.returncode == 0, result.stderr
+    assert importlib.metadata.version("autodist") in result.stdout
+
+
+def test_types_are_shipped():
+    assert (importlib.resources.files("autodist") / "py.typed").is_file()
+    assert "py.typed" in (ROOT / "pyproject.toml").read_text()
+
+
+def test_python_range_is_the_same_everywhere():
+    allowed = SpecifierSet(importlib.metadata.metadata("autodist")["Requires-Python"])
+    minors = [minor for minor in range(20) if Version(f"3.{minor}.0") in allowed]
+    assert minors == [10, 11, 12, 13]
+    first, last = re.search(
+        r"\(3, (\d+)\) <= sys.version_info\[:2\] <= \(3, (\d+)\)", (ROOT / "scripts" / "check-python").read_text()
+    ).groups()
+    assert (int(first), int(last)) == (minors[0], minors[-1])
+
+
+def test_setup_py_is_a_shim():
+    result = run(sys.executable, str(ROOT / "setup.py"), "--version")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split()[-1] == importlib.metadata.version("autodist")
+    calls = [node for node in ast.walk(ast.parse((ROOT / "setup.py").read_text())) if isinstance(node, ast.Call)]
+    assert len(calls) == 1
+    assert not calls[0].args
+    assert not calls[0].keywords
+
+
+def test_check_python_names_the_remedy(tmp_path: Path):
+    old = tmp_path / "python3.9"
+    old.write_text("#!/bin/sh\ncase $2 in *platform*) echo 3.9.2;; *) exit 1;; esac\n")
+    old.chmod(0o755)
+    bare = tmp_path / "python-without-venv"
+    bare.write_text("#!/bin/sh\ncase $2 in *ensurepip*) exit 1;; esac\n")
+    bare.chmod(0o755)
+    script = str(ROOT / "scripts" / "check-python")
+    assert run(script, sys.executable).returncode == 0
+    for python, given, remedy in [
+        (tmp_path / "nowhere", "not found", "make PYTHON="),
+        (old, "Python 3.9.2", "3.10 to 3.13"),
+        (bare, "venv and ensurepip are missing", "apt-get install python3-venv cmake g++"),
+    ]:
+        result = run(script, str(python))
+        assert result.returncode == 1
+        assert given in result.stderr
+        assert remedy in result.stderr
+
+
+# --- what an import costs
+
+_LOADED = "import sys; print(sorted({m.partition('.')[0] for m in sys.modules} & {'tensorflow', 'keras', 'horovod'}))"
+
+_COMMAND = """import runpy, sys
+sys.argv = {}
+try:
+    runpy.run_module("autodist", run_name="__main__")
+except SystemExit as end:
+    assert not end.code, end.code
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import autodist; autodist.errors",
+        "import autodist; autodist.scope, autodist.function, autodist.AutoDist",
+        "import autodist.resource_spec",
+        "import autodist.strategies",
+        "import autodist.launch",
+        _COMMAND.format(["autodist", "--help"]),
+        _COMMAND.format(["autodist", "run", "--help"]),
+    ],
+    ids=["import", "names", "resource_spec", "strategies", "launch", "--help", "run --help"],
+)
+def test_tensorflow_is_not_loaded_before_it_is_needed(code: str):
+    result = run(sys.executable, "-c", f"{code}\n{_LOADED}")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1] == "[]"
+
+
+# --- the public names
+
+
+def test_public_names():
+    import autodist
+
+    assert autodist.__all__ == sorted(autodist.__all__)
+    assert set(autodist.__all__) == {
+        "AutoDist", "ResourceSpec", "Strategy", "errors", "function", "scope", "strategies",
+    }  # fmt: skip
+    for name in autodist.__all__:
+        assert getattr(autodist, name) is not None
+        assert name in dir(autodist)
+
+
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py")))
+def test_packages_export_only_what_exists(name: str):
+    module = importlib.import_module(f"autodist.{name}")
+    assert [n for n in getattr(module, "__all__", []) if not hasattr(module, n)] == []
+
+
+# --- who may import whom
+
+
+def imported_names(source: str) -> list[tuple[int, tuple[str, ...]]]:
+    """Return line and path of every `autodist` name that is imported, wherever the import stands.
+
+    `from autodist.graph import Role` gives ("graph", "Role"), and `import autodist` gives ().
+    """
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            paths = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            paths = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            paths = ["autodist.<relative import>"]
+        else:
+            continue
+        found += [(node.lineno, tuple(path.split(".")[1:])) for path in paths if path.split(".")[0] == "autodist"]
+    return found
+
+
+def import_mistakes(part: str, source: str) -> list[str]:
+    """Return what is wrong with the imports of a file in `autodist/<part>/` or of `autodist/<part>.py`."""
+    mistakes = []
+    for line, path in imported_names(source):
+        target = path[0] if path and path[0] in MAY_IMPORT else "__init__"  # a public name, or the package itself
+        if target == part:
+            continue
+        if target not in MAY_IMPORT[part]:
+            mistakes.append(f"line {line}: {part} imports {target}, it may import {sorted(MAY_IMPORT[part])}")
+        elif any(name.startswith("_") for name in path):
+            mistakes.append(f"line {line}: autodist.{'.'.join(path)} is private to {target}")
+    return mistakes
+
+
+@pytest.mark.parametrize(
+    ("part", "source", "mistakes"),
+    [
+        ("strategies", "from autodist.graph import Role\nfrom autodist import errors", 0),
+        ("strategies", "from autodist.strategies._verify import verify", 0),
+        ("graph", "def f():\n    from autodist.strategies import Strategy", 1),
+        ("graph", "import autodist", 1),
+        ("graph", "from . import _marks", 1),
+        ("kernels", "from autodist.graph._marks import mark", 1),
+        ("kernels", "from autodist.graph import _marks", 1),
+        ("kernels", "import autodist.graph._marks", 1),
+        ("runtime", "import autodist.testing", 1),
+        ("runtime", "import tensorflow as tf", 0),
+    ],
+)
+def test_import_mistakes_are_seen(part: str, source: str, mistakes: int):
+    assert len(import_mistakes(part, source)) == mistakes
+
+
+def test_imports_point_one_way_and_privacy_is_kept():
+    mistakes = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        relative = file.relative_to(PACKAGE)
+        part = relative.parts[0].removesuffix(".py")
+        assert part in MAY_IMPORT, f"autodist/{relative}: say in MAY_IMPORT what `{part}` may import"
+        mistakes += [f"autodist/{relative}: {mistake}" for mistake in import_mistakes(part, file.read_text())]
+    assert not mistakes, "\n".join(mistakes)
+
+
+def test_import_order_has_no_circle():
+    def reachable(part: str, seen: frozenset[str]) -> set[str]:
+        assert part not in seen, f"{part} reaches itself through {sorted(seen)}"
+        below = MAY_IMPORT[part] - {part}
+        return below.union(*(reachable(other, seen | {part}) for other in below))
+
+    for part in MAY_IMPORT:
+        reachable(part, frozenset())
+
+
+# --- Makefile and documentation
+
+
+def test_every_environment_variable_is_documented():
+    page = (ROOT / "docs" / "environment_variables.md").read_text()
+    used = {
+        name for file in PACKAGE.rglob("*.py") for name in re.findall(r'"(AUTODIST_[A-Z_]+[A-Z])"', file.read_text())
+    }
+    assert used
+    assert {name for name in used if f"`{name}" not in page} == set()
+    assert set(re.findall(r"AUTODIST_[A-Z_]+[A-Z]", page)) <= used
+
+
+def test_make_lists_its_targets():
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "MFLAGS"))}
+    result = subprocess.run(
+        ["make", "-C", str(ROOT), "--no-print-directory"],
+        capture_output=True, text=True, timeout=60, check=True, env=environment,
+    )  # fmt: skip
+    targets = set(re.findall(r"^  make ([a-z-]+)", result.stdout, re.MULTILINE))
+    assert targets == {"help", "setup", "demo", "check", "test", "test-all", "docs", "bench", "clean"}

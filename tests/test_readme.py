@@ -1,0 +1,191 @@
+"""What README.md and the guide tell people to type is typed here.
+
+In a page, a ```bash block is run by bash, in a copy of this repository with this environment as its `.venv`; a
+```python block is run by Python there. A block with a title, like ```python title="train.py", is a file for the other
+blocks; of a ```diff, the new text is the file, and the old text is run too. What a block prints stands in ```text.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+PAGES = ["README.md", "docs/getting_started.md", "docs/certify.md"]
+# `make test` runs this file: running it from here would never end. That it works is what you are looking at.
+EXEMPT = {"make test"}
+
+FENCE = re.compile(r'^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    page: str
+    line: int
+    language: str
+    title: str | None
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+    @property
+    def old(self) -> str:
+        """What a diff starts from."""
+        return "".join(line[1:] for line in self.text.splitlines(keepends=True) if not line.startswith("+"))
+
+    @property
+    def new(self) -> str:
+        """What a diff leads to; the text itself if it is none."""
+        if self.language != "diff":
+            return self.text
+        return "".join(line[1:] for line in self.text.splitlines(keepends=True) if not line.startswith("-"))
+
+
+def blocks_of(page: str) -> list[Block]:
+    text = (ROOT / page).read_text()
+    return [
+        Block(page, text.count("\n", 0, match.start()) + 1, match["language"], match["title"], match["text"])
+        for match in FENCE.finditer(text)
+    ]
+
+
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+COMMANDS = [block for block in BLOCKS if block.language == "bash"]
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository whose `.venv` is the environment of this test, set up and ready for `make`."""
+    copy = tmp_path_factory.mktemp("readme") / "autodist"
+    left_out = shutil.ignore_patterns(".*", "runs", "site", "*.egg-info", "__pycache__")
+    shutil.copytree(ROOT, copy, ignore=left_out)
+    (copy / ".venv").mkdir()
+    for entry in Path(sys.prefix).iterdir():
+        if not entry.name.startswith("."):
+            (copy / ".venv" / entry.name).symlink_to(entry)
+    (copy / ".venv" / ".ready").touch()
+    return copy
+
+
+def run(copy: Path, *command: str) -> str:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "MFLAGS"))}
+    environment["PATH"] = f"{copy / '.venv' / 'bin'}{os.pathsep}{environment['PATH']}"
+    result = subprocess.run(
+        command,
+        cwd=copy,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert result.returncode == 0, f"{command} ended with {result.returncode}\n{result.stdout}"
+    return result.stdout
+
+
+@functools.cache
+def type_in(copy: Path, commands: str) -> str:
+    return run(copy, "bash", "-euo", "pipefail", "-c", commands)
+
+
+def write_files(copy: Path, page: str) -> None:
+    for block in BLOCKS:
+        if block.page == page and block.title:
+            (copy / block.title).write_text(block.new)
+
+
+def shape(text: str) -> set[str]:
+    """The lines of an output without what differs from run to run: numbers, times, and trailing blanks."""
+    return {re.sub(r"\d[\d.,:-]*(?:ms|us|s)?\b", "#", line).rstrip() for line in text.splitlines()} - {"", "..."}
+
+
+def output_below(command: Block) -> str | None:
+    """The ```text block that follows a command at once, which shows its output."""
+    block = BLOCKS[BLOCKS.index(command) + 1] if command is not BLOCKS[-1] else None
+    return block.text if block is not None and (block.page, block.language) == (command.page, "text") else None
+
+
+@pytest.mark.parametrize("block", COMMANDS, ids=str)
+def test_commands_do_what_the_page_shows(block: Block, copy: Path):
+    if block.text.strip() in EXEMPT:
+        return
+    write_files(copy, block.page)
+    output = type_in(copy, block.text)
+    shown = output_below(block)
+    if shown is not None:
+        assert shape(shown) <= shape(output), output
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "python" and not b.title], ids=str)
+def test_snippets_run(block: Block, copy: Path):
+    write_files(copy, block.page)
+    run(copy, sys.executable, "-c", block.text)
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "diff"], ids=str)
+def test_what_a_diff_starts_from_runs(block: Block, copy: Path):
+    run(copy, sys.executable, "-c", block.old)
+
+
+def test_a_diff_changes_three_lines():
+    [diff] = [block for block in BLOCKS if block.page == "README.md" and block.language == "diff"]
+    assert len([line for line in diff.text.splitlines() if line.startswith("+")]) == 3
+
+
+def test_every_file_of_a_page_is_used():
+    for block in BLOCKS:
+        if block.title:
+            assert any(block.title in command.text for command in COMMANDS if command.page == block.page), str(block)
+
+
+def test_demo_shows_progress_accuracy_and_strategy(copy: Path):
+    output = type_in(copy, "make demo\n")
+    assert "Epoch 1/" in output
+    assert "AllReduce" in output or "PSLoadBalancing" in output
+    accuracies = [float(value) for value in re.findall(r"held-out accuracy: .* ([\d.]+) after", output)]
+    assert len(accuracies) == 2
+    assert min(accuracies) > 0.95
+
+
+def test_blocks_are_found():
+    assert {"make demo", "make test"} <= {block.text.strip() for block in COMMANDS if block.page == "README.md"}
+    assert FENCE.search('```python title="a.py"\nx = 1\n```\n')["title"] == "a.py"
+
+
+# --- the documentation's pages
+
+LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)")
+
+
+def navigation(entry: object) -> list[str]:
+    if isinstance(entry, str):
+        return [entry]
+    children = entry.values() if isinstance(entry, dict) else entry
+    return [page for child in children for page in navigation(child)]
+
+
+def test_navigation_names_every_page():
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    assert set(navigation(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])) == pages
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+)
+def test_links_lead_somewhere(page: str):
+    targets = LINK.findall((ROOT / page).read_text())
+    assert [target for target in targets if not ((ROOT / page).parent / target).exists()] == []

@@ -1,0 +1,108 @@
+"""The certificate itself: it passes what is equal, and fails what is not."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from autodist.errors import CertificateFailed, WorkerFailed
+from autodist.testing import certify, compare_recordings
+
+SCRIPT = """
+import sys
+import autodist, numpy as np, tensorflow as tf
+
+kind = sys.argv[1]
+x = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
+w = tf.Variable(tf.ones([3]), name="w")
+
+with autodist.scope() as ad:
+    @ad.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            y = x * w
+            if kind == "noise":
+                y += tf.random.stateless_normal(tf.shape(x), seed=(1, 2))
+            if kind == "not-a-mean":
+                loss = tf.reduce_max(y)
+            else:
+                loss = tf.reduce_mean(y ** 2)
+        rate = 0.0 if kind == "stands-still" else 0.1
+        w.assign_sub(rate * tape.gradient(loss, w))
+        return loss
+
+    for _ in range(2 if kind == "short" else 4):
+        step(x)
+"""
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory):
+    path = tmp_path_factory.mktemp("certify") / "train.py"
+    path.write_text(textwrap.dedent(SCRIPT))
+    return path
+
+
+def run_cli(*args):
+    command = [sys.executable, "-m", "autodist", "certify", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_an_equal_run_passes_and_the_command_shows_the_worst_difference(script):
+    result = run_cli(script, "--steps", 3, "--workers", 1, "--replicas", 2, "--", "plain")
+    assert result.returncode == 0, result.stderr
+    assert "passed: worst relative difference" in result.stdout
+    assert "1 variables moved in 3 steps on 1 workers" in result.stdout
+
+
+def test_json_has_every_difference(script):
+    args = ("--steps", 2, "--workers", 1, "--replicas", 2, "--json")
+    result = run_cli(script, *args, "--", "plain")
+    certificate = json.loads(result.stdout)
+    assert certificate["passed"] is True
+    assert {d["name"] for d in certificate["differences"]} == {"final/w", "initial/w", "output/0/0", "output/1/0"}
+
+
+@pytest.mark.parametrize("kind", ["noise", "not-a-mean"])
+def test_a_run_that_differs_fails_with_exit_code_3(script, kind):
+    result = run_cli(script, "--steps", 2, "--workers", 1, "--replicas", 2, "--", kind)
+    assert result.returncode == 3
+    assert "FAILED" in result.stdout
+    assert "differs from one device by more than 1e-05" in result.stderr
+    assert "final/w" in result.stderr
+
+
+def test_weights_that_do_not_move_certify_nothing(script):
+    certificate = certify(script, ["stands-still"], workers=1, replicas=2, steps=2)
+    assert not certificate.passed
+    with pytest.raises(CertificateFailed, match="no variable changed within 2 steps"):
+        certificate.check()
+
+
+def test_a_script_with_fewer_steps_is_named_so(script):
+    with pytest.raises(WorkerFailed, match="took fewer than 3 steps"):
+        certify(script, ["short"], workers=1, replicas=2, steps=3)
+
+
+def _recording(directory, **arrays):
+    directory.mkdir()
+    np.savez(directory / "0.npz", **{name.replace("__", "/"): np.asarray(value) for name, value in arrays.items()})
+    return directory
+
+
+def test_not_a_number_is_the_worst_difference(tmp_path):
+    one = _recording(tmp_path / "one", initial__w=[0.0], final__w=[1.0], output__0__0=1.0)
+    many = _recording(tmp_path / "many", initial__w=[0.0], final__w=[np.nan], output__0__0=1.0)
+    certificate = compare_recordings(one, many, tolerance=1e-5)
+    assert certificate.worst.name == "final/w"
+    assert not certificate.passed
+
+
+def test_recordings_of_different_variables_are_refused(tmp_path):
+    one = _recording(tmp_path / "one", initial__w=[0.0], final__w=[1.0], output__0__0=1.0)
+    many = _recording(tmp_path / "many", initial__v=[0.0], final__v=[1.0], output__0__0=1.0)
+    with pytest.raises(CertificateFailed, match="different arrays: final/v, final/w"):
+        compare_recordings(one, many, tolerance=1e-5)
