@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from autodist.kernels import DistributedGraph
+from autodist.runtime._orderings import keep_orderings_in_session
 from autodist.runtime._server import PROCESS_SERVER
 from autodist.runtime._worker import Worker
 
@@ -70,6 +71,7 @@ class SessionHost:
         import tensorflow as tf
 
         config = tf.compat.v1.ConfigProto(device_count={"CPU": self.wiring.cpus}, allow_soft_placement=True)
+        keep_orderings_in_session(config)
         if self.wiring.server:
             config.experimental.collective_group_leader = _LEADER
         target = PROCESS_SERVER.target(self.worker, config) if self.wiring.server else ""

@@ -8,6 +8,7 @@ from typing import Any
 from autodist.graph import CapturedStep, VariableNames, capture
 from autodist.runtime._arguments import Arguments, flatten
 from autodist.runtime._compile import NoGradientError
+from autodist.runtime._orderings import keep_orderings_in_functions
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._state import StateStore
 from autodist.runtime._worker import Worker
@@ -31,6 +32,7 @@ class ReferenceEngine:
         self._recorder = recorder
         self._names = VariableNames()
         self._steps: dict[Any, tuple[CapturedStep, Any]] = {}
+        keep_orderings_in_functions()
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a training step."""
