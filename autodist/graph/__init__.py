@@ -18,6 +18,7 @@ from autodist.graph._graph_def import (
     tensor_dtype,
 )
 from autodist.graph._marks import marks_gradients
+from autodist.graph._nodes import NodeList
 from autodist.graph._reduction import Reduction
 from autodist.graph._training_graph import Gradient, Output, Role, StepInput, TrainingGraph, Variable
 
@@ -25,6 +26,7 @@ __all__ = [
     "CapturedStep",
     "Extent",
     "Gradient",
+    "NodeList",
     "Output",
     "Reduction",
     "Role",

@@ -4,6 +4,7 @@ from autodist.kernels._all_reduce import AllReduceGradients, AllReduceState
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, Layout, SyncPoint
 from autodist.kernels._pipeline import KernelTiming, kernels_for, rewrite
 from autodist.kernels._place import Place
+from autodist.kernels._prepare import prepare
 from autodist.kernels._prune import Prune
 from autodist.kernels._ps import ParameterServers
 from autodist.kernels._replicate import Replicate
@@ -22,5 +23,6 @@ __all__ = [
     "Replicate",
     "SyncPoint",
     "kernels_for",
+    "prepare",
     "rewrite",
 ]

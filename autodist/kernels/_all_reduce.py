@@ -12,8 +12,8 @@ from math import prod
 from typing import Any, ClassVar
 
 from autodist.errors import CaptureError
+from autodist.graph import NodeList
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
-from autodist.kernels._nodes import NodeList
 from autodist.kernels.communicators import Communicator, communicator
 from autodist.strategies import AllReduceSynchronizer, Strategy
 

@@ -129,6 +129,7 @@ class DistributedGraph:
         total: The tensor to feed with the size of the global batch where it is known without asking the others.
         points: Where replicas meet.
         homes: By variable name, the TensorFlow device that holds it.
+        initializers: Nodes to run once, before the first step: they set the variables that kernels have added.
         warnings: What a user should know about this rewriting.
     """
 
@@ -143,6 +144,7 @@ class DistributedGraph:
     total: str | None = None
     points: tuple[SyncPoint, ...] = ()
     homes: dict[str, str] = field(default_factory=dict)
+    initializers: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @classmethod

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from autodist.graph import Extent, Role, StepAnalysis, data_inputs, node_of, split_tensor, tensor_dtype
+from autodist.graph import Extent, NodeList, Role, StepAnalysis, data_inputs, node_of, split_tensor, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels._demand import Demand, tensor_shape
-from autodist.kernels._nodes import NodeList
 from autodist.kernels._shares import Shares
 
 __all__ = ["ROWS", "TOTAL", "Joins", "with_layers"]

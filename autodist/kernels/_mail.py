@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autodist.kernels._nodes import NodeList
+from autodist.graph import NodeList
 
 __all__ = ["Mail"]
 

@@ -14,10 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from autodist.graph import node_of, prune, tensor_dtype
+from autodist.graph import NodeList, node_of, prune, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
 from autodist.kernels._mail import Mail
-from autodist.kernels._nodes import NodeList
 from autodist.kernels._stages import Stages
 from autodist.strategies import PSSynchronizer, Strategy
 

@@ -16,11 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from autodist.graph import Extent, StepAnalysis, TrainingGraph, data_inputs, node_of
+from autodist.graph import Extent, NodeList, StepAnalysis, TrainingGraph, data_inputs, node_of
 from autodist.kernels._base import DistributedGraph, Kernel
 from autodist.kernels._demand import Demand
 from autodist.kernels._joins import ROWS, TOTAL, Joins, with_layers
-from autodist.kernels._nodes import NodeList
 
 __all__ = ["Replicate"]
 

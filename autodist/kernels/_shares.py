@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autodist.kernels._nodes import NodeList
+from autodist.graph import NodeList
 
 __all__ = ["Shares"]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from autodist.errors import CaptureError, StrategyError
-from autodist.graph import CapturedStep, StepAnalysis, VariableNames, capture
-from autodist.kernels import DistributedGraph, Kernel, KernelTiming, Layout, kernels_for, rewrite
+from autodist.graph import CapturedStep, StepAnalysis, TrainingGraph, VariableNames, capture
+from autodist.kernels import DistributedGraph, Kernel, KernelTiming, Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._agreement import Agreement, announce
 from autodist.runtime._arguments import Arguments
@@ -49,7 +49,10 @@ class _Compiled:
     """A step with what it takes to rewrite it again."""
 
     step: CompiledStep
+    training: TrainingGraph
     strategy: Strategy
+    prepared: Strategy
+    """The strategy in terms of ``training``, the prepared graph."""
     number: int
     revision: int = 0
 
@@ -132,45 +135,46 @@ class Compiler:
     def _bring_in(self, captured: CapturedStep, strategy: Strategy, number: int) -> CompiledStep:
         announce(strategy, captured, self._worker, number)
         started = time.perf_counter()
-        written = _written(captured)
+        training, prepared = prepare(captured.graph, strategy)
+        written = _written(training)
         layout = self._layout(strategy)
         if layout.world_size > 1:
-            self._homes.check(strategy, captured.graph, written)
+            self._homes.check(prepared, training, written)
         prefix = f"step_{self._scope}_{number}"
-        graph = self._rewrite(captured, strategy, layout, prefix)
-        moved = self._moved(strategy, captured)
+        graph = self._rewrite(training, prepared, layout, prefix)
+        moved = self._moved(prepared, training)
         host = self._host(strategy, layout)
         host.add_step(prefix, graph)
-        self._homes.add(strategy, captured.graph)
+        self._homes.add(prepared, training)
         self._state.move(moved, graph)
         self._state.add(graph, captured.handles, written, self._homes.known(captured.handles, layout))
         step = CompiledStep(captured, graph, host, prefix)
         self._bring_in_again(moved)
-        self._compiled.append(_Compiled(step, strategy, number))
+        self._compiled.append(_Compiled(step, training, strategy, prepared, number))
         _LOG.info("step %d rewritten in %.2f s", number, time.perf_counter() - started)
         return step
 
-    def _rewrite(self, captured: CapturedStep, strategy: Strategy, layout: Layout, prefix: str) -> DistributedGraph:
+    def _rewrite(self, training: TrainingGraph, strategy: Strategy, layout: Layout, prefix: str) -> DistributedGraph:
         kernels = kernels_for(
-            captured.graph,
+            training,
             strategy,
             step=prefix,
             container=self._container,
             gradient_reduction=self._convention.gradient_reduction,
         )
-        homes = self._homes.known((v.name for v in captured.graph.variables), layout)
-        graph, self.timings = rewrite(captured.graph, layout, (_Settle(homes), *kernels))
+        homes = self._homes.known((v.name for v in training.variables), layout)
+        graph, self.timings = rewrite(training, layout, (_Settle(homes), *kernels))
         for warning in graph.warnings:
             _LOG.warning(warning)
         return graph
 
     # Variables that get another home -------------------------------------------------------------------------------
 
-    def _moved(self, strategy: Strategy, captured: CapturedStep) -> list[str]:
+    def _moved(self, strategy: Strategy, training: TrainingGraph) -> list[str]:
         """Variables that earlier steps have kept on every worker and this one gives to a server."""
         host = self._state.host
         known = host.variables if host is not None else frozenset[str]()
-        moved = [name for name in self._homes.newly_served(strategy, captured.graph) if name in known]
+        moved = [name for name in self._homes.newly_served(strategy, training) if name in known]
         for name in moved:
             if self._worker.world_size > 1 and self._state.is_written_by_steps(name):
                 raise StrategyError(
@@ -183,12 +187,11 @@ class Compiler:
         """Have the earlier steps read moved variables where they are now."""
         names = set(moved)
         for compiled in self._compiled:
-            captured = compiled.step.captured
-            if names.isdisjoint(captured.handles):
+            if names.isdisjoint(v.name for v in compiled.training.variables):
                 continue
             compiled.revision += 1
             prefix = f"step_{self._scope}_{compiled.number}_{compiled.revision}"
-            graph = self._rewrite(captured, compiled.strategy, self._layout(compiled.strategy), prefix)
+            graph = self._rewrite(compiled.training, compiled.prepared, self._layout(compiled.strategy), prefix)
             assert self._state.host is not None
             self._state.host.add_step(prefix, graph)
             compiled.step.replace(graph, prefix)
@@ -226,9 +229,8 @@ class Compiler:
             self._worker.coordinator.barrier(name, self._worker.environment.start_timeout_s)
 
 
-def _written(captured: CapturedStep) -> list[str]:
+def _written(graph: TrainingGraph) -> list[str]:
     """Names of the variables that a step changes."""
-    graph = captured.graph
     analysis = StepAnalysis(graph.graph_def, [v.handle for v in graph.variables], ())
     handles = {handle for write in analysis.writes.values() for handle in write.handles}
     return [v.name for v in graph.variables if v.handle in handles]

@@ -89,6 +89,9 @@ class SessionHost:
 
         with self._graph.as_default():
             tf.graph_util.import_graph_def(graph.graph_def, name=name)
+            initializers = [self._graph.get_operation_by_name(f"{name}/{node}") for node in graph.initializers]
+        if initializers:
+            self._run(initializers)
 
     def callable(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Any:
         """A function from values of `feeds`, in order, to the list of values of `fetches`; runs `targets` as well."""

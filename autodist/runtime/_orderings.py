@@ -1,9 +1,9 @@
 """Has TensorFlow keep the order of reads and updates that a step was written in.
 
-Grappler's dependency optimizer drops a control edge from a read to an update where a path of data leads from one to the
-other as well. Another pass may then cut that path (it leads through an ``IdentityN``, which Keras' optimizers and custom
-gradients make), and the update overtakes the read: of a step that calls one model twice, every fourth tracing gives
-wrong losses in TensorFlow 2.21. Without that optimizer the edges stay.
+Grappler's dependency optimizer drops a control edge from a read to an update where data takes the same way. Another
+pass may then cut that way (it leads through an ``IdentityN``, which Keras' optimizers and custom gradients make), and
+the update overtakes the read: of a step that calls one model twice, every fourth tracing gives wrong losses in
+TensorFlow 2.21. Without that optimizer the edges stay.
 """
 
 from __future__ import annotations

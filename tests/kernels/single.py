@@ -7,7 +7,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from autodist.graph import VariableNames, capture
-from autodist.kernels import Layout, kernels_for, rewrite
+from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
 from autodist.strategies import compose
 
@@ -27,10 +27,10 @@ def rewritten(step, arrays, replicas, strategy="PSLoadBalancing", **options):
     """The captured step, and the graph that `replicas` devices of this machine run."""
     captured = capture(step, specs_of(arrays), VariableNames())
     spec = ResourceSpec.local(cpus=replicas)
-    plan = compose(strategy, captured.graph, spec)
+    training, plan = prepare(captured.graph, compose(strategy, captured.graph, spec))
     layout = Layout.of(plan, spec, 0, server=False)
-    kernels = kernels_for(captured.graph, plan, **options)
-    return captured, rewrite(captured.graph, layout, kernels)[0]
+    kernels = kernels_for(training, plan, **options)
+    return captured, rewrite(training, layout, kernels)[0]
 
 
 def run(step, batches, sizes, **options):

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from autodist.graph import VariableNames, capture
-from autodist.kernels import Layout, kernels_for, rewrite
+from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
 
 
@@ -33,7 +33,7 @@ def captured(num_dense=3, sparse=True):
 def rewritten(graph, builder, workers, replicas, *, observer=None):
     """The graph of each worker."""
     spec = ResourceSpec.local(workers=workers, cpus=replicas)
-    strategy = builder.build(graph, spec)
+    graph, strategy = prepare(graph, builder.build(graph, spec))
     layouts = [Layout.of(strategy, spec, rank, server=workers > 1) for rank in range(workers)]
     return [rewrite(graph, layout, kernels_for(graph, strategy), observer)[0] for layout in layouts]
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from autodist.errors import CaptureError
 from autodist.graph import StepAnalysis, VariableNames, capture, node_of
-from autodist.kernels import Layout, kernels_for, rewrite
+from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
 from autodist.strategies import compose
 
@@ -34,9 +34,9 @@ def updating(times):
 def for_rank(step, rank, builder, workers=2, arrays=(X,)):
     captured = capture(step, single.specs_of(arrays), VariableNames())
     spec = ResourceSpec.local(workers=workers)
-    strategy = compose(builder, captured.graph, spec)
+    training, strategy = prepare(captured.graph, compose(builder, captured.graph, spec))
     layout = Layout.of(strategy, spec, rank, server=True)
-    return rewrite(captured.graph, layout, kernels_for(captured.graph, strategy))[0]
+    return rewrite(training, layout, kernels_for(training, strategy))[0]
 
 
 def queues(graph, op):

@@ -6,9 +6,8 @@ from typing import ClassVar
 import pytest
 import tensorflow as tf
 
-from autodist.graph import ancestors, node_of
+from autodist.graph import NodeList, ancestors, node_of
 from autodist.kernels import Kernel, Layout, rewrite
-from autodist.kernels._nodes import NodeList
 from autodist.resource_spec import ResourceSpec
 from autodist.strategies import AllReduce, PSLoadBalancing
 

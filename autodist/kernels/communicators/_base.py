@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from typing import ClassVar
 
-from autodist.kernels._nodes import NodeList
+from autodist.graph import NodeList
 
 __all__ = ["Communicator"]
 

@@ -6,7 +6,7 @@ import importlib
 from dataclasses import dataclass
 from typing import final
 
-from autodist.kernels._nodes import NodeList
+from autodist.graph import NodeList
 from autodist.kernels.communicators._base import Communicator
 
 __all__ = ["HorovodCommunicator"]

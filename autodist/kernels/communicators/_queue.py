@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from autodist.kernels._nodes import NodeList
+from autodist.graph import NodeList
 from autodist.kernels.communicators._base import Communicator
 
 __all__ = ["QueueCommunicator"]
