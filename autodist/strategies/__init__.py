@@ -12,6 +12,7 @@ from autodist.strategies._explain import Explanation, ExplanationRow, explain
 from autodist.strategies._problem import Problem
 from autodist.strategies._ps_load_balancing import PSLoadBalancing
 from autodist.strategies._registry import BuilderInfo, PluginWarning, builders, compose, get
+from autodist.strategies._shards import Partition, ShardSlice, num_shards, shard_slices
 from autodist.strategies._strategy import (
     AllReduceSynchronizer,
     BroadcastSynchronizer,
@@ -40,9 +41,11 @@ __all__ = [
     "Order",
     "PSLoadBalancing",
     "PSSynchronizer",
+    "Partition",
     "PluginWarning",
     "Problem",
     "ShardConfig",
+    "ShardSlice",
     "Strategy",
     "StrategyBuilder",
     "Synchronizer",
@@ -53,5 +56,7 @@ __all__ = [
     "explain",
     "get",
     "installed_communicators",
+    "num_shards",
+    "shard_slices",
     "verify",
 ]

@@ -109,7 +109,8 @@ class VariableConfig:
     Attributes:
         variable: Its name in G.
         shards: One config per shard in row-major order; exactly one for a variable that is not partitioned.
-        partition: Per dim, either into how many even parts or the explicit sizes; None leaves it whole.
+        partition: Per dim, either into how many even parts or the explicit sizes; None leaves it whole. Even parts of
+            a dim that does not divide evenly are those of ``numpy.array_split``: the first have one element more.
 
     Example:
         >>> VariableConfig.whole("w", PSSynchronizer("a:CPU:0")).synchronizer.destination
