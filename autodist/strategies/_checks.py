@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
-from autodist.strategies._base import coupled_units
+from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import Problem, listed
 from autodist.strategies._strategy import AllReduceSynchronizer, PSSynchronizer, Strategy, Synchronizer
 from autodist.strategies._support import unsupported

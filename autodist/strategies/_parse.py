@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any, get_type_hints
 
 from autodist.errors import StrategyError
-from autodist.strategies._base import StrategyBuilder
+from autodist.strategies._builders import StrategyBuilder
 from autodist.strategies._typed import mistakes_of, raise_mistakes, read, suggestion
 
 __all__ = ["instantiate", "parameters", "split_call"]

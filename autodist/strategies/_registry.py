@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import warnings
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 from autodist.errors import StrategyError
-from autodist.strategies._base import StrategyBuilder
+from autodist.strategies._builders import BUILDERS, StrategyBuilder
 from autodist.strategies._parse import instantiate, parameters, split_call
 from autodist.strategies._strategy import Strategy
 from autodist.strategies._typed import suggestion
@@ -50,18 +49,11 @@ class BuilderInfo:
     parameters: Mapping[str, Any]
 
 
-def _own(module: str, name: str) -> _Loader:
-    def load() -> type[StrategyBuilder]:
-        builder: type[StrategyBuilder] = getattr(importlib.import_module(f"autodist.strategies.{module}"), name)
-        return builder
-
-    return load
+def _own(builder: type[StrategyBuilder]) -> _Loader:
+    return lambda: builder
 
 
-_OWN: dict[str, _Loader] = {
-    "AllReduce": _own("_all_reduce", "AllReduce"),
-    "PSLoadBalancing": _own("_ps_load_balancing", "PSLoadBalancing"),
-}
+_OWN: dict[str, _Loader] = {builder.name: _own(builder) for builder in BUILDERS}
 
 
 def get(what: str | os.PathLike[str] | StrategyBuilder | Strategy) -> StrategyBuilder | Strategy:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from autodist.errors import StrategyError
 from autodist.strategies import AllReduce, PSLoadBalancing, Strategy, StrategyBuilder, get, verify
-from autodist.strategies import _all_reduce as all_reduce_module
+from autodist.strategies._builders import _all_reduce as all_reduce_module
 
 from .examples import BOTH, graph, graphs, spec, specs, variable
 

@@ -7,11 +7,11 @@ import dataclasses
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from autodist.graph import TrainingGraph, Variable
+    from autodist.graph import TrainingGraph
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._strategy import Strategy
 
-__all__ = ["StrategyBuilder", "coupled_units", "replica_names"]
+__all__ = ["StrategyBuilder", "replica_names"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,11 +43,3 @@ class StrategyBuilder(abc.ABC):
 def replica_names(spec: ResourceSpec) -> tuple[str, ...]:
     """Return the names of all devices that can hold a replica."""
     return tuple(device.name for device in spec.replicas)
-
-
-def coupled_units(graph: TrainingGraph) -> tuple[tuple[Variable, ...], ...]:
-    """Return the trainable variables in sets that need one and the same home; most are alone."""
-    units: dict[frozenset[str], list[Variable]] = {}
-    for variable in graph.trainable:
-        units.setdefault(frozenset((*variable.coupled, variable.name)), []).append(variable)
-    return tuple(tuple(unit) for unit in units.values())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
-from autodist.strategies._base import StrategyBuilder, coupled_units, replica_names
+from autodist.strategies._builders._base import StrategyBuilder, replica_names
+from autodist.strategies._coupled import coupled_units
 from autodist.strategies._strategy import GraphConfig, PSSynchronizer, Strategy, VariableConfig
 
 if TYPE_CHECKING:

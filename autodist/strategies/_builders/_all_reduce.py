@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, final
 
-from autodist.strategies._base import StrategyBuilder, replica_names
+from autodist.strategies._builders._base import StrategyBuilder, replica_names
 from autodist.strategies._communicators import installed_communicators
 from autodist.strategies._strategy import AllReduceSynchronizer, Communicator, GraphConfig, Strategy, VariableConfig
 from autodist.strategies._typed import raise_mistakes, read

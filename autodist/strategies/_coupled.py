@@ -1,0 +1,18 @@
+"""Which variables can't be told apart when it comes to where they live."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from autodist.graph import TrainingGraph, Variable
+
+__all__ = ["coupled_units"]
+
+
+def coupled_units(graph: TrainingGraph) -> tuple[tuple[Variable, ...], ...]:
+    """Return the trainable variables in sets that need one and the same home; most are alone."""
+    units: dict[frozenset[str], list[Variable]] = {}
+    for variable in graph.trainable:
+        units.setdefault(frozenset((*variable.coupled, variable.name)), []).append(variable)
+    return tuple(tuple(unit) for unit in units.values())
