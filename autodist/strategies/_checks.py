@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
+from autodist.strategies._communicators import ORDERS
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import Problem, listed
 from autodist.strategies._strategy import AllReduceSynchronizer, PSSynchronizer, Strategy, Synchronizer
@@ -82,6 +83,16 @@ def _group_numbers(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec)
     for name, synchronizer in _synchronizers(strategy):
         if isinstance(synchronizer, AllReduceSynchronizer) and synchronizer.group < 0:
             yield Problem(name, "group", f"{synchronizer.group}", "at least 0", "groups are numbered from 0")
+
+
+def _orders(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    for name, synchronizer in _synchronizers(strategy):
+        if isinstance(synchronizer, AllReduceSynchronizer):
+            offered = ORDERS.get(synchronizer.communicator, (synchronizer.order,))
+            if synchronizer.order not in offered:
+                allowed = " or ".join(f"{order!r}" for order in offered)
+                reason = f"{synchronizer.communicator} reduces over rings of workers, each with the sum of its replicas"
+                yield Problem(name, "order", f"{synchronizer.order!r}", allowed, reason)
 
 
 _Trait: TypeAlias = "Callable[[Variable, AllReduceSynchronizer], str]"
@@ -166,6 +177,7 @@ CHECKS: tuple[Check, ...] = (
     _destinations,
     _staleness,
     _group_numbers,
+    _orders,
     _groups,
     _beside_servers,
     _beside_queues,

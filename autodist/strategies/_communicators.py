@@ -6,9 +6,15 @@ import functools
 import importlib.util
 from pathlib import Path
 
-from autodist.strategies._strategy import Communicator
+from autodist.strategies._strategy import Communicator, Order
 
-__all__ = ["installed_communicators"]
+__all__ = ["ORDERS", "installed_communicators"]
+
+ORDERS: dict[Communicator, tuple[Order, ...]] = {
+    "horovod": ("ring", "hierarchical"),
+    "collective": ("ring", "hierarchical"),
+}
+"""Over which structures a communicator reduces; the replicas of a host are summed on it before in any case."""
 
 
 @functools.cache

@@ -67,7 +67,8 @@ class AllReduceSynchronizer:
 
     Attributes:
         group: Variables with one number travel in one buffer, >= 0.
-        order: Over which structure the collective reduces.
+        order: Over which structure the collective reduces: a ring of workers; a tree of them; or first over the
+            replicas of every host and then over a ring of hosts. Which of them there are depends on the communicator.
         communicator: What carries the collective: Horovod, or TensorFlow's own collectives.
 
     """

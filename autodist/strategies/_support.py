@@ -23,7 +23,7 @@ SUPPORTED: dict[type, dict[str, tuple[Any, ...]]] = {
     VariableConfig: {"partition": (None,)},
     ShardConfig: {"compressor": (None,)},
     PSSynchronizer: {"sync": (True,), "staleness": (0,), "local_proxy": (False,), "transfer": ((),)},
-    AllReduceSynchronizer: {"order": ("ring",), "communicator": ("horovod", "collective")},
+    AllReduceSynchronizer: {"communicator": ("horovod", "collective")},
     BroadcastSynchronizer: {"type": ("PS", "AllReduce")},
 }
 

@@ -15,10 +15,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 import autodist
 from autodist.runtime import Recorder
-from certify import features, styles
+from certify import drawn, features, styles
 from certify.data import STEPS
 
-CASES = {**styles.CASES, **features.CASES}
+CASES = {**styles.CASES, **features.CASES, **drawn.CASES}
 
 
 def run(name, directory):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 from autodist.launch import Job, LocalLauncher
@@ -15,6 +15,9 @@ from .data import STEPS
 
 SCRIPT = Path(__file__).with_name("cases.py")
 STRATEGIES = ("PSLoadBalancing", "AllReduce(communicator='horovod')", "AllReduce(communicator='collective')")
+OWN = "own"
+"""The strategy of a place whose cases bring their own."""
+
 LAYOUTS = ((1, 2), (2, 1), (2, 2), (3, 1))
 """Workers and replicas of each. The last batch of every case is uneven on all but one of them."""
 
@@ -26,12 +29,17 @@ class Place:
     strategy: str | None
     workers: int = 1
     replicas: int = 1
+    more_on_last: int = 0
+    """How many more replicas the last worker has."""
+    label: str = ""
+    """Tells places apart whose cases must not share a start of the workers."""
 
     @property
     def spec(self) -> ResourceSpec:
         if self.strategy is None:
             return ResourceSpec.local()
-        return ResourceSpec.local(workers=self.workers, cpus=self.replicas)
+        *others, last = ResourceSpec.local(workers=self.workers, cpus=self.replicas).hosts
+        return ResourceSpec((*others, replace(last, cpus=last.cpus + self.more_on_last)))
 
 
 class Runs:
@@ -65,7 +73,7 @@ class Runs:
         return self._directory_of(place) / case
 
     def _directory_of(self, place: Place) -> Path:
-        return self._directory / re.sub(r"\W+", "_", f"{place.strategy}_{place.workers}x{place.replicas}")
+        return self._directory / re.sub(r"\W+", "_", "_".join(map(str, astuple(place))))
 
     def _run_all(self, cases: list[str], place: Place) -> None:
         """Run cases one after another; one that fails ends its launch, and the next launch begins behind it."""
@@ -81,8 +89,9 @@ class Runs:
         self._launches += 1
         run_dir = self._directory / f"run_{self._launches}"
         arguments = ["--separately", *(part for case in cases for part in ("--case", case))]
+        strategy = None if place.strategy == OWN else place.strategy
         result = LocalLauncher().launch(
-            Job(SCRIPT, place.spec, tuple(arguments), place.strategy, env=recorder.to_environ(), run_dir=run_dir)
+            Job(SCRIPT, place.spec, tuple(arguments), strategy, env=recorder.to_environ(), run_dir=run_dir)
         )
         if result.exit_code == 0:
             return None

@@ -157,7 +157,6 @@ _SHARD = ShardConfig(HOME)
         (PSSynchronizer("h0:CPU:0", staleness=2), "staleness", "2", "0"),
         (PSSynchronizer("h0:CPU:0", local_proxy=True), "local_proxy", "True", "False"),
         (PSSynchronizer("h0:CPU:0", transfer=("h0:CPU:0",)), "transfer", "('h0:CPU:0',)", "()"),
-        (dataclasses.replace(RING, order="tree"), "order", "'tree'", "'ring'"),
         (AllReduceSynchronizer(0, communicator="mpi"), "communicator", "'mpi'", "'horovod' or 'collective'"),
         (BroadcastSynchronizer(), "synchronizer", "'Broadcast'", "'PS' or 'AllReduce'"),
         (VariableConfig("a", (_SHARD, _SHARD), (2, 1)), "partition", "(2, 1)", "None"),
@@ -169,6 +168,17 @@ def test_what_no_kernel_runs_is_refused_plainly(config, aspect, given, allowed):
     reason = "anything else is not supported by this version"
     assert Problem("a", aspect, given, allowed, reason) in found
     assert {p.reason for p in found} <= {reason, "mpi is not installed here"}
+
+
+@pytest.mark.parametrize("communicator", ["horovod", "collective"])
+def test_orders_that_a_communicator_has_not(communicator):
+    tree = AllReduceSynchronizer(0, order="tree", communicator=communicator)
+    hierarchical = AllReduceSynchronizer(1, order="hierarchical", communicator=communicator)
+    found = [p for p in problems(strategy({"a": tree, "b": hierarchical})) if p.aspect == "order"]
+    assert [(p.variable, p.aspect, p.given, p.allowed) for p in found] == [
+        ("a", "order", "'tree'", "'ring' or 'hierarchical'")
+    ]
+    assert f"{communicator} reduces over rings" in found[0].reason
 
 
 def test_group_members_must_agree():

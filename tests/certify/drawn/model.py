@@ -1,0 +1,81 @@
+"""Small models, optimizers and ways to train, drawn from a seed."""
+
+import random
+
+import keras
+import tensorflow as tf
+
+from ..data import BATCH_SIZES, WORDS, Lookup, dense_batches, mean_squared, sparse_batches
+
+KINDS = ("dense", "sequence", "embedding", "lookup")
+
+
+def train(ad, seed):
+    """Train a drawn model in a drawn way."""
+    chance = random.Random(f"model {seed}")
+    kind = chance.choice(KINDS)
+    model = keras.Sequential([*first_layers(chance, kind), *last_layers(chance)])
+    optimizer = chance.choice(OPTIMIZERS)(chance)
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        loop(ad, model, lambda g, v: optimizer.apply_gradients(zip(g, v, strict=True)), kind)
+    elif chance.random() < 0.5:
+        fit(model, optimizer, kind)
+    else:
+        optimizer.build(model.trainable_variables)
+        loop(ad, model, optimizer.apply, kind)
+
+
+def first_layers(chance, kind):
+    width = chance.randint(1, 9)
+    if kind == "dense":
+        return [keras.Input([6]), dense(chance, width)]
+    if kind == "sequence":
+        return [keras.Input([2, 3]), dense(chance, width), keras.layers.Flatten()]
+    table = Lookup() if kind == "lookup" else keras.layers.Embedding(WORDS, width)
+    return [keras.Input([3], dtype="int32"), table, keras.layers.Flatten()]
+
+
+def last_layers(chance):
+    return [*(dense(chance, chance.randint(1, 7)) for _ in range(chance.randint(0, 2))), keras.layers.Dense(1)]
+
+
+def dense(chance, width):
+    regularizer = keras.regularizers.L2(0.01) if chance.random() < 0.3 else None
+    return keras.layers.Dense(width, activation="tanh", use_bias=chance.random() < 0.7, kernel_regularizer=regularizer)
+
+
+OPTIMIZERS = (
+    lambda chance: keras.optimizers.SGD(0.1),
+    lambda chance: keras.optimizers.SGD(0.05, momentum=0.9, nesterov=chance.random() < 0.5),
+    lambda chance: keras.optimizers.Adam(0.01),
+    lambda chance: keras.optimizers.AdamW(0.01, weight_decay=0.01),
+    lambda chance: keras.optimizers.Adagrad(0.1),
+    lambda chance: keras.optimizers.SGD(0.1, clipvalue=0.5),
+    lambda chance: keras.optimizers.SGD(0.1, clipnorm=0.5),
+    lambda chance: keras.optimizers.Adam(0.01, global_clipnorm=0.5),
+    lambda chance: tf.compat.v1.train.MomentumOptimizer(0.05, 0.9),
+    lambda chance: tf.compat.v1.train.AdamOptimizer(0.01),
+)
+
+
+def batches(kind):
+    for x, y in sparse_batches() if kind in ("embedding", "lookup") else dense_batches():
+        yield (x.reshape(-1, 2, 3), y) if kind == "sequence" else (x, y)
+
+
+def loop(ad, model, apply, kind):
+    @ad.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.add_n([mean_squared(y, model(x, training=True)), *model.losses])
+        apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+        return loss
+
+    for x, y in batches(kind):
+        step(x, y)
+
+
+def fit(model, optimizer, kind):
+    model.compile(optimizer=optimizer, loss="mse")
+    for x, y in batches(kind):
+        model.fit(x, y, batch_size=max(BATCH_SIZES), shuffle=False, verbose=0)

@@ -1,0 +1,125 @@
+"""Strategies drawn from a seed: any sentence of the representation, within reach of being right."""
+
+import random
+from dataclasses import dataclass
+from typing import ClassVar
+
+from autodist.strategies import (
+    AllReduceSynchronizer,
+    BroadcastSynchronizer,
+    GraphConfig,
+    PSSynchronizer,
+    ShardConfig,
+    Strategy,
+    StrategyBuilder,
+    VariableConfig,
+    verify,
+)
+
+FAMILIES = ("servers", "collectives")
+ATTEMPTS = 500
+
+
+@dataclass(frozen=True)
+class Drawn(StrategyBuilder):
+    """The first of the drawn strategies that `verify` lets pass."""
+
+    name: ClassVar[str] = "Drawn"
+    seed: int = 0
+    family: str = "servers"
+
+    def build(self, graph, spec):
+        chance = random.Random(f"strategy {self.seed} {self.family}")
+        for attempt in range(ATTEMPTS):
+            strategy = Draw(chance, graph, spec, self.family).strategy(str(self))
+            problems = verify(strategy, graph, spec)
+            if not problems:
+                print(f"drawn strategy {strategy.id} after {attempt} refused", flush=True)
+                return strategy
+        raise AssertionError(f"{ATTEMPTS} strategies refused, the last because of {problems}")
+
+
+class Draw:
+    """One draw; what the parts of a strategy have to agree in is drawn first."""
+
+    def __init__(self, chance, graph, spec, family):
+        self.chance = chance
+        self.graph = graph
+        self.spec = spec
+        self.servers = family == "servers"
+        self.carriers = ["horovod"] if self.servers else ["horovod", "collective"]
+        self.devices = [device.name for device in spec.devices]
+        self.groups = {}
+        self.units = {}
+
+    def strategy(self, builder):
+        configs = tuple(self.config(variable) for variable in self.graph.trainable)
+        communicator = self.chance.choice(["horovod", "queue"] if self.servers else ["horovod", "collective"])
+        return Strategy(GraphConfig(self.replicas(), communicator), configs, builder=builder)
+
+    def replicas(self):
+        """All devices, or on every host at least one."""
+        chosen = []
+        for host in self.spec.hosts:
+            names = [device.name for device in host.replica_devices]
+            count = len(names) if self.chance.random() < 0.7 else self.chance.randint(1, len(names))
+            chosen += names[:count]
+        return tuple(chosen)
+
+    def config(self, variable):
+        if len(variable.coupled) > 1 and self.chance.random() < 0.95:
+            unit = min(variable.coupled)
+            if unit not in self.units:
+                self.units[unit] = self.synchronizer(variable, allow_broadcast=False)
+            synchronizer = self.units[unit]
+            if isinstance(synchronizer, AllReduceSynchronizer):
+                synchronizer = self.all_reduce(variable)
+            return VariableConfig.whole(variable.name, synchronizer)
+        partition = self.partition(variable) if self.chance.random() < 0.5 else None
+        count = 1
+        for parts in partition or ():
+            count *= parts if isinstance(parts, int) else len(parts)
+        shards = tuple(self.shard(variable, partition is None) for _ in range(count))
+        return VariableConfig(variable.name, shards, partition)
+
+    def partition(self, variable):
+        """In two parts of three, a dim stays whole."""
+        return tuple(self.parts(size) if self.chance.random() < 0.4 else 1 for size in variable.shape) or None
+
+    def parts(self, size):
+        count = self.chance.randint(1, max(1, min(3, size)))
+        if self.chance.random() < 0.5:
+            return count
+        ends = sorted(self.chance.sample(range(1, size), count - 1)) if size > 1 else []
+        return tuple(end - begin for begin, end in zip([0, *ends], [*ends, size], strict=True))
+
+    def shard(self, variable, is_whole):
+        synchronizer = self.synchronizer(variable, allow_broadcast=is_whole)
+        servers = isinstance(synchronizer, PSSynchronizer)
+        factors = is_whole and servers and len(variable.shape) == 2 and self.chance.random() < 0.2
+        return ShardConfig(synchronizer, "SufficientFactors" if factors else None)
+
+    def synchronizer(self, variable, *, allow_broadcast):
+        if allow_broadcast and len(variable.shape) == 2 and self.chance.random() < 0.2:
+            return BroadcastSynchronizer()
+        if self.servers and self.chance.random() < 0.7:
+            return PSSynchronizer(
+                self.chance.choice(self.devices),
+                local_proxy=self.chance.random() < 0.25,
+                transfer=self.transfer() if self.chance.random() < 0.3 else (),
+            )
+        return self.all_reduce(variable)
+
+    def transfer(self):
+        hosts = [host for host in self.spec.hosts if len(host.replica_devices) > 1]
+        return tuple(self.chance.choice(host.replica_devices).name for host in hosts)
+
+    def all_reduce(self, variable):
+        """In a group of its own, or in one that fits."""
+        carrier = self.chance.choice(self.carriers)
+        order = self.chance.choice(["ring", "ring", "hierarchical"])
+        key = (variable.dtype, carrier, order, variable.name if variable.is_sparse else "")
+        fitting = self.groups.setdefault(key, [])
+        if not fitting or self.chance.random() < 0.3:
+            fitting.append(sum(map(len, self.groups.values())))
+        return AllReduceSynchronizer(self.chance.choice(fitting), order, carrier)

@@ -1,0 +1,33 @@
+"""Any strategy over any model and cluster is either refused by `verify`, or runs and equals one device.
+
+Long runs find the holes: `AUTODIST_TESTS_DRAWN=500 pytest -m slow tests/certify/test_drawn.py` draws as many strategies.
+"""
+
+import os
+
+import pytest
+
+from .runs import OWN, Place
+
+pytestmark = [pytest.mark.timeout(3600), pytest.mark.horovod]  # the first test of a place runs all cases of that place
+
+SHAPES = ((2, 1, 0), (2, 2, 0), (2, 1, 1), (3, 1, 0), (1, 3, 0))
+"""Workers, replicas of each, and how many more the last one has."""
+
+MANY = int(os.environ.get("AUTODIST_TESTS_DRAWN", "100"))
+QUICK = {("servers", (2, 2, 0)): 4, ("servers", (3, 1, 0)): 4, ("collectives", (2, 1, 1)): 4}
+"""How many cases of a place every run of the tests draws."""
+
+
+def parameters():
+    for number in range(MANY):
+        family, shape = ("servers", "servers", "collectives")[number % 3], SHAPES[number // 3 % len(SHAPES)]
+        yield pytest.param(f"drawn-{family}-{number}", Place(OWN, *shape, label=family), marks=pytest.mark.slow)
+    for (family, shape), count in QUICK.items():
+        for seed in range(1000 - count, 1000):
+            yield pytest.param(f"drawn-{family}-{seed}", Place(OWN, *shape, label=f"quick {family}"))
+
+
+@pytest.mark.parametrize(("case", "place"), list(parameters()))
+def test_equals_one_device(runs, case, place):
+    runs.certify(case, place).check()
