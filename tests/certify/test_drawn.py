@@ -1,6 +1,6 @@
 """Any strategy over any model and cluster is either refused by `verify`, or runs and equals one device.
 
-Long runs find the holes: `AUTODIST_TESTS_DRAWN=500 pytest -m slow tests/certify/test_drawn.py` draws as many strategies.
+Long runs find the holes: `AUTODIST_TESTS_DRAWN=500 pytest -m slow tests/certify/test_drawn.py` draws as many.
 """
 
 import os

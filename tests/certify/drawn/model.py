@@ -17,7 +17,7 @@ def train(ad, seed):
     model = keras.Sequential([*first_layers(chance, kind), *last_layers(chance)])
     optimizer = chance.choice(OPTIMIZERS)(chance)
     if not isinstance(optimizer, keras.optimizers.Optimizer):
-        loop(ad, model, lambda g, v: optimizer.apply_gradients(zip(g, v, strict=True)), kind)
+        loop(ad, model, lambda g, v: optimizer.apply_gradients([(a, b.value) for a, b in zip(g, v, strict=True)]), kind)
     elif chance.random() < 0.5:
         fit(model, optimizer, kind)
     else:

@@ -22,7 +22,7 @@ ATTEMPTS = 500
 
 @dataclass(frozen=True)
 class Drawn(StrategyBuilder):
-    """The first of the drawn strategies that `verify` lets pass."""
+    """The first drawn strategy that `verify` lets pass; variables that it complains of are drawn again."""
 
     name: ClassVar[str] = "Drawn"
     seed: int = 0
@@ -30,12 +30,14 @@ class Drawn(StrategyBuilder):
 
     def build(self, graph, spec):
         chance = random.Random(f"strategy {self.seed} {self.family}")
-        for attempt in range(ATTEMPTS):
-            strategy = Draw(chance, graph, spec, self.family).strategy(str(self))
+        draw = Draw(chance, graph, spec, self.family)
+        for refused in range(ATTEMPTS):
+            strategy = draw.strategy(str(self))
             problems = verify(strategy, graph, spec)
             if not problems:
-                print(f"drawn strategy {strategy.id} after {attempt} refused", flush=True)
+                print(f"drawn strategy {strategy.id} after {refused} refused", flush=True)
                 return strategy
+            draw.forget({problem.variable for problem in problems})
         raise AssertionError(f"{ATTEMPTS} strategies refused, the last because of {problems}")
 
 
@@ -51,9 +53,23 @@ class Draw:
         self.devices = [device.name for device in spec.devices]
         self.groups = {}
         self.units = {}
+        self.configs = {}
+
+    def forget(self, variables):
+        """Draw these again next time; all, if it is about the strategy as a whole."""
+        if None in variables:
+            self.groups, self.units, self.configs = {}, {}, {}
+        for name in variables & self.configs.keys():
+            coupled = self.graph.variable(name).coupled or (name,)
+            self.units.pop(min(coupled), None)
+            for other in coupled:
+                self.configs.pop(other, None)
 
     def strategy(self, builder):
-        configs = tuple(self.config(variable) for variable in self.graph.trainable)
+        for variable in self.graph.trainable:
+            if variable.name not in self.configs:
+                self.configs[variable.name] = self.config(variable)
+        configs = tuple(self.configs[variable.name] for variable in self.graph.trainable)
         communicator = self.chance.choice(["horovod", "queue"] if self.servers else ["horovod", "collective"])
         return Strategy(GraphConfig(self.replicas(), communicator), configs, builder=builder)
 
