@@ -6,6 +6,7 @@ Importing this package does not import TensorFlow; capturing does.
 from autodist.graph._analysis import StepAnalysis, Write
 from autodist.graph._capture import CapturedStep, VariableNames, capture
 from autodist.graph._extent import Extent
+from autodist.graph._factors import FactoredGradient, Factors, factors_of
 from autodist.graph._graph_def import (
     ancestors,
     data_inputs,
@@ -19,15 +20,20 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._marks import marks_gradients
 from autodist.graph._nodes import NodeList
+from autodist.graph._products import Factor, Product
 from autodist.graph._reduction import Reduction
 from autodist.graph._training_graph import Gradient, Output, Role, StepInput, TrainingGraph, Variable
 
 __all__ = [
     "CapturedStep",
     "Extent",
+    "Factor",
+    "FactoredGradient",
+    "Factors",
     "Gradient",
     "NodeList",
     "Output",
+    "Product",
     "Reduction",
     "Role",
     "StepAnalysis",
@@ -39,6 +45,7 @@ __all__ = [
     "ancestors",
     "capture",
     "data_inputs",
+    "factors_of",
     "marks_gradients",
     "node_of",
     "normalize",

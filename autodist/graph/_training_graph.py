@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from autodist.graph._analysis import StepAnalysis
+from autodist.graph._graph_def import node_of
+
 __all__ = ["Gradient", "Output", "Role", "StepInput", "TrainingGraph", "Variable"]
 
 
@@ -36,13 +39,15 @@ class Gradient:
     """One gradient of a variable, by the names of the marked tensors that carry it.
 
     A dense gradient has ``dense`` only, a sparse one (``tf.IndexedSlices``) has ``values`` and ``indices`` and perhaps
-    ``dense_shape``.
+    ``dense_shape``. One that was factored has ``left`` and ``right``, with a row per example each.
     """
 
     dense: str | None = None
     values: str | None = None
     indices: str | None = None
     dense_shape: str | None = None
+    left: str | None = None
+    right: str | None = None
 
     @property
     def is_sparse(self) -> bool:
@@ -52,7 +57,8 @@ class Gradient:
     @property
     def tensors(self) -> tuple[str, ...]:
         """The marked tensors, those that exist."""
-        return tuple(t for t in (self.dense, self.values, self.indices, self.dense_shape) if t is not None)
+        parts = (self.dense, self.values, self.indices, self.dense_shape, self.left, self.right)
+        return tuple(t for t in parts if t is not None)
 
 
 @dataclass(frozen=True)
@@ -147,6 +153,12 @@ class TrainingGraph:
     @cached_property
     def _by_name(self) -> dict[str, Variable]:
         return {variable.name: variable for variable in self.variables}
+
+    @cached_property
+    def analysis(self) -> StepAnalysis:
+        """An index of the graph, made once: what its nodes do, and how they depend on the batch."""
+        split = [node_of(step_input.tensor) for step_input in self.inputs if step_input.split]
+        return StepAnalysis(self.graph_def, [v.handle for v in self.variables], split)
 
     @property
     def trainable(self) -> tuple[Variable, ...]:

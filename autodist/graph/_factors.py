@@ -1,0 +1,210 @@
+"""Sufficient factors: gradients that are products over the batch (Poseidon; thesis chapter 3).
+
+The gradient of an m x n weight is ``left^T right``, where ``left`` is k x m and ``right`` is k x n for k examples. The
+two factors say all that the gradient says, with k (m + n) numbers instead of m n. Rows of several replicas are simply
+concatenated, and the product of what results is the sum of the replicas' gradients.
+
+What lies between the products and the gradient's mark (a cast, a reshape, the gradient of a regularizer that is added)
+is linear and does not depend on the batch, so it can be computed from the products of the whole batch: the *tail*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from autodist.graph._analysis import StepAnalysis
+from autodist.graph._extent import Extent
+from autodist.graph._graph_def import ancestors, constant_value, data_inputs, node_of, output_shape, split_tensor
+from autodist.graph._products import Obstacle, Product, product_of, rows_per_example
+from autodist.graph._training_graph import Gradient, TrainingGraph
+
+__all__ = ["FactoredGradient", "Factors", "factors_of"]
+
+_SAME_SHAPE = frozenset({"Identity", "StopGradient", "PreventGradient", "Cast", "Neg"})
+_SCALING = frozenset({"Mul", "RealDiv", "Div"})
+_ADDING = frozenset({"Add", "AddV2", "AddN", "Sub"})
+
+
+@dataclass(frozen=True)
+class FactoredGradient:
+    """One gradient as products over the batch and what is done with them.
+
+    Attributes:
+        mark: The gradient's mark.
+        products: The products; several where a weight is used several times.
+        tail: The nodes between the products and the mark, inputs before consumers.
+        added: Tensors on the tail that do not depend on the batch: gradients of regularizers, scales.
+    """
+
+    mark: str
+    products: tuple[Product, ...]
+    tail: tuple[str, ...]
+    added: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Whether and how a variable's gradients are products over the batch.
+
+    Attributes:
+        gradients: One per gradient of the variable; empty if there is an obstacle.
+        obstacle: Why one of them is no product, with the op; None if all are.
+        rows_per_example: How many rows one example gives, 1 for a dense layer on vectors, the length for one on
+            sequences; None where the traced shapes don't tell.
+    """
+
+    gradients: tuple[FactoredGradient, ...] = ()
+    obstacle: str | None = None
+    rows_per_example: int | None = None
+
+    @property
+    def width(self) -> int:
+        """Numbers per row, m + n for an m x n weight: rows times this travel instead of the gradient."""
+        return sum(product.width for gradient in self.gradients for product in gradient.products)
+
+
+def factors_of(graph: TrainingGraph, variable: str) -> Factors:
+    """How the gradients of a variable factor.
+
+    Args:
+        graph: G.
+        variable: Name of one of its trainable variables.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> from autodist.graph import VariableNames, capture, factors_of
+        >>> w = tf.Variable(tf.ones([3, 2]), name="w")
+        >>> def step(x):
+        ...     with tf.GradientTape() as tape:
+        ...         loss = tf.reduce_mean(x @ w)
+        ...     w.assign_sub(tape.gradient(loss, w))
+        >>> factors = factors_of(capture(step, [tf.TensorSpec([8, 3])], VariableNames()).graph, "w")
+        >>> factors.gradients[0].products[0].left.tensor, factors.width, factors.rows_per_example
+        ('x', 5, 1)
+    """
+    described = graph.variable(variable)
+    if graph.graph_def is None:
+        return Factors(obstacle="the graph's ops are not known")
+    try:
+        found = tuple(_factored(graph, gradient, described.shape) for gradient in described.gradients)
+    except Obstacle as obstacle:
+        return Factors(obstacle=str(obstacle))
+    rows = [rows_per_example(graph.analysis, product) for gradient in found for product in gradient.products]
+    known = [count for count in rows if count is not None]
+    return Factors(found, None, max(known, default=None) if len(known) == len(rows) else None)
+
+
+def _factored(graph: TrainingGraph, gradient: Gradient, shape: tuple[int, ...]) -> FactoredGradient:
+    if gradient.dense is None:
+        raise Obstacle("its gradient is sparse: it has rows of the variable, which travel as they are")
+    _refuse_intermediate(graph, gradient.dense)
+    search = _Search(graph.analysis)
+    search.visit(graph.analysis.nodes[gradient.dense].input[0], shape)
+    if not search.products:
+        raise Obstacle("its gradient does not depend on the batch")
+    return FactoredGradient(gradient.dense, tuple(search.products), tuple(search.tail), tuple(search.added))
+
+
+def _refuse_intermediate(graph: TrainingGraph, mark: str) -> None:
+    """Refuse a gradient that replicas compute with: that of an inner step, or of a penalty on gradients."""
+    analysis = graph.analysis
+    dependence = analysis.dependence
+    behind = {mark}
+    needed = ancestors(analysis.nodes, [*graph.effects, *(node_of(output.tensor) for output in graph.outputs)])
+    for name in analysis.order:
+        if name not in needed or behind.isdisjoint(analysis.sources[name]):
+            continue
+        behind.add(name)
+        of_replica = dependence.is_reduced(name) or not dependence.is_evaluable(name)
+        if name in analysis.extents and of_replica and name not in analysis.writes:
+            node = analysis.nodes[name]
+            raise Obstacle(f"op `{name}` ({node.op}) computes with its gradient and the batch: a second derivative")
+
+
+class _Search:
+    """Walks from a gradient back to the products that it is made of."""
+
+    def __init__(self, analysis: StepAnalysis) -> None:
+        self.analysis = analysis
+        self.products: list[Product] = []
+        self.tail: list[str] = []
+        self.added: list[str] = []
+        self._seen: set[str] = set()
+
+    def visit(self, tensor: str, shape: tuple[int, ...]) -> None:
+        """Find the products in a tensor of this static shape.
+
+        Raises:
+            Obstacle: There is something else in it.
+        """
+        if self.analysis.extent(tensor) is Extent.CONSTANT:
+            self.added.append(tensor)
+            return
+        node = self.analysis.nodes[node_of(tensor)]
+        if node.name in self._seen:
+            return
+        self._seen.add(node.name)
+        product = product_of(self.analysis, node, shape)
+        if product is not None:
+            self.products.append(product)
+            return
+        for part, its_shape in self._parts(node, shape):
+            self.visit(part, its_shape)
+        self.tail.append(node.name)
+
+    def _parts(self, node: Any, shape: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]]:
+        """The inputs of a node of the tail that depend on the batch, and their shapes; constant ones are noted."""
+        inputs = data_inputs(node)
+        varying = [t for t in inputs if self.analysis.extent(t) is not Extent.CONSTANT]
+        linear = node.op in _ADDING or (len(varying) == 1 and varying[0] == self._argument(node))
+        if not linear:
+            raise Obstacle(f"op `{node.name}` ({node.op}) is neither a product over the batch nor linear in one")
+        self.added.extend(t for t in inputs if t not in varying)
+        return [(tensor, self._shape_of(node, tensor, shape)) for tensor in varying]
+
+    def _argument(self, node: Any) -> str | None:
+        """The input that a node is linear in."""
+        inputs = data_inputs(node)
+        if node.op == "Mul":
+            return next((t for t in inputs if self.analysis.extent(t) is not Extent.CONSTANT), None)
+        is_linear = node.op in _SAME_SHAPE or node.op in _SCALING or node.op in ("Reshape", "Transpose")
+        return inputs[0] if is_linear else None
+
+    def _shape_of(self, node: Any, tensor: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The static shape of an input of a node whose value has `shape`."""
+        traced = self._traced(tensor)
+        if node.op in _SAME_SHAPE or node.op == "AddN":
+            return shape
+        if node.op == "Reshape":
+            return shape if traced is None else _filled(traced, prod(shape), node)
+        if node.op == "Transpose":
+            order = self._order(node)
+            return tuple(shape[order.index(dim)] for dim in range(len(shape)))
+        others = [self._traced(other) for other in data_inputs(node) if other != tensor]
+        if traced == shape or all(other == () for other in others):
+            return shape
+        raise Obstacle(f"op `{node.name}` ({node.op}) may broadcast the product")
+
+    def _order(self, node: Any) -> list[int]:
+        """The order of dims of a transpose; TensorFlow inverts it in the gradient of another."""
+        source = self.analysis.nodes[node_of(node.input[1])]
+        inverted = source.op == "InvertPermutation"
+        value = constant_value(self.analysis.nodes[node_of(source.input[0])] if inverted else source)
+        if value is None:
+            raise Obstacle(f"op `{node.name}` ({node.op}) has an order of dims that is not constant")
+        order: list[int] = value.reshape(-1).tolist()
+        return [order.index(dim) for dim in range(len(order))] if inverted else order
+
+    def _traced(self, tensor: str) -> tuple[int | None, ...] | None:
+        name, index = split_tensor(tensor)
+        return output_shape(self.analysis.nodes[name], index)
+
+
+def _filled(traced: tuple[int | None, ...], elements: int, node: Any) -> tuple[int, ...]:
+    """A traced shape with its one unknown dim from the number of elements."""
+    known = prod(size for size in traced if size is not None)
+    if traced.count(None) > 1 or (None in traced and (not known or elements % known)):
+        raise Obstacle(f"op `{node.name}` ({node.op}) reshapes a tensor of unknown shape")
+    return tuple(elements // known if size is None else size for size in traced)

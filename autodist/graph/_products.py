@@ -1,0 +1,191 @@
+"""Products: nodes that contract the batch, as a matrix product of two tensors with a row per example.
+
+The gradient of a weight matrix is such a product: of a dense layer ``y = x W`` it is ``x^T dy``. TensorFlow writes it
+as ``MatMul``, as ``BatchMatMul`` whose leading dims are then summed, or as ``Einsum``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from autodist.graph._analysis import StepAnalysis
+from autodist.graph._extent import Extent
+from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor, tensor_dtype
+
+__all__ = ["Factor", "Obstacle", "Product", "product_of", "rows_per_example"]
+
+_ROWLIKE = frozenset({Extent.ROWS, Extent.SUBSET})
+_BATCHED = frozenset({"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
+_ROW_PRESERVING = frozenset({"Identity", "Cast", "Reshape", "Transpose"})
+
+
+class Obstacle(Exception):
+    """Why a tensor is no sum of products over the batch; its text names the op."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One factor of a product: a tensor whose dims are contracted or free.
+
+    Attributes:
+        tensor: Its name.
+        dims: The order of its dims in which the contracted ones come first.
+        sizes: Static sizes of the free dims, in that order.
+    """
+
+    tensor: str
+    dims: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def width(self) -> int:
+        """Number of elements of one row."""
+        return prod(self.sizes)
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether the tensor itself has a row per pair and no other dims."""
+        return self.dims == (0, 1)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A node with the value ``left^T right``, where both factors have one row per example (or example and time).
+
+    Attributes:
+        node: The node.
+        left: The factor whose free dims come first in the product.
+        right: The other one.
+        dtype: Element type of the factors.
+        dims: The order of the product's dims, first the left factor's and then the right one's, in the node's value.
+    """
+
+    node: str
+    left: Factor
+    right: Factor
+    dtype: str
+    dims: tuple[int, ...]
+
+    @property
+    def width(self) -> int:
+        """Number of elements of one pair: what travels per row."""
+        return self.left.width + self.right.width
+
+
+def product_of(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -> Product | None:
+    """The node's value as a product over the batch, None if it is of another kind.
+
+    Args:
+        analysis: The flat step.
+        node: Any node.
+        shape: The static shape of its value.
+
+    Raises:
+        Obstacle: It is a product, but not over the batch.
+    """
+    if node.op == "MatMul":
+        return _checked(analysis, node, _mat_mul(node, ("transpose_a", "transpose_b"), 2, shape))
+    if node.op in _BATCHED and len(_shape(analysis, node.input[0]) or ()) == 2:
+        return _checked(analysis, node, _mat_mul(node, ("adj_x", "adj_y"), 2, shape))
+    if node.op == "Sum" and analysis.nodes[node_of(node.input[0])].op in _BATCHED:
+        return _checked(analysis, node, _summed(analysis, node, shape))
+    if node.op == "Einsum":
+        return _checked(analysis, node, _einsum(node, shape))
+    return None
+
+
+def rows_per_example(analysis: StepAnalysis, product: Product) -> int | None:
+    """How many rows one example gives; None where the traced shapes don't tell."""
+    counts = [count for factor in (product.left, product.right) for count in _row_counts(analysis, factor)]
+    return max(counts, default=None)
+
+
+def _row_counts(analysis: StepAnalysis, factor: Factor) -> Iterator[int]:
+    """What a factor and the tensors it is reshaped from tell: sequences are flattened before they are multiplied."""
+    tensor = factor.tensor
+    while True:
+        node = analysis.nodes[node_of(tensor)]
+        shape = _shape(analysis, tensor)
+        if shape is not None and shape.count(None) == 1 and factor.width:
+            yield prod(size for size in shape if size is not None) // factor.width
+        if node.op not in _ROW_PRESERVING:
+            return
+        tensor = node.input[0]
+
+
+def _shape(analysis: StepAnalysis, tensor: str) -> tuple[int | None, ...] | None:
+    name, index = split_tensor(tensor)
+    return output_shape(analysis.nodes[name], index)
+
+
+def _named(node: Any) -> str:
+    return f"op `{node.name}` ({node.op})"
+
+
+def _checked(analysis: StepAnalysis, node: Any, product: tuple[Factor, Factor, tuple[int, ...]]) -> Product:
+    left, right, dims = product
+    for factor in (left, right):
+        if analysis.extent(factor.tensor) not in _ROWLIKE:
+            raise Obstacle(f"{_named(node)} does not contract the batch: its input `{factor.tensor}` has no rows of it")
+    dtype = tensor_dtype(analysis.nodes, left.tensor)
+    if dtype.startswith("complex") or dtype != tensor_dtype(analysis.nodes, right.tensor):
+        raise Obstacle(f"{_named(node)} multiplies tensors of dtype {dtype}, allowed: real ones of one dtype")
+    return Product(node.name, left, right, dtype, dims)
+
+
+def _mat_mul(
+    node: Any, transposed: tuple[str, str], rank: int, shape: Sequence[int]
+) -> tuple[Factor, Factor, tuple[int, ...]]:
+    """The factors of a product over all dims but the last (but one) of two tensors of one rank."""
+    if len(shape) != 2:
+        raise Obstacle(f"{_named(node)} has a value of {len(shape)} dims, allowed: 2")
+    leading, row, column = tuple(range(rank - 2)), rank - 2, rank - 1
+    left, right = (tensor for tensor in data_inputs(node)[:2])
+    left_dims = (*leading, row, column) if node.attr[transposed[0]].b else (*leading, column, row)
+    right_dims = (*leading, column, row) if node.attr[transposed[1]].b else (*leading, row, column)
+    return Factor(left, left_dims, (shape[0],)), Factor(right, right_dims, (shape[1],)), (0, 1)
+
+
+def _summed(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -> tuple[Factor, Factor, tuple[int, ...]]:
+    """The factors of products of matrices that are summed over all leading dims."""
+    inner = analysis.nodes[node_of(node.input[0])]
+    left, right = (_shape(analysis, tensor) for tensor in data_inputs(inner)[:2])
+    whole = _shape(analysis, node.input[0])
+    if left is None or right is None or whole is None or left[:-2] != right[:-2]:
+        raise Obstacle(f"{_named(inner)} has inputs whose leading dims are not known to be equal")
+    if whole[-2:] != shape or not _sums_leading_dims(analysis, node, len(whole) - 2):
+        raise Obstacle(f"{_named(node)} is not known to sum over all leading dims of {_named(inner)}")
+    return _mat_mul(inner, ("adj_x", "adj_y"), len(whole), shape)
+
+
+def _sums_leading_dims(analysis: StepAnalysis, node: Any, count: int) -> bool:
+    """Whether a sum to a matrix goes over the first dims; those that broadcasting has added are the first."""
+    dims = analysis.nodes[node_of(node.input[1])]
+    if dims.op == "BroadcastGradientArgs":
+        return True
+    value = constant_value(dims)
+    return value is not None and sorted(value.reshape(-1).tolist()) == list(range(count))
+
+
+def _einsum(node: Any, shape: tuple[int, ...]) -> tuple[Factor, Factor, tuple[int, ...]]:
+    equation = node.attr["equation"].s.decode().replace(" ", "")
+    inputs, _, output = equation.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != 2 or "." in equation or any(len(set(term)) < len(term) for term in (*terms, output)):
+        raise Obstacle(f"{_named(node)} has the equation '{equation}', allowed: two inputs, each label once")
+    left, right = terms
+    contracted = [label for label in left if label in right and label not in output]
+    free = [[label for label in term if label in output] for term in terms]
+    alone = [label for label in left + right if label not in output and label not in contracted]
+    if not contracted or alone or set(free[0]) & set(free[1]) or len(shape) != len(output):
+        raise Obstacle(f"{_named(node)} has the equation '{equation}', which is no product of two matrices")
+    sizes = dict(zip(output, shape, strict=True))
+    factors = [
+        Factor(tensor, tuple(term.index(label) for label in (*contracted, *kept)), tuple(sizes[k] for k in kept))
+        for tensor, term, kept in zip(data_inputs(node), terms, free, strict=True)
+    ]
+    made = [*free[0], *free[1]]
+    return factors[0], factors[1], tuple(made.index(label) for label in output)
