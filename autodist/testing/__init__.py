@@ -1,5 +1,6 @@
 """What tests of AutoDist and of programs that use it need."""
 
 from autodist.testing._certify import Certificate, Difference, certify, compare_recordings
+from autodist.testing._wire import sent_bytes, wire_bytes
 
-__all__ = ["Certificate", "Difference", "certify", "compare_recordings"]
+__all__ = ["Certificate", "Difference", "certify", "compare_recordings", "sent_bytes", "wire_bytes"]
