@@ -5,11 +5,12 @@
 "AllReduce(chunk_size=64, communicator='collective')"
 """
 
+from autodist.registry import PluginWarning
 from autodist.strategies._builders import AllReduce, PSLoadBalancing, StrategyBuilder
 from autodist.strategies._communicators import installed_communicators
 from autodist.strategies._explain import Explanation, ExplanationRow, explain
 from autodist.strategies._problem import Problem
-from autodist.strategies._registry import BuilderInfo, PluginWarning, builders, compose, get
+from autodist.strategies._registry import BuilderInfo, builders, compose, get
 from autodist.strategies._shards import Partition, ShardSlice, num_shards, shard_slices
 from autodist.strategies._strategy import (
     AllReduceSynchronizer,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from autodist.errors import StrategyError
-from autodist.strategies._typed import plain, raise_mistakes, read, suggestion
+from autodist.registry import plain, raise_mistakes, read, suggestion
 
 __all__ = [
     "SCHEMA_VERSION",

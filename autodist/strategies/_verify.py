@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from autodist.registry import raise_mistakes
 from autodist.strategies._checks import CHECKS
 from autodist.strategies._communicators import installed_communicators
 from autodist.strategies._problem import Problem, sentences
 from autodist.strategies._strategy import AllReduceSynchronizer, Strategy
-from autodist.strategies._typed import raise_mistakes
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, final
 
+from autodist.registry import raise_mistakes, read
 from autodist.strategies._builders._base import StrategyBuilder, replica_names
 from autodist.strategies._communicators import installed_communicators
 from autodist.strategies._strategy import AllReduceSynchronizer, Communicator, GraphConfig, Strategy, VariableConfig
-from autodist.strategies._typed import raise_mistakes, read
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable

@@ -1,4 +1,4 @@
-"""Reads a builder with arguments from text, literals only: ``AllReduce(chunk_size=64)``."""
+"""Reads an object with arguments from text, literals only: ``AllReduce(chunk_size=64)``."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import ast
 import dataclasses
 import re
 from collections import Counter
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from autodist.errors import StrategyError
-from autodist.strategies._builders import StrategyBuilder
-from autodist.strategies._typed import mistakes_of, raise_mistakes, read, suggestion
+from autodist.registry._named import Named
+from autodist.registry._typed import mistakes_of, raise_mistakes, read, suggestion
 
 __all__ = ["instantiate", "parameters", "split_call"]
+
+T = TypeVar("T", bound=Named)
 
 
 def split_call(text: str) -> tuple[str, str]:
@@ -29,14 +31,14 @@ def split_call(text: str) -> tuple[str, str]:
     return (match[1], match[2] or "") if match else (text, "")
 
 
-def parameters(builder: type[StrategyBuilder]) -> dict[str, Any]:
-    """Return the builder's parameters with their defaults."""
-    defaults = builder()
-    return {field.name: getattr(defaults, field.name) for field in dataclasses.fields(builder)}
+def parameters(cls: type[Named]) -> dict[str, Any]:
+    """Return the parameters with their defaults."""
+    defaults = cls()
+    return {field.name: getattr(defaults, field.name) for field in dataclasses.fields(cls)}
 
 
-def instantiate(builder: type[StrategyBuilder], arguments: str) -> StrategyBuilder:
-    """Return the builder with the arguments of the text.
+def instantiate(cls: type[T], arguments: str) -> T:
+    """Return the instance with the arguments of the text.
 
     Example:
         >>> from autodist.strategies import AllReduce
@@ -48,25 +50,25 @@ def instantiate(builder: type[StrategyBuilder], arguments: str) -> StrategyBuild
 
     """
     mistakes: list[str] = []
-    given = _keywords(builder, arguments, mistakes)
-    hints = get_type_hints(builder)
+    given = _keywords(cls, arguments, mistakes)
+    hints = get_type_hints(cls)
     good: dict[str, Any] = {}
     for key, value in given.items():
         known = len(mistakes)
         result = read(hints[key], value, key, mistakes)
         if len(mistakes) == known:
             good[key] = result
-    instance = _constructed(builder, good, mistakes)
-    raise_mistakes(f"`{builder.name}({arguments})`", mistakes, hint=_hint(builder))
+    instance = _constructed(cls, good, mistakes)
+    raise_mistakes(f"`{cls.name}({arguments})`", mistakes, hint=_hint(cls))
     return instance
 
 
-def _hint(builder: type[StrategyBuilder]) -> str:
-    pairs = [f"{name}={default!r}" for name, default in parameters(builder).items()]
+def _hint(cls: type[Named]) -> str:
+    pairs = [f"{name}={default!r}" for name, default in parameters(cls).items()]
     return f"its parameters and defaults are {', '.join(pairs)}" if pairs else "it has no parameters"
 
 
-def _keywords(builder: type[StrategyBuilder], arguments: str, mistakes: list[str]) -> dict[str, Any]:
+def _keywords(cls: type[Named], arguments: str, mistakes: list[str]) -> dict[str, Any]:
     """Return the known keyword arguments' values."""
     call = _call(arguments)
     if call is None:
@@ -74,7 +76,7 @@ def _keywords(builder: type[StrategyBuilder], arguments: str, mistakes: list[str
         return {}
     for argument in call.args:
         mistakes.append(f"`{ast.unparse(argument)}` has no name, allowed: `name=value`")
-    pairs = [pair for keyword in call.keywords for pair in _keyword(keyword, parameters(builder), mistakes)]
+    pairs = [pair for keyword in call.keywords for pair in _keyword(keyword, parameters(cls), mistakes)]
     repeated = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
     mistakes.extend(f"`{name}` is given more than once" for name in repeated)
     return dict(pairs)
@@ -106,10 +108,10 @@ def _keyword(keyword: ast.keyword, known: dict[str, Any], mistakes: list[str]) -
         return []
 
 
-def _constructed(builder: type[StrategyBuilder], given: dict[str, Any], mistakes: list[str]) -> StrategyBuilder:
-    """Return the builder of the arguments that are well-typed, so that its own mistakes are listed with the others."""
+def _constructed(cls: type[T], given: dict[str, Any], mistakes: list[str]) -> T:
+    """Return the instance of the arguments that are well-typed, so that its own mistakes are listed with the others."""
     try:
-        return builder(**given)
+        return cls(**given)
     except StrategyError as error:
-        mistakes.extend(mistakes_of(error, builder.name))
-        return builder()
+        mistakes.extend(mistakes_of(error, cls.name))
+        return cls()

@@ -1,0 +1,202 @@
+"""The contract of compressors: the encoder and decoder of a gradient's messages (thesis 7.2, 7.3.2)."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from autodist.registry import Named
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from autodist.graph import NodeList
+
+__all__ = ["FLOATS", "Channel", "Compressor", "Exchanged", "Wrapper", "size_bytes"]
+
+FLOATS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+"""Bytes of the dtypes that gradients have."""
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """What an exchange gives: names of tensors with the gradient's shape and dtype.
+
+    Attributes:
+        total: The decoded sum of all workers' contributions.
+        own: The decoded contribution of this worker. Those of all workers add up to ``total``.
+
+    """
+
+    total: str
+    own: str
+
+
+class Channel(abc.ABC):
+    """What connects a compressor with the other workers, and keeps its state. All workers call it in one order.
+
+    Names need only be unlike within one exchange.
+    """
+
+    @property
+    @abc.abstractmethod
+    def world_size(self) -> int:
+        """How many workers there are."""
+
+    @abc.abstractmethod
+    def all_reduce(self, name: str, tensor: str, dtype: str, shape: Sequence[int]) -> str:
+        """The sum over all workers of tensors of one static shape."""
+
+    @abc.abstractmethod
+    def gather(self, name: str, tensor: str, dtype: str, shape: Sequence[int]) -> str:
+        """The workers' tensors of one static shape, in rank order: ``[n, *shape]``.
+
+        An asynchronous server takes one worker's message at a time, so decoders don't count on n being the number of
+        workers.
+        """
+
+    @abc.abstractmethod
+    def state(self, name: str, initial: str, dtype: str, shape: Sequence[int]) -> str:
+        """The value of a variable of this worker, which is kept from step to step.
+
+        Args:
+            name: Of the variable.
+            initial: The tensor that it starts with.
+            dtype: Of the tensor.
+            shape: Of the tensor.
+        """
+
+    @abc.abstractmethod
+    def keep(self, name: str, tensor: str) -> None:
+        """The value of the variable in the next step. If it is not finite somewhere, the old one stays there.
+
+        An overflow, which loss scaling provokes and survives, must not stay in the state forever.
+        """
+
+
+@dataclass(frozen=True)
+class Compressor(Named, abc.ABC):
+    """Encodes a worker's gradient into messages, and decodes the sum of all workers' gradients from theirs.
+
+    See :class:`~autodist.registry.Named` for what a concrete compressor looks like. It describes nodes of a graph
+    (names of tensors in, names of tensors out) and has no state of its own: that is the channel's.
+    """
+
+    @property
+    def lossless(self) -> bool:
+        """Whether the total is the sum of the gradients up to round-off."""
+        return False
+
+    @property
+    def has_feedback(self) -> bool:
+        """Whether what a message loses is added to the next step's gradient."""
+        return False
+
+    @property
+    def gathers(self) -> bool:
+        """Whether messages are gathered on every worker; else they are summed on the way."""
+        return False
+
+    @property
+    def in_step(self) -> bool:
+        """Whether messages can be decoded only if all workers are in the same step."""
+        return False
+
+    @property
+    def encodes_slices(self) -> bool:
+        """Whether the values of sparse gradients can be encoded, too: see :meth:`encode_slices`."""
+        return False
+
+    @abc.abstractmethod
+    def message_bytes(self, shape: Sequence[int], dtype: str) -> int:
+        """The size of one worker's messages in one step for a dense gradient.
+
+        What leaves a host is that for a parameter server; for an all-reduce 2 (n-1)/n times that, or n-1 times if
+        the compressor :attr:`gathers`.
+        """
+
+    @abc.abstractmethod
+    def exchange(
+        self, nodes: NodeList, name: str, gradient: str, shape: Sequence[int], dtype: str, channel: Channel
+    ) -> Exchanged:
+        """Add the nodes that encode, send and decode.
+
+        Args:
+            nodes: Where to add them.
+            name: Prefix of their names.
+            gradient: The tensor to be sent, this worker's part of the sum.
+            shape: Its static shape.
+            dtype: One of :data:`FLOATS`.
+            channel: Carries messages and keeps state.
+
+        """
+
+    def rounds(self, shape: Sequence[int], dtype: str) -> int:
+        """How many messages one after another a step needs; a parameter server takes one."""
+        return 1
+
+    def summed_dtype(self, dtype: str) -> str:
+        """The dtype in which messages are summed, if they are."""
+        return dtype
+
+    def refusal(self, shape: Sequence[int], dtype: str) -> str | None:
+        """Why such a gradient can't be encoded; None if it can."""
+        return None
+
+    def encode_slices(self, nodes: NodeList, name: str, values: str, dtype: str) -> tuple[str, str]:
+        """Encode the values of a sparse gradient, whose rows stay rows; returns tensor and dtype."""
+        raise NotImplementedError
+
+    def decode_slices(self, nodes: NodeList, name: str, values: str, dtype: str) -> str:
+        """Undo :meth:`encode_slices`; the dtype is that of the result."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Wrapper(Compressor):
+    """A compressor around another one, written ``Name(Inner(parameter=1))``; its messages are those of the other."""
+
+    inner: Compressor = dataclasses.field()
+
+    def __str__(self) -> str:
+        return f"{self.name}({self.inner})"
+
+    @property
+    def gathers(self) -> bool:
+        """See the base class."""
+        return self.inner.gathers
+
+    @property
+    def in_step(self) -> bool:
+        """See the base class."""
+        return self.inner.in_step
+
+    def message_bytes(self, shape: Sequence[int], dtype: str) -> int:
+        """See the base class."""
+        return self.inner.message_bytes(shape, dtype)
+
+    def rounds(self, shape: Sequence[int], dtype: str) -> int:
+        """See the base class."""
+        return self.inner.rounds(shape, dtype)
+
+    def summed_dtype(self, dtype: str) -> str:
+        """See the base class."""
+        return self.inner.summed_dtype(dtype)
+
+    def refusal(self, shape: Sequence[int], dtype: str) -> str | None:
+        """See the base class."""
+        return self.inner.refusal(shape, dtype)
+
+
+def size_bytes(shape: Sequence[int], dtype: str) -> int:
+    """The size of a tensor.
+
+    Example:
+        >>> size_bytes([2, 3], "float16")
+        12
+
+    """
+    return prod(shape) * FLOATS[dtype]

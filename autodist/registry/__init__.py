@@ -1,0 +1,22 @@
+"""Classes that users name in texts: found by name, with parameters read from text, all mistakes at once."""
+
+from autodist.registry._named import Named
+from autodist.registry._parse import instantiate, parameters, split_call
+from autodist.registry._registry import PluginWarning, Registered, Registry
+from autodist.registry._typed import describe, mistakes_of, plain, raise_mistakes, read, suggestion
+
+__all__ = [
+    "Named",
+    "PluginWarning",
+    "Registered",
+    "Registry",
+    "describe",
+    "instantiate",
+    "mistakes_of",
+    "parameters",
+    "plain",
+    "raise_mistakes",
+    "read",
+    "split_call",
+    "suggestion",
+]

@@ -1,0 +1,122 @@
+"""Finds classes by name: our own and those that other packages bring through entry points."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, is_dataclass
+from typing import Any, Generic, TypeVar, cast, get_type_hints
+
+from autodist.errors import StrategyError
+from autodist.registry._named import Named
+from autodist.registry._parse import parameters
+from autodist.registry._typed import suggestion
+
+__all__ = ["PluginWarning", "Registered", "Registry"]
+
+T = TypeVar("T", bound=Named)
+
+
+class PluginWarning(UserWarning):
+    """What another package brings can't be used."""
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What there is to know about a registered class.
+
+    Attributes:
+        name: What users call it.
+        summary: One line.
+        parameters: Its parameters with their defaults.
+
+    """
+
+    name: str
+    summary: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Registry(Generic[T]):
+    """The classes of one kind.
+
+    Attributes:
+        kind: What messages call one, ``"strategy builder"``.
+        base: What they are derived from.
+        group: The entry points by which other packages bring theirs.
+        own: Ours.
+
+    """
+
+    kind: str
+    base: type[Any]
+    group: str
+    own: tuple[type[T], ...]
+
+    def find(self, name: str) -> type[T] | None:
+        """Return the class of this name, None if there is none.
+
+        Raises:
+            StrategyError: If it can't be loaded, or two packages bring a class of one name.
+
+        """
+        load = self._loaders().get(name)
+        return None if load is None else self._loaded(name, load)
+
+    def registered(self) -> tuple[Registered, ...]:
+        """All classes in alphabetical order; those of other packages that can't be loaded give a warning.
+
+        Raises:
+            StrategyError: If two packages bring a class of one name.
+
+        """
+        found = []
+        for name, load in sorted(self._loaders().items()):
+            try:
+                cls = self._loaded(name, load)
+            except StrategyError as error:
+                warnings.warn(f"{error.message}; it is left out", PluginWarning, stacklevel=3)
+                continue
+            found.append(Registered(name, cls.summary(), parameters(cls)))
+        return tuple(found)
+
+    def near(self, name: str) -> tuple[str, list[str]]:
+        """For a name that is unknown: the suggestion, and a line for each that is known."""
+        known = self.registered()
+        return suggestion(name, [one.name for one in known]), [f"  {one.name} - {one.summary}" for one in known]
+
+    def _loaders(self) -> dict[str, Callable[[], type[T]]]:
+        from importlib.metadata import entry_points  # 30 ms, which `import autodist` need not pay
+
+        loaders = {cls.name: _given(cls) for cls in self.own}
+        # A set: a package that is found twice on the path (an editable install and its metadata) is no duplicate.
+        for entry in sorted(set(entry_points(group=self.group)), key=lambda entry: (entry.name, entry.value)):
+            if entry.name in loaders:
+                raise StrategyError(
+                    f"two packages bring a {self.kind} named `{entry.name}`, one of them is `{entry.value}`",
+                    hint=f"uninstall one of the packages, or rename its entry point in the group `{self.group}`",
+                )
+            loaders[entry.name] = entry.load
+        return loaders
+
+    def _loaded(self, name: str, load: Callable[[], type[T]]) -> type[T]:
+        try:
+            cls = load()
+            self._check_contract(name, cls)
+        except Exception as error:  # whatever another package's code raises
+            reason = str(error) if isinstance(error, StrategyError) else f"{type(error).__name__}: {error}"
+            raise StrategyError(f"the {self.kind} `{name}` can't be loaded: {reason}") from error
+        return cls
+
+    def _check_contract(self, name: str, cls: Any) -> None:
+        if not (isinstance(cls, type) and issubclass(cls, self.base) and is_dataclass(cls)):
+            raise StrategyError(f"it is {cls!r}, allowed: a dataclass from {self.base.__name__}")
+        if getattr(cls, "name", None) != name:
+            raise StrategyError(f"its `name` is {getattr(cls, 'name', None)!r}, allowed: that of its entry point")
+        get_type_hints(cls)
+        parameters(cast("type[Named]", cls))  # raises where a parameter has no default
+
+
+def _given(cls: type[T]) -> Callable[[], type[T]]:
+    return lambda: cls
