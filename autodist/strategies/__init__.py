@@ -6,7 +6,20 @@
 """
 
 from autodist.registry import PluginWarning
-from autodist.strategies._builders import AllReduce, PSLoadBalancing, StrategyBuilder
+from autodist.strategies._builders import (
+    PS,
+    AllReduce,
+    BytePS,
+    HierarchicalPS,
+    Horovod,
+    Parallax,
+    PartitionedAR,
+    PartitionedPS,
+    PSLoadBalancing,
+    RandomAxisPartitionAR,
+    StrategyBuilder,
+    UnevenPartitionedPS,
+)
 from autodist.strategies._communicators import installed_communicators
 from autodist.strategies._explain import Explanation, ExplanationRow, explain
 from autodist.strategies._problem import Problem
@@ -28,26 +41,35 @@ from autodist.strategies._strategy import (
 from autodist.strategies._verify import check, verify
 
 __all__ = [
+    "PS",
     "AllReduce",
     "AllReduceSynchronizer",
     "BroadcastSynchronizer",
     "BuilderInfo",
+    "BytePS",
     "Communicator",
     "Explanation",
     "ExplanationRow",
     "GraphCommunicator",
     "GraphConfig",
+    "HierarchicalPS",
+    "Horovod",
     "Order",
     "PSLoadBalancing",
     "PSSynchronizer",
+    "Parallax",
     "Partition",
+    "PartitionedAR",
+    "PartitionedPS",
     "PluginWarning",
     "Problem",
+    "RandomAxisPartitionAR",
     "ShardConfig",
     "ShardSlice",
     "Strategy",
     "StrategyBuilder",
     "Synchronizer",
+    "UnevenPartitionedPS",
     "VariableConfig",
     "builders",
     "check",

@@ -24,8 +24,8 @@ MODULES = [
 def test_docstring_examples(name):
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0
-    private = {"_builders", "_base", "_coupled", "_checks", "_support", "_verify", "_all_reduce", "_ps_load_balancing"}
-    assert result.attempted or name.rpartition(".")[2] in private
+    private = {"_base", "_checks", "_coupled", "_support", "_verify"}
+    assert result.attempted or "._builders" in name or name.rpartition(".")[2] in private
 
 
 def test_the_guide_runs():
@@ -40,8 +40,9 @@ def test_the_guides_file_is_a_strategy():
 
 def test_the_guide_lists_every_builder_with_its_parameters():
     for info in autodist.strategies.builders():
-        parameters = ", ".join(f"`{name}={json.dumps(value)}`" for name, value in info.parameters.items())
-        assert f"| `{info.name}` | {parameters + ' ' if parameters else ''}|" in GUIDE.read_text()
+        written = {name: json.dumps(v) if isinstance(v, str) else repr(v) for name, v in info.parameters.items()}
+        parameters = ", ".join(f"`{name}={value}`" for name, value in written.items())
+        assert f"| `{info.name}` | {parameters} |" in GUIDE.read_text()
 
 
 def test_public_names_are_complete_and_sorted():

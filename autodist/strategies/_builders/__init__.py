@@ -2,9 +2,42 @@
 
 from autodist.strategies._builders._all_reduce import AllReduce
 from autodist.strategies._builders._base import StrategyBuilder
+from autodist.strategies._builders._byte_ps import BytePS
+from autodist.strategies._builders._hierarchical_ps import HierarchicalPS
+from autodist.strategies._builders._horovod import Horovod
+from autodist.strategies._builders._parallax import Parallax
+from autodist.strategies._builders._partitioned_ar import PartitionedAR, RandomAxisPartitionAR
+from autodist.strategies._builders._partitioned_ps import PartitionedPS, UnevenPartitionedPS
+from autodist.strategies._builders._ps import PS
 from autodist.strategies._builders._ps_load_balancing import PSLoadBalancing
 
-__all__ = ["BUILDERS", "AllReduce", "PSLoadBalancing", "StrategyBuilder"]
+__all__ = [
+    "BUILDERS",
+    "PS",
+    "AllReduce",
+    "BytePS",
+    "HierarchicalPS",
+    "Horovod",
+    "PSLoadBalancing",
+    "Parallax",
+    "PartitionedAR",
+    "PartitionedPS",
+    "RandomAxisPartitionAR",
+    "StrategyBuilder",
+    "UnevenPartitionedPS",
+]
 
-BUILDERS: tuple[type[StrategyBuilder], ...] = (AllReduce, PSLoadBalancing)
+BUILDERS: tuple[type[StrategyBuilder], ...] = (
+    PS,
+    AllReduce,
+    BytePS,
+    HierarchicalPS,
+    Horovod,
+    PSLoadBalancing,
+    Parallax,
+    PartitionedAR,
+    PartitionedPS,
+    RandomAxisPartitionAR,
+    UnevenPartitionedPS,
+)
 """Those that :func:`autodist.strategies.get` knows by name."""

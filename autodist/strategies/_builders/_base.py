@@ -20,12 +20,18 @@ __all__ = ["StrategyBuilder", "replica_names"]
 class StrategyBuilder(Named, abc.ABC):
     """Makes a strategy for a graph on a cluster; a pure function of both and of its own fields.
 
-    See :class:`~autodist.registry.Named` for what a concrete builder looks like.
+    See :class:`~autodist.registry.Named` for what a concrete builder looks like. Its text leaves out what has its
+    default.
     """
 
     @abc.abstractmethod
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy for all trainable variables of the graph; it passes :func:`verify`."""
+
+    def __str__(self) -> str:
+        values = {field: getattr(self, field.name) for field in dataclasses.fields(self)}
+        pairs = (f"{field.name}={value!r}" for field, value in values.items() if value != field.default)
+        return f"{self.name}({', '.join(pairs)})"
 
 
 def replica_names(spec: ResourceSpec) -> tuple[str, ...]:

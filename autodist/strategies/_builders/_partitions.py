@@ -1,0 +1,80 @@
+"""How builders split variables: which of them, and into how many parts."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from autodist.graph import TrainingGraph, Variable
+    from autodist.resource_spec import ResourceSpec
+    from autodist.strategies._shards import Partition
+
+__all__ = ["can_split", "fixed_parts", "largest_divisor", "shard_limit", "split"]
+
+MIN_SHARD_BYTES = 1024
+"""A shard costs a message in each direction and the ops of an update of its own, which less content isn't worth."""
+
+
+def shard_limit(max_shards: int | None, spec: ResourceSpec) -> int:
+    """Into how many shards a variable is split at most: by default as many as there are hosts; on one host it is not.
+
+    The original partitions on a single device as well, and a prime number of rows gives that many shards there.
+    """
+    if spec.world_size == 1:
+        return 1
+    return spec.world_size if max_shards is None else max_shards
+
+
+def can_split(graph: TrainingGraph, variable: Variable, dim: int = 0) -> bool:
+    """Whether a variable can be split along a dim: its update is its own and elementwise.
+
+    A sparse variable is split by rows only: its gradient has indices into dim 0.
+    """
+    if variable.coupled or (variable.is_sparse and dim):
+        return False
+    return len(variable.shape) > dim and variable.shape[dim] > 1
+
+
+def split(variable: Variable, parts: int | tuple[int, ...], dim: int = 0) -> Partition | None:
+    """The partition that splits one dim into a number of nearly even parts, or parts of these sizes; None for one.
+
+    Example:
+        >>> from autodist.graph import Role, Variable
+        >>> split(Variable("w", "w", (8, 3), "float32", Role.TRAINABLE), 2)
+        (2, 1)
+
+    """
+    if parts == 1 or (isinstance(parts, tuple) and len(parts) == 1):
+        return None
+    return tuple(parts if index == dim else 1 for index in range(len(variable.shape)))
+
+
+def largest_divisor(number: int, limit: int) -> int:
+    """The largest divisor that is not above the limit.
+
+    Example:
+        >>> largest_divisor(12, 5), largest_divisor(7, 5)
+        (4, 1)
+
+    """
+    return next((d for d in range(min(number, limit), 1, -1) if number % d == 0), 1)
+
+
+def fixed_parts(variable: Variable, part_bytes: int, limit: int) -> Partition | None:
+    """Rows in parts of one size in bytes, the last part smaller; nearly even ones where that were too many parts.
+
+    Example:
+        >>> from autodist.graph import Role, Variable
+        >>> table = Variable("table", "table", (10, 25), "float32", Role.TRAINABLE)
+        >>> fixed_parts(table, 400, limit=8), fixed_parts(table, 400, limit=2)
+        (((4, 4, 2), 1), (2, 1))
+
+    """
+    num_rows = variable.shape[0]
+    rows = max(1, part_bytes * num_rows // max(1, variable.size_bytes))
+    num_parts = math.ceil(num_rows / rows)
+    if num_parts > limit:
+        return split(variable, min(limit, num_rows))
+    whole, rest = divmod(num_rows, rows)
+    return split(variable, (*[rows] * whole, *([rest] if rest else [])))
