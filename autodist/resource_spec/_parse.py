@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from autodist.documents import Document, Kind, Path, key_path, load, read_text, shown
 from autodist.errors import SpecError
 from autodist.resource_spec._build import build
 from autodist.resource_spec._checks import did_you_mean, nearest
-from autodist.resource_spec._document import Document, Path, key_path, shown
-from autodist.resource_spec._schema import ALLOWED, SYNONYMS, Defaults, File, LinkSection, Node, SshGroup, is_secret
-from autodist.resource_spec._yaml import load
+from autodist.resource_spec._schema import (
+    ALLOWED,
+    SYNONYMS,
+    Defaults,
+    File,
+    LinkSection,
+    Node,
+    SshGroup,
+    is_secret,
+    is_text,
+    is_verbatim,
+)
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -29,6 +40,13 @@ _HOMES: dict[type[BaseModel], str] = {
     LinkSection: "to an element of `links`",
 }
 
+
+def _syntax_hint(line: str) -> str | None:
+    return 'inside `{}` and `[]` a host range needs quotes: `"worker[1-4]"`' if re.search(r"\w\[[0-9]", line) else None
+
+
+_KIND = Kind("resource spec", SpecError, "at least `nodes`", is_text, is_verbatim, _syntax_hint)
+
 Section = TypeVar("Section", bound=BaseModel)
 
 
@@ -39,27 +57,8 @@ def read_file(path: str | pathlib.Path) -> ResourceSpec:
         SpecError: The file can't be read, or has mistakes.
 
     """
-    try:
-        content = pathlib.Path(path).read_bytes()
-    except FileNotFoundError:
-        hint = "name another file, or leave the spec out to use this machine"
-        raise SpecError(f"resource spec `{path}` does not exist", hint=hint) from None
-    except IsADirectoryError:
-        raise SpecError(f"resource spec `{path}` is a directory, expected a YAML file") from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise SpecError(f"resource spec `{path}` can't be read: {reason}") from None
-    return parse(_decode(content, str(path)), str(path))
-
-
-def _decode(content: bytes, source: str) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        column = error.start - content[: error.start].rfind(b"\n")
-        message = f"{source}:{line}:{column}: byte 0x{content[error.start]:02x} is not UTF-8, expected UTF-8 text"
-        raise SpecError(message) from None
+    text = read_text(path, _KIND, hint="name another file, or leave the spec out to use this machine")
+    return parse(text, str(path))
 
 
 def parse(text: str, source: str) -> ResourceSpec:
@@ -69,7 +68,7 @@ def parse(text: str, source: str) -> ResourceSpec:
         SpecError: The text has mistakes.
 
     """
-    document = load(text, source)
+    document = load(text, source, _KIND)
     file = _read(document, File, ())
     if file is None:
         document.check()

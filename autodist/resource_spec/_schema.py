@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from autodist.resource_spec._document import Path
+from autodist.documents import Path
 from autodist.resource_spec._ranges import MAX_HOSTS, expand_host_range
 
 __all__ = [

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
+import pathlib
 from collections.abc import Iterator
 
 import yaml
 from yaml.constructor import SafeConstructor
 
-from autodist.errors import SpecError
-from autodist.resource_spec._document import Document, Path, Position, key_path
-from autodist.resource_spec._schema import is_text, is_verbatim
+from autodist.documents._document import Document, Kind, Path, Position, key_path
+from autodist.errors import AutoDistError
 
-__all__ = ["load"]
+__all__ = ["load", "read_text"]
 
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = {_TAG + name for name in ("str", "int", "float", "bool", "null", "timestamp", "value", "merge")}
@@ -23,39 +22,73 @@ _MOST_VALUES = 200_000
 _LONGEST_NUMBER = 100
 
 
-def load(text: str, source: str) -> Document:
+def load(text: str, source: str, kind: Kind) -> Document:
     """Read YAML text; mistakes that leave something to read are noted in the document.
 
     Raises:
-        SpecError: Not YAML, empty, or nested too deeply.
+        AutoDistError: The kind's own. Not YAML, empty, or nested too deeply.
 
     """
-    document = Document(source)
+    document = Document(source, kind)
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         if node is not None:
             document.data = _Converter(document).value(node, ())
     except yaml.YAMLError as error:
-        raise _syntax_error(error, text, source) from None
+        raise _syntax_error(error, text, document) from None
     except RecursionError:
-        raise SpecError(f"{source}: nested too deeply for a resource spec") from None
+        raise kind.error(f"{source}: nested too deeply for a {kind.name}") from None
     if node is None:
-        raise SpecError(f"{source} is empty, a resource spec has at least `nodes`")
+        raise kind.error(f"{source} is empty, a {kind.name} has {kind.least}")
     return document
 
 
-def _syntax_error(error: yaml.YAMLError, text: str, source: str) -> SpecError:
+def read_text(path: str | pathlib.Path, kind: Kind, hint: str) -> str:
+    """Return the text of a file.
+
+    Args:
+        path: The file.
+        kind: What it is for.
+        hint: What to do if it does not exist.
+
+    Raises:
+        AutoDistError: The kind's own. The file can't be read.
+
+    """
+    try:
+        content = pathlib.Path(path).read_bytes()
+    except FileNotFoundError:
+        raise kind.error(f"{kind.name} `{path}` does not exist", hint=hint) from None
+    except IsADirectoryError:
+        raise kind.error(f"{kind.name} `{path}` is a directory, expected a YAML file") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise kind.error(f"{kind.name} `{path}` can't be read: {reason}") from None
+    return _decode(content, str(path), kind)
+
+
+def _decode(content: bytes, source: str, kind: Kind) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        column = error.start - content[: error.start].rfind(b"\n")
+        message = f"{source}:{line}:{column}: byte 0x{content[error.start]:02x} is not UTF-8, expected UTF-8 text"
+        raise kind.error(message) from None
+
+
+def _syntax_error(error: yaml.YAMLError, text: str, document: Document) -> AutoDistError:
+    source, kind = document.source, document.kind
     if isinstance(error, yaml.reader.ReaderError):
         before = text[: error.position]
         at = Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
-        return SpecError(f"{source}:{at.line}:{at.column}: the character U+{int(error.character):04X} is not allowed")
+        return kind.error(f"{source}:{at.line}:{at.column}: the character U+{int(error.character):04X} is not allowed")
     assert isinstance(error, yaml.MarkedYAMLError)
     mark = error.problem_mark or error.context_mark
     assert mark is not None
     problem = ", ".join(part for part in (error.context, error.problem, error.note) if part)
     line = text.splitlines()[mark.line] if mark.line < len(text.splitlines()) else ""
-    hint = 'inside `{}` and `[]` a host range needs quotes: `"worker[1-4]"`' if re.search(r"\w\[[0-9]", line) else None
-    return SpecError(f"{source}:{mark.line + 1}:{mark.column + 1}: not YAML: {problem}", hint=hint)
+    return kind.error(f"{source}:{mark.line + 1}:{mark.column + 1}: not YAML: {problem}", hint=kind.syntax_hint(line))
 
 
 class _Converter:
@@ -83,7 +116,8 @@ class _Converter:
     def _spend(self) -> None:
         self.count += 1
         if self.count > _MOST_VALUES:
-            raise SpecError(f"{self.document.source}: more than {_MOST_VALUES:,} values, too many for a resource spec")
+            kind = self.document.kind
+            raise kind.error(f"{self.document.source}: more than {_MOST_VALUES:,} values, too many for a {kind.name}")
 
     def _convert(self, node: yaml.Node, path: Path) -> object:
         if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
@@ -142,7 +176,8 @@ class _Converter:
         if not _is_unicode(node.value):
             self.document.add_unreadable(path, "has half a surrogate pair, which is no character")
             return None
-        if node.tag in _UNREAD or is_verbatim(path) or (is_text(path) and node.tag != _TAG + "bool"):
+        kind = self.document.kind
+        if node.tag in _UNREAD or kind.is_verbatim(path) or (kind.is_text(path) and node.tag != _TAG + "bool"):
             return str(node.value)
         try:
             if len(node.value) > _LONGEST_NUMBER:

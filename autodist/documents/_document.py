@@ -3,13 +3,46 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from autodist.errors import SpecError
+from autodist.errors import AutoDistError
 
-__all__ = ["Document", "Path", "Position", "key_path", "shown"]
+__all__ = ["Document", "Kind", "Path", "Position", "key_path", "shown"]
 
 Path: TypeAlias = "tuple[str | int, ...]"
+
+
+def _nowhere(path: Path) -> bool:
+    return False
+
+
+def _no_hint(line: str) -> str | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a document is for.
+
+    Attributes:
+        name: What messages call it, ``"resource spec"``.
+        error: What its mistakes are raised as.
+        least: What the smallest one has, for who gives an empty file.
+        is_text: Whether the value at a path is a text even where YAML sees a number.
+        is_verbatim: Whether the value at a path is taken as it is written, truth values included.
+        syntax_hint: What to do about a line that is not YAML, if it is a mistake that people make.
+
+    """
+
+    name: str
+    error: type[AutoDistError]
+    least: str
+    is_text: Callable[[Path], bool] = _nowhere
+    is_verbatim: Callable[[Path], bool] = _nowhere
+    syntax_hint: Callable[[str], str | None] = _no_hint
+
 
 _LONGEST_SHOWN = 60
 
@@ -26,14 +59,16 @@ class Document:
 
     Attributes:
         source: What messages call the document, usually its file name.
+        kind: What it is for.
         data: Its content: dicts with text keys, lists, texts, numbers, booleans.
         keys: Position of each key (of a list's element: of the element).
         values: Position of each value.
 
     """
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, kind: Kind) -> None:
         self.source = source
+        self.kind = kind
         self.data: Any = None
         self.keys: dict[Path, Position] = {}
         self.values: dict[Path, Position] = {}
@@ -62,12 +97,12 @@ class Document:
         self._unreadable.add(path)
 
     def check(self) -> None:
-        """Raise a SpecError with all mistakes, in the order of the text, if there are any."""
+        """Raise the kind's error with all mistakes, in the order of the text, if there are any."""
         lines = [f"{self.source}:{at.line}:{at.column}: {text}" for at, text in sorted(self._mistakes)]
         if len(lines) == 1:
-            raise SpecError(lines[0])
+            raise self.kind.error(lines[0])
         if lines:
-            raise SpecError("\n  ".join([f"{self.source} has {len(lines)} mistakes:", *lines]))
+            raise self.kind.error("\n  ".join([f"{self.source} has {len(lines)} mistakes:", *lines]))
 
 
 def key_path(path: Path) -> str:

@@ -1,0 +1,6 @@
+"""Files that people write: YAML as plain data, with the place of every key and all mistakes at once."""
+
+from autodist.documents._document import Document, Kind, Path, Position, key_path, shown
+from autodist.documents._yaml import load, read_text
+
+__all__ = ["Document", "Kind", "Path", "Position", "key_path", "load", "read_text", "shown"]
