@@ -2,6 +2,7 @@
 
 from autodist.launch._base import Job, Launcher, RunObserver, SilentObserver, WorkerCommand
 from autodist.launch._local import LocalLauncher
+from autodist.launch._plan import Meeting, Place, plan_workers
 from autodist.report import FailureKind, FailureReport, OutputLine, RunInfo, RunResult
 
 __all__ = [
@@ -10,10 +11,13 @@ __all__ = [
     "Job",
     "Launcher",
     "LocalLauncher",
+    "Meeting",
     "OutputLine",
+    "Place",
     "RunInfo",
     "RunObserver",
     "RunResult",
     "SilentObserver",
     "WorkerCommand",
+    "plan_workers",
 ]

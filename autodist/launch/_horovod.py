@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from autodist.runtime import HorovodRendezvous
@@ -14,21 +15,27 @@ __all__ = ["horovod_rendezvous"]
 
 
 @contextlib.contextmanager
-def horovod_rendezvous(world_size: int, address: str = "127.0.0.1") -> Iterator[HorovodRendezvous | None]:
-    """Serve Horovod's rendezvous for workers on this machine; None where Horovod is not installed.
+def horovod_rendezvous(machines: Sequence[str], address: str = "127.0.0.1") -> Iterator[HorovodRendezvous | None]:
+    """Serve Horovod's rendezvous; None where Horovod is not installed.
 
     Horovod's own server listens on all interfaces, without a secret; this one only on ``address``.
+
+    Args:
+        machines: Name of each worker's machine, by rank.
+        address: Where to listen.
     """
     server = _server(address) if importlib.util.find_spec("horovod") else None
     if server is None:
         yield None
         return
-    server.scope_size.update({"global": world_size, f"local_{address}": world_size})
-    server.scope_size.update({f"cross_{rank}": 1 for rank in range(world_size)})
+    workers = Counter(machines)
+    server.scope_size.update({"global": len(machines)} | {f"local_{name}": count for name, count in workers.items()})
+    places = range(max(workers.values()))
+    server.scope_size.update({f"cross_{place}": sum(place < count for count in workers.values()) for place in places})
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), name="horovod rendezvous", daemon=True)
     thread.start()
     try:
-        yield HorovodRendezvous(address, server.server_address[1], host_name=address)
+        yield HorovodRendezvous(address, server.server_address[1], host_name=machines[0])
     finally:
         server.shutdown()
         server.server_close()

@@ -54,7 +54,15 @@ class LocalLauncher(Launcher):
         """Return what ``launch`` would start, with 0 for the ports that are chosen at run time and a masked token."""
         place = Path("runs/<id>") if job.run_dir is None else job.run_dir
         directory = RunDirectory("<id>", place.absolute())
-        return plan_local_workers(job, Meeting("<id>", directory.path, directory.spec, self.address, token="***"))
+        return self.commands(job, Meeting("<id>", directory.path, directory.spec, self.address, token="***"))
+
+    def commands(self, job: Job, meeting: Meeting) -> list[WorkerCommand]:
+        """Return what to start for each worker; launchers that put workers elsewhere override it."""
+        return plan_local_workers(job, meeting)
+
+    def machines(self, job: Job) -> list[str]:
+        """Return the name of each worker's machine, as Horovod is to see it."""
+        return [self.address] * job.spec.world_size
 
     def launch(self, job: Job) -> RunResult:
         """Run ``job`` to its end.
@@ -77,13 +85,13 @@ class LocalLauncher(Launcher):
         with (
             Interrupts(lambda signum: events.put(Interrupted(signum))),
             CoordinatorServer(job.spec.world_size, token, self.address, on_fail) as coordinator,
-            horovod_rendezvous(job.spec.world_size, self.address) as horovod,
+            horovod_rendezvous(self.machines(job), self.address) as horovod,
             Guard(directory.run_id) as guard,
         ):
             meeting = Meeting(
                 directory.run_id, directory.path, directory.spec, self.address, coordinator.port, token, horovod
             )
-            commands = plan_local_workers(job, meeting)
+            commands = self.commands(job, meeting)
             run = _Run(job, commands, directory, coordinator, events, self.observer)
             verdict = run.until_end(guard)
         return run.result(verdict, time.monotonic() - began)

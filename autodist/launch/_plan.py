@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from autodist.launch._base import Job, WorkerCommand
 from autodist.resource_spec import Host
 from autodist.runtime import HorovodRendezvous, WorkerEnvironment
 
-__all__ = ["Meeting", "plan_local_workers", "strategy_argument"]
+__all__ = ["Meeting", "Place", "plan_local_workers", "plan_workers", "strategy_argument"]
 
 _SLOWEST_HEARTBEAT_S = 2.0
 _FASTEST_HEARTBEAT_S = 0.1
@@ -59,10 +59,48 @@ def plan_local_workers(job: Job, meeting: Meeting, environ: Mapping[str, str] | 
 
     """
     _check_local(job.spec.hosts)
+    world_size = job.spec.world_size
+    places = [Place(rank, world_size, 0, meeting.address) for rank in range(world_size)]
+    return plan_workers(job, meeting, places, environ)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a worker is among the machines.
+
+    Attributes:
+        local_rank: The worker among those of its machine.
+        local_world_size: How many these are.
+        node_rank: The machine among all machines.
+        address: Under which other workers reach it.
+        machine: The machine's name, where Horovod is to see another one than the rendezvous's.
+        interface: Its network interface for Horovod's Gloo.
+
+    """
+
+    local_rank: int
+    local_world_size: int
+    node_rank: int
+    address: str
+    machine: str | None = None
+    interface: str = "lo"
+
+
+def plan_workers(
+    job: Job, meeting: Meeting, places: Sequence[Place], environ: Mapping[str, str] | None = None
+) -> list[WorkerCommand]:
+    """Return the commands of all workers, by rank, wherever they are.
+
+    Args:
+        job: What to run.
+        meeting: Where the workers meet.
+        places: Where each is.
+        environ: What the workers' environments start from; by default this process'.
+
+    """
     base = dict(os.environ if environ is None else environ)
     common = WorkerEnvironment(
         world_size=job.spec.world_size,
-        local_world_size=job.spec.world_size,
         master_addr=meeting.address,
         master_port=meeting.port,
         run_id=meeting.run_id,
@@ -78,9 +116,24 @@ def plan_local_workers(job: Job, meeting: Meeting, environ: Mapping[str, str] | 
         horovod=meeting.horovod,
     )
     return [
-        _command(job, host, replace(common, rank=rank, local_rank=rank), base)
-        for rank, host in enumerate(job.spec.hosts)
+        _command(job, host, _placed(common, rank, place), base)
+        for rank, (host, place) in enumerate(zip(job.spec.hosts, places, strict=True))
     ]
+
+
+def _placed(common: WorkerEnvironment, rank: int, place: Place) -> WorkerEnvironment:
+    horovod = common.horovod
+    if horovod is not None and place.machine is not None:
+        horovod = replace(horovod, host_name=place.machine, interface=place.interface)
+    return replace(
+        common,
+        rank=rank,
+        local_rank=place.local_rank,
+        local_world_size=place.local_world_size,
+        node_rank=place.node_rank,
+        address=place.address,
+        horovod=horovod,
+    )
 
 
 def _step_timeout_s(job: Job, environ: Mapping[str, str]) -> float | None:
@@ -136,6 +189,7 @@ def _defaults(base: Mapping[str, str]) -> dict[str, str]:
     wanted = {
         "PYTHONUNBUFFERED": "1",  # lines reach the console when they are written, not when a buffer is full
         "TF_CPP_MIN_LOG_LEVEL": "2",  # without TensorFlow's account of the CPU, once per worker
+        "HOROVOD_FUSION_THRESHOLD": "0",  # groups are fused already; to fuse them again costs copies and overlap
     }
     return {name: value for name, value in wanted.items() if name not in base}
 

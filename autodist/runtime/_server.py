@@ -44,7 +44,7 @@ def _start(worker: Worker, config: Any) -> Any:
     assert coordinator is not None, "only workers of a run have servers"
     timeout_s = worker.environment.start_timeout_s
     with _reserved_port() as (port, release):
-        coordinator.put(f"server/{worker.rank}", f"{worker.environment.master_addr}:{port}".encode())
+        coordinator.put(f"server/{worker.rank}", f"{worker.environment.address}:{port}".encode())
         addresses = [coordinator.get(f"server/{rank}", timeout_s).decode() for rank in range(worker.world_size)]
         release()
         cluster = tf.train.ClusterSpec({"worker": addresses})

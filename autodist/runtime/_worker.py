@@ -29,6 +29,7 @@ class WorkerEnvironment:
         local_world_size: Workers on this machine. (``LOCAL_WORLD_SIZE``)
         master_addr: Where the coordinator listens. (``MASTER_ADDR``)
         master_port: Its port; 0 when there is no coordinator. (``MASTER_PORT``)
+        address: Under which the other workers reach this one. (``AUTODIST_ADDRESS``)
         run_id: Identity of the run, empty outside ``autodist run``. (``AUTODIST_RUN_ID``)
         run_dir: Where logs and summaries of the run go. (``AUTODIST_RUN_DIR``)
         token: The coordinator's secret; in no repr. (``AUTODIST_TOKEN``)
@@ -54,6 +55,7 @@ class WorkerEnvironment:
     local_world_size: int = 1
     master_addr: str = "127.0.0.1"
     master_port: int = 0
+    address: str = "127.0.0.1"
     run_id: str = ""
     run_dir: Path | None = None
     token: str = field(default="", repr=False)
@@ -99,6 +101,7 @@ class WorkerEnvironment:
             "LOCAL_WORLD_SIZE": str(self.local_world_size),
             "MASTER_ADDR": self.master_addr,
             "MASTER_PORT": str(self.master_port),
+            "AUTODIST_ADDRESS": self.address,
             "AUTODIST_RUN_ID": self.run_id,
             "AUTODIST_RUN_DIR": str(self.run_dir or ""),
             "AUTODIST_TOKEN": self.token,
@@ -160,6 +163,7 @@ def _launched(read: _Reader) -> dict[str, object]:
         "local_world_size": read.integer("LOCAL_WORLD_SIZE"),
         "master_addr": read.text("MASTER_ADDR"),
         "master_port": read.integer("MASTER_PORT"),
+        "address": read.text("AUTODIST_ADDRESS"),
         "run_id": read.text("AUTODIST_RUN_ID"),
         "run_dir": read.path("AUTODIST_RUN_DIR"),
         "token": read.text("AUTODIST_TOKEN"),
