@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from autodist.errors import UsageError
-from autodist.resource_spec import ResourceSpec
+from autodist.resource_spec import Device, ResourceSpec
 from autodist.runtime import (
     OPEN,
     Engine,
@@ -72,12 +72,13 @@ class AutoDist:
         convention = check_convention(batch, gradient_reduction)
         worker = current_worker()
         self.spec = _resolve_spec(spec, worker)
-        chosen = worker.environment.strategy or strategy or _DEFAULT_STRATEGY
+        chosen = get(worker.environment.strategy or strategy or _DEFAULT_STRATEGY)
+        self._replicas = _planned_replicas(chosen, self.spec)
         recorder = Recorder.from_environ()
         if recorder is not None and recorder.is_reference:
             self._engine: Engine | ReferenceEngine = ReferenceEngine(worker, recorder)
         else:
-            self._engine = Engine(worker, self.spec, get(chosen), convention, recorder)
+            self._engine = Engine(worker, self.spec, chosen, convention, recorder)
         if worker.world_size > 1:
             refuse_fit_outside(worker)
 
@@ -136,7 +137,7 @@ class AutoDist:
             UsageError: It is no dataset of batches.
         """
         rank = self._engine.worker.rank
-        counts = [len(host.replica_devices) for host in self.spec.hosts]
+        counts = [sum(device.host == host.name for device in self._replicas) for host in self.spec.hosts]
 
         def handed_out(pending: bool) -> None:
             self._engine.has_local_batch = pending
@@ -203,6 +204,13 @@ def _resolve_spec(spec: str | os.PathLike[str] | ResourceSpec | None, worker: Wo
             hint=f"start the script by `autodist run {sys.argv[0]} --spec FILE`",
         )
     return resolved
+
+
+def _planned_replicas(chosen: StrategyBuilder | Strategy, spec: ResourceSpec) -> tuple[Device, ...]:
+    """The devices among which batches will be split: builders take all that there are."""
+    if isinstance(chosen, Strategy):
+        return tuple(Device.parse(name) for name in chosen.graph.replicas)
+    return spec.replicas
 
 
 def _log_to_stderr(worker: Worker) -> None:

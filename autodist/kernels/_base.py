@@ -12,7 +12,7 @@ from autodist.graph import StepAnalysis, TrainingGraph, Variable
 from autodist.resource_spec import Device, ResourceSpec
 from autodist.strategies import Strategy
 
-__all__ = ["Combine", "DistributedGraph", "Kernel", "Layout", "SyncPoint"]
+__all__ = ["Combine", "DistributedGraph", "Kernel", "Layout", "Serving", "SyncPoint"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Layout:
     Attributes:
         rank: This worker, 0 is the chief.
         hosts: Names of all hosts, in rank order; one worker each.
-        replicas: Per rank, the devices that hold a copy of the graph.
+        replicas: Per rank, the devices that hold a copy of the graph; none for a host that only serves variables.
         server: Whether the workers see each other's devices through TensorFlow servers. Else each has a session of its
             own and only Horovod connects them.
     """
@@ -46,9 +46,24 @@ class Layout:
         return len(self.hosts)
 
     @property
+    def is_alone(self) -> bool:
+        """Whether there is one replica and no other worker: nothing meets anything."""
+        return self.world_size == 1 and self.num_replicas == 1
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether this worker has no share of any batch, but serves variables."""
+        return not self.replicas[self.rank]
+
+    @property
     def local_replicas(self) -> tuple[Device, ...]:
-        """The replicas of this worker."""
-        return self.replicas[self.rank]
+        """The copies of the graph on this worker; an idle worker has one that gets no examples."""
+        return self.copies(self.rank)
+
+    @property
+    def senders(self) -> tuple[int, ...]:
+        """The workers that have gradients."""
+        return tuple(rank for rank, devices in enumerate(self.replicas) if devices)
 
     @property
     def num_replicas(self) -> int:
@@ -60,6 +75,10 @@ class Layout:
         """Global number of this worker's first replica."""
         return sum(len(devices) for devices in self.replicas[: self.rank])
 
+    def copies(self, rank: int) -> tuple[Device, ...]:
+        """The copies of the graph on a worker."""
+        return self.replicas[rank] or (Device(self.hosts[rank], "CPU", 0),)
+
     def rank_of(self, device: str) -> int:
         """The worker that a device belongs to."""
         return self.hosts.index(Device.parse(device).host)
@@ -70,10 +89,14 @@ class Layout:
         job, task = ("worker", self.hosts.index(parsed.host)) if self.server else ("localhost", 0)
         return f"/job:{job}/replica:0/task:{task}/device:{parsed.kind}:{parsed.index}"
 
+    def main_device_of(self, rank: int) -> str:
+        """Where a worker keeps its own copies of variables and does what is done once per worker."""
+        return self.tf_device(self.copies(rank)[0])
+
     @property
     def main_device(self) -> str:
-        """Where this worker keeps its own copies of variables and does what is done once per worker."""
-        return self.tf_device(self.local_replicas[0])
+        """That of this worker."""
+        return self.main_device_of(self.rank)
 
 
 class Combine(enum.Enum):
@@ -99,6 +122,7 @@ class SyncPoint:
         dtypes: Of the tensors.
         shapes: Static shapes, None where not known.
         layer: How many other points lie before it: points of one layer don't wait for each other.
+        parts: Per local replica, what it adds to `local`; empty where `local` can't be taken apart.
     """
 
     name: str
@@ -109,6 +133,28 @@ class SyncPoint:
     dtypes: tuple[str, ...]
     shapes: tuple[tuple[int | None, ...] | None, ...]
     layer: int = 0
+    parts: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Updates that a parameter server applies beside its worker's own steps, one round at a time.
+
+    Attributes:
+        name: Unique within the step.
+        targets: Nodes to run for one round. They wait until the round's messages are there.
+        stops: Nodes to run once at the end: they close the queues, so that a round that waits ends.
+        variables: Names of the variables that a round updates.
+        messages: How many messages each worker sends per step, by rank.
+        per_round: How many of these messages a round takes.
+    """
+
+    name: str
+    targets: tuple[str, ...]
+    stops: tuple[str, ...]
+    variables: tuple[str, ...]
+    messages: tuple[int, ...]
+    per_round: int
 
 
 @dataclass(frozen=True)
@@ -130,6 +176,9 @@ class DistributedGraph:
         points: Where replicas meet.
         homes: By variable name, the TensorFlow device that holds it.
         initializers: Nodes to run once, before the first step: they set the variables that kernels have added.
+        refreshers: By variable name, the node that brings its value to this worker's local proxy. To be run when
+            something else than this step has changed the variable.
+        serving: What this worker runs for others, over and over, beside its own steps.
         warnings: What a user should know about this rewriting.
     """
 
@@ -145,6 +194,8 @@ class DistributedGraph:
     points: tuple[SyncPoint, ...] = ()
     homes: dict[str, str] = field(default_factory=dict)
     initializers: tuple[str, ...] = ()
+    refreshers: dict[str, str] = field(default_factory=dict)
+    serving: tuple[Serving, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @classmethod
@@ -153,6 +204,12 @@ class DistributedGraph:
         outputs = tuple(output.tensor for output in graph.outputs)
         feeds = tuple((step_input.tensor,) for step_input in graph.inputs)
         return cls(graph.graph_def, graph.variables, layout, outputs, outputs, graph.effects, feeds)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The nodes, beside effects and outputs, that are run at some time."""
+        served = (node for serving in self.serving for node in (*serving.targets, *serving.stops))
+        return (*self.initializers, *self.refreshers.values(), *served)
 
     @cached_property
     def nodes(self) -> dict[str, Any]:

@@ -109,20 +109,24 @@ class Joins:
 
     def _join_dense_gradient(self, variable: str | None, mark: str, shape: tuple[int, ...]) -> None:
         dtype = tensor_dtype(self.analysis.nodes, mark)
-        local = self._weighted_sum(mark, self.analysis.nodes[mark].input[0], self._weight(mark), dtype)
-        self._point(mark, variable, Combine.SUM, (local,), (dtype,), (shape,), synced=(mark,))
+        terms = self._terms(mark, self.analysis.nodes[mark].input[0], self._weight(mark), dtype)
+        local = self.out.sum(f"autodist/local/{mark}", terms, dtype)
+        parts = tuple((term,) for term in terms)
+        self._point(mark, variable, Combine.SUM, (local,), (dtype,), (shape,), synced=(mark,), parts=parts)
 
     def _join_sparse_gradient(self, variable: str | None, marks: tuple[str, ...]) -> None:
-        local, dtypes = [], []
+        local, dtypes, rows = [], [], []
         for mark in marks:
             dtype = tensor_dtype(self.analysis.nodes, mark)
             source = self.analysis.nodes[mark].input[0]
             is_values = self.analysis.marks[mark].part == "values"
-            local.append(self._joined_rows(mark, source, dtype, self._weight(mark) if is_values else None))
+            rows.append(self._rows(mark, source, dtype, self._weight(mark) if is_values else None))
+            local.append(self.out.concat(f"autodist/local/{mark}", rows[-1], dtype))
             dtypes.append(dtype)
         shapes = (None,) * len(marks)
         if variable is not None:
-            self._point(marks[0], variable, Combine.CONCAT, tuple(local), tuple(dtypes), shapes, synced=marks)
+            parts = tuple(zip(*rows, strict=True))
+            self._point(marks[0], variable, Combine.CONCAT, tuple(local), tuple(dtypes), shapes, marks, parts)
             return
         for mark, tensor, dtype in zip(marks, local, dtypes, strict=True):
             self._point(mark, None, Combine.CONCAT, (tensor,), (dtype,), (None,), synced=(mark,))
@@ -154,7 +158,8 @@ class Joins:
         elif extent is Extent.SHAPE:
             self.renamed[tensor] = self._joined_shape(label, tensor, dtype)
         elif extent in (Extent.ROWS, Extent.SUBSET):
-            local = self._joined_rows(label, tensor, dtype, None, _batch_dim(shape))
+            dim = _batch_dim(shape)
+            local = self.out.concat(f"autodist/local/{label}", self._rows(label, tensor, dtype, None, dim), dtype, dim)
             self.renamed[tensor] = self._point(label, None, Combine.CONCAT, (local,), (dtype,), (shape,))[0]
         else:
             local = self._weighted_sum(label, tensor, "share" if extent is Extent.MEAN else "active", dtype)
@@ -174,10 +179,13 @@ class Joins:
     # How they are joined -----------------------------------------------------------------------------------------
 
     def _weighted_sum(self, label: str, tensor: str, weight: str, dtype: str) -> str:
-        terms = [
+        return self.out.sum(f"autodist/local/{label}", self._terms(label, tensor, weight, dtype), dtype)
+
+    def _terms(self, label: str, tensor: str, weight: str, dtype: str) -> list[str]:
+        """What each replica adds to a sum."""
+        return [
             self._term(f"replica_{r}/autodist/weighted/{label}", tensor, weight, dtype, r) for r in range(self._count)
         ]
-        return self.out.sum(f"autodist/local/{label}", terms, dtype)
 
     def _term(self, name: str, tensor: str, weight: str, dtype: str, replica: int) -> str:
         """One replica's part of a sum. What does not depend on the batch is a part of each, so it counts by share."""
@@ -198,8 +206,8 @@ class Joins:
         inputs = data_inputs(node)
         return any(node_of(t) not in self.analysis.extents or self._has_constant_part(t) for t in inputs)
 
-    def _joined_rows(self, label: str, tensor: str, dtype: str, weight: str | None, dim: int = 0) -> str:
-        """The rows of all active replicas, perhaps weighted."""
+    def _rows(self, label: str, tensor: str, dtype: str, weight: str | None, dim: int = 0) -> list[str]:
+        """The rows of each active replica, perhaps weighted."""
         parts = []
         for r in range(self._count):
             part = self.replica_tensor(tensor, r)
@@ -208,7 +216,7 @@ class Joins:
                 factor = self._shares.scalar(weight, r, dtype)
                 part = self.out.add("Mul", scaled, [part, factor], T=dtype, device=self.device(r))
             parts.append(self._active_rows(f"replica_{r}/autodist/rows/{label}", part, dtype, r, dim))
-        return self.out.concat(f"autodist/local/{label}", parts, dtype, dim)
+        return parts
 
     def _active_rows(self, name: str, tensor: str, dtype: str, replica: int, dim: int) -> str:
         """All rows, or none for a replica that only borrowed an example."""
@@ -236,11 +244,12 @@ class Joins:
         dtypes: tuple[str, ...],
         shapes: tuple[tuple[int | None, ...] | None, ...],
         synced: tuple[str, ...] | None = None,
+        parts: tuple[tuple[str, ...], ...] = (),
     ) -> tuple[str, ...]:
         names = synced or (f"autodist/synced/{label}",)
         for name, tensor, dtype in zip(names, local, dtypes, strict=True):
             self.out.identity(name, tensor, dtype)
-        self.points.append(SyncPoint(label, variable, combine, local, names, dtypes, shapes))
+        self.points.append(SyncPoint(label, variable, combine, local, names, dtypes, shapes, parts=parts))
         return names
 
 

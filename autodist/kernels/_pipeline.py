@@ -13,9 +13,11 @@ from autodist.graph import TrainingGraph, node_of
 from autodist.kernels._all_reduce import AllReduceGradients, AllReduceState
 from autodist.kernels._base import DistributedGraph, Kernel, Layout
 from autodist.kernels._place import Place
+from autodist.kernels._proxies import LocalProxies
 from autodist.kernels._prune import Prune
 from autodist.kernels._ps import ParameterServers
 from autodist.kernels._replicate import Replicate
+from autodist.kernels._stations import Stations
 from autodist.strategies import Strategy
 
 __all__ = ["KernelTiming", "kernels_for", "rewrite"]
@@ -50,7 +52,9 @@ def kernels_for(
     """
     return (
         Replicate(graph, gradient_reduction),
-        ParameterServers(strategy, step),
+        Stations(strategy),
+        ParameterServers(strategy, step, container),
+        LocalProxies(strategy, container),
         AllReduceGradients(strategy, step),
         AllReduceState(strategy, step),
         Place(container),
@@ -114,5 +118,5 @@ def _check(kernel: str, graph: DistributedGraph) -> None:
     for tensor, name in inputs.items():
         assert node_of(tensor) in names, f"{kernel} left {name} with the missing input {tensor}"
     promised = (*graph.outputs, *graph.local_outputs, *graph.effects, *(n for p in graph.points for n in p.synced))
-    for tensor in promised:
+    for tensor in (*promised, *graph.kept):
         assert node_of(tensor) in names or kernel == Prune.name, f"{kernel} lost {tensor}"

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 from autodist.graph import StepAnalysis, data_inputs, node_of
 from autodist.kernels._base import DistributedGraph, Kernel
 
-__all__ = ["Place"]
+__all__ = ["LOOKUPS", "Place"]
 
-_LOOKUPS = frozenset({"GatherV2", "Gather", "GatherNd", "Shape"})
+LOOKUPS = frozenset({"GatherV2", "Gather", "GatherNd", "Shape"})
+"""Ops that run where the variable lives that they look into."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Place(Kernel):
         """The device of the variables that a node touches, None if it touches none."""
         touched = analysis.touched(node)
         inputs = data_inputs(node)
-        if not touched and node.op in _LOOKUPS and inputs:
+        if not touched and node.op in LOOKUPS and inputs:
             source = analysis.nodes[node_of(inputs[0])]
             touched = analysis.touched(source) if source.op == "ReadVariableOp" else ()
         devices = {homes[by_handle[handle].name] for handle in touched}

@@ -20,7 +20,7 @@ class Prune(Kernel):
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the class."""
         fetched = [node_of(tensor) for tensor in (*graph.outputs, *graph.local_outputs)]
-        pruned = prune(graph.graph_def, [*fetched, *graph.effects, *graph.initializers])
+        pruned = prune(graph.graph_def, [*fetched, *graph.effects, *graph.kept])
         names = {node.name for node in pruned.node}
         feeds = tuple(
             tuple(f if f is not None and node_of(f) in names else None for f in per_input) for per_input in graph.feeds

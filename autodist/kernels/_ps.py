@@ -11,26 +11,19 @@ Variables whose updates can't be separated (a global norm, a loss scale) form on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from autodist.graph import NodeList, node_of, prune, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
 from autodist.kernels._mail import Mail
+from autodist.kernels._proxies import ProxyWriter
 from autodist.kernels._stages import Stages
-from autodist.strategies import PSSynchronizer, Strategy
+from autodist.kernels._units import Part, Unit, parts_of, units_of
+from autodist.strategies import Strategy
 
 __all__ = ["ParameterServers"]
-
-
-@dataclass(frozen=True)
-class _Unit:
-    """Variables with one destination, updated together."""
-
-    name: str
-    variables: tuple[str, ...]
-    slots: tuple[str, ...]
-    destination: str
 
 
 @dataclass(frozen=True)
@@ -40,43 +33,31 @@ class ParameterServers(Kernel):
     Attributes:
         strategy: Says which variables, and where to.
         step: Name of the compiled step, part of the queues' names.
+        container: Resource container of the variables.
     """
 
     name: ClassVar[str] = "parameter-servers"
     strategy: Strategy
     step: str
+    container: str = ""
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the module's docstring."""
-        units = self._units(graph)
+        alone = graph.layout.world_size == 1  # then nobody is ahead of anybody
+        units = [u for u in units_of(graph, self.strategy) if alone or not u.synchronizer.is_relaxed]
         if not units:
             return graph
-        homes = {name: graph.layout.tf_device(u.destination) for u in units for name in (*u.variables, *u.slots)}
+        homes = {name: graph.layout.tf_device(u.destination) for u in units for name in u.members}
         graph = graph.replace(homes=graph.homes | homes)
-        if graph.layout.world_size == 1:
+        if alone:
             return graph
-        return _Rewriting(graph, units, self.step).apply()
-
-    def _units(self, graph: DistributedGraph) -> list[_Unit]:
-        slots: dict[str, list[str]] = {}
-        for variable in graph.variables:
-            if variable.owners:
-                slots.setdefault(min(variable.owners), []).append(variable.name)
-        units: dict[str, _Unit] = {}
-        for variable in graph.variables:
-            if variable.coupled and min(variable.coupled) not in units:
-                synchronizer = self.strategy.config(variable.name).synchronizer
-                if isinstance(synchronizer, PSSynchronizer):
-                    key = min(variable.coupled)
-                    own_slots = tuple(slots.get(key, ()))
-                    units[key] = _Unit(key, variable.coupled, own_slots, synchronizer.destination)
-        return list(units.values())
+        return _Rewriting(graph, units, self.step, self.container).apply()
 
 
 class _Rewriting:
     """Rewrites one worker's graph for all units in one pass."""
 
-    def __init__(self, graph: DistributedGraph, units: list[_Unit], step: str) -> None:
+    def __init__(self, graph: DistributedGraph, units: list[Unit], step: str, container: str) -> None:
         self.graph = graph
         self.layout = graph.layout
         self.nodes = NodeList()
@@ -90,7 +71,8 @@ class _Rewriting:
         self.served = [name for name, owner in owners.items() if owner == self.layout.rank]
         self.remote = [name for name, owner in owners.items() if owner != self.layout.rank]
         self.others = [rank for rank in range(self.layout.world_size) if rank != self.layout.rank]
-        unit_of_variable = {name: unit.name for unit in units for name in (*unit.variables, *unit.slots)}
+        self.proxies = ProxyWriter(self.nodes, self.layout, graph.variables, container)
+        unit_of_variable = {name: unit.name for unit in units for name in unit.members}
         self.unit_of_handle = {
             v.handle: unit_of_variable[v.name] for v in graph.variables if v.name in unit_of_variable
         }
@@ -118,9 +100,9 @@ class _Rewriting:
         exports = self._exports()
         outputs = self._imported_outputs()
         effects = self._staying_effects()
-        effects += [token for name in self.served for rank in self.others for token in self._hand_tokens(name, rank)]
+        effects += [token for name in self.served for token in self._hand_all_tokens(name)]
         rewired = self._rewired(inputs, arrivals, tokens)
-        kept = prune(rewired, [*map(node_of, outputs), *effects, *exports, *self._points_alive()])
+        kept = prune(rewired, [*map(node_of, outputs), *effects, *exports, *self._points_alive(), *self.graph.kept])
         present = {node.name for node in kept.node}
         pushes = self._pushes(present)
         kept.node.extend(node for node in self.nodes.nodes if node.name not in present)
@@ -182,16 +164,22 @@ class _Rewriting:
         inputs: dict[str, str] = {}
         mail = self.mail[unit]
         for number, point in enumerate(self.points[unit]):
-            taken = {self.layout.rank: list(point.local)}
-            for rank in self.others:
-                name = mail.take(f"gradient_{number}_from_{rank}", _taken(number, rank), point.dtypes)
-                taken[rank] = [f"{name}:{k}" for k in range(len(point.dtypes))]
+            sent: list[Sequence[str]] = []
+            for part in self._parts(unit, point):
+                if part.rank == self.layout.rank:
+                    sent.append(part.tensors(point))
+                else:
+                    name = mail.take(f"gradient_{number}_from_{part.label}", _taken(number, part), point.dtypes)
+                    sent.append([f"{name}:{k}" for k in range(len(point.dtypes))])
             self.nodes.device = mail.device
             join = self.nodes.sum if point.combine is Combine.SUM else self.nodes.concat
             for k, synced in enumerate(point.synced):
-                ordered = [taken[rank][k] for rank in sorted(taken)]
-                inputs[synced] = join(f"{mail.prefix}/gradient_{number}/combined_{k}", ordered, point.dtypes[k])
+                combined = f"{mail.prefix}/gradient_{number}/combined_{k}"
+                inputs[synced] = join(combined, [tensors[k] for tensors in sent], point.dtypes[k])
         return inputs
+
+    def _parts(self, unit: str, point: SyncPoint) -> list[Part]:
+        return parts_of(self.units[unit], point, self.layout)
 
     def _arrivals(self, unit: str) -> list[list[str]]:
         """By stage, the nodes that have run when all workers are done with it."""
@@ -199,19 +187,23 @@ class _Rewriting:
         arrivals: list[list[str]] = []
         for stage in range(self.num_stages[unit]):
             numbers = [k for k, point in enumerate(self.points[unit]) if self._stage(unit, point) == stage]
-            gradients = [f"{mail.prefix}/{_taken(number, rank)}" for number in numbers for rank in self.others]
-            bare = [] if numbers else self.others
+            parts = [(k, part) for k in numbers for part in self._parts(unit, self.points[unit][k])]
+            gradients = [f"{mail.prefix}/{_taken(k, part)}" for k, part in parts if part.rank != self.layout.rank]
+            bare = [rank for rank in self.others if rank not in {part.rank for _, part in parts}]
             signals = [mail.take(f"stage_{stage}_from_{r}", f"take_stage_{stage}_from_{r}", ["bool"]) for r in bare]
             arrivals.append(gradients + signals)
         return arrivals
 
-    def _hand_tokens(self, unit: str, rank: int) -> list[str]:
-        """Tell a worker, stage by stage, that the updates are done."""
+    def _hand_all_tokens(self, unit: str) -> list[str]:
+        """Tell the other workers, stage by stage, that the updates are done and their proxies have the values."""
         writes = [(write, self.stages.of(write, unit)) for write, owner in self.writes.items() if owner == unit]
-        return [
-            self.mail[unit].signal(*self._token(stage, rank, "hand"), [write for write, at in writes if at <= stage])
-            for stage in range(self.num_stages[unit])
-        ]
+        handed, done = [], []
+        for stage in range(self.num_stages[unit]):
+            new = [write for write, at in writes if at == stage]
+            done += new
+            done += self.proxies.update(self.units[unit], f"stage_{stage}", done) if new else []
+            handed += [self.mail[unit].signal(*self._token(stage, rank, "hand"), done) for rank in self.others]
+        return handed
 
     def _exports(self) -> list[str]:
         """Give the other workers those outputs that need synchronized gradients."""
@@ -274,10 +266,18 @@ class _Rewriting:
 
     def _points_alive(self) -> list[str]:
         """What pruning must keep: this worker's parts of remote gradients, and all points that other kernels join."""
-        mine = [node_of(tensor) for name in self.remote for point in self.points[name] for tensor in point.local]
-        gone = {point.name for name in self.remote for point in self.points[name]}
-        others = [n for p in self.graph.points if p.name not in gone for n in (*p.synced, *map(node_of, p.local))]
-        return mine + others
+        mine = [
+            node_of(tensor)
+            for name in self.remote
+            for point in self.points[name]
+            for part in self._parts(name, point)
+            if part.rank == self.layout.rank
+            for tensor in part.tensors(point)
+        ]
+        ours = {point.name for points in self.points.values() for point in points}
+        served = [synced for name in self.served for point in self.points[name] for synced in point.synced]
+        foreign = [p for p in self.graph.points if p.name not in ours]
+        return mine + served + [n for p in foreign for n in (*p.synced, *map(node_of, p.local))]
 
     def _pushes(self, present: set[str]) -> list[str]:
         """Push this worker's gradients, after it has read the variables they belong to; a bare signal without any."""
@@ -287,9 +287,12 @@ class _Rewriting:
             mail, empty = self.mail[name], set(range(self.num_stages[name]))
             for number, point in enumerate(self.points[name]):
                 stage = self._stage(name, point)
-                empty.discard(stage)
-                channel, waits = f"gradient_{number}_from_{self.layout.rank}", reads.get((name, stage), [])
-                added.append(mail.put(channel, f"push_gradient_{number}", list(point.local), point.dtypes, waits))
+                for part in self._parts(name, point):
+                    if part.rank == self.layout.rank:
+                        empty.discard(stage)
+                        waits = reads.get((name, stage), [])
+                        channel, node = f"gradient_{number}_from_{part.label}", _pushed(number, part)
+                        added.append(mail.put(channel, node, part.tensors(point), point.dtypes, waits))
             for stage in sorted(empty):
                 channel, waits = f"stage_{stage}_from_{self.layout.rank}", reads.get((name, stage), [])
                 added.append(mail.signal(channel, f"push_stage_{stage}", waits))
@@ -305,5 +308,9 @@ class _Rewriting:
         return found
 
 
-def _taken(number: int, rank: int) -> str:
-    return f"gradient_{number}/take_from_{rank}"
+def _taken(number: int, part: Part) -> str:
+    return f"gradient_{number}/take_from_{part.label}"
+
+
+def _pushed(number: int, part: Part) -> str:
+    return f"push_gradient_{number}" + ("" if part.replica is None else f"_of_{part.replica}")

@@ -42,7 +42,7 @@ class Replicate(Kernel):
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the module's docstring."""
-        if graph.layout.num_replicas == 1:
+        if graph.layout.is_alone:
             return graph
         split = [node_of(i.tensor) for i in self.graph.inputs if i.split]
         analysis = StepAnalysis(self.graph.graph_def, [v.handle for v in graph.variables], split)

@@ -148,7 +148,7 @@ class Compiler:
         self._homes.add(prepared, training)
         self._state.move(moved, graph)
         self._state.add(graph, captured.handles, written, self._homes.known(captured.handles, layout))
-        step = CompiledStep(captured, graph, host, prefix)
+        step = CompiledStep(captured, graph, host, prefix, written)
         self._bring_in_again(moved)
         self._compiled.append(_Compiled(step, training, strategy, prepared, number))
         _LOG.info("step %d rewritten in %.2f s", number, time.perf_counter() - started)

@@ -55,6 +55,9 @@ class SessionHost:
         worker: Who this process is.
         wiring: How the sessions are connected.
         container: Resource container of the variables.
+
+    Attributes:
+        outdated: Variables that have changed since this worker's proxies of them, if it has any, got their values.
     """
 
     def __init__(self, worker: Worker, wiring: Wiring, container: str) -> None:
@@ -63,6 +66,7 @@ class SessionHost:
         self.worker = worker
         self.wiring = wiring
         self.container = container
+        self.outdated: set[str] = set()
         self._graph = tf.Graph()
         self._residents: dict[str, _Resident] = {}
         self._session = self._connect()
@@ -92,6 +96,10 @@ class SessionHost:
             initializers = [self._graph.get_operation_by_name(f"{name}/{node}") for node in graph.initializers]
         if initializers:
             self._run(initializers)
+
+    def run(self, nodes: Sequence[str]) -> None:
+        """Run nodes once."""
+        self._run([self._graph.get_operation_by_name(node) for node in nodes])
 
     def callable(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Any:
         """A function from values of `feeds`, in order, to the list of values of `fetches`; runs `targets` as well."""

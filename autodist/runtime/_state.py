@@ -243,6 +243,7 @@ class StateStore:
     def _write(self, names: list[str]) -> None:
         assert self.host is not None
         self.host.write((name, self._eager_value(name)) for name in names if self._copies[name].is_mine)
+        self.host.outdated.update(names)
 
     def _wait_for_writers(self, names: list[str]) -> None:
         """No worker may read a shared variable before its owner has written it."""

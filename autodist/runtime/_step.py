@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,13 +25,17 @@ class CompiledStep:
         graph: The step as rewritten for this worker.
         host: The session.
         prefix: The name under which the graph was imported.
+        written: Names of the variables that it changes.
     """
 
-    def __init__(self, captured: CapturedStep, graph: DistributedGraph, host: SessionHost, prefix: str) -> None:
+    def __init__(
+        self, captured: CapturedStep, graph: DistributedGraph, host: SessionHost, prefix: str, written: Collection[str]
+    ) -> None:
         self.captured = captured
         self.graph = graph
         self._host = host
         self._prefix = prefix
+        self._written = frozenset(written)
         self._split = [argument.split for argument in captured.graph.inputs]
         self._callables: dict[bool, Any] = {}
         self._last_rows: list[np.ndarray] | None = None
@@ -52,7 +56,7 @@ class CompiledStep:
         Raises:
             UsageError: They are no batch.
         """
-        if self.graph.layout.num_replicas == 1:
+        if self.graph.layout.is_alone:
             arrays: Sequence[Any] = arguments.arrays
             return [array for array, feed in zip(arrays, self.graph.feeds, strict=True) if feed[0] is not None]
         split = self._ranges(arguments, local)
@@ -73,7 +77,16 @@ class CompiledStep:
         Returns:
             The values of the step's tensor outputs, in flattened order.
         """
-        return list(self._callable(local)(*feeds))
+        self._refresh_proxies()
+        values = list(self._callable(local)(*feeds))
+        self._host.outdated |= self._written - self.graph.refreshers.keys()
+        return values
+
+    def _refresh_proxies(self) -> None:
+        outdated = self._host.outdated & self.graph.refreshers.keys()
+        if outdated:
+            self._host.run([f"{self._prefix}/{self.graph.refreshers[name]}" for name in sorted(outdated)])
+            self._host.outdated -= outdated
 
     def _ranges(self, arguments: Arguments, local: bool) -> BatchSplit:
         layout = self.graph.layout
@@ -81,12 +94,19 @@ class CompiledStep:
         size = batch_size([arguments.arrays[k] for k in chosen], [arguments.names[k] for k in chosen])
         num_local = len(layout.local_replicas)
         if local:
+            if layout.is_idle and size:
+                raise UsageError(
+                    f"worker {layout.rank} has no replica in this strategy, but was given {size} examples of its own",
+                    hint="give the scope a strategy that is known before the data is sharded: a `Strategy`, or a file",
+                )
             return split_local(size, num_local)
         if size == 0:
             raise UsageError(
                 "the step was called with a batch of 0 examples, a global batch has at least 1",
                 hint="leave out empty batches: `dataset.filter`, or `drop_remainder`",
             )
+        if layout.is_idle:
+            return BatchSplit(((0, 0),), size)
         return split_global(size, layout.num_replicas, layout.first_replica, num_local)
 
     def _replica_feeds(self, arguments: Arguments, split: BatchSplit) -> list[Any]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
+from autodist.strategies._check_servers import SERVER_CHECKS
 from autodist.strategies._communicators import ORDERS
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import Problem, listed
@@ -52,11 +53,6 @@ def _replicas(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> I
             yield Problem(None, "replica", f"{name!r}", listed(known), "the cluster has no such device")
         if count > 1:
             yield Problem(None, "replica", f"{name!r} {count} times", "once", "a device holds one copy of the graph")
-    for host in spec.hosts:
-        own = {device.name for device in (*host.cpu_devices, *host.gpu_devices)}
-        if counts and not own & counts.keys():
-            reason = "its worker would have nothing to compute; leave the host out of the spec instead"
-            yield Problem(None, f"number of replicas on `{host.name}`", "0", "at least 1", reason)
 
 
 def _destinations(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
@@ -182,6 +178,7 @@ CHECKS: tuple[Check, ...] = (
     _beside_servers,
     _beside_queues,
     _coupled,
+    *SERVER_CHECKS,
     _unsupported,
 )
 

@@ -58,6 +58,11 @@ class PSSynchronizer:
     local_proxy: bool = False
     transfer: tuple[str, ...] = ()
 
+    @property
+    def is_relaxed(self) -> bool:
+        """Whether a worker may go on before the others' gradients have been applied."""
+        return not self.sync or self.staleness > 0
+
 
 @dataclass(frozen=True)
 class AllReduceSynchronizer:
@@ -195,6 +200,12 @@ class Strategy:
         """Whether any shard lives on a parameter server."""
         shards = (shard for config in self.variables for shard in config.shards)
         return any(isinstance(shard.synchronizer, PSSynchronizer) for shard in shards)
+
+    @property
+    def is_relaxed(self) -> bool:
+        """Whether any worker may be ahead of the others."""
+        synchronizers = (shard.synchronizer for config in self.variables for shard in config.shards)
+        return any(isinstance(s, PSSynchronizer) and s.is_relaxed for s in synchronizers)
 
     @property
     def carriers(self) -> tuple[str, ...]:

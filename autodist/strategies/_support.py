@@ -22,7 +22,7 @@ SUPPORTED: dict[type, dict[str, tuple[Any, ...]]] = {
     GraphConfig: {"communicator": ("horovod", "collective", "queue")},
     VariableConfig: {"partition": (None,)},
     ShardConfig: {"compressor": (None,)},
-    PSSynchronizer: {"sync": (True,), "staleness": (0,), "local_proxy": (False,), "transfer": ((),)},
+    PSSynchronizer: {"sync": (True,), "staleness": (0,)},
     AllReduceSynchronizer: {"communicator": ("horovod", "collective")},
     BroadcastSynchronizer: {"type": ("PS", "AllReduce")},
 }

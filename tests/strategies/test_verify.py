@@ -105,8 +105,8 @@ def test_unknown_missing_and_repeated_variables():
             [
                 "replica is 'h0:CPU:0' 2 times, allowed: once (a device holds one copy of the graph)",
                 "replica is 'h1:GPU:0', allowed: `h0:CPU:0`, `h1:CPU:0` (the cluster has no such device)",
-                "number of replicas on `h1` is 0, allowed: at least 1 (its worker would have nothing to compute; "
-                "leave the host out of the spec instead)",
+                "number of replicas on `h1` is 0, allowed: at least 1, or a destination of variables there (its worker "
+                "would have nothing to compute and nothing to serve; leave the host out of the spec)",
             ],
         ),
     ],

@@ -14,6 +14,6 @@ def communicator(name: str, layout: Layout, step: str) -> Communicator:
     if name == "horovod":
         return HorovodCommunicator()
     if name == "queue":
-        return QueueCommunicator(layout.rank, layout.world_size, layout.tf_device(layout.replicas[0][0]), step)
+        return QueueCommunicator(layout.rank, layout.world_size, layout.main_device_of(0), step)
     assert name == "collective", name
     return CollectiveCommunicator(layout.world_size, step)

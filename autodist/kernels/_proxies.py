@@ -1,0 +1,130 @@
+"""Local proxies: every worker but the variable's own reads a cached copy, which the server keeps up to date.
+
+The server assigns the new value to all copies right after an update, while the rest of the step goes on, and its token
+(where there is one) comes after that. So the next step reads what is already there. The step itself only reads
+another variable; what the program assigns between steps reaches the copies by the graph's `refreshers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from autodist.graph import NodeList, Variable, node_of
+from autodist.kernels._base import DistributedGraph, Kernel, Layout
+from autodist.kernels._units import Unit, units_of
+from autodist.strategies import Strategy
+
+__all__ = ["LocalProxies", "ProxyWriter"]
+
+
+@dataclass(frozen=True)
+class _Proxy:
+    """One worker's copy of a variable."""
+
+    variable: Variable
+    rank: int
+    device: str
+
+    def handle(self, nodes: NodeList, container: str) -> str:
+        """Add the node that finds the copy; its worker and the server give it the same name."""
+        return nodes.add(
+            "VarHandleOp",
+            f"autodist/proxy/{self.variable.handle}/of_{self.rank}",
+            device=self.device,
+            dtype=self.variable.dtype,
+            shape=self.variable.shape,
+            shared_name=f"{self.variable.name}/proxy",
+            container=container,
+        )
+
+    def assign(self, nodes: NodeList, name: str, handle: str, value: str) -> str:
+        """Add the node that sets the copy."""
+        inputs = [handle, value]
+        return nodes.add("AssignVariableOp", name, inputs, device=self.device, dtype=self.variable.dtype)
+
+
+class ProxyWriter:
+    """What a server does for the copies of its variables.
+
+    Args:
+        nodes: Where to add nodes.
+        layout: Who the workers are.
+        variables: Those of the step.
+        container: Resource container of the variables.
+    """
+
+    def __init__(self, nodes: NodeList, layout: Layout, variables: Iterable[Variable], container: str) -> None:
+        self._nodes = nodes
+        self._layout = layout
+        self._variables = {variable.name: variable for variable in variables}
+        self._container = container
+        self._handles: dict[tuple[str, int], str] = {}
+
+    def update(self, unit: Unit, label: str, after: Sequence[str]) -> list[str]:
+        """Add nodes that bring a unit's values to all other workers once some nodes have run; none without proxies."""
+        if not unit.synchronizer.local_proxy:
+            return []
+        home = self._layout.tf_device(unit.destination)
+        return [node for name in unit.variables for node in self._update(self._variables[name], home, label, after)]
+
+    def _update(self, variable: Variable, home: str, label: str, after: Sequence[str]) -> list[str]:
+        name = f"autodist/proxy/{variable.handle}/{label}"
+        inputs = [variable.handle, *(f"^{node}" for node in after)]
+        value = self._nodes.add("ReadVariableOp", f"{name}/value", inputs, device=home, dtype=variable.dtype)
+        assigned = []
+        for rank in range(self._layout.world_size):
+            if rank != self._layout.rank:
+                proxy = _Proxy(variable, rank, self._layout.main_device_of(rank))
+                handle = self._handles.get((variable.name, rank)) or proxy.handle(self._nodes, self._container)
+                self._handles[variable.name, rank] = handle
+                assigned.append(proxy.assign(self._nodes, f"{name}/to_{rank}", handle, value))
+        return assigned
+
+
+@dataclass(frozen=True)
+class LocalProxies(Kernel):
+    """Have this worker read its copies of the variables that the strategy gives a local proxy.
+
+    Attributes:
+        strategy: Says which variables.
+        container: Resource container of the variables, the same for all steps that share them.
+    """
+
+    name: ClassVar[str] = "local-proxies"
+    strategy: Strategy
+    container: str = ""
+
+    def apply(self, graph: DistributedGraph) -> DistributedGraph:
+        """See the module's docstring."""
+        layout = graph.layout
+        proxied = {
+            name
+            for unit in units_of(graph, self.strategy)
+            if unit.synchronizer.local_proxy and layout.rank_of(unit.destination) != layout.rank
+            for name in unit.variables
+        }
+        variables = [v for v in graph.variables if v.name in proxied]
+        return self._redirected(graph, variables) if variables else graph
+
+    def _redirected(self, graph: DistributedGraph, variables: Sequence[Variable]) -> DistributedGraph:
+        nodes = NodeList()
+        main = graph.layout.main_device
+        handles: dict[str, str] = {}
+        refreshers: dict[str, str] = {}
+        for variable in variables:
+            proxy = _Proxy(variable, graph.layout.rank, main)
+            handles[variable.handle] = handle = proxy.handle(nodes, self.container)
+            home = graph.homes[variable.name]
+            name = f"autodist/proxy/{variable.handle}/refresh"
+            value = nodes.add("ReadVariableOp", f"{name}/value", [variable.handle], device=home, dtype=variable.dtype)
+            refreshers[variable.name] = proxy.assign(nodes, name, handle, value)
+        graph_def = type(graph.graph_def)()
+        graph_def.CopyFrom(graph.graph_def)
+        readers = graph.analyze().reads
+        for node in graph_def.node:
+            if node.name in readers:
+                node.input[:] = [handles.get(node_of(tensor), tensor) for tensor in node.input]
+        graph_def.node.extend(nodes.nodes)
+        return graph.replace(graph_def=graph_def, refreshers={**graph.refreshers, **refreshers})

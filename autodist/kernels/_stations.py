@@ -1,0 +1,82 @@
+"""Stations: one device per host adds up its replicas' gradients before they leave, and fetches values for all of them.
+
+Hierarchical reduce and broadcast (thesis 7.3.2). Without a station every replica sends its own gradient and fetches the
+values itself, so a host with n replicas sends and receives n times as much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from autodist.graph import NodeList, node_of, normalize
+from autodist.kernels._base import DistributedGraph, Kernel
+from autodist.kernels._place import LOOKUPS
+from autodist.kernels._units import Unit, units_of
+from autodist.strategies import Strategy
+
+__all__ = ["Stations"]
+
+
+@dataclass(frozen=True)
+class Stations(Kernel):
+    """Let what this worker's replicas send to servers, and read from them, go through the strategy's stations.
+
+    Attributes:
+        strategy: Says for which variables, and over which devices.
+    """
+
+    name: ClassVar[str] = "stations"
+    strategy: Strategy
+
+    def apply(self, graph: DistributedGraph) -> DistributedGraph:
+        """See the module's docstring."""
+        host = graph.layout.hosts[graph.layout.rank]
+        stations = {u: station for u in units_of(graph, self.strategy) if (station := u.station(host)) is not None}
+        if not stations or graph.layout.world_size == 1:
+            return graph
+        nodes = NodeList()
+        graph_def = type(graph.graph_def)()
+        graph_def.CopyFrom(graph.graph_def)
+        devices = _joining(graph, stations)
+        fetched = _fetched(graph, stations, nodes)
+        for node in graph_def.node:
+            node.device = devices.get(node.name, node.device)
+            _read_fetched(node, fetched)
+        graph_def.node.extend(nodes.nodes)
+        return graph.replace(graph_def=graph_def)
+
+
+def _joining(graph: DistributedGraph, stations: Mapping[Unit, str]) -> dict[str, str]:
+    """By node that joins replicas' gradients, the station."""
+    device_of = {name: graph.layout.tf_device(station) for unit, station in stations.items() for name in unit.variables}
+    return {node_of(t): device_of[p.variable] for p in graph.points if p.variable in device_of for t in p.local}
+
+
+def _fetched(graph: DistributedGraph, stations: Mapping[Unit, str], nodes: NodeList) -> dict[str, str]:
+    """By read of a variable, the station's copy of its value; not where the worker has a copy of its own."""
+    layout = graph.layout
+    wanted = {
+        name: layout.tf_device(station)
+        for unit, station in stations.items()
+        if not (unit.synchronizer.local_proxy and layout.rank_of(unit.destination) != layout.rank)
+        for name in unit.variables
+    }
+    device_of = {v.handle: wanted[v.name] for v in graph.variables if v.name in wanted}
+    dtype_of = {v.handle: v.dtype for v in graph.variables}
+    found = {}
+    for name, handles in graph.analyze().reads.items():
+        if graph.nodes[name].op == "ReadVariableOp" and handles[0] in device_of:
+            copy = f"autodist/station/{name}"
+            nodes.add("Identity", copy, [name], device=device_of[handles[0]], T=dtype_of[handles[0]])
+            found[name] = copy
+    return found
+
+
+def _read_fetched(node: Any, fetched: Mapping[str, str]) -> None:
+    """Have a node read the stations' copies, unless it looks up rows: it goes to where the variable lives."""
+    first = 1 if node.op in LOOKUPS else 0
+    for k, tensor in enumerate(node.input):
+        if k >= first and normalize(tensor) in fetched:
+            node.input[k] = fetched[normalize(tensor)]

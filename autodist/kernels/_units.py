@@ -1,0 +1,98 @@
+"""Units: variables that are updated together at one parameter server, and who sends them which parts of gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from autodist.graph import Variable
+from autodist.kernels._base import DistributedGraph, Layout, SyncPoint
+from autodist.resource_spec import Device
+from autodist.strategies import PSSynchronizer, Strategy
+
+__all__ = ["Part", "Unit", "parts_of", "units_of"]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Variables with one destination, updated together, and their slots.
+
+    Attributes:
+        name: That of the first variable, in alphabetical order.
+        variables: Names of the trainable variables.
+        slots: Names of what is written from their gradients besides.
+        synchronizer: How they are synchronized; equal for all.
+    """
+
+    name: str
+    variables: tuple[str, ...]
+    slots: tuple[str, ...]
+    synchronizer: PSSynchronizer
+
+    @property
+    def destination(self) -> str:
+        """The device that holds them."""
+        return self.synchronizer.destination
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Variables and slots."""
+        return (*self.variables, *self.slots)
+
+    def station(self, host: str) -> str | None:
+        """The device of a host through which its replicas send and fetch; None where each does so itself."""
+        return next((name for name in self.synchronizer.transfer if Device.parse(name).host == host), None)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one sender adds to a gradient: a replica, or all replicas of a worker together.
+
+    Attributes:
+        rank: The worker.
+        replica: Its number among the replicas of the worker; None for all together.
+    """
+
+    rank: int
+    replica: int | None = None
+
+    @property
+    def label(self) -> str:
+        """Part of the names of queues and nodes."""
+        return f"{self.rank}" if self.replica is None else f"{self.rank}_{self.replica}"
+
+    def tensors(self, point: SyncPoint) -> tuple[str, ...]:
+        """What the sender's own worker finds in its graph."""
+        return point.local if self.replica is None else point.parts[self.replica]
+
+
+def units_of(graph: DistributedGraph, strategy: Strategy) -> list[Unit]:
+    """The units of a strategy, in the order of their variables in the graph."""
+    slots = _slots(graph.variables)
+    units: dict[str, Unit] = {}
+    for variable in graph.variables:
+        if variable.coupled and min(variable.coupled) not in units:
+            synchronizer = strategy.config(variable.name).synchronizer
+            if isinstance(synchronizer, PSSynchronizer):
+                key = min(variable.coupled)
+                units[key] = Unit(key, variable.coupled, tuple(slots.get(key, ())), synchronizer)
+    return list(units.values())
+
+
+def parts_of(unit: Unit, point: SyncPoint, layout: Layout) -> list[Part]:
+    """Who sends parts of a gradient to a unit's destination, in the order in which they are combined."""
+    parts: list[Part] = []
+    for rank in layout.senders:
+        count = len(layout.replicas[rank])
+        apart = count > 1 and point.parts and unit.station(layout.hosts[rank]) is None
+        parts.extend([Part(rank, k) for k in range(count)] if apart else [Part(rank)])
+    return parts
+
+
+def _slots(variables: Iterable[Variable]) -> dict[str, list[str]]:
+    """By first owner, the names of the slots."""
+    slots: dict[str, list[str]] = {}
+    for variable in variables:
+        if variable.owners:
+            slots.setdefault(min(variable.owners), []).append(variable.name)
+    return slots

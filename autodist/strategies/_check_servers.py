@@ -1,0 +1,86 @@
+"""What makes the parameter servers of a strategy right for a graph on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from autodist.strategies._coupled import coupled_units
+from autodist.strategies._problem import Problem, listed
+from autodist.strategies._strategy import PSSynchronizer, Strategy
+
+if TYPE_CHECKING:
+    from autodist.graph import TrainingGraph
+    from autodist.resource_spec import Host, ResourceSpec
+
+__all__ = ["SERVER_CHECKS"]
+
+
+def _idle_hosts(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    """Yield the hosts that neither compute nor serve."""
+    wanted = {*strategy.graph.replicas, *(synchronizer.destination for _, synchronizer in _servers(strategy))}
+    for host in spec.hosts:
+        if strategy.graph.replicas and not wanted & _devices_of(host):
+            reason = "its worker would have nothing to compute and nothing to serve; leave the host out of the spec"
+            allowed = "at least 1, or a destination of variables there"
+            yield Problem(None, f"number of replicas on `{host.name}`", "0", allowed, reason)
+
+
+def _transfer(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    with_replicas = {device for host in _computing(strategy, spec) for device in _devices_of(host)}
+    known = {device.name for device in spec.devices}
+    for name, synchronizer in _servers(strategy):
+        for station in dict.fromkeys(synchronizer.transfer):
+            if station not in known:
+                yield Problem(name, "transfer", f"{station!r}", listed(known), "the cluster has no such device")
+            elif station not in with_replicas:
+                reason = "there is no replica on its host, so nothing to sum"
+                yield Problem(name, "transfer", f"{station!r}", listed(with_replicas), reason)
+        for host in spec.hosts:
+            own = [station for station in synchronizer.transfer if station in _devices_of(host)]
+            if len(own) > 1:
+                given, reason = f"{listed(own)} on `{host.name}`", "what leaves a host goes through one device"
+                yield Problem(name, "transfer", given, "at most one device per host", reason)
+
+
+def _proxies(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    sparse = {variable.name for variable in graph.trainable if variable.is_sparse}
+    for name, synchronizer in _servers(strategy):
+        if synchronizer.local_proxy and name in sparse:
+            reason = "only some of its rows are read in a step, a proxy would have the whole table travel"
+            yield Problem(name, "local_proxy", "True", "False", reason)
+
+
+def _alike(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    """Yield what coupled variables at one server have different."""
+    servers = dict(_servers(strategy))
+    reason = "their updates share a norm, a branch or a slot, so they are one"
+    for unit in coupled_units(graph):
+        members = [(v.name, servers[v.name]) for v in unit if v.name in servers]
+        for aspect in ("sync", "staleness", "local_proxy", "transfer"):
+            values: dict[str, list[str]] = {}
+            for name, synchronizer in members:
+                values.setdefault(repr(getattr(synchronizer, aspect)), []).append(name)
+            if len(values) > 1:
+                given = " but ".join(f"{value} for {listed(names)}" for value, names in values.items())
+                yield Problem(None, f"{aspect} of coupled variables", given, "one value for all of them", reason)
+
+
+_Check: TypeAlias = "Callable[[Strategy, TrainingGraph, ResourceSpec], Iterator[Problem]]"
+SERVER_CHECKS: tuple[_Check, ...] = (_idle_hosts, _transfer, _proxies, _alike)
+
+
+def _servers(strategy: Strategy) -> Iterator[tuple[str, PSSynchronizer]]:
+    for config in strategy.variables:
+        for shard in config.shards:
+            if isinstance(shard.synchronizer, PSSynchronizer):
+                yield config.variable, shard.synchronizer
+
+
+def _devices_of(host: Host) -> set[str]:
+    return {device.name for device in (*host.cpu_devices, *host.gpu_devices)}
+
+
+def _computing(strategy: Strategy, spec: ResourceSpec) -> list[Host]:
+    """Return the hosts with replicas."""
+    return [host for host in spec.hosts if _devices_of(host) & set(strategy.graph.replicas)]

@@ -1,0 +1,52 @@
+"""What crosses the network with and without stations, counted."""
+
+import pytest
+
+from autodist.graph import data_inputs, node_of
+
+from . import cluster
+from .test_placement import BATCHES, make_step
+
+REPLICAS = ("h0:CPU:0", "h1:CPU:0", "h1:CPU:1")
+HOSTS = cluster.spec(2, 2)
+
+
+def graph_of_remote(**options):
+    """The graph of a worker with two replicas whose variables live on the other worker."""
+    plan = lambda graph: cluster.served(graph, REPLICAS, ["h0:CPU:0"], **options)  # noqa: E731
+    made = cluster.Cluster(make_step(), BATCHES[0], plan, HOSTS)
+    made.close()
+    return made.members[1].graph
+
+
+def crossing(graph, op):
+    """The tensors of ops on the other worker that are fetched, each once per device that wants it."""
+    nodes = graph.nodes
+    remote = {name for name, node in nodes.items() if "task:0/" in node.device and node.op == op}
+    return {
+        (node_of(tensor), node.device)
+        for node in nodes.values()
+        if "task:1/" in node.device
+        for tensor in data_inputs(node)
+        if node_of(tensor) in remote
+    }
+
+
+def pushes(graph):
+    return [n for n in graph.nodes.values() if n.op == "QueueEnqueueV2" and "/push_gradient" in n.name]
+
+
+@pytest.mark.parametrize(("options", "count"), [({}, 2), ({"transfer": ("h1:CPU:1",)}, 1)])
+def test_messages_per_variable(options, count):
+    graph = graph_of_remote(**options)
+    assert len(pushes(graph)) == 2 * count  # of two variables
+    fetched = [name for name, _ in crossing(graph, "ReadVariableOp")]
+    assert fetched.count("matmul/ReadVariableOp") == count
+
+
+def test_what_leaves_a_station_was_added_up_there():
+    graph = graph_of_remote(transfer=("h1:CPU:1",))
+    for push in pushes(graph):
+        for tensor in data_inputs(push)[1:]:
+            assert graph.nodes[node_of(tensor)].op in ("AddN", "ConcatV2")
+            assert graph.nodes[node_of(tensor)].device.endswith("task:1/device:CPU:1")
