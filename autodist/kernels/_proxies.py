@@ -64,10 +64,8 @@ class ProxyWriter:
 
     def update(self, unit: Unit, label: str, after: Sequence[str]) -> list[str]:
         """Add nodes that bring a unit's values to all other workers once some nodes have run; none without proxies."""
-        if not unit.synchronizer.local_proxy:
-            return []
         home = self._layout.tf_device(unit.destination)
-        return [node for name in unit.variables for node in self._update(self._variables[name], home, label, after)]
+        return [node for name in unit.proxied for node in self._update(self._variables[name], home, label, after)]
 
     def _update(self, variable: Variable, home: str, label: str, after: Sequence[str]) -> list[str]:
         name = f"autodist/proxy/{variable.handle}/{label}"
@@ -102,8 +100,8 @@ class LocalProxies(Kernel):
         proxied = {
             name
             for unit in units_of(graph, self.strategy)
-            if unit.synchronizer.local_proxy and layout.rank_of(unit.destination) != layout.rank
-            for name in unit.variables
+            if layout.rank_of(unit.destination) != layout.rank
+            for name in unit.proxied
         }
         variables = [v for v in graph.variables if v.name in proxied]
         return self._redirected(graph, variables) if variables else graph

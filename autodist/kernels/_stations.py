@@ -60,8 +60,8 @@ def _fetched(graph: DistributedGraph, stations: Mapping[Unit, str], nodes: NodeL
     wanted = {
         name: layout.tf_device(station)
         for unit, station in stations.items()
-        if not (unit.synchronizer.local_proxy and layout.rank_of(unit.destination) != layout.rank)
         for name in unit.variables
+        if name not in unit.proxied or layout.rank_of(unit.destination) == layout.rank
     }
     device_of = {v.handle: wanted[v.name] for v in graph.variables if v.name in wanted}
     dtype_of = {v.handle: v.dtype for v in graph.variables}

@@ -21,13 +21,15 @@ class Unit:
         name: That of the first variable, in alphabetical order.
         variables: Names of the trainable variables.
         slots: Names of what is written from their gradients besides.
-        synchronizer: How they are synchronized; equal for all.
+        synchronizer: How they are synchronized; equal for all, local proxies aside.
+        proxied: Those of the variables that have local proxies.
     """
 
     name: str
     variables: tuple[str, ...]
     slots: tuple[str, ...]
     synchronizer: PSSynchronizer
+    proxied: tuple[str, ...] = ()
 
     @property
     def destination(self) -> str:
@@ -75,7 +77,8 @@ def units_of(graph: DistributedGraph, strategy: Strategy) -> list[Unit]:
             synchronizer = strategy.config(variable.name).synchronizer
             if isinstance(synchronizer, PSSynchronizer):
                 key = min(variable.coupled)
-                units[key] = Unit(key, variable.coupled, tuple(slots.get(key, ())), synchronizer)
+                proxied = tuple(name for name in variable.coupled if _has_proxy(strategy, name))
+                units[key] = Unit(key, variable.coupled, tuple(slots.get(key, ())), synchronizer, proxied)
     return list(units.values())
 
 
@@ -87,6 +90,11 @@ def parts_of(unit: Unit, point: SyncPoint, layout: Layout) -> list[Part]:
         apart = count > 1 and point.parts and unit.station(layout.hosts[rank]) is None
         parts.extend([Part(rank, k) for k in range(count)] if apart else [Part(rank)])
     return parts
+
+
+def _has_proxy(strategy: Strategy, name: str) -> bool:
+    synchronizer = strategy.config(name).synchronizer
+    return isinstance(synchronizer, PSSynchronizer) and synchronizer.local_proxy
 
 
 def _slots(variables: Iterable[Variable]) -> dict[str, list[str]]:

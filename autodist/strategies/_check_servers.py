@@ -57,7 +57,7 @@ def _alike(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iter
     reason = "their updates share a norm, a branch or a slot, so they are one"
     for unit in coupled_units(graph):
         members = [(v.name, servers[v.name]) for v in unit if v.name in servers]
-        for aspect in ("sync", "staleness", "local_proxy", "transfer"):
+        for aspect in ("sync", "staleness", "transfer"):
             values: dict[str, list[str]] = {}
             for name, synchronizer in members:
                 values.setdefault(repr(getattr(synchronizer, aspect)), []).append(name)

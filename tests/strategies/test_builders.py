@@ -202,7 +202,8 @@ def test_ps_has_one_server():
     d = spec("h0", "h1", cpus=2)
     strategy = PS(staleness=2, local_proxy=True).build(graph(variable("a"), variable("b", sparse=True)), d)
     home = PSSynchronizer("h0:CPU:0", staleness=2, local_proxy=True)
-    assert [config.synchronizer for config in strategy.variables] == [home, home]
+    table = PSSynchronizer("h0:CPU:0", staleness=2)  # whose rows are looked up there
+    assert [config.synchronizer for config in strategy.variables] == [home, table]
     assert strategy.graph.communicator == "queue"
 
 

@@ -29,7 +29,7 @@ class ServerBuilder(CheckedBuilder):
     Attributes:
         sync: Whether a step waits for the gradients of all replicas.
         staleness: How many steps the fastest worker may be ahead of the slowest, >= 0.
-        local_proxy: Whether every worker reads from a cached copy of its own.
+        local_proxy: Whether every worker reads dense variables from a cached copy of its own.
 
     """
 
@@ -53,9 +53,8 @@ class ServerBuilder(CheckedBuilder):
         compressor: str | None = None,
     ) -> VariableConfig:
         """The config of a variable whose shards live on these devices."""
-        shards = (
-            PSSynchronizer(home, self.sync, self.staleness, self.local_proxy, transfer=transfer) for home in homes
-        )
+        proxy = self.local_proxy and not variable.is_sparse  # of a table only some rows are read
+        shards = (PSSynchronizer(home, self.sync, self.staleness, proxy, transfer=transfer) for home in homes)
         return VariableConfig(variable.name, tuple(ShardConfig(shard, compressor) for shard in shards), partition)
 
 
