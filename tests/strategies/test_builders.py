@@ -217,10 +217,18 @@ def test_staleness_without_a_step_to_wait_for_is_refused(builder):
 @pytest.mark.parametrize("builder", [*SERVERS, Parallax], ids=lambda cls: cls.name)
 def test_servers_do_as_they_are_told(builder):
     g = graph(variable("table", (64, 16), sparse=True), variable("w", (64, 16), order=1))
-    for options in ({"sync": False}, {"staleness": 3}, {"local_proxy": True}):
+    for options in ({"sync": False}, {"staleness": 3}):
         strategy = builder(**options).build(g, spec("h0", "h1"))
         for synchronizer in (shard.synchronizer for shard in strategy.config("table").shards):
             assert {name: getattr(synchronizer, name) for name in options} == options
+
+
+@pytest.mark.parametrize("builder", SERVERS)
+def test_only_dense_variables_get_proxies(builder):
+    g = graph(variable("table", (64, 16), sparse=True), variable("w", (64, 16), order=1))
+    strategy = builder(local_proxy=True).build(g, spec("h0", "h1"))
+    for name, proxied in (("table", False), ("w", True)):
+        assert {shard.synchronizer.local_proxy for shard in strategy.config(name).shards} == {proxied}
 
 
 # --- partitions
