@@ -23,6 +23,7 @@ from autodist.graph._nodes import NodeList
 from autodist.graph._products import Factor, Product
 from autodist.graph._reduction import Reduction
 from autodist.graph._training_graph import Gradient, Output, Role, StepInput, TrainingGraph, Variable
+from autodist.graph._uses import Use
 
 __all__ = [
     "CapturedStep",
@@ -39,6 +40,7 @@ __all__ = [
     "StepAnalysis",
     "StepInput",
     "TrainingGraph",
+    "Use",
     "Variable",
     "VariableNames",
     "Write",

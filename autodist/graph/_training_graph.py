@@ -13,6 +13,7 @@ import numpy as np
 
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._graph_def import node_of
+from autodist.graph._uses import Use, variable_uses
 
 __all__ = ["Gradient", "Output", "Role", "StepInput", "TrainingGraph", "Variable"]
 
@@ -137,6 +138,7 @@ class TrainingGraph:
         outputs: The step's tensor results, in flattened order.
         effects: Nodes that must run although nothing reads them: assignments, prints.
         lines: For nodes of interest, the user's ``file:line`` they come from.
+        batch_size: Examples in the global batch that the step was captured for, None if nobody has said.
     """
 
     graph_def: Any
@@ -145,6 +147,7 @@ class TrainingGraph:
     outputs: tuple[Output, ...]
     effects: tuple[str, ...]
     lines: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    batch_size: int | None = field(default=None, compare=False)
 
     def variable(self, name: str) -> Variable:
         """The variable of this name."""
@@ -159,6 +162,11 @@ class TrainingGraph:
         """An index of the graph, made once: what its nodes do, and how they depend on the batch."""
         split = [node_of(step_input.tensor) for step_input in self.inputs if step_input.split]
         return StepAnalysis(self.graph_def, [v.handle for v in self.variables], split)
+
+    @cached_property
+    def uses(self) -> dict[str, Use]:
+        """By trainable variable, how the step fetches its value and how large its gradients are."""
+        return variable_uses(self)
 
     @property
     def trainable(self) -> tuple[Variable, ...]:

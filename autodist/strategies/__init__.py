@@ -38,9 +38,11 @@ from autodist.strategies._strategy import (
     Synchronizer,
     VariableConfig,
 )
+from autodist.strategies._traffic import DEFAULT_BATCH_SIZE, Flow, Traffic, traffic
 from autodist.strategies._verify import check, verify
 
 __all__ = [
+    "DEFAULT_BATCH_SIZE",
     "PS",
     "AllReduce",
     "AllReduceSynchronizer",
@@ -50,6 +52,7 @@ __all__ = [
     "Communicator",
     "Explanation",
     "ExplanationRow",
+    "Flow",
     "GraphCommunicator",
     "GraphConfig",
     "HierarchicalPS",
@@ -69,6 +72,7 @@ __all__ = [
     "Strategy",
     "StrategyBuilder",
     "Synchronizer",
+    "Traffic",
     "UnevenPartitionedPS",
     "VariableConfig",
     "builders",
@@ -79,5 +83,6 @@ __all__ = [
     "installed_communicators",
     "num_shards",
     "shard_slices",
+    "traffic",
     "verify",
 ]

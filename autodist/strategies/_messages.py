@@ -1,0 +1,220 @@
+"""What is to be sent for each shard, before it is known who sends it to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from autodist.strategies._shards import shard_slices
+from autodist.strategies._strategy import (
+    AllReduceSynchronizer,
+    BroadcastSynchronizer,
+    ShardConfig,
+    Strategy,
+    Synchronizer,
+    VariableConfig,
+)
+
+if TYPE_CHECKING:
+    from autodist.graph import TrainingGraph, Use, Variable
+
+__all__ = ["ShardMessages", "examples_per_host", "host_of", "shard_messages", "state_messages"]
+
+_ROWS_BYTES = 4  # the number of examples of a worker, float32
+
+
+@dataclass(frozen=True)
+class ShardMessages:
+    """What one step has to send for one shard, by one worker.
+
+    Attributes:
+        variable: The variable's name; empty for small state.
+        shard: Which shard of it; None if it is not partitioned.
+        synchronizer: How it is synchronized.
+        shape: The shard's shape.
+        size_bytes: Bytes of its value.
+        summed_bytes: Of the messages that are summed: dense gradients.
+        gathered_bytes: Of the messages that every worker needs from every other one.
+        gathered_rows: Rows of sparse gradients or factors for each example.
+        gathered_row_bytes: Bytes of one such row, with its number.
+        reads: How often the whole value is read.
+        lookup_rows: Rows that lookups take for each example.
+        row_bytes: Bytes of one row of the value.
+        index_bytes: Bytes of one row number.
+        gradient_rows: Rows of the sparse gradients of the whole variable for each example.
+        is_guess: Whether numbers of rows are guesses.
+
+    """
+
+    variable: str
+    shard: int | None
+    synchronizer: Synchronizer
+    shape: tuple[int, ...] = ()
+    size_bytes: float = 0.0
+    summed_bytes: float = 0.0
+    gathered_bytes: float = 0.0
+    gathered_rows: float = 0.0
+    gathered_row_bytes: float = 0.0
+    reads: int = 0
+    lookup_rows: float = 0.0
+    row_bytes: float = 0.0
+    index_bytes: int = 0
+    gradient_rows: float = 0.0
+    is_guess: bool = False
+
+
+def examples_per_host(strategy: Strategy, hosts: tuple[str, ...], batch_size: int) -> dict[str, int]:
+    """Examples of a global batch by host: the replicas' parts differ by one at most, the first ones have more.
+
+    Example:
+        >>> from autodist.strategies import GraphConfig
+        >>> strategy = Strategy(GraphConfig(("a:CPU:0", "a:CPU:1", "b:CPU:0"), "queue"), ())
+        >>> examples_per_host(strategy, ("a", "b"), 8)
+        {'a': 6, 'b': 2}
+
+    """
+    owners = [host for host in hosts for name in strategy.graph.replicas if host_of(name) == host]
+    counts = dict.fromkeys(hosts, 0)
+    for number, host in enumerate(owners):
+        counts[host] += batch_size // len(owners) + (number < batch_size % len(owners))
+    return counts
+
+
+def shard_messages(
+    strategy: Strategy, graph: TrainingGraph, batch_size: int, rows: Mapping[str, int]
+) -> Iterator[ShardMessages]:
+    """The messages of every shard of the strategy; of variables that the graph has."""
+    known = {variable.name: variable for variable in graph.trainable}
+    for config in strategy.variables:
+        if config.variable in known:
+            variable = known[config.variable]
+            use = _scaled(graph.uses[variable.name], rows.get(variable.name), batch_size)
+            yield from _of_variable(config, variable, use, graph)
+
+
+def state_messages(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> ShardMessages:
+    """What is joined besides gradients: the batch size, statistics of the batch, losses and other outputs."""
+    statistics = sum(v.size_bytes for v in graph.variables if v.role.value == "statistic")
+    shapes = [(o.shape, _itemsize(o.dtype)) for o in graph.outputs if o.shape is not None]
+    scalars = sum(prod(size or 0 for size in shape) * itemsize for shape, itemsize in shapes if None not in shape)
+    by_example = [(shape[1:], itemsize) for shape, itemsize in shapes if shape and shape[0] is None]
+    row_bytes = sum(prod(size or 0 for size in shape) * itemsize for shape, itemsize in by_example)
+    carrier = strategy.graph.communicator
+    synchronizer = AllReduceSynchronizer(0, communicator="collective" if carrier == "queue" else carrier)
+    return ShardMessages(
+        "",
+        None,
+        synchronizer,
+        summed_bytes=_ROWS_BYTES + statistics + scalars,
+        gathered_rows=1.0 if row_bytes else 0.0,
+        gathered_row_bytes=row_bytes,
+    )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A variable's :class:`~autodist.graph.Use` with the rows that the caller knows better."""
+
+    use: Use
+    lookup: float
+    gradient: float
+
+
+def _scaled(use: Use, given: int | None, batch_size: int) -> _Rows:
+    if given is None:
+        return _Rows(use, use.lookup_rows, use.gradient_rows)
+    per_example = given / batch_size
+    return _Rows(use, per_example if use.lookup_rows else 0.0, per_example if use.gradient_rows else 0.0)
+
+
+def _of_variable(
+    config: VariableConfig, variable: Variable, rows: _Rows, graph: TrainingGraph
+) -> Iterator[ShardMessages]:
+    slices = shard_slices(config.partition, variable.shape)
+    for number, (shard, part) in enumerate(zip(config.shards, slices, strict=False)):
+        index = None if config.partition is None else number
+        # Of the rows that a step touches, each shard has its part; and each row is as wide as the shard.
+        fraction = part.size[0] / variable.shape[0] if variable.shape and variable.shape[0] else 1.0
+        yield _of_shard(index, shard, variable, part.size, rows, fraction, graph)
+
+
+def _of_shard(
+    index: int | None,
+    shard: ShardConfig,
+    variable: Variable,
+    shape: tuple[int, ...],
+    rows: _Rows,
+    fraction: float,
+    graph: TrainingGraph,
+) -> ShardMessages:
+    itemsize = _itemsize(variable.dtype)
+    row_bytes = prod(shape[1:]) * itemsize
+    dense = sum(not gradient.is_sparse for gradient in variable.gradients)
+    summed, gathered, gathered_rows, gathered_row_bytes = 0.0, 0.0, rows.gradient * fraction, 0.0
+    is_guess = rows.use.is_guess
+    if isinstance(shard.synchronizer, BroadcastSynchronizer):
+        gathered_rows, gathered_row_bytes, is_guess = _factors(graph, variable, itemsize)
+    else:
+        message = _message(shard.compressor, shape, variable.dtype)
+        summed, gathered = (0.0, dense * message.size_bytes) if message.gathers else (dense * message.size_bytes, 0.0)
+        values = _message(shard.compressor, (1, *shape[1:]), variable.dtype, slices=True)
+        gathered_row_bytes = values.size_bytes + rows.use.index_bytes
+    return ShardMessages(
+        variable.name,
+        index,
+        shard.synchronizer,
+        shape,
+        prod(shape) * itemsize,
+        summed,
+        gathered,
+        gathered_rows,
+        gathered_row_bytes if gathered_rows else 0.0,
+        rows.use.reads,
+        rows.lookup * fraction,
+        row_bytes,
+        rows.use.index_bytes,
+        rows.gradient,
+        is_guess,
+    )
+
+
+def _factors(graph: TrainingGraph, variable: Variable, itemsize: int) -> tuple[float, float, bool]:
+    """Rows per example, bytes per row, and whether the rows are a guess, of a gradient's two factors."""
+    from autodist.graph import factors_of
+
+    factors = factors_of(graph, variable.name)
+    width = factors.width or sum(variable.shape)
+    return float(factors.rows_per_example or 1), float(width * itemsize), factors.rows_per_example is None
+
+
+@dataclass(frozen=True)
+class _Message:
+    size_bytes: float
+    gathers: bool
+
+
+def _message(compressor: str | None, shape: tuple[int, ...], dtype: str, *, slices: bool = False) -> _Message:
+    """A gradient of this shape, or the values of rows of one, as it travels."""
+    plain = float(prod(shape) * _itemsize(dtype))
+    if compressor in ("FP16", "BF16") and dtype in ("float32", "float64"):
+        return _Message(2.0 * prod(shape), False)
+    return _Message(plain, False)
+
+
+def _itemsize(dtype: str) -> int:
+    import numpy as np  # what only lists strategies need not wait for it
+
+    return {"bfloat16": 2, "string": 8, "variant": 8}.get(dtype) or np.dtype(dtype).itemsize
+
+
+def host_of(device: str) -> str:
+    """The host of a device, which may itself contain colons.
+
+    Example:
+        >>> host_of("fe80::1:CPU:0")
+        'fe80::1'
+
+    """
+    return device.rpartition(":")[0].rpartition(":")[0]

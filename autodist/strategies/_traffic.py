@@ -1,0 +1,221 @@
+"""What a strategy sends over the network in one step, host by host: formulas, derived in docs/design/0011.
+
+Only what a step carries is counted: gradients, values, encoded messages and small state. Around them go requests,
+answers and headers of the transport, one or two kilobytes per step and worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from autodist.strategies._messages import ShardMessages, examples_per_host, host_of, shard_messages, state_messages
+from autodist.strategies._strategy import AllReduceSynchronizer, PSSynchronizer, Strategy
+
+if TYPE_CHECKING:
+    from autodist.graph import TrainingGraph
+    from autodist.resource_spec import ResourceSpec
+
+__all__ = ["DEFAULT_BATCH_SIZE", "Flow", "Traffic", "traffic"]
+
+DEFAULT_BATCH_SIZE = 128
+"""Examples in a global batch where neither the caller nor the graph says how many."""
+
+Links: TypeAlias = "dict[tuple[str, str], float]"
+_Key = TypeVar("_Key")
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What one step sends for one shard.
+
+    Attributes:
+        variable: The variable's name; None for small state: batch size, loss, metrics, statistics.
+        shard: Which shard of it, from 0; None if it is not partitioned.
+        links: By sender and receiver, names of hosts: bytes per step.
+
+    """
+
+    variable: str | None
+    shard: int | None
+    links: Mapping[tuple[str, str], float]
+
+    @property
+    def sent(self) -> dict[str, float]:
+        """Bytes per step by sending host; hosts that send nothing are left out."""
+        return _summed((sender, size) for (sender, _), size in self.links.items())
+
+    @property
+    def received(self) -> dict[str, float]:
+        """Bytes per step by receiving host; hosts that receive nothing are left out."""
+        return _summed((receiver, size) for (_, receiver), size in self.links.items())
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What one step sends in all.
+
+    Attributes:
+        hosts: Names of all hosts, by rank.
+        flows: One per shard, in the strategy's order, and one for the small state.
+        batch_size: Examples in the global batch; numbers of sparse rows follow from it.
+        rows: By sparse variable, the rows that a step of all hosts touches, doubles counted.
+        guessed: Sparse variables whose rows are a guess: one per example.
+
+    """
+
+    hosts: tuple[str, ...]
+    flows: tuple[Flow, ...]
+    batch_size: int
+    rows: Mapping[str, float]
+    guessed: tuple[str, ...] = ()
+
+    @cached_property
+    def links(self) -> dict[tuple[str, str], float]:
+        """Bytes per step by sender and receiver."""
+        return _summed(item for flow in self.flows for item in flow.links.items())
+
+    @property
+    def sent(self) -> dict[str, float]:
+        """Bytes per step that each host sends."""
+        return dict.fromkeys(self.hosts, 0.0) | _summed((pair[0], size) for pair, size in self.links.items())
+
+    @property
+    def received(self) -> dict[str, float]:
+        """Bytes per step that each host receives."""
+        return dict.fromkeys(self.hosts, 0.0) | _summed((pair[1], size) for pair, size in self.links.items())
+
+
+def traffic(
+    strategy: Strategy,
+    graph: TrainingGraph,
+    spec: ResourceSpec,
+    *,
+    batch_size: int | None = None,
+    rows: Mapping[str, int] | None = None,
+) -> Traffic:
+    """Bytes that one step of the strategy sends from host to host.
+
+    Within a host nothing is counted: neither a server's own worker nor the replicas of one worker use the network, and
+    a worker's replicas send one gradient and fetch one value together. Staleness changes when messages go, not how
+    large they are.
+
+    Args:
+        strategy: S, verified.
+        graph: G.
+        spec: D.
+        batch_size: Examples in the global batch; by default the graph's own, else :data:`DEFAULT_BATCH_SIZE`.
+        rows: By sparse variable, how many rows a global batch touches, doubles counted; by default what the traced
+            shapes say per example, times the batch size.
+
+    Example:
+        >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable
+        >>> from autodist.resource_spec import ResourceSpec
+        >>> from autodist.strategies import AllReduce, traffic
+        >>> w = Variable("w", "h", (1000, 250), "float32", Role.TRAINABLE, (Gradient(dense="g"),))
+        >>> graph, spec = TrainingGraph(None, (w,), (), (), ()), ResourceSpec.local(workers=4)
+        >>> found = traffic(AllReduce(communicator="collective").build(graph, spec), graph, spec)
+        >>> found.flows[0].sent["localhost"]  # 2 (n - 1) / n of 1 MB
+        1500000.0
+
+    """
+    size = batch_size or graph.batch_size or DEFAULT_BATCH_SIZE
+    hosts = tuple(host.name for host in spec.hosts)
+    examples = examples_per_host(strategy, hosts, size)
+    messages = tuple(shard_messages(strategy, graph, size, rows or {}))
+    flows = [Flow(m.variable, m.shard, _only_real(_links(m, examples))) for m in messages]
+    state = state_messages(strategy, graph, size)
+    flows.append(Flow(None, None, _only_real(_state_links(strategy, state, examples))))
+    sparse = {m.variable: m.gradient_rows * size for m in messages if m.gradient_rows}
+    guessed = tuple(dict.fromkeys(m.variable for m in messages if m.is_guess and m.variable not in (rows or {})))
+    return Traffic(hosts, tuple(flows), size, sparse, guessed)
+
+
+def _links(shard: ShardMessages, examples: Mapping[str, int]) -> Links:
+    synchronizer = shard.synchronizer
+    if isinstance(synchronizer, PSSynchronizer):
+        return _served(shard, synchronizer, examples)
+    carrier = synchronizer.communicator if isinstance(synchronizer, AllReduceSynchronizer) else None
+    is_padded = carrier == "collective"
+    links = _ring_reduce(shard.summed_bytes, list(examples), backwards=carrier == "horovod")
+    parts = {host: shard.gathered_row_bytes * shard.gathered_rows * n for host, n in examples.items()}
+    if is_padded and shard.gathered_rows:
+        longest = padded_length(max(shard.gathered_rows * n for n in examples.values()))
+        parts = dict.fromkeys(examples, shard.gathered_row_bytes * longest)
+    parts = {host: part + shard.gathered_bytes for host, part in parts.items()}
+    return _added(links, _ring_gather(parts))
+
+
+def _served(shard: ShardMessages, synchronizer: PSSynchronizer, examples: Mapping[str, int]) -> Links:
+    """Every other worker pushes its gradient once, and fetches the value as often as its replicas' graph reads it."""
+    server = host_of(synchronizer.destination)
+    # A proxy is one copy of the value, from which all reads are served.
+    reads = min(shard.reads, 1) if synchronizer.local_proxy else shard.reads
+    links: Links = {}
+    for host, count in examples.items():
+        if host != server:
+            pushed = shard.summed_bytes + shard.gathered_bytes
+            pushed += shard.gathered_row_bytes * shard.gathered_rows * count
+            asked = shard.index_bytes * shard.lookup_rows * count
+            fetched = reads * shard.size_bytes + shard.row_bytes * shard.lookup_rows * count
+            links[host, server] = pushed + asked
+            links[server, host] = fetched
+    return links
+
+
+def _state_links(strategy: Strategy, state: ShardMessages, examples: Mapping[str, int]) -> Links:
+    hosts = list(examples)
+    if strategy.graph.communicator != "queue":
+        return _links(state, examples)
+    links: Links = {}
+    everything = state.summed_bytes + state.gathered_row_bytes * state.gathered_rows * sum(examples.values())
+    for host in hosts[1:]:  # a star around the chief
+        links[host, hosts[0]] = state.summed_bytes + state.gathered_row_bytes * state.gathered_rows * examples[host]
+        links[hosts[0], host] = everything
+    return links
+
+
+def _ring_reduce(size_bytes: float, hosts: list[str], *, backwards: bool) -> Links:
+    """Reduce-scatter and all-gather around the ring: each host sends 2 (n - 1) pieces of 1 / n."""
+    count = len(hosts)
+    step = -1 if backwards else 1
+    share = 2 * (count - 1) / count * size_bytes
+    return {(host, hosts[(k + step) % count]): share for k, host in enumerate(hosts)} if count > 1 else {}
+
+
+def _ring_gather(parts: Mapping[str, float]) -> Links:
+    """Every part goes around the ring, and stops before it is back: each host sends all but its successor's."""
+    hosts = list(parts)
+    total = sum(parts.values())
+    successors = [*hosts[1:], *hosts[:1]]
+    return {(host, after): total - parts[after] for host, after in zip(hosts, successors, strict=True) if host != after}
+
+
+def padded_length(length: float) -> int:
+    """Rows that TensorFlow's collectives gather for this many: they have only some lengths, see the communicator.
+
+    Example:
+        >>> [padded_length(rows) for rows in (5, 8, 9, 1366)]
+        [5, 8, 10, 1536]
+
+    """
+    rows = -int(-length // 1)
+    unit = 1 << max(rows.bit_length() - 3, 0)
+    return -(-rows // unit) * unit
+
+
+def _only_real(links: Links) -> Links:
+    return {ends: size for ends, size in links.items() if size}
+
+
+def _added(one: Links, other: Links) -> Links:
+    return _summed(item for links in (one, other) for item in links.items())
+
+
+def _summed(items: Iterable[tuple[_Key, float]]) -> dict[_Key, float]:
+    totals: dict[_Key, float] = {}
+    for key, size in items:
+        totals[key] = totals.get(key, 0.0) + size
+    return totals
