@@ -5,6 +5,7 @@
     ├── SpecError         (ValueError)   2   a resource spec with mistakes, all of them listed
     ├── StrategyError     (ValueError)   2   an unknown builder, or a strategy that `verify` refuses
     ├── CaptureError      (ValueError)   2   a training step that can't be captured
+    ├── GraphError        (ValueError)   2   a file of a training graph that can't be read or written
     ├── LaunchError                      1   workers could not be started
     ├── WorkerFailed                     1   a worker ended with an error (or its own exit code)
     ├── CertificateFailed                3   distributed and single-device results differ
@@ -21,6 +22,7 @@ __all__ = [
     "AutoDistError",
     "CaptureError",
     "CertificateFailed",
+    "GraphError",
     "LaunchError",
     "SpecError",
     "StrategyError",
@@ -77,6 +79,12 @@ class StrategyError(AutoDistError, ValueError):
 
 class CaptureError(AutoDistError, ValueError):
     """A training step that can't be captured; names the op and the user's line."""
+
+    exit_code = 2
+
+
+class GraphError(AutoDistError, ValueError):
+    """A file of a training graph that can't be read or written; names the file."""
 
     exit_code = 2
 

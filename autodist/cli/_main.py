@@ -23,6 +23,7 @@ _COMMANDS = {
     "certify": "autodist.cli._certify",
     "strategies": "autodist.cli._strategies",
     "explain": "autodist.cli._explain",
+    "diff": "autodist.cli._diff",
     "env": "autodist.cli._env",
 }
 

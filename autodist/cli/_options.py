@@ -14,7 +14,7 @@ from autodist.errors import UsageError
 if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["RanksType", "cluster_options", "debug_option", "is_debugging", "resolve_spec"]
+__all__ = ["RanksType", "cluster_options", "debug_option", "is_debugging", "load_spec", "resolve_spec"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _DEBUG = "AUTODIST_DEBUG"
@@ -63,10 +63,31 @@ def resolve_spec(path: str | None, workers: int | None, replicas: int | None) ->
             hint="the file says how many workers there are; leave one of the two out",
         )
     if path is not None:
-        return ResourceSpec.from_file(path)
+        return load_spec(path)
     if workers is None and replicas is None and _DEFAULT_SPEC.is_file():
         return ResourceSpec.from_file(_DEFAULT_SPEC)
     return ResourceSpec.local(1 if workers is None else workers, replicas)
+
+
+def load_spec(path: str | Path) -> ResourceSpec:
+    """Read a spec in YAML, or in the JSON that a run directory has.
+
+    Raises:
+        SpecError: The file can't be read, or has mistakes.
+
+    """
+    from autodist.errors import SpecError
+    from autodist.resource_spec import ResourceSpec
+
+    if Path(path).suffix != ".json":
+        return ResourceSpec.from_file(path)
+    try:
+        return ResourceSpec.from_json(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise SpecError(f"the resource spec `{path}` can't be read: {reason}") from error
+    except SpecError as error:
+        raise SpecError(f"`{path}`: {error.message}", hint=error.hint) from error
 
 
 def is_debugging() -> bool:

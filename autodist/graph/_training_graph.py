@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._graph_def import node_of
+from autodist.graph._serialize import load_graph, parse_graph_def, save_graph
 from autodist.graph._uses import Use, variable_uses
 
 __all__ = ["Gradient", "Output", "Role", "StepInput", "TrainingGraph", "Variable"]
@@ -148,6 +150,38 @@ class TrainingGraph:
     effects: tuple[str, ...]
     lines: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
     batch_size: int | None = field(default=None, compare=False)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one file, a zip archive that :meth:`load` reads back; whole or not at all.
+
+        Raises:
+            GraphError: It can't be written.
+        """
+        save_graph(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> TrainingGraph:
+        """Read a file that :meth:`save` wrote. TensorFlow is imported when ``graph_def`` is looked at, not before.
+
+        Raises:
+            GraphError: It can't be read, is no such file, is damaged, or was written by a newer version.
+        """
+        fields, content = load_graph(path)
+        uses = fields.pop("uses")
+        graph = cls(None, **fields)
+        # Frozen for users; here the object is still being made.
+        del graph.__dict__["graph_def"]
+        graph.__dict__.update(_unparsed=content, uses=uses)
+        return graph
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Parse the GraphDef of a graph that comes from a file."""
+            if name != "graph_def" or "_unparsed" not in self.__dict__:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            self.__dict__["graph_def"] = parse_graph_def(self.__dict__.pop("_unparsed"))
+            return self.__dict__["graph_def"]
 
     def variable(self, name: str) -> Variable:
         """The variable of this name."""

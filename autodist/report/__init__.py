@@ -1,7 +1,10 @@
 """What to show, as data, and how to show it on a terminal. Drawing imports rich when it is done, not before."""
 
+from autodist.report._cells import table_console
 from autodist.report._consoles import error_console, output_console
+from autodist.report._difference import show_difference
 from autodist.report._errors import show_error
+from autodist.report._explanation import show_explanation
 from autodist.report._facts import show_facts
 from autodist.report._plan import show_plan
 from autodist.report._run import FailureKind, FailureReport, OutputLine, PlannedWorker, RunInfo, RunResult
@@ -17,7 +20,10 @@ __all__ = [
     "RunResult",
     "error_console",
     "output_console",
+    "show_difference",
     "show_error",
+    "show_explanation",
     "show_facts",
     "show_plan",
+    "table_console",
 ]

@@ -4,6 +4,7 @@ Importing this package does not import TensorFlow; the launcher, which runs with
 coordination too.
 """
 
+from autodist.runtime._agreement import step_files
 from autodist.runtime._arguments import Arguments, flatten
 from autodist.runtime._batch import BatchSplit, LocalArray, batch_size, part_of, split_global, split_local
 from autodist.runtime._compile import NoGradientError
@@ -53,4 +54,5 @@ __all__ = [
     "shard_dataset",
     "split_global",
     "split_local",
+    "step_files",
 ]

@@ -6,17 +6,19 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
-from autodist.errors import CaptureError, TimedOut, UsageError
-from autodist.graph import CapturedStep
+from autodist.errors import CaptureError, GraphError, TimedOut, UsageError
+from autodist.graph import CapturedStep, TrainingGraph
 from autodist.runtime._arguments import Arguments
 from autodist.runtime._transfer import digest
 from autodist.runtime._worker import Worker
 from autodist.strategies import Strategy
 
-__all__ = ["Agreement", "announce"]
+__all__ = ["Agreement", "announce", "step_files"]
 
 _LOG = logging.getLogger("autodist")
+_LARGEST_KEPT_BYTES = 64 * 10**6
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,27 @@ def announce(strategy: Strategy, captured: CapturedStep, worker: Worker, number:
         + (f" over {' and '.join(strategy.carriers)}" if worker.world_size > 1 else ""),
     )
     if worker.environment.run_dir is not None:
-        suffix = f".{number}" if number else ""
-        strategy.save(worker.environment.run_dir / f"strategy{suffix}.json")
+        strategy_file, graph_file = step_files(worker.environment.run_dir, number)
+        strategy.save(strategy_file)
+        _keep_graph(captured.graph, graph_file)
+
+
+def step_files(run_dir: Path, number: int) -> tuple[Path, Path]:
+    """Where a run directory has the strategy and the graph of a step function, numbered from 0."""
+    suffix = f".{number}" if number else ""
+    return run_dir / f"strategy{suffix}.json", run_dir / f"graph{suffix}.zip"
+
+
+def _keep_graph(graph: TrainingGraph, path: Path) -> None:
+    """For `autodist explain` and `search`; what can't be kept is no reason to end a run."""
+    size = graph.graph_def.ByteSize()
+    if size > _LARGEST_KEPT_BYTES:
+        _LOG.info("the graph is not kept: it has %.0f MB, most of it constants of the program", size / 1e6)
+        return
+    try:
+        graph.save(path)
+    except GraphError as error:
+        _LOG.warning("%s", error.message)
 
 
 def _count(number: int, noun: str) -> str:

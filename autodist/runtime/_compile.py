@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from autodist.errors import CaptureError, StrategyError
@@ -115,6 +115,7 @@ class Compiler:
         """
         self._state.pull_all()  # tracing may build layers from current values
         captured = capture(arguments.bind(function), arguments.specs(), self.names)
+        captured = replace(captured, graph=replace(captured.graph, batch_size=self._batch_size(arguments, local)))
         if not captured.graph.trainable:
             raise NoGradientError(
                 f"`{getattr(function, '__name__', function)}` takes no gradient with respect to a variable",
@@ -127,6 +128,11 @@ class Compiler:
             step = self._bring_in(captured, strategy, number)
             self._barrier(f"compiled/{self._scope}/{number}")
         return step
+
+    def _batch_size(self, arguments: Arguments, local: bool) -> int | None:
+        """Examples in the global batch; of a local one, supposed that all workers have as many."""
+        sizes = [array.shape[0] for array in arguments.arrays if array.ndim]
+        return int(sizes[0]) * (self._worker.world_size if local else 1) if sizes else None
 
     def _propose(self, captured: CapturedStep) -> Strategy:
         strategy = compose(self._wanted, captured.graph, self._spec)

@@ -21,8 +21,9 @@ from autodist.strategies._builders import (
     UnevenPartitionedPS,
 )
 from autodist.strategies._communicators import installed_communicators
-from autodist.strategies._explain import Explanation, ExplanationRow, explain
-from autodist.strategies._problem import Problem
+from autodist.strategies._diff import Difference, StrategyDiff, diff
+from autodist.strategies._explain import Cost, Explanation, ExplanationRow, HostTraffic, LinkTraffic, explain
+from autodist.strategies._problem import Problem, sentences
 from autodist.strategies._registry import BuilderInfo, builders, compose, get
 from autodist.strategies._shards import Partition, ShardSlice, num_shards, shard_slices
 from autodist.strategies._strategy import (
@@ -50,6 +51,8 @@ __all__ = [
     "BuilderInfo",
     "BytePS",
     "Communicator",
+    "Cost",
+    "Difference",
     "Explanation",
     "ExplanationRow",
     "Flow",
@@ -57,6 +60,8 @@ __all__ = [
     "GraphConfig",
     "HierarchicalPS",
     "Horovod",
+    "HostTraffic",
+    "LinkTraffic",
     "Order",
     "PSLoadBalancing",
     "PSSynchronizer",
@@ -71,6 +76,7 @@ __all__ = [
     "ShardSlice",
     "Strategy",
     "StrategyBuilder",
+    "StrategyDiff",
     "Synchronizer",
     "Traffic",
     "UnevenPartitionedPS",
@@ -78,10 +84,12 @@ __all__ = [
     "builders",
     "check",
     "compose",
+    "diff",
     "explain",
     "get",
     "installed_communicators",
     "num_shards",
+    "sentences",
     "shard_slices",
     "traffic",
     "verify",

@@ -75,8 +75,8 @@ def examples_per_host(strategy: Strategy, hosts: tuple[str, ...], batch_size: in
         {'a': 6, 'b': 2}
 
     """
-    owners = [host for host in hosts for name in strategy.graph.replicas if host_of(name) == host]
     counts = dict.fromkeys(hosts, 0)
+    owners = [host for host in hosts for name in strategy.graph.replicas if host_of(name) == host]
     for number, host in enumerate(owners):
         counts[host] += batch_size // len(owners) + (number < batch_size % len(owners))
     return counts
@@ -85,7 +85,7 @@ def examples_per_host(strategy: Strategy, hosts: tuple[str, ...], batch_size: in
 def shard_messages(
     strategy: Strategy, graph: TrainingGraph, batch_size: int, rows: Mapping[str, int]
 ) -> Iterator[ShardMessages]:
-    """The messages of every shard of the strategy; of variables that the graph has."""
+    """The messages of every shard of the strategy, as far as its variables and partitions fit the graph."""
     known = {variable.name: variable for variable in graph.trainable}
     for config in strategy.variables:
         if config.variable in known:
@@ -132,7 +132,10 @@ def _scaled(use: Use, given: int | None, batch_size: int) -> _Rows:
 def _of_variable(
     config: VariableConfig, variable: Variable, rows: _Rows, graph: TrainingGraph
 ) -> Iterator[ShardMessages]:
-    slices = shard_slices(config.partition, variable.shape)
+    try:
+        slices = shard_slices(config.partition, variable.shape)
+    except ValueError:
+        return  # verification refuses it: there are no shards
     for number, (shard, part) in enumerate(zip(config.shards, slices, strict=False)):
         index = None if config.partition is None else number
         # Of the rows that a step touches, each shard has its part; and each row is as wide as the shard.

@@ -103,7 +103,7 @@ def traffic(
     large they are.
 
     Args:
-        strategy: S, verified.
+        strategy: S. Shards that don't fit the graph or the cluster are left out.
         graph: G.
         spec: D.
         batch_size: Examples in the global batch; by default the graph's own, else :data:`DEFAULT_BATCH_SIZE`.
@@ -154,7 +154,7 @@ def _served(shard: ShardMessages, synchronizer: PSSynchronizer, examples: Mappin
     # A proxy is one copy of the value, from which all reads are served.
     reads = min(shard.reads, 1) if synchronizer.local_proxy else shard.reads
     links: Links = {}
-    for host, count in examples.items():
+    for host, count in examples.items() if server in examples else ():
         if host != server:
             pushed = shard.summed_bytes + shard.gathered_bytes
             pushed += shard.gathered_row_bytes * shard.gathered_rows * count

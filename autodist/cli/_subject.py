@@ -1,0 +1,179 @@
+"""Which strategy, graph and cluster a command is about: files, run directories and builders' names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from autodist.cli._options import cluster_options, load_spec, resolve_spec
+from autodist.errors import StrategyError, UsageError
+
+if TYPE_CHECKING:
+    from autodist.graph import TrainingGraph
+    from autodist.resource_spec import ResourceSpec
+    from autodist.strategies import Strategy, StrategyBuilder
+
+__all__ = ["Subject", "find_subject", "parse_rows", "subject_options"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a command is about.
+
+    Attributes:
+        strategies: One per text that was given.
+        graph: G, if there is one.
+        spec: D, if there is a graph.
+
+    """
+
+    strategies: tuple[Strategy, ...]
+    graph: TrainingGraph | None
+    spec: ResourceSpec | None
+
+
+def subject_options(command: _Command) -> _Command:
+    """Add what says which graph and cluster are meant, and how large the batch is."""
+    options = (
+        click.option(
+            "--rows", multiple=True, metavar="VARIABLE=N", help="Rows that a global batch touches in a table."
+        ),
+        click.option(
+            "--batch-size", type=click.IntRange(min=1), help="Examples in a global batch. Default: the run's."
+        ),
+        click.option("--step", type=click.IntRange(min=0), default=0, help="Which step function of a run directory."),
+        cluster_options,
+        click.option("--graph", metavar="FILE|RUN", help="A graph that a run has kept, or its run directory."),
+    )
+    for option in options:
+        command = option(command)
+    return command
+
+
+def find_subject(
+    texts: Sequence[str], graph: str | None, spec: str | None, workers: int | None, replicas: int | None, step: int
+) -> Subject:
+    """Find what is meant.
+
+    Args:
+        texts: Strategies: a JSON file, a run directory, or a builder's name.
+        graph: A graph file or a run directory; by default that of the first run directory among the texts.
+        spec: As for :func:`resolve_spec`; by default the cluster of that run.
+        workers: As for :func:`resolve_spec`.
+        replicas: As for :func:`resolve_spec`.
+        step: Which step function of a run directory.
+
+    Raises:
+        StrategyError: No such strategy, or a builder without a graph.
+        GraphError: The graph can't be read.
+        SpecError: The cluster can't be read.
+
+    """
+    graph_file = _graph_file(texts, graph, step)
+    found_graph = None if graph_file is None else _load_graph(graph_file)
+    found_spec = None
+    is_spec_given = any(value is not None for value in (spec, workers, replicas))
+    if is_spec_given and found_graph is None:
+        raise UsageError(
+            "a cluster was given but no graph, what a strategy costs depends on both",
+            hint="give `--graph` a graph that a run has kept, such as `--graph runs/latest`",
+        )
+    if graph_file is not None:
+        beside = graph_file.with_name("spec.json")
+        kept = beside.is_file() and not is_spec_given
+        found_spec = load_spec(beside) if kept else resolve_spec(spec, workers, replicas)
+    strategies = tuple(_strategy(text, found_graph, found_spec, step) for text in texts)
+    return Subject(strategies, found_graph, found_spec)
+
+
+def parse_rows(texts: Sequence[str], graph: TrainingGraph | None) -> dict[str, int]:
+    """Numbers of rows by variable, from ``table=4096``.
+
+    Raises:
+        UsageError: Something else, or no such variable; all mistakes are listed.
+
+    """
+    found: dict[str, int] = {}
+    mistakes = []
+    known = [v.name for v in graph.trainable if v.is_sparse] if graph is not None else []
+    for text in texts:
+        name, equals, number = text.rpartition("=")
+        if not equals or not re.fullmatch("[0-9]{1,15}", number):
+            mistakes.append(f"`--rows {text}`, write it like `--rows table=4096`")
+        elif name not in known:
+            tables = ", ".join(f"`{table}`" for table in known[:8]) or "none"
+            mistakes.append(f"`--rows {text}`: the graph has no sparse variable `{name}`; it has {tables}")
+        else:
+            found[name] = int(number)
+    if mistakes:
+        raise UsageError("\n".join(mistakes))
+    return found
+
+
+def _graph_file(texts: Sequence[str], graph: str | None, step: int) -> Path | None:
+    if graph is not None:
+        return _files(graph, step)[1] if Path(graph).is_dir() else Path(graph)
+    for text in texts:
+        beside = _files(text, step)[1] if Path(text).is_dir() else _beside(Path(text))
+        if beside is not None and beside.is_file():
+            return beside
+    return None
+
+
+def _beside(path: Path) -> Path | None:
+    """The graph of a run's strategy file."""
+    match = re.fullmatch(r"strategy(\.[0-9]+)?\.json", path.name)
+    return path.with_name(f"graph{match[1] or ''}.zip") if match and path.is_file() else None
+
+
+def _files(directory: str, step: int) -> tuple[Path, Path]:
+    from autodist.runtime import step_files
+
+    return step_files(Path(directory), step)
+
+
+def _load_graph(path: Path) -> TrainingGraph:
+    from autodist.graph import TrainingGraph
+
+    return TrainingGraph.load(path)
+
+
+def _strategy(text: str, graph: TrainingGraph | None, spec: ResourceSpec | None, step: int) -> Strategy:
+    from autodist import strategies
+
+    if Path(text).is_dir():
+        return _of_run(text, step)
+    # A name is a builder's; any other file, whatever it is called, is a strategy.
+    known = {info.name for info in strategies.builders()}
+    name = text.partition("(")[0].strip()
+    found = strategies.Strategy.load(text) if name not in known and Path(text).is_file() else strategies.get(text)
+    if isinstance(found, strategies.Strategy):
+        return found
+    return _built(found, text, graph, spec)
+
+
+def _built(builder: StrategyBuilder, text: str, graph: TrainingGraph | None, spec: ResourceSpec | None) -> Strategy:
+    if graph is None or spec is None:
+        raise StrategyError(
+            f"`{text}` is a builder, what it does depends on a graph and a cluster",
+            hint="give `--graph` a graph that a run has kept, such as `--graph runs/latest`; or name a strategy's file",
+        )
+    return builder.build(graph, spec)
+
+
+def _of_run(directory: str, step: int) -> Strategy:
+    from autodist.strategies import Strategy
+
+    path = _files(directory, step)[0]
+    if not path.is_file():
+        others = sorted(p.name for p in Path(directory).glob("strategy*.json"))
+        has = f"it has {', '.join(f'`{name}`' for name in others)}" if others else "is it a run directory?"
+        raise StrategyError(f"the directory `{directory}` has no `{path.name}`; {has}")
+    return Strategy.load(path)

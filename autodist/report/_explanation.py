@@ -1,0 +1,183 @@
+"""What a strategy says and costs, as tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autodist.report._cells import fitted, megabytes, table_console
+from autodist.strategies import Cost, Explanation, ExplanationRow, sentences
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+__all__ = ["show_explanation"]
+
+_MANY_ROWS = 30
+_MANY_LINKS = 6
+_NUMBERS = ("MB", "Sent MB", "Group", "Times", "Receives MB", "Sends MB", "Gbit/s", "At least ms")
+
+
+def show_explanation(explanation: Explanation, console: Console | None = None, *, show_all: bool = False) -> None:
+    """Show a table of the shards, the totals and the problems, on standard output by default.
+
+    Args:
+        explanation: What to show.
+        console: Where to.
+        show_all: One line per shard and link; else, when there are many, shards that differ only by a number in their
+            name share a line, and the smallest are left out.
+
+    """
+    console = console or table_console()
+    merged = _merged(explanation.rows, show_all)
+    lines, left_out = _largest(merged, show_all)
+    console.print(_rows_table(lines, console.width))
+    if left_out:
+        console.print(_left_out(left_out), soft_wrap=True)
+    console.print(_totals(explanation), soft_wrap=True)
+    if explanation.cost is not None:
+        _show_cost(explanation.cost, console, show_all)
+    if explanation.problems is not None:
+        _show_problems(explanation, console)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One or several rows that say the same."""
+
+    name: str
+    rows: tuple[ExplanationRow, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(row.size_bytes or 0 for row in self.rows)
+
+
+def _merged(rows: Sequence[ExplanationRow], show_all: bool) -> list[_Line]:
+    if show_all or len(rows) <= _MANY_ROWS:
+        return [_Line(_name(row), (row,)) for row in rows]
+    alike: dict[tuple[object, ...], list[ExplanationRow]] = {}
+    for row in rows:
+        pattern = re.sub("[0-9]+", "*", row.variable)
+        # Groups may differ: they are numbered in the order in which gradients become ready.
+        said = (row.synchronizer, row.where, row.communicator, row.compressor, row.partition, row.shape)
+        alike.setdefault((pattern, row.shard, *said), []).append(row)
+    return [_Line(_pattern(members), tuple(members)) for members in alike.values()]
+
+
+def _name(row: ExplanationRow) -> str:
+    return row.variable if row.shard is None else f"{row.variable} [{row.shard}]"
+
+
+def _pattern(rows: Sequence[ExplanationRow]) -> str:
+    if len(rows) == 1:
+        return _name(rows[0])
+    parts = [re.split("([0-9]+)", row.variable) for row in rows]
+    joined = "".join(texts[0] if len(set(texts)) == 1 else "*" for texts in zip(*parts, strict=True))
+    return joined if rows[0].shard is None else f"{joined} [{rows[0].shard}]"
+
+
+def _largest(lines: list[_Line], show_all: bool) -> tuple[list[_Line], list[_Line]]:
+    """The largest lines in their order, and those left out."""
+    if show_all or len(lines) <= _MANY_ROWS:
+        return lines, []
+    kept = set(sorted(range(len(lines)), key=lambda k: -lines[k].size_bytes)[:_MANY_ROWS])
+    return [lines[k] for k in sorted(kept)], [line for k, line in enumerate(lines) if k not in kept]
+
+
+def _left_out(lines: Sequence[_Line]) -> str:
+    count = sum(len(line.rows) for line in lines)
+    size = sum(line.size_bytes for line in lines)
+    return f"and {count} smaller ones{f', {megabytes(size)} MB in all' if size else ''}; `--all` shows each\n"
+
+
+def _rows_table(lines: Sequence[_Line], width: int) -> Table:
+    rows = [line.rows[0] for line in lines]
+    shrink = {"Variable": 24, "Where": 12, "Synchronizer": 12, "Compressor": 10, "Shape": 9, "Communicator": 8}
+    columns = {
+        "Variable": [line.name for line in lines],
+        "Times": [f"{len(line.rows)}" if len(line.rows) > 1 else "" for line in lines],
+        "Shape": ["" if row.shape is None else "x".join(map(str, row.shape)) or "scalar" for row in rows],
+        "MB": ["" if row.size_bytes is None else megabytes(row.size_bytes) for row in rows],
+        "Sparse": ["yes" if row.is_sparse else "" for row in rows],
+        "Partition": [row.partition or "" for row in rows],
+        "Synchronizer": [row.synchronizer for row in rows],
+        "Where": [row.where for row in rows],
+        "Group": [_range(row.group for row in line.rows) for line in lines],
+        "Communicator": [row.communicator or "" for row in rows],
+        "Compressor": [row.compressor or "" for row in rows],
+        "Sent MB": ["" if row.sent_bytes is None else megabytes(_most(row)) for row in rows],
+    }
+    return fitted(columns, width, right=_NUMBERS, shrink=shrink)
+
+
+def _most(row: ExplanationRow) -> float:
+    return max((row.sent_bytes or {}).values(), default=0.0)
+
+
+def _range(groups: Iterable[int | None]) -> str:
+    numbers = sorted({group for group in groups if group is not None})
+    if len(numbers) > 1:
+        return f"{numbers[0]}-{numbers[-1]}"
+    return "".join(map(str, numbers))
+
+
+def _totals(explanation: Explanation) -> str:
+    kinds = [f"{count} {kind}" for kind, count in explanation.num_shards_by_synchronizer.items()]
+    homes = [f"{count} on {device}" for device, count in explanation.num_shards_by_destination.items()]
+    sizes = [row.size_bytes for row in explanation.rows if row.size_bytes is not None]
+    variables = f"{explanation.num_variables} ({', '.join(kinds)})" if kinds else f"{explanation.num_variables}"
+    lines = {
+        "strategy": f"{explanation.id}  {explanation.builder}".rstrip(),
+        "variables": f"{variables}, {megabytes(sum(sizes))} MB" if sizes else variables,
+        "servers": ", ".join(homes),
+        "groups": f"{explanation.num_groups}" if explanation.num_groups else "",
+        "replicas": f"{len(explanation.replicas)} ({', '.join(explanation.replicas)})",
+        "loss, metrics": f"over {explanation.communicator}",
+    }
+    return "\n".join(f"{name:>13}  {value}" for name, value in lines.items() if value)
+
+
+def _show_cost(cost: Cost, console: Console, show_all: bool) -> None:
+    columns = {
+        "Host": [host.host for host in cost.hosts],
+        "Sends MB": [megabytes(host.sent_bytes) for host in cost.hosts],
+        "Receives MB": [megabytes(host.received_bytes) for host in cost.hosts],
+        "Gbit/s": [f"{host.bandwidth_gbps:g}" for host in cost.hosts],
+        "At least ms": [f"{1e3 * host.network_s:.3g}" for host in cost.hosts],
+    }
+    console.print()
+    console.print(f"One step, {_assumptions(cost)}", soft_wrap=True)
+    console.print(fitted(columns, console.width, right=_NUMBERS, shrink={"Host": 12}))
+    links = cost.links if show_all else cost.links[:_MANY_LINKS]
+    columns = {
+        "Link": [f"{link.sender} -> {link.receiver}" for link in links],
+        "MB": [megabytes(link.size_bytes) for link in links],
+        "Gbit/s": [f"{link.bandwidth_gbps:g}" for link in links],
+    }
+    if links:
+        console.print(fitted(columns, console.width, right=_NUMBERS, shrink={"Link": 20}))
+    if len(links) < len(cost.links):
+        console.print(f"and {len(cost.links) - len(links)} less busy links; `--all` shows each\n", soft_wrap=True)
+
+
+def _assumptions(cost: Cost) -> str:
+    told = [f"{cost.batch_size} examples in all"]
+    told += [
+        f"{rows:,.0f} rows of {name}{' (a guess: one per example)' if name in cost.guessed else ''}"
+        for name, rows in cost.rows.items()
+    ]
+    return ", ".join(told)
+
+
+def _show_problems(explanation: Explanation, console: Console) -> None:
+    problems = sentences(explanation.problems or ())
+    if not problems:
+        console.print("verification  finds no problem", soft_wrap=True)
+        return
+    console.print(f"verification  finds {len(problems)} problem{'s' if len(problems) > 1 else ''}:", style="bold red")
+    for problem in problems:
+        console.print(f"  {problem}", soft_wrap=True)
