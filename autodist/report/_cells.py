@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from autodist.report._escapes import plain
 
@@ -16,6 +16,7 @@ __all__ = ["fitted", "megabytes", "table_console"]
 
 _PIPED_WIDTH = 200
 _GAP = 2
+_NARROWEST = 7
 
 
 def table_console() -> Console:
@@ -30,19 +31,17 @@ def table_console() -> Console:
 
 
 def megabytes(size_bytes: float) -> str:
-    """Bytes as megabytes of 10^6, with as many places as are worth it.
+    """Bytes as megabytes of 10^6, with three digits that count.
 
     Example:
         >>> [megabytes(size) for size in (0, 40, 4_000, 4_194_304, 123_456_789)]
-        ['0', '0.00004', '0.004', '4.19', '123']
+        ['0', '<0.001', '0.004', '4.19', '123']
 
     """
     value = size_bytes / 1e6
-    if value >= 100 or value == 0:
-        return f"{value:.0f}"
-    if value >= 0.01:
-        return f"{value:.3g}"
-    return f"{value:.1g}" if value >= 0.0001 else f"{value:.5f}".rstrip("0") or "0"
+    if 0 < value < 0.001:
+        return "<0.001"
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 1 else f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 def fitted(
@@ -54,11 +53,11 @@ def fitted(
         columns: By header, the cells; columns with no text at all are left out.
         width: Columns of the terminal.
         right: Headers of columns of numbers.
-        shrink: Headers of columns that lose the beginnings of their texts, and how narrow they may get. The first
-            gives way first.
+        shrink: Headers of columns that may get narrower, and how narrow. The first gives way first. Of it the
+            ends of the texts remain (they tell variables apart), the others take several lines.
 
     Example:
-        >>> table = fitted({"Name": ["a/long/name"], "n": ["1"]}, 12, shrink={"Name": 5})
+        >>> table = fitted({"Name": ["a/long/name"], "n": ["1"]}, 10, shrink={"Name": 5})
         >>> [column._cells[0].plain for column in table.columns]
         ['…g/name', '1']
 
@@ -69,17 +68,21 @@ def fitted(
 
     used = {header: [plain(cell) for cell in cells] for header, cells in columns.items() if any(cells)}
     widths = {header: max(map(len, [header, *cells])) for header, cells in used.items()}
-    for header, narrowest in shrink.items():
-        excess = sum(widths.values()) + _GAP * len(widths) + 1 - width
+    # Headers are broken only where it must be.
+    for header, narrowest in (*((h, max(n, len(h))) for h, n in shrink.items()), *((h, _NARROWEST) for h in shrink)):
+        excess = sum(widths.values()) + _GAP * (len(widths) - 1) - width
         if header in widths and excess > 0:
-            widths[header] = max(min(narrowest, widths[header]), widths[header] - excess, len(header))
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 1), pad_edge=False)
+            widths[header] = max(min(narrowest, widths[header]), widths[header] - excess)
+    cut = next(iter(shrink), None)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for header in used:
-        table.add_column(header, justify="right" if header in right else "left", no_wrap=True)
+        justify: Literal["left", "right"] = "right" if header in right else "left"
+        table.add_column(header, justify=justify, overflow="fold", min_width=widths[header], max_width=widths[header])
     for cells in zip(*used.values(), strict=True):
-        table.add_row(*(Text(_cut(c, widths[header])) for header, c in zip(used, cells, strict=True)))
+        texts = (_end(c, widths[header]) if header == cut else c for header, c in zip(used, cells, strict=True))
+        table.add_row(*map(Text, texts))
     return table
 
 
-def _cut(text: str, width: int) -> str:
+def _end(text: str, width: int) -> str:
     return text if len(text) <= width else f"…{text[len(text) - width + 1 :]}"

@@ -48,7 +48,8 @@ def _show_rows(differences: tuple[Difference, ...], console: Console, show_all: 
         "A": [difference.a or "-" for difference in shown],
         "B": [difference.b or "-" for difference in shown],
     }
-    console.print(fitted(columns, console.width, shrink={"Variable": 24, "A": 16, "B": 16, "Aspect": 10}))
+    console.print(fitted(columns, console.width, shrink={"Variable": 24, "A": 16, "B": 16}))
+    console.print()
     if len(shown) < len(differences):
         console.print(f"and {len(differences) - len(shown)} more; `--all` shows each\n", soft_wrap=True)
 

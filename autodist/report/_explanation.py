@@ -35,6 +35,7 @@ def show_explanation(explanation: Explanation, console: Console | None = None, *
     merged = _merged(explanation.rows, show_all)
     lines, left_out = _largest(merged, show_all)
     console.print(_rows_table(lines, console.width))
+    console.print()
     if left_out:
         console.print(_left_out(left_out), soft_wrap=True)
     console.print(_totals(explanation), soft_wrap=True)
@@ -96,7 +97,8 @@ def _left_out(lines: Sequence[_Line]) -> str:
 
 def _rows_table(lines: Sequence[_Line], width: int) -> Table:
     rows = [line.rows[0] for line in lines]
-    shrink = {"Variable": 24, "Where": 12, "Synchronizer": 12, "Compressor": 10, "Shape": 9, "Communicator": 8}
+    shrink = {"Variable": 16, "Where": 12, "Compressor": 10, "Synchronizer": 12, "Partition": 9, "Shape": 9}
+    carriers = {row.communicator for row in rows if row.communicator is not None}
     columns = {
         "Variable": [line.name for line in lines],
         "Times": [f"{len(line.rows)}" if len(line.rows) > 1 else "" for line in lines],
@@ -105,9 +107,9 @@ def _rows_table(lines: Sequence[_Line], width: int) -> Table:
         "Sparse": ["yes" if row.is_sparse else "" for row in rows],
         "Partition": [row.partition or "" for row in rows],
         "Synchronizer": [row.synchronizer for row in rows],
-        "Where": [row.where for row in rows],
+        "Where": [row.where for row in rows] if len({row.where for row in rows}) > 1 else [],
         "Group": [_range(row.group for row in line.rows) for line in lines],
-        "Communicator": [row.communicator or "" for row in rows],
+        "Communicator": [row.communicator or "" for row in rows] if len(carriers) > 1 else [],
         "Compressor": [row.compressor or "" for row in rows],
         "Sent MB": ["" if row.sent_bytes is None else megabytes(_most(row)) for row in rows],
     }
@@ -130,11 +132,12 @@ def _totals(explanation: Explanation) -> str:
     homes = [f"{count} on {device}" for device, count in explanation.num_shards_by_destination.items()]
     sizes = [row.size_bytes for row in explanation.rows if row.size_bytes is not None]
     variables = f"{explanation.num_variables} ({', '.join(kinds)})" if kinds else f"{explanation.num_variables}"
+    carriers = dict.fromkeys(row.communicator for row in explanation.rows if row.communicator is not None)
     lines = {
         "strategy": f"{explanation.id}  {explanation.builder}".rstrip(),
         "variables": f"{variables}, {megabytes(sum(sizes))} MB" if sizes else variables,
         "servers": ", ".join(homes),
-        "groups": f"{explanation.num_groups}" if explanation.num_groups else "",
+        "groups": f"{explanation.num_groups} over {' and '.join(carriers)}" if carriers else "",
         "replicas": f"{len(explanation.replicas)} ({', '.join(explanation.replicas)})",
         "loss, metrics": f"over {explanation.communicator}",
     }
@@ -147,11 +150,12 @@ def _show_cost(cost: Cost, console: Console, show_all: bool) -> None:
         "Sends MB": [megabytes(host.sent_bytes) for host in cost.hosts],
         "Receives MB": [megabytes(host.received_bytes) for host in cost.hosts],
         "Gbit/s": [f"{host.bandwidth_gbps:g}" for host in cost.hosts],
-        "At least ms": [f"{1e3 * host.network_s:.3g}" for host in cost.hosts],
+        "At least ms": [_milliseconds(host.network_s) for host in cost.hosts],
     }
     console.print()
     console.print(f"One step, {_assumptions(cost)}", soft_wrap=True)
     console.print(fitted(columns, console.width, right=_NUMBERS, shrink={"Host": 12}))
+    console.print()
     links = cost.links if show_all else cost.links[:_MANY_LINKS]
     columns = {
         "Link": [f"{link.sender} -> {link.receiver}" for link in links],
@@ -160,8 +164,12 @@ def _show_cost(cost: Cost, console: Console, show_all: bool) -> None:
     }
     if links:
         console.print(fitted(columns, console.width, right=_NUMBERS, shrink={"Link": 20}))
-    if len(links) < len(cost.links):
-        console.print(f"and {len(cost.links) - len(links)} less busy links; `--all` shows each\n", soft_wrap=True)
+        more = len(cost.links) - len(links)
+        console.print(f"and {more} less busy links; `--all` shows each\n" if more else "", soft_wrap=True)
+
+
+def _milliseconds(seconds: float) -> str:
+    return "<0.01" if 0 < seconds < 1e-5 else f"{1e3 * seconds:.3g}"
 
 
 def _assumptions(cost: Cost) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+from autodist.errors import StrategyError
 from autodist.strategies._shards import shard_slices
 from autodist.strategies._strategy import (
     AllReduceSynchronizer,
@@ -18,6 +19,7 @@ from autodist.strategies._strategy import (
 )
 
 if TYPE_CHECKING:
+    from autodist.compressors import Compressor
     from autodist.graph import TrainingGraph, Use, Variable
 
 __all__ = ["ShardMessages", "examples_per_host", "host_of", "shard_messages", "state_messages"]
@@ -199,11 +201,23 @@ class _Message:
 
 
 def _message(compressor: str | None, shape: tuple[int, ...], dtype: str, *, slices: bool = False) -> _Message:
-    """A gradient of this shape, or the values of rows of one, as it travels."""
-    plain = float(prod(shape) * _itemsize(dtype))
-    if compressor in ("FP16", "BF16") and dtype in ("float32", "float64"):
-        return _Message(2.0 * prod(shape), False)
-    return _Message(plain, False)
+    """A gradient of this shape, or the values of rows of one, as it travels; what can't be encoded travels plainly."""
+    encoder = _encoder(compressor, shape, dtype)
+    if encoder is None or (slices and not encoder.encodes_slices):
+        return _Message(float(prod(shape) * _itemsize(dtype)), False)
+    return _Message(float(encoder.message_bytes(shape, dtype)), encoder.gathers)
+
+
+def _encoder(compressor: str | None, shape: tuple[int, ...], dtype: str) -> Compressor | None:
+    if compressor is None:
+        return None
+    from autodist.compressors import FLOATS, get
+
+    try:
+        encoder = get(compressor)
+    except StrategyError:  # verification refuses it
+        return None
+    return encoder if dtype in FLOATS and encoder.refusal(shape, dtype) is None else None
 
 
 def _itemsize(dtype: str) -> int:

@@ -23,7 +23,7 @@ MIXED = Strategy(
         VariableConfig.whole("dense/bias", PSSynchronizer("h1:CPU:0", sync=False, local_proxy=True)),
         VariableConfig(
             "table",
-            (ShardConfig(PSSynchronizer("h0:CPU:0", staleness=3), "fp16"), ShardConfig(BroadcastSynchronizer())),
+            (ShardConfig(PSSynchronizer("h0:CPU:0", staleness=3), "FP16"), ShardConfig(BroadcastSynchronizer())),
             (2,),
         ),
     ),
@@ -48,14 +48,14 @@ def path(tmp_path):
 
 def test_explain_shows_every_shard_and_the_totals(path):
     output = run(explain, path)
-    assert cells(output, "dense/[bold]") == ["dense/[bold]kernel", "AllReduce", "every worker", "7", "horovod"]
+    assert cells(output, "dense/[bold]") == ["dense/[bold]kernel", "AllReduce", "every worker", "7"]
     assert cells(output, "dense/bias") == ["dense/bias", "PS (async, local proxy)", "h1:CPU:0"]
-    assert cells(output, "table [0]") == ["table [0]", "PS (staleness=3)", "h0:CPU:0", "fp16"]
-    assert cells(output, "table [1]") == ["table [1]", "Broadcast", "every worker"]
+    assert cells(output, "table [0]") == ["table [0]", "2", "PS (staleness=3)", "h0:CPU:0", "FP16"]
+    assert cells(output, "table [1]") == ["table [1]", "2", "Broadcast", "every worker"]
     assert cells(output, "strategy ") == ["strategy", MIXED.id, "by hand"]
     assert cells(output, "variables ") == ["variables", "3 (1 AllReduce, 1 Broadcast, 2 PS)"]
     assert cells(output, "servers ") == ["servers", "1 on h0:CPU:0, 1 on h1:CPU:0"]
-    assert cells(output, "groups ") == ["groups", "1"]
+    assert cells(output, "groups ") == ["groups", "1 over horovod"]
     assert cells(output, "replicas ") == ["replicas", "2 (h0:CPU:0, h1:CPU:0)"]
     assert cells(output, "loss, metrics ") == ["loss, metrics", "over horovod"]
 
@@ -64,13 +64,13 @@ def test_explain_leaves_out_what_no_variable_has(tmp_path):
     config = VariableConfig.whole("w", PSSynchronizer("h0:CPU:0"))
     Strategy(GraphConfig(("h0:CPU:0",), "queue"), (config,)).save(tmp_path / "s.json")
     output = run(explain, str(tmp_path / "s.json"))
-    assert cells(output, "Variable") == ["Variable", "Synchronizer", "Where"]
+    assert cells(output, "Variable") == ["Variable", "Synchronizer"]
     assert cells(output, "loss, metrics ") == ["loss, metrics", "over queue"]
 
 
 def test_explain_as_json(path):
     told = json.loads(run(explain, path, "--json"))
-    assert told["schema_version"] == 1
+    assert told["schema_version"] == 2
     assert told["id"] == MIXED.id
     assert told["num_shards_by_synchronizer"] == {"AllReduce": 1, "Broadcast": 1, "PS": 2}
     assert told["rows"][2] == {
@@ -80,8 +80,15 @@ def test_explain_as_json(path):
         "where": "h0:CPU:0",
         "group": None,
         "communicator": None,
-        "compressor": "fp16",
+        "compressor": "FP16",
+        "staleness": 3,
+        "partition": "2",
+        "shape": None,
+        "size_bytes": None,
+        "is_sparse": None,
+        "sent_bytes": None,
     }
+    assert (told["cost"], told["problems"]) == (None, None)
 
 
 def test_explain_of_a_builder_says_what_is_missing():
