@@ -3,9 +3,10 @@
 from autodist.registry._named import Named
 from autodist.registry._parse import instantiate, parameters, split_call
 from autodist.registry._registry import PluginWarning, Registered, Registry
-from autodist.registry._typed import describe, mistakes_of, plain, raise_mistakes, read, suggestion
+from autodist.registry._typed import Mistake, describe, mistakes_of, plain, raise_mistakes, read, suggestion
 
 __all__ = [
+    "Mistake",
     "Named",
     "PluginWarning",
     "Registered",

@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from autodist.errors import StrategyError
 
-__all__ = ["describe", "mistakes_of", "plain", "raise_mistakes", "read", "suggestion"]
+__all__ = ["Mistake", "describe", "mistakes_of", "plain", "raise_mistakes", "read", "suggestion"]
 
 _PLAIN_NAMES: dict[Any, str] = {
     str: "a text",
@@ -20,6 +20,39 @@ _PLAIN_NAMES: dict[Any, str] = {
     bool: "true or false",
     type(None): "null",
 }
+
+
+class _Placed(str):
+    """A text that knows the way to what it is about: keys and indices."""
+
+    path: tuple[str | int, ...]
+    __slots__ = ("path",)
+
+    def __new__(cls, text: str, path: tuple[str | int, ...] = ()) -> _Placed:
+        placed = super().__new__(cls, text)
+        placed.path = path
+        return placed
+
+
+class Mistake(_Placed):
+    """What is wrong with a value, one sentence."""
+
+    __slots__ = ()
+
+
+class _Where(_Placed):
+    """How messages call a place."""
+
+    __slots__ = ()
+
+    def key(self, name: str) -> _Where:
+        return _Where(f"{self}.{name}" if self else name, (*self.path, name))
+
+    def item(self, index: int) -> _Where:
+        return _Where(f"{self}[{index}]", (*self.path, index))
+
+    def mistake(self, text: str) -> Mistake:
+        return Mistake(f"`{self}` {text}", self.path)
 
 
 def raise_mistakes(what: str, mistakes: Iterable[str], *, hint: str | None = None) -> None:
@@ -87,7 +120,7 @@ def read(hint: Any, value: Any, where: str, mistakes: list[str]) -> Any:
         hint: str, int, float, bool, a Literal, ``tuple[T, ...]``, a dataclass, or a union of these.
         value: What JSON or a Python literal gives.
         where: Where the value stands, for the messages.
-        mistakes: One line is added per mistake.
+        mistakes: One :class:`Mistake` is added per mistake, whose path starts at ``value``.
 
     Example:
         >>> mistakes: list[str] = []
@@ -95,15 +128,16 @@ def read(hint: Any, value: Any, where: str, mistakes: list[str]) -> Any:
         ["`sizes[1]` is '2', allowed: a whole number"]
 
     """
+    here = where if isinstance(where, _Where) else _Where(where)
     if dataclasses.is_dataclass(hint):
-        return _read_dataclass(hint, value, where, mistakes)
+        return _read_dataclass(hint, value, here, mistakes)
     if get_origin(hint) in (Union, types.UnionType):
-        return _read_union(get_args(hint), value, where, mistakes)
+        return _read_union(get_args(hint), value, here, mistakes)
     if get_origin(hint) is tuple and isinstance(value, list | tuple):
         element = get_args(hint)[0]
-        return tuple(read(element, part, f"{where}[{i}]", mistakes) for i, part in enumerate(value))
+        return tuple(read(element, part, here.item(i), mistakes) for i, part in enumerate(value))
     if not _fits(hint, value):
-        mistakes.append(f"`{where}` is {_short(value)}, allowed: {describe(hint)}")
+        mistakes.append(here.mistake(f"is {_short(value)}, allowed: {describe(hint)}"))
     return value
 
 
@@ -143,24 +177,28 @@ def _tag(cls: Any) -> str | None:
     return getattr(cls, "type", None)
 
 
-def _read_union(arms: tuple[Any, ...], value: Any, where: str, mistakes: list[str]) -> Any:
+def _read_union(arms: tuple[Any, ...], value: Any, where: _Where, mistakes: list[str]) -> Any:
     if all(_tag(arm) for arm in arms):
         return _read_tagged({_tag(arm): arm for arm in arms}, value, where, mistakes)
+    objects = [arm for arm in arms if dataclasses.is_dataclass(arm)]
+    if isinstance(value, dict) and len(objects) == 1:
+        return _read_dataclass(objects[0], value, where, mistakes)
     for arm in arms:
         attempt: list[str] = []
         result = read(arm, value, where, attempt)
         if not attempt:
             return result
-    mistakes.append(f"`{where}` is {_short(value)}, allowed: {' or '.join(describe(arm) for arm in arms)}")
+    allowed = " or ".join(describe(arm) for arm in arms)
+    mistakes.append(where.mistake(f"is {_short(value)}, allowed: {allowed}"))
     return None
 
 
-def _read_tagged(classes: dict[Any, Any], value: Any, where: str, mistakes: list[str]) -> Any:
+def _read_tagged(classes: dict[Any, Any], value: Any, where: _Where, mistakes: list[str]) -> Any:
     tag = value.get("type") if isinstance(value, dict) else None
     if not isinstance(tag, str) or tag not in classes:
-        given = f"`{where}.type` is {_short(tag)}" if isinstance(value, dict) else f"`{where}` is {_short(value)}"
+        given, place = (tag, where.key("type")) if isinstance(value, dict) else (value, where)
         known = " or ".join(f"`{name}`" for name in classes)
-        mistakes.append(f"{given}, allowed: an object whose `type` is {known}")
+        mistakes.append(place.mistake(f"is {_short(given)}, allowed: an object whose `type` is {known}"))
         return None
     return _read_dataclass(classes[tag], {k: v for k, v in value.items() if k != "type"}, where, mistakes)
 
@@ -175,15 +213,16 @@ def _fields(cls: Any) -> dict[str, tuple[Any, bool]]:
     }
 
 
-def _read_dataclass(cls: Any, value: Any, where: str, mistakes: list[str]) -> Any:
+def _read_dataclass(cls: Any, value: Any, where: _Where, mistakes: list[str]) -> Any:
     if not isinstance(value, dict):
-        mistakes.append(f"`{where}` is {_short(value)}, allowed: an object")
+        mistakes.append(where.mistake(f"is {_short(value)}, allowed: an object"))
         return None
-    fields, before, inside = _fields(cls), len(mistakes), f"{where}." if where else ""
+    fields, before = _fields(cls), len(mistakes)
     for key in value.keys() - fields.keys():
-        mistakes.append(f"`{inside}{key}` is unknown{suggestion(key, fields) or ', allowed: ' + ', '.join(fields)}")
+        near = suggestion(key, fields) or ", allowed: " + ", ".join(fields)
+        mistakes.append(where.key(key).mistake(f"is unknown{near}"))
     for name, (_, required) in fields.items():
         if required and name not in value:
-            mistakes.append(f"`{inside}{name}` is missing")
-    parts = {k: read(fields[k][0], v, f"{inside}{k}", mistakes) for k, v in value.items() if k in fields}
+            mistakes.append(where.key(name).mistake("is missing"))
+    parts = {k: read(fields[k][0], v, where.key(k), mistakes) for k, v in value.items() if k in fields}
     return cls(**parts) if len(mistakes) == before else None
