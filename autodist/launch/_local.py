@@ -172,7 +172,7 @@ def _keep_inputs(job: Job, directory: RunDirectory) -> None:
     directory.write_command([sys.executable, *sys.argv])
     strategy = strategy_argument(job.strategy)
     if strategy is not None and Path(strategy).is_file():
-        shutil.copyfile(strategy, directory.strategy)
+        shutil.copyfile(strategy, directory.strategy.with_suffix(Path(strategy).suffix or ".json"))
 
 
 def _summary(result: RunResult, coordinator: CoordinatorServer) -> dict[str, object]:

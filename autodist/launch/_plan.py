@@ -158,6 +158,8 @@ def strategy_argument(strategy: str | None) -> str | None:
     if strategy is None:
         return None
     found = strategies.get(strategy)
+    if isinstance(found, strategies.Manual):
+        return str(Path(found.plan).resolve())
     return str(Path(strategy).resolve()) if isinstance(found, strategies.Strategy) else strategy
 
 

@@ -78,7 +78,7 @@ class RunDirectory:
 
     @property
     def strategy(self) -> Path:
-        """A copy of the strategy, if the run was given one as a file."""
+        """A copy of the strategy, if the run was given one as a file; of a plan, with its ending."""
         return self.path / "strategy.json"
 
     @property

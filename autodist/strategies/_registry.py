@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from autodist.errors import StrategyError
 from autodist.registry import Registered, Registry, instantiate, split_call
-from autodist.strategies._builders import BUILDERS, StrategyBuilder
+from autodist.strategies._builders import BUILDERS, Manual, StrategyBuilder
 from autodist.strategies._strategy import Strategy
 from autodist.strategies._verify import check
 
@@ -33,8 +33,8 @@ def get(what: str | os.PathLike[str] | StrategyBuilder | Strategy) -> StrategyBu
 
     Args:
         what: A builder's name, ``"PSLoadBalancing"``; with arguments, ``"AllReduce(chunk_size=64)"``; the path of a
-            strategy's JSON file (it ends in ``.json`` or has a directory); or a builder or a strategy, which is
-            returned as it is.
+            strategy's JSON file (it ends in ``.json`` or has a directory) or of a plan (``.yml``, ``.yaml``); or a
+            builder or a strategy, which is returned as it is.
 
     Example:
         >>> get("AllReduce(chunk_size=64)").chunk_size
@@ -52,10 +52,19 @@ def get(what: str | os.PathLike[str] | StrategyBuilder | Strategy) -> StrategyBu
     name, arguments = split_call(text)
     builder = _REGISTRY.find(name) if isinstance(what, str) else None
     if builder is not None:
-        return instantiate(builder, arguments)
+        return _readable(instantiate(builder, arguments))
+    if text.endswith((".yml", ".yaml")):
+        return _readable(Manual(text))
     if isinstance(what, os.PathLike) or text.endswith(".json") or os.sep in text:
         return Strategy.load(text)
     raise _unknown(name, text)
+
+
+def _readable(builder: StrategyBuilder) -> StrategyBuilder:
+    """Have a plan's mistakes found before a model is built."""
+    if isinstance(builder, Manual):
+        builder.read()
+    return builder
 
 
 def compose(
@@ -92,5 +101,5 @@ def _unknown(name: str, text: str) -> StrategyError:
     file = f"; to use the file of this name write `.{os.sep}{text}`" if Path(text).is_file() else ""
     return StrategyError(
         "\n".join([f"the strategy `{name}` is unknown{near}{file}", "known are", *lines]),
-        hint="a strategy is one of these names, or the path of a strategy's JSON file",
+        hint="a strategy is one of these names, or the path of a strategy's JSON file or of a plan (YAML)",
     )

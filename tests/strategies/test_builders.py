@@ -13,6 +13,7 @@ from autodist.strategies import (
     BytePS,
     HierarchicalPS,
     Horovod,
+    Manual,
     Parallax,
     PartitionedAR,
     PartitionedPS,
@@ -28,10 +29,12 @@ from autodist.strategies import (
     shard_slices,
     verify,
 )
-from autodist.strategies._builders import BUILDERS, _collectives
+from autodist.strategies._builders import BUILDERS as EVERY
+from autodist.strategies._builders import _collectives
 
 from .examples import BOTH, graph, graphs, spec, specs, variable
 
+BUILDERS = tuple(builder for builder in EVERY if builder is not Manual)  # which needs a file
 _ANY = {
     "sync": st.booleans(),
     "staleness": st.integers(0, 3),

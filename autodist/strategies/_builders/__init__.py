@@ -5,6 +5,7 @@ from autodist.strategies._builders._base import StrategyBuilder
 from autodist.strategies._builders._byte_ps import BytePS
 from autodist.strategies._builders._hierarchical_ps import HierarchicalPS
 from autodist.strategies._builders._horovod import Horovod
+from autodist.strategies._builders._manual import Manual, PlanWarning
 from autodist.strategies._builders._parallax import Parallax
 from autodist.strategies._builders._partitioned_ar import PartitionedAR, RandomAxisPartitionAR
 from autodist.strategies._builders._partitioned_ps import PartitionedPS, UnevenPartitionedPS
@@ -18,10 +19,12 @@ __all__ = [
     "BytePS",
     "HierarchicalPS",
     "Horovod",
+    "Manual",
     "PSLoadBalancing",
     "Parallax",
     "PartitionedAR",
     "PartitionedPS",
+    "PlanWarning",
     "RandomAxisPartitionAR",
     "StrategyBuilder",
     "UnevenPartitionedPS",
@@ -33,6 +36,7 @@ BUILDERS: tuple[type[StrategyBuilder], ...] = (
     BytePS,
     HierarchicalPS,
     Horovod,
+    Manual,
     PSLoadBalancing,
     Parallax,
     PartitionedAR,

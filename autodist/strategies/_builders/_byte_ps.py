@@ -35,7 +35,7 @@ class BytePS(ServerBuilder):
     Attributes:
         sync: Whether a step waits for the gradients of all replicas.
         staleness: How many steps the fastest worker may be ahead of the slowest, >= 0.
-        local_proxy: Whether every worker reads from a cached copy of its own.
+        local_proxy: Whether every worker reads dense variables from a cached copy of its own.
         part_bytes: Size of a part in bytes, >= 1; rows are never cut. BytePS' own default is 4 MB.
         max_shards: The most parts of one variable, >= 1; where ``part_bytes`` makes more, they are larger.
         compressor: Encoder of dense gradients; BytePS has ``FP16``. None sends them as they are.

@@ -37,7 +37,7 @@ class Parallax(ServerBuilder):
     Attributes:
         sync: Whether a step waits for the gradients of all replicas.
         staleness: How many steps the fastest worker may be ahead of the slowest, >= 0.
-        local_proxy: Whether every worker reads from a cached copy of its own.
+        local_proxy: Whether every worker reads dense variables from a cached copy of its own.
         chunk_size: How many dense variables a group holds at most, >= 1.
         max_shards: The most shards of one variable, >= 1; None is the number of servers.
         min_shard_bytes: The least size of a shard in bytes, >= 0.

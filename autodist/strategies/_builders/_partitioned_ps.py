@@ -61,7 +61,7 @@ class PartitionedPS(_RowsOnServers):
     Attributes:
         sync: Whether a step waits for the gradients of all replicas.
         staleness: How many steps the fastest worker may be ahead of the slowest, >= 0.
-        local_proxy: Whether every worker reads from a cached copy of its own.
+        local_proxy: Whether every worker reads dense variables from a cached copy of its own.
         max_shards: The most shards of one variable, >= 1; None is the number of servers.
         min_shard_bytes: The least size of a shard in bytes, >= 0.
 

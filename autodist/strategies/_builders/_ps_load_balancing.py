@@ -27,7 +27,7 @@ class PSLoadBalancing(ServerBuilder):
     Attributes:
         sync: Whether a step waits for the gradients of all replicas.
         staleness: How many steps the fastest worker may be ahead of the slowest, >= 0; 0 is bulk-synchronous.
-        local_proxy: Whether every worker reads from a cached copy of its own.
+        local_proxy: Whether every worker reads dense variables from a cached copy of its own.
 
     """
 

@@ -11,7 +11,7 @@ from autodist.registry import raise_mistakes
 from autodist.strategies._builders._parameters import CheckedBuilder
 from autodist.strategies._builders._partitions import can_split, fixed_parts, shard_limit
 from autodist.strategies._coupled import coupled_units
-from autodist.strategies._shards import shard_slices
+from autodist.strategies._shards import num_shards, shard_slices
 from autodist.strategies._strategy import PSSynchronizer, ShardConfig, VariableConfig
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._shards import Partition
 
-__all__ = ["ServerBuilder", "balanced", "fixed_partitions", "server_devices", "transfer_devices"]
+__all__ = ["ServerBuilder", "Unit", "balanced", "fixed_partitions", "server_devices", "spread", "transfer_devices"]
 
 
 @dataclass(frozen=True)
@@ -68,16 +68,49 @@ def transfer_devices(spec: ResourceSpec) -> tuple[str, ...]:
     return tuple(host.cpu_devices[0].name for host in spec.hosts if len(host.replica_devices) > 1)
 
 
+@dataclass(frozen=True)
+class Unit:
+    """What is placed at once: a shard, or coupled variables.
+
+    Attributes:
+        size_bytes: Its size.
+        shards: Names of variables and the numbers of their shards.
+
+    """
+
+    size_bytes: int
+    shards: tuple[tuple[str, int], ...]
+
+
+def spread(
+    units: Iterable[Unit], servers: tuple[str, ...], loads: Mapping[str, int] | None = None
+) -> dict[tuple[str, int], str]:
+    """Where each shard lives: the largest unit first, each on the server that holds the fewest bytes so far.
+
+    Ties go by name and shard, then by the order of the servers, so every process finds the same.
+
+    Args:
+        units: What to place.
+        servers: Devices.
+        loads: By device, bytes that are there already.
+
+    """
+    filled = {server: (loads or {}).get(server, 0) for server in servers}
+    homes: dict[tuple[str, int], str] = {}
+    for unit in sorted(units, key=lambda unit: (-unit.size_bytes, min(unit.shards))):
+        server = min(servers, key=filled.__getitem__)
+        filled[server] += unit.size_bytes
+        homes.update((shard, server) for shard in unit.shards)
+    return homes
+
+
 def balanced(
     graph: TrainingGraph,
     names: Collection[str],
     servers: tuple[str, ...],
     partitions: Mapping[str, Partition | None] | None = None,
 ) -> dict[str, tuple[str, ...]]:
-    """Where each shard lives: the largest first, each on the server that holds the fewest bytes so far.
-
-    Coupled variables are placed as one. Ties go by name and shard, then by the order of the servers, so every process
-    finds the same.
+    """By variable the device of each shard, as :func:`spread` finds them; coupled variables are placed as one.
 
     Args:
         graph: G.
@@ -85,34 +118,24 @@ def balanced(
         servers: Devices.
         partitions: By name; whole where it has none.
 
-    Returns:
-        By variable, the device of each shard.
-
     """
     split = partitions or {}
-    units: list[tuple[int, str, int, tuple[str, ...]]] = []
+    units: list[Unit] = []
     for unit in coupled_units(graph):
         members = [variable for variable in unit if variable.name in names]
-        units += _sized(members, split.get(members[0].name)) if members else []
-    loads = dict.fromkeys(servers, 0)
-    homes: dict[str, dict[int, str]] = {}
-    for size_bytes, _, shard, members_names in sorted(units, key=lambda unit: (-unit[0], unit[1], unit[2])):
-        server = min(servers, key=loads.__getitem__)
-        loads[server] += size_bytes
-        for name in members_names:
-            homes.setdefault(name, {})[shard] = server
-    return {name: tuple(shards[index] for index in sorted(shards)) for name, shards in homes.items()}
+        units += _units(members, split.get(members[0].name)) if members else []
+    homes = spread(units, servers)
+    return {name: tuple(homes[name, index] for index in range(num_shards(split.get(name)))) for name in names}
 
 
-def _sized(members: list[Variable], partition: Partition | None) -> list[tuple[int, str, int, tuple[str, ...]]]:
-    """Size, name for ties, shard and names of what is placed at once."""
-    names = tuple(variable.name for variable in members)
+def _units(members: list[Variable], partition: Partition | None) -> list[Unit]:
     if partition is None:
-        return [(sum(variable.size_bytes for variable in members), min(names), 0, names)]
+        shards = tuple((variable.name, 0) for variable in members)
+        return [Unit(sum(variable.size_bytes for variable in members), shards)]
     [variable] = members
     element_bytes = variable.size_bytes // prod(variable.shape)
-    shards = shard_slices(partition, variable.shape)
-    return [(shard.num_elements * element_bytes, names[0], index, names) for index, shard in enumerate(shards)]
+    parts = shard_slices(partition, variable.shape)
+    return [Unit(part.num_elements * element_bytes, ((variable.name, index),)) for index, part in enumerate(parts)]
 
 
 def fixed_partitions(

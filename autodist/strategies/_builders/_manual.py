@@ -1,0 +1,280 @@
+"""A plan that an expert has written by hand."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
+
+from autodist.errors import StrategyError
+from autodist.strategies._builders._base import StrategyBuilder, replica_names
+from autodist.strategies._builders._collectives import AnyCommunicator, backward, carrier_of
+from autodist.strategies._builders._plan_file import (
+    LOAD_BALANCED,
+    Dim,
+    FactorsSection,
+    GroupSection,
+    Plan,
+    ServerSection,
+    ShardSection,
+    VariableSection,
+    read_plan,
+)
+from autodist.strategies._builders._servers import Unit, server_devices, spread, transfer_devices
+from autodist.strategies._coupled import coupled_units
+from autodist.strategies._problem import listed
+from autodist.strategies._shards import num_shards, shard_slices
+from autodist.strategies._strategy import (
+    AllReduceSynchronizer,
+    BroadcastSynchronizer,
+    Communicator,
+    GraphCommunicator,
+    GraphConfig,
+    PSSynchronizer,
+    ShardConfig,
+    Strategy,
+    Synchronizer,
+    VariableConfig,
+)
+
+if TYPE_CHECKING:
+    from autodist.graph import TrainingGraph, Variable
+    from autodist.resource_spec import ResourceSpec
+    from autodist.strategies._shards import Partition
+
+__all__ = ["Manual", "PlanWarning"]
+
+_CHUNK_SIZE = 128
+
+_Shard: TypeAlias = tuple[str, int]
+"""A variable's name and the number of one of its shards."""
+
+
+class PlanWarning(UserWarning):
+    """A pattern of a plan that holds for no variable."""
+
+
+@final
+@dataclass(frozen=True)
+class Manual(StrategyBuilder):
+    """A plan file: YAML that says for patterns of variable names what holds for them, the first match wins.
+
+    The strategies that experts write by hand; ``docs/manual_strategy.md`` describes the file. A strategy's JSON names
+    every variable and device, a plan need not: it fits other models with similar names, and other clusters.
+
+    Attributes:
+        plan: Path of the file; relative to the working directory.
+
+    Raises:
+        StrategyError: On building, if the file can't be read or has mistakes, or does not fit the graph or the cluster;
+            all mistakes are listed.
+
+    Warns:
+        PlanWarning: A pattern holds for no variable.
+
+    """
+
+    name: ClassVar[str] = "Manual"
+    plan: str = "plan.yml"
+
+    def read(self) -> Plan:
+        """Read the file.
+
+        Raises:
+            StrategyError: It can't be read, or has mistakes.
+
+        """
+        return read_plan(self.plan)
+
+    def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
+        """Build the strategy that the file describes."""
+        return _Draft(self.read(), graph, spec).strategy(str(self))
+
+
+class _Draft:
+    """A plan on its way to a strategy for one graph and cluster.
+
+    Attributes:
+        sections: By variable, its pattern and what holds for it.
+        partitions: By variable.
+        shards: What holds for each shard.
+
+    """
+
+    def __init__(self, plan: Plan, graph: TrainingGraph, spec: ResourceSpec) -> None:
+        self.plan, self.graph, self.spec = plan, graph, spec
+        self.sections = self._matched()
+        self.partitions = {v.name: self._partition(v, *self.sections[v.name]) for v in graph.trainable}
+        self._check_devices()
+        plan.document.check()
+        self.shards = dict(self._shards())
+        plan.document.check()
+
+    def strategy(self, builder: str) -> Strategy:
+        homes, groups = self._homes(), self._groups()
+        synchronizers = {key: self._synchronizer(key, shard, homes, groups) for key, shard in self.shards.items()}
+        configs = []
+        for variable in self.graph.trainable:
+            count = num_shards(self.partitions[variable.name])
+            keys = [(variable.name, index) for index in range(count)]
+            shards = tuple(ShardConfig(synchronizers[key], self.shards[key].compressor) for key in keys)
+            configs.append(VariableConfig(variable.name, shards, self.partitions[variable.name]))
+        replicas = self.plan.graph.replicas or replica_names(self.spec)
+        return Strategy(GraphConfig(replicas, self._communicator(synchronizers)), tuple(configs), builder=builder)
+
+    # From patterns to shards ------------------------------------------------------------------------------------------
+
+    def _matched(self) -> dict[str, tuple[str, VariableSection]]:
+        sections = self.plan.sections
+        found = {}
+        for variable in self.graph.trainable:
+            for pattern, section in sections.items():
+                if fnmatchcase(variable.name, pattern):
+                    found[variable.name] = pattern, section
+                    break
+        missing = [variable.name for variable in self.graph.trainable if variable.name not in found]
+        if missing:
+            text = f"{self.plan.document.source}: no pattern matches {listed(missing)}, every variable needs one"
+            raise StrategyError(text, hint='end the plan with a pattern for all others: `"*": {all_reduce: {}}`')
+        self._warn_of_idle({pattern for pattern, _ in found.values()})
+        return found
+
+    def _warn_of_idle(self, used: set[str]) -> None:
+        names = [variable.name for variable in self.graph.trainable]
+        for pattern in self.plan.sections.keys() - used:
+            line = self.plan.document.position((pattern,), at_key=True).line
+            earlier = any(fnmatchcase(name, pattern) for name in names)
+            why = "earlier patterns match all of its variables" if earlier else "it matches no variable"
+            warnings.warn(f"{self.plan.document.source}:{line}: `{pattern}`: {why}", PlanWarning, stacklevel=6)
+
+    def _partition(self, variable: Variable, pattern: str, section: VariableSection) -> Partition | None:
+        partition = section.partition
+        if isinstance(partition, Dim):
+            entry, ones = partition.parts, (1,) * len(variable.shape)
+            partition = (*ones[: partition.dim], entry, *ones[partition.dim + 1 :])
+        if partition is None or set(partition) == {1}:
+            return None
+        try:
+            shard_slices(partition, variable.shape)
+        except ValueError as error:
+            self._refuse((pattern, "partition"), f"does not fit `{variable.name}` of shape {variable.shape}: {error}")
+            return None
+        return partition
+
+    def _shards(self) -> Iterator[tuple[_Shard, ShardSection]]:
+        for variable in self.graph.trainable:
+            pattern, section = self.sections[variable.name]
+            count = num_shards(self.partitions[variable.name])
+            if section.shards is not None and len(section.shards) != count:
+                text = f"has {len(section.shards)} elements, the partition of `{variable.name}` makes {count} shards"
+                self._refuse((pattern, "shards"), text)
+                continue
+            for index in range(count):
+                yield (variable.name, index), section.shards[index] if section.shards is not None else section
+
+    def _check_devices(self) -> None:
+        known = [device.name for device in self.spec.devices]
+        for path, device in _devices(self.plan):
+            if device not in known:
+                self._refuse(path, f"is `{device}`, the cluster has {listed(known)}")
+
+    def _refuse(self, path: tuple[str | int, ...], problem: str) -> None:
+        from autodist.documents import key_path
+
+        self.plan.document.add(path, f"`{key_path(path)}` {problem}", at_key=True)
+
+    # From shards to synchronizers -------------------------------------------------------------------------------------
+
+    def _homes(self) -> dict[_Shard, str]:
+        """Where the shards live that are to be balanced; what others put on servers counts as their load."""
+        loads: dict[str, int] = {}
+        units = []
+        for members in coupled_units(self.graph):
+            for index in range(num_shards(self.partitions[members[0].name])):
+                keys = tuple((v.name, index) for v in members if (v.name, index) in self.shards)
+                size_bytes = sum(self._size_bytes(key) for key in keys)
+                section = self.shards[keys[0]].ps
+                if section is not None and section.destination != LOAD_BALANCED:
+                    loads[section.destination] = loads.get(section.destination, 0) + size_bytes
+                elif section is not None:
+                    units.append(Unit(size_bytes, keys))
+        return spread(units, server_devices(self.spec), loads)
+
+    def _size_bytes(self, key: _Shard) -> int:
+        variable = self.graph.variable(key[0])
+        parts = shard_slices(self.partitions[variable.name], variable.shape)
+        elements = sum(part.num_elements for part in parts)
+        return variable.size_bytes * parts[key[1]].num_elements // max(1, elements)
+
+    def _groups(self) -> dict[_Shard, int]:
+        """The group of each shard that is reduced: the given one, else chunks of what one pattern matches."""
+        given = {
+            key: shard.all_reduce.group
+            for key, shard in self.shards.items()
+            if shard.all_reduce is not None and shard.all_reduce.group is not None
+        }
+        first = max(given.values(), default=-1) + 1
+        numbers: dict[tuple[object, ...], int] = {}
+        counts: dict[tuple[object, ...], int] = {}
+        for variable in backward(self.graph):
+            for index in range(num_shards(self.partitions[variable.name])):
+                key = variable.name, index
+                section = self.shards[key].all_reduce
+                if section is None or key in given:
+                    continue
+                kind = (self.sections[variable.name][0], section, self.shards[key].compressor, variable.dtype)
+                count = counts[kind] = counts.get(kind, -1) + 1
+                chunk = key if variable.is_sparse else (*kind, count // (section.chunk_size or _CHUNK_SIZE))
+                given[key] = first + numbers.setdefault(chunk, len(numbers))
+        return given
+
+    def _synchronizer(
+        self, key: _Shard, shard: ShardSection, homes: dict[_Shard, str], groups: dict[_Shard, int]
+    ) -> Synchronizer:
+        section = shard.synchronizer
+        if isinstance(section, FactorsSection):
+            return BroadcastSynchronizer()
+        if isinstance(section, GroupSection):
+            return AllReduceSynchronizer(groups[key], section.order, self._carrier(section.communicator))
+        home = homes.get(key, section.destination)
+        transfer = transfer_devices(self.spec) if section.transfer == "auto" else section.transfer
+        assert not isinstance(transfer, str)
+        return PSSynchronizer(home, section.sync, section.staleness, section.local_proxy, transfer)
+
+    def _carrier(self, communicator: AnyCommunicator) -> Communicator:
+        """Beside servers ``auto`` is Horovod, where it isn't built `verify` says so."""
+        if communicator == "auto" and any(shard.ps is not None for shard in self.shards.values()):
+            return "horovod"
+        return carrier_of(communicator)
+
+    def _communicator(self, synchronizers: dict[_Shard, Synchronizer]) -> GraphCommunicator:
+        if self.plan.graph.communicator != "auto":
+            return self.plan.graph.communicator
+        carriers = {s.communicator for s in synchronizers.values() if isinstance(s, AllReduceSynchronizer)}
+        served = any(isinstance(s, PSSynchronizer) for s in synchronizers.values())
+        if "horovod" in carriers:
+            return "horovod"
+        return "queue" if served else "collective"
+
+
+def _devices(plan: Plan) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Every device that a plan names, and where."""
+    for index, device in enumerate(plan.graph.replicas or ()):
+        yield ("graph", "replicas", index), device
+    for pattern, section in plan.sections.items():
+        for path, shard in [((pattern,), section), *_numbered(pattern, section.shards or ())]:
+            if shard.ps is not None:
+                yield from (((*path, "ps", *where), device) for where, device in _server_devices(shard.ps))
+
+
+def _numbered(pattern: str, shards: tuple[ShardSection, ...]) -> list[tuple[tuple[str | int, ...], ShardSection]]:
+    return [((pattern, "shards", index), shard) for index, shard in enumerate(shards)]
+
+
+def _server_devices(section: ServerSection) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if section.destination != LOAD_BALANCED:
+        yield ("destination",), section.destination
+    for index, device in enumerate(section.transfer if section.transfer != "auto" else ()):
+        yield ("transfer", index), device

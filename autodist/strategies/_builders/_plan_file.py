@@ -1,0 +1,234 @@
+"""Plan files: what an expert writes by hand, YAML of name patterns and what holds for the variables they match.
+
+The keys and their meanings are described in ``docs/manual_strategy.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from autodist.errors import StrategyError
+from autodist.registry import Mistake, read
+from autodist.strategies._builders._collectives import AnyCommunicator
+from autodist.strategies._strategy import Order
+
+if TYPE_CHECKING:
+    from autodist.documents import Document
+
+__all__ = [
+    "LOAD_BALANCED",
+    "Dim",
+    "FactorsSection",
+    "GraphSection",
+    "GroupSection",
+    "Plan",
+    "ServerSection",
+    "ShardSection",
+    "VariableSection",
+    "read_plan",
+]
+
+LOAD_BALANCED = "load_balanced"
+GRAPH = "graph"
+"""The one key that is no pattern; a variable of this name is matched by ``grap[h]``."""
+
+
+@dataclass(frozen=True)
+class ServerSection:
+    """``ps``: the keys of :class:`~autodist.strategies.PSSynchronizer`."""
+
+    destination: str = LOAD_BALANCED
+    sync: bool = True
+    staleness: int = 0
+    local_proxy: bool = False
+    transfer: tuple[str, ...] | Literal["auto"] = ()
+
+
+@dataclass(frozen=True)
+class GroupSection:
+    """``all_reduce``: the keys of :class:`~autodist.strategies.AllReduceSynchronizer`, or how many make a group."""
+
+    group: int | None = None
+    chunk_size: int | None = None
+    order: Order = "ring"
+    communicator: AnyCommunicator = "auto"
+
+
+@dataclass(frozen=True)
+class FactorsSection:
+    """``broadcast``: sufficient factors to every worker; it has no keys."""
+
+
+@dataclass(frozen=True)
+class ShardSection:
+    """What holds for one shard: exactly one synchronizer."""
+
+    ps: ServerSection | None = None
+    all_reduce: GroupSection | None = None
+    broadcast: FactorsSection | None = None
+    compressor: str | None = None
+
+    @property
+    def synchronizer(self) -> ServerSection | GroupSection | FactorsSection:
+        """The one that is given."""
+        [section] = [section for section in (self.ps, self.all_reduce, self.broadcast) if section is not None]
+        return section
+
+
+@dataclass(frozen=True)
+class Dim:
+    """``partition`` along one dim: into how many parts, or their sizes."""
+
+    parts: int | tuple[int, ...]
+    dim: int = 0
+
+
+@dataclass(frozen=True)
+class VariableSection(ShardSection):
+    """What holds for the variables that a pattern matches: for all of their shards, or shard by shard."""
+
+    partition: Dim | tuple[int | tuple[int, ...], ...] | None = None
+    shards: tuple[ShardSection, ...] | None = None
+
+
+@dataclass(frozen=True)
+class GraphSection:
+    """``graph``: where replicas are and what carries small state."""
+
+    replicas: tuple[str, ...] | None = None
+    communicator: Literal["auto", "horovod", "collective", "queue"] = "auto"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan file, read.
+
+    Attributes:
+        document: The text's keys and their places, for what is found wrong later.
+        graph: What holds for the graph.
+        sections: By pattern, in the order of the file.
+
+    """
+
+    document: Document
+    graph: GraphSection
+    sections: dict[str, VariableSection]
+
+
+_KINDS = ("ps", "all_reduce", "broadcast")
+_Path: TypeAlias = tuple[str | int, ...]
+
+
+def read_plan(path: str) -> Plan:
+    """Read a plan file.
+
+    Raises:
+        StrategyError: It can't be read, or has mistakes: all of them are listed, with line and column.
+
+    """
+    from autodist.documents import Kind, load, read_text  # YAML, which `import autodist` need not load
+
+    kind = Kind("plan", StrategyError, 'at least one pattern, such as `"*": {all_reduce: {}}`')
+    text = read_text(Path(path), kind, hint="name another file; docs/manual_strategy.md says what it contains")
+    document = load(text, path, kind)
+    if not isinstance(document.data, dict) or not document.data:
+        document.add((), f"a plan has {kind.least}")
+        document.check()
+    graph = _section(document, GraphSection, GRAPH) if GRAPH in document.data else GraphSection()
+    patterns = [pattern for pattern in document.data if pattern != GRAPH]
+    sections = {pattern: _section(document, VariableSection, pattern) for pattern in patterns}
+    for pattern, section in sections.items():
+        for where, problem in () if section is None else _problems(section):
+            _add(document, (pattern, *where), problem)
+    document.check()
+    assert graph is not None
+    return Plan(document, graph, {pattern: section for pattern, section in sections.items() if section is not None})
+
+
+def _section(document: Document, section: Any, key: str) -> Any:
+    """Return the section, None if it has mistakes, which are noted."""
+    mistakes: list[str] = []
+    found = read(section, document.data[key], key, mistakes)
+    for mistake in mistakes:
+        path = mistake.path if isinstance(mistake, Mistake) else ()
+        # Nothing can be null here: YAML's empty values are refused as such.
+        document.add((key, *path), mistake.removesuffix(" or null"), at_key=True)
+    return None if mistakes else found
+
+
+def _add(document: Document, path: _Path, problem: str) -> None:
+    from autodist.documents import key_path
+
+    document.add(path, f"`{key_path(path)}` {problem}", at_key=True)
+
+
+def _problems(section: VariableSection) -> Iterator[tuple[_Path, str]]:
+    """Yield where in a section what is wrong, as far as that can be told without model and cluster."""
+    if section.shards is None:
+        yield from _shard_problems((), section)
+    else:
+        whole = [name for name in (*_KINDS, "compressor") if getattr(section, name) is not None]
+        for name in whole:
+            yield (name,), "stands beside `shards`, give it to each of these"
+        if section.partition is None:
+            yield ("shards",), "needs `partition`, which says what they are"
+        for index, shard in enumerate(section.shards):
+            yield from _shard_problems(("shards", index), shard)
+    yield from _partition_problems(section.partition)
+
+
+def _shard_problems(path: _Path, shard: ShardSection) -> Iterator[tuple[_Path, str]]:
+    given = [name for name in _KINDS if getattr(shard, name) is not None]
+    if len(given) != 1:
+        has = " and ".join(f"`{name}`" for name in given) or "no synchronizer"
+        yield path, f"has {has}, allowed: one of `ps`, `all_reduce`, `broadcast`"
+    if shard.ps is not None:
+        yield from (((*path, "ps", *where), problem) for where, problem in _server_problems(shard.ps))
+    if shard.all_reduce is not None:
+        yield from (((*path, "all_reduce", *where), problem) for where, problem in _group_problems(shard.all_reduce))
+    if shard.compressor is not None:
+        yield from (((*path, "compressor"), problem) for problem in _compressor_problems(shard.compressor))
+
+
+def _server_problems(section: ServerSection) -> Iterator[tuple[_Path, str]]:
+    if section.staleness < 0:
+        yield ("staleness",), f"is {section.staleness}, allowed: a whole number of at least 0"
+    if section.staleness and not section.sync:
+        yield ("staleness",), f"is {section.staleness} with `sync: false`, allowed: 0 (nobody is waited for)"
+
+
+def _group_problems(section: GroupSection) -> Iterator[tuple[_Path, str]]:
+    if section.group is not None and section.chunk_size is not None:
+        yield ("chunk_size",), "stands beside `group`, allowed: one of the two"
+    if section.group is not None and section.group < 0:
+        yield ("group",), f"is {section.group}, allowed: a whole number of at least 0"
+    if section.chunk_size is not None and section.chunk_size < 1:
+        yield ("chunk_size",), f"is {section.chunk_size}, allowed: a whole number of at least 1"
+
+
+def _compressor_problems(text: str) -> Iterator[str]:
+    from autodist import compressors
+
+    try:
+        compressors.get(text)
+    except StrategyError as error:
+        yield f"is `{text}`: {error.message.splitlines()[0]}"  # what is known stands in the lines below
+
+
+def _partition_problems(partition: Dim | tuple[int | tuple[int, ...], ...] | None) -> Iterator[tuple[_Path, str]]:
+    if partition is None:
+        return
+    entries: list[tuple[_Path, int | tuple[int, ...]]]
+    if isinstance(partition, tuple):
+        entries = [(("partition", index), entry) for index, entry in enumerate(partition)]
+    else:
+        entries = [(("partition", "parts"), partition.parts)]
+    if isinstance(partition, Dim) and partition.dim < 0:
+        yield ("partition", "dim"), f"is {partition.dim}, allowed: a whole number of at least 0"
+    for path, entry in entries:
+        sizes = (entry,) if isinstance(entry, int) else entry
+        if not sizes or min(sizes) < 1:
+            yield path, "is not allowed: parts and their sizes are whole numbers of at least 1"
