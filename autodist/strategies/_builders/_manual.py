@@ -190,16 +190,14 @@ class _Draft:
     def _homes(self) -> dict[_Shard, str]:
         """Where the shards live that are to be balanced; what others put on servers counts as their load."""
         loads: dict[str, int] = {}
+        served = {key: shard.ps.destination for key, shard in self.shards.items() if shard.ps is not None}
+        for key, destination in served.items():
+            loads[destination] = loads.get(destination, 0) + self._size_bytes(key)
         units = []
         for members in coupled_units(self.graph):
             for index in range(num_shards(self.partitions[members[0].name])):
-                keys = tuple((v.name, index) for v in members if (v.name, index) in self.shards)
-                size_bytes = sum(self._size_bytes(key) for key in keys)
-                section = self.shards[keys[0]].ps
-                if section is not None and section.destination != LOAD_BALANCED:
-                    loads[section.destination] = loads.get(section.destination, 0) + size_bytes
-                elif section is not None:
-                    units.append(Unit(size_bytes, keys))
+                keys = tuple((v.name, index) for v in members if served.get((v.name, index)) == LOAD_BALANCED)
+                units += [Unit(sum(map(self._size_bytes, keys)), keys)] if keys else []
         return spread(units, server_devices(self.spec), loads)
 
     def _size_bytes(self, key: _Shard) -> int:
