@@ -1,7 +1,7 @@
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autodist.errors import StrategyError
@@ -69,6 +69,7 @@ def problems(strategy, g, d):
     return [str(problem) for problem in found if "not supported by this version" not in problem.reason]
 
 
+@settings(deadline=None)
 @given(any_builder(), graphs(), specs())
 def test_every_result_fits(builder, g, d):
     strategy = builder.build(g, d)
@@ -78,6 +79,7 @@ def test_every_result_fits(builder, g, d):
     assert Strategy.from_json(strategy.to_json()) == strategy
 
 
+@settings(deadline=None)
 @given(any_builder(), graphs(), specs())
 def test_every_partition_fits_its_variable(builder, g, d):
     for config in builder.build(g, d).variables:
@@ -91,6 +93,7 @@ def test_every_partition_fits_its_variable(builder, g, d):
             assert set(config.partition[1:]) <= {1}
 
 
+@settings(deadline=None)
 @given(any_builder(), graphs(), specs())
 def test_builders_are_pure_functions(builder, g, d):
     again = get(str(builder))
@@ -99,6 +102,7 @@ def test_builders_are_pure_functions(builder, g, d):
     assert builder.build(g, d).builder == str(builder)
 
 
+@settings(deadline=None)
 @given(any_builder(), graphs(), specs(), st.randoms())
 def test_the_order_of_capture_moves_no_variable(builder, g, d, random):
     """Nothing but names, sizes and the backward pass decides, so a model captured in another order trains alike."""
@@ -387,6 +391,7 @@ def test_parallax_without_horovod_serves_everything_and_says_so(monkeypatch):
     assert parallax(communicator="horovod").config("bias").synchronizer.communicator == "horovod"
 
 
+@settings(deadline=None)
 @given(any_builder(), graphs(), specs())
 def test_compressors_are_for_dense_gradients_of_wide_floats(builder, g, d):
     for config in builder.build(g, d).variables:

@@ -248,7 +248,7 @@ _SECTIONS = st.sampled_from(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(graphs(), specs(), _SECTIONS, _SECTIONS)
 def test_plans_without_fixed_places_fit_every_model(tmp_path_factory, g, d, some, others):
     path = tmp_path_factory.mktemp("plan") / "plan.yml"
