@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
-import numpy as np
-
 from autodist.compressors._casting import Cast
 
 if TYPE_CHECKING:
@@ -44,6 +42,8 @@ class FP16(Cast):
 
 def _largest(count: int) -> float:
     """The largest float16 of which `count` can be added without overflow."""
+    import numpy as np  # which `import autodist.strategies` does not load
+
     limit = np.finfo(np.float16).max / np.float64(count)
     rounded = np.float16(limit)
     return float(rounded if rounded <= limit else np.nextafter(rounded, np.float16(0)))

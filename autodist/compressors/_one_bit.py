@@ -102,8 +102,12 @@ def _packed(nodes: NodeList, name: str, above: str, shape: Sequence[int]) -> str
     """Eight bits per byte, the first one the highest; missing ones are zero."""
     padding = nodes.constant(f"{name}/padding", [False] * (8 * _num_bytes(shape) - prod(shape)), "bool")
     padded = nodes.concat(f"{name}/padded", [above, padding], "bool")
-    threshold = nodes.constant(f"{name}/threshold", False, "bool")
-    return nodes.add("CompareAndBitpack", name, [padded, threshold], T="bool")
+    ones = nodes.cast(f"{name}/ones", padded, "bool", "uint8")
+    octets = nodes.reshape(f"{name}/octets", ones, [_num_bytes(shape), 8], "uint8")
+    masks = nodes.constant(f"{name}/masks", _BITS, "uint8")
+    weighted = nodes.add("Mul", f"{name}/weighted", [octets, masks], T="uint8")
+    dim = nodes.constant(f"{name}/dim", [1], "int32")
+    return _sum(nodes, name, weighted, dim, "uint8")
 
 
 def _decoded(nodes: NodeList, name: str, packed: str, means: str, shape: Sequence[int], dtype: str) -> str:

@@ -2,6 +2,7 @@
 
 from autodist.kernels._all_reduce import AllReduceGradients, AllReduceState
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, Layout, SyncPoint
+from autodist.kernels._encode import Encode
 from autodist.kernels._pipeline import KernelTiming, kernels_for, rewrite
 from autodist.kernels._place import Place
 from autodist.kernels._prepare import prepare
@@ -14,6 +15,7 @@ __all__ = [
     "AllReduceState",
     "Combine",
     "DistributedGraph",
+    "Encode",
     "Kernel",
     "KernelTiming",
     "Layout",

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from autodist.errors import CaptureError
 from autodist.graph import NodeList
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
+from autodist.kernels._words import from_words, num_words, to_words
 from autodist.kernels.communicators import Communicator, communicator
 from autodist.strategies import AllReduceSynchronizer, Strategy
 
@@ -83,11 +84,13 @@ def _reduced(graph: DistributedGraph, groups: dict[str, tuple[str, list[SyncPoin
     inputs: dict[str, str] = {}
     for label, (carrier, points) in groups.items():
         carry = communicator(carrier, graph.layout, step)
-        sums = [p for p in points if p.combine is Combine.SUM]
-        if sums:
-            inputs |= _fused(nodes, f"autodist/all_reduce/{label}", sums, carry.all_reduce)
+        for dtype, sums in _by_dtype([p for p in points if p.combine is Combine.SUM]).items():
+            inputs |= _fused(nodes, f"autodist/all_reduce/{label}/{dtype}", sums, carry.all_reduce)
+        messages = [p for p in points if p.combine is Combine.CONCAT and p.even]
+        if messages:
+            inputs |= _gathered(nodes, f"autodist/all_gather/{label}", messages, carry)
         for point in points:
-            if point.combine is Combine.CONCAT:
+            if point.combine is Combine.CONCAT and not point.even:
                 _check_strings(point, carrier, carry)
                 for local, synced, dtype in zip(point.local, point.synced, point.dtypes, strict=True):
                     gathered = f"autodist/all_gather/{label}/{synced}"
@@ -117,6 +120,33 @@ def _fused(nodes: NodeList, name: str, points: list[SyncPoint], all_reduce: Any)
     split = nodes.add("SplitV", f"{name}/split", [reduced, lengths, dim], num_split=len(points), T=dtype, Tlen="int32")
     return {
         p.synced[0]: nodes.reshape(f"{name}/shaped/{p.name}", f"{split}:{k}", _static(p), dtype)
+        for k, p in enumerate(points)
+    }
+
+
+def _by_dtype(points: Iterable[SyncPoint]) -> dict[str, list[SyncPoint]]:
+    """Compressors may have given the messages of one group several dtypes."""
+    found: dict[str, list[SyncPoint]] = {}
+    for point in points:
+        found.setdefault(point.dtypes[0], []).append(point)
+    return found
+
+
+def _gathered(nodes: NodeList, name: str, points: list[SyncPoint], carry: Communicator) -> dict[str, str]:
+    """One buffer for all messages, whatever their dtypes; returns what each synced node reads from now on."""
+    shapes = [_static(point)[1:] for point in points]
+    parts = [
+        to_words(nodes, f"{name}/words/{p.name}", p.local[0], shape, p.dtypes[0])
+        for p, shape in zip(points, shapes, strict=True)
+    ]
+    sizes = [num_words(shape, p.dtypes[0]) for p, shape in zip(points, shapes, strict=True)]
+    row = nodes.reshape(f"{name}/row", nodes.concat(f"{name}/buffer", parts, "int32"), [1, sum(sizes)], "int32")
+    rows = carry.all_gather_even(nodes, name, row, "int32")
+    lengths = nodes.constant(f"{name}/sizes", sizes, "int32")
+    dim = nodes.constant(f"{name}/dim", 1, "int32")
+    split = nodes.add("SplitV", f"{name}/split", [rows, lengths, dim], num_split=len(points), T="int32", Tlen="int32")
+    return {
+        p.synced[0]: from_words(nodes, f"{name}/shaped/{p.name}", f"{split}:{k}", shapes[k], p.dtypes[0])
         for k, p in enumerate(points)
     }
 

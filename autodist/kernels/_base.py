@@ -123,6 +123,7 @@ class SyncPoint:
         shapes: Static shapes, None where not known.
         layer: How many other points lie before it: points of one layer don't wait for each other.
         parts: Per local replica, what it adds to `local`; empty where `local` can't be taken apart.
+        even: Whether the tensors to be concatenated have the same, static shape on all workers.
     """
 
     name: str
@@ -134,6 +135,7 @@ class SyncPoint:
     shapes: tuple[tuple[int | None, ...] | None, ...]
     layer: int = 0
     parts: tuple[tuple[str, ...], ...] = ()
+    even: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Literal
 from autodist.graph import TrainingGraph, node_of
 from autodist.kernels._all_reduce import AllReduceGradients, AllReduceState
 from autodist.kernels._base import DistributedGraph, Kernel, Layout
+from autodist.kernels._encode import Encode
 from autodist.kernels._place import Place
 from autodist.kernels._proxies import LocalProxies
 from autodist.kernels._prune import Prune
@@ -53,6 +54,7 @@ def kernels_for(
     return (
         Replicate(graph, gradient_reduction),
         Stations(strategy),
+        Encode(strategy, step, container),
         ParameterServers(strategy, step, container),
         LocalProxies(strategy, container),
         AllReduceGradients(strategy, step),

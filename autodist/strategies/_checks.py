@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
+from autodist.strategies._check_compressors import compressors
 from autodist.strategies._check_servers import SERVER_CHECKS
 from autodist.strategies._communicators import ORDERS
 from autodist.strategies._coupled import coupled_units
@@ -179,6 +180,7 @@ CHECKS: tuple[Check, ...] = (
     _beside_queues,
     _coupled,
     *SERVER_CHECKS,
+    compressors,
     _unsupported,
 )
 

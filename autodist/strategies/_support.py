@@ -21,7 +21,7 @@ __all__ = ["SUPPORTED", "unsupported"]
 SUPPORTED: dict[type, dict[str, tuple[Any, ...]]] = {
     GraphConfig: {"communicator": ("horovod", "collective", "queue")},
     VariableConfig: {"partition": (None,)},
-    ShardConfig: {"compressor": (None,)},
+    ShardConfig: {},
     PSSynchronizer: {"sync": (True,), "staleness": (0,)},
     AllReduceSynchronizer: {"communicator": ("horovod", "collective")},
     BroadcastSynchronizer: {"type": ("PS", "AllReduce")},

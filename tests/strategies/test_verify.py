@@ -158,7 +158,6 @@ _SHARD = ShardConfig(HOME)
         (AllReduceSynchronizer(0, communicator="mpi"), "communicator", "'mpi'", "'horovod' or 'collective'"),
         (BroadcastSynchronizer(), "synchronizer", "'Broadcast'", "'PS' or 'AllReduce'"),
         (VariableConfig("a", (_SHARD, _SHARD), (2, 1)), "partition", "(2, 1)", "None"),
-        (VariableConfig.whole("a", HOME, "fp16"), "compressor", "'fp16'", "None"),
     ],
 )
 def test_what_no_kernel_runs_is_refused_plainly(config, aspect, given, allowed):
@@ -287,7 +286,7 @@ def test_check_lists_all_planted_mistakes_at_once():
         {
             "a": PSSynchronizer("nowhere:CPU:0", staleness=-1),
             "b": AllReduceSynchronizer(0, communicator="horovod"),
-            "c": VariableConfig.whole("c", HOME, "fp16"),
+            "c": VariableConfig.whole("c", HOME, "fp-16"),
             "d": AllReduceSynchronizer(1),
             "x": BroadcastSynchronizer(),
         },
@@ -308,8 +307,8 @@ def test_check_lists_all_planted_mistakes_at_once():
         "`d`: communicator is 'collective', allowed: 'horovod'",
         "synchronizer of coupled variables is AllReduce for `b` but PS for `c`,",
         "number of replicas on `h1` is 0,",
+        "`c`: compressor is 'fp-16',",
         "`a`: staleness is -1, allowed: 0",
-        "`c`: compressor is 'fp16',",
         "`x`: synchronizer is 'Broadcast',",
         "communicator of the groups is 'horovod',",
     ]

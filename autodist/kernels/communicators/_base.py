@@ -26,3 +26,7 @@ class Communicator(abc.ABC):
     @abc.abstractmethod
     def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """The concatenation, in rank order, along dim 0; the workers' tensors may differ in dim 0."""
+
+    def all_gather_even(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
+        """The same of tensors whose shape is the same on all workers."""
+        return self.all_gather(nodes, name, tensor, dtype)

@@ -51,6 +51,10 @@ class CollectiveCommunicator(Communicator):
         rows = nodes.reshape(f"{name}/rows", where, [-1], "int64")
         return _pick(nodes, name, gathered, rows, dtype, "int64")
 
+    def all_gather_even(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
+        """See the base class."""
+        return self._gather(nodes, name, tensor, dtype, self._keys(nodes, name))
+
     def _padded_length(self, nodes: NodeList, name: str, longest: str) -> tuple[str, list[str]]:
         """The first length of the table that is not too short, as a vector of one, and the keys of its collective."""
         lengths = nodes.constant(f"{name}/lengths", [_LENGTHS], "int32")

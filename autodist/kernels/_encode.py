@@ -1,0 +1,168 @@
+"""Encode: the gradients of some variables leave the worker in another form (thesis 7.3.2, encoder and decoder).
+
+A point where a gradient would be joined gives way to points for its messages. What these deliver is decoded into the
+old synchronized gradient, so that servers and collectives need not know. A compressor's state (residuals, counters)
+are variables of the worker. A worker alone sends nothing, so nothing is encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, final
+
+from autodist.compressors import FLOATS, Channel, Compressor
+from autodist.compressors import get as get_compressor
+from autodist.graph import NodeList
+from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
+from autodist.kernels._joins import with_layers
+from autodist.strategies import Strategy
+
+__all__ = ["Encode"]
+
+
+@dataclass(frozen=True)
+class Encode(Kernel):
+    """Encode the gradients of the variables that the strategy gives a compressor.
+
+    Attributes:
+        strategy: Says which.
+        step: Name of the compiled step, part of the names of state.
+        container: Resource container of the state.
+    """
+
+    name: ClassVar[str] = "encode"
+    strategy: Strategy
+    step: str
+    container: str = ""
+
+    def apply(self, graph: DistributedGraph) -> DistributedGraph:
+        """See the module's docstring."""
+        if graph.layout.world_size == 1:
+            return graph
+        rewriting = _Rewriting(graph, self)
+        for point in graph.points:
+            compressor = self._compressor(point)
+            if compressor is None or 0 in (point.shapes[0] or ()):
+                rewriting.points.append(point)
+            elif point.combine is Combine.SUM:
+                rewriting.encode(point, compressor)
+            else:
+                rewriting.encode_slices(point, compressor)
+        return rewriting.result() if rewriting.inputs else graph
+
+    def _compressor(self, point: SyncPoint) -> Compressor | None:
+        if point.variable is None:
+            return None
+        text = self.strategy.config(point.variable).shards[0].compressor
+        return None if text is None else get_compressor(text)
+
+
+class _Rewriting:
+    """What becomes of the points, and the nodes that it takes."""
+
+    def __init__(self, graph: DistributedGraph, kernel: Encode) -> None:
+        self.graph = graph
+        self.kernel = kernel
+        self.nodes = NodeList(device=graph.layout.main_device)
+        self.points: list[SyncPoint] = []
+        self.inputs: dict[str, str] = {}
+        """By synchronized node, what it reads from now on."""
+        self.effects: list[str] = []
+        self.initializers: list[str] = []
+
+    def encode(self, point: SyncPoint, compressor: Compressor) -> None:
+        """Replace the point of a dense gradient."""
+        name = f"autodist/encoded/{point.name}"
+        shape = tuple(int(size or 0) for size in point.shapes[0] or ())
+        channel = _PointChannel(self, point, name)
+        exchanged = compressor.exchange(self.nodes, name, point.local[0], shape, point.dtypes[0], channel)
+        self.inputs[point.synced[0]] = exchanged.total
+
+    def encode_slices(self, point: SyncPoint, compressor: Compressor) -> None:
+        """Replace the point of a sparse gradient by one whose values are encoded."""
+        name = f"autodist/encoded/{point.name}"
+        values, dtype = compressor.encode_slices(self.nodes, name, point.local[0], point.dtypes[0])
+        arrived = self.nodes.identity(f"{name}/arrived", values, dtype)
+        self.inputs[point.synced[0]] = compressor.decode_slices(self.nodes, name, arrived, point.dtypes[0])
+        self.points.append(
+            replace(
+                point,
+                local=(values, *point.local[1:]),
+                synced=(arrived, *point.synced[1:]),
+                dtypes=(dtype, *point.dtypes[1:]),
+                parts=(),
+            )
+        )
+
+    def result(self) -> DistributedGraph:
+        graph_def = type(self.graph.graph_def)()
+        graph_def.CopyFrom(self.graph.graph_def)
+        for node in graph_def.node:
+            if node.name in self.inputs:
+                node.input[0] = self.inputs[node.name]
+        graph_def.node.extend(self.nodes.nodes)
+        return self.graph.replace(
+            graph_def=graph_def,
+            points=with_layers(graph_def, self.points),
+            effects=(*self.graph.effects, *self.effects),
+            initializers=(*self.graph.initializers, *self.initializers),
+        )
+
+
+@final
+class _PointChannel(Channel):
+    """Turns the messages of one gradient into points, and its state into variables."""
+
+    def __init__(self, rewriting: _Rewriting, point: SyncPoint, prefix: str) -> None:
+        self._to = rewriting
+        self._nodes = rewriting.nodes
+        self._point = point
+        self._prefix = prefix
+        self._states: dict[str, tuple[str, str]] = {}
+
+    @property
+    def world_size(self) -> int:
+        return self._to.graph.layout.world_size
+
+    def all_reduce(self, name: str, tensor: str, dtype: str, shape: Sequence[int]) -> str:
+        return self._arrived(name, Combine.SUM, tensor, dtype, shape)
+
+    def gather(self, name: str, tensor: str, dtype: str, shape: Sequence[int]) -> str:
+        row = self._nodes.reshape(f"{self._prefix}/{name}/row", tensor, [1, *shape], dtype)
+        return self._arrived(name, Combine.CONCAT, row, dtype, (1, *shape))
+
+    def _arrived(self, name: str, combine: Combine, tensor: str, dtype: str, shape: Sequence[int]) -> str:
+        label = f"{self._prefix}/{name}"
+        synced = self._nodes.identity(f"{label}/arrived", tensor, dtype)
+        point = SyncPoint(
+            label, self._point.variable, combine, (tensor,), (synced,), (dtype,), (tuple(shape),), even=True
+        )
+        self._to.points.append(point)
+        return synced
+
+    def state(self, name: str, initial: str, dtype: str, shape: Sequence[int]) -> str:
+        label = f"{self._prefix}/{name}/state"
+        handle = self._nodes.add(
+            "VarHandleOp",
+            label,
+            dtype=dtype,
+            shape=list(shape),
+            shared_name=f"{self._to.kernel.step}/{label}",
+            container=self._to.kernel.container,
+        )
+        self._to.initializers.append(self._assign(f"{label}/initialize", handle, initial, dtype))
+        value = self._nodes.add("ReadVariableOp", f"{label}/value", [handle], dtype=dtype)
+        self._states[name] = value, dtype
+        return value
+
+    def keep(self, name: str, tensor: str) -> None:
+        value, dtype = self._states[name]
+        label = f"{self._prefix}/{name}/state"
+        if dtype in FLOATS:
+            finite = self._nodes.add("IsFinite", f"{label}/finite", [tensor], T=dtype)
+            tensor = self._nodes.add("SelectV2", f"{label}/next", [finite, tensor, value], T=dtype)
+        self._to.effects.append(self._assign(f"{label}/keep", label, tensor, dtype))
+
+    def _assign(self, name: str, handle: str, tensor: str, dtype: str) -> Any:
+        return self._nodes.add("AssignVariableOp", name, [handle, tensor], dtype=dtype)

@@ -1,0 +1,112 @@
+"""Whether compressors fit the gradients that they are given, and what carries the messages."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from autodist.compressors import FLOATS, Compressor, registered
+from autodist.compressors import get as get_compressor
+from autodist.errors import StrategyError
+from autodist.strategies._problem import Problem
+from autodist.strategies._shards import shard_slices
+from autodist.strategies._strategy import (
+    AllReduceSynchronizer,
+    PSSynchronizer,
+    Strategy,
+    Synchronizer,
+    VariableConfig,
+)
+
+if TYPE_CHECKING:
+    from autodist.graph import TrainingGraph, Variable
+    from autodist.resource_spec import ResourceSpec
+
+__all__ = ["compressors"]
+
+_SUMMED: dict[str, frozenset[str]] = {
+    "horovod": frozenset({"float16", "float32", "float64"}),
+    "collective": frozenset({"float16", "bfloat16", "float32", "float64"}),
+}
+"""Which floats a communicator sums."""
+
+
+def compressors(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    """Yield what is wrong with the compressors of a strategy."""
+    variables = {variable.name: variable for variable in graph.trainable}
+    read = functools.cache(_read)
+    for config in strategy.variables:
+        variable = variables.get(config.variable)
+        if variable is None:  # that is another check's to tell
+            continue
+        for shape, shard in zip(_shapes(config, variable), config.shards, strict=False):
+            if shard.compressor is None:
+                continue
+            compressor, mistake = read(shard.compressor)
+            found = [mistake] if compressor is None else _misfits(compressor, variable, shape, shard.synchronizer)
+            for allowed, reason in found:
+                yield Problem(config.variable, "compressor", repr(shard.compressor), allowed, reason)
+
+
+def _read(text: str) -> tuple[Compressor | None, tuple[str, str]]:
+    """The compressor; if there is none, what is allowed, and why."""
+    try:
+        return get_compressor(text), ("", "")
+    except StrategyError as error:
+        allowed = f"null or one of {', '.join(one.name for one in registered())}"
+        return None, (allowed, _one_line(error))
+
+
+def _shapes(config: VariableConfig, variable: Variable) -> list[tuple[int, ...]]:
+    try:
+        return [part.size for part in shard_slices(config.partition, variable.shape)]
+    except ValueError:
+        return [variable.shape] * len(config.shards)
+
+
+def _one_line(error: StrategyError) -> str:
+    return error.message.partition("\nknown are")[0].replace("mistakes:\n  - ", "mistakes: ").replace("\n  - ", "; ")
+
+
+def _misfits(
+    compressor: Compressor, variable: Variable, shape: Sequence[int], synchronizer: Synchronizer
+) -> Iterator[tuple[str, str]]:
+    """What is allowed instead, and why, for each reason why a compressor does not fit a gradient."""
+    if variable.dtype not in FLOATS:
+        yield "null", f"the gradient is {variable.dtype}, and only {', '.join(FLOATS)} can be encoded"
+        return
+    refusal = compressor.refusal(shape, variable.dtype)
+    if refusal is not None:
+        yield "another one", refusal
+    if variable.is_sparse and not compressor.encodes_slices:
+        yield "null, 'FP16' or 'BF16'", "the gradient is sparse: of its rows only the values can be cast"
+    elif isinstance(synchronizer, PSSynchronizer):
+        yield from _on_servers(compressor, variable, shape, synchronizer)
+    elif isinstance(synchronizer, AllReduceSynchronizer):
+        yield from _on_collectives(compressor, variable, synchronizer)
+
+
+def _on_servers(
+    compressor: Compressor, variable: Variable, shape: Sequence[int], synchronizer: PSSynchronizer
+) -> Iterator[tuple[str, str]]:
+    rounds = compressor.rounds(shape, variable.dtype)
+    if rounds > 1:
+        yield (
+            "AllReduce, or a compressor that sends one message",
+            f"it sends {rounds} messages, each made from the sum of those before, and a server takes one",
+        )
+    if compressor.in_step and (not synchronizer.sync or synchronizer.staleness):
+        yield (
+            "a synchronous server without staleness, AllReduce, or another compressor",
+            "a message can be decoded only by who is in the same step as its sender",
+        )
+
+
+def _on_collectives(
+    compressor: Compressor, variable: Variable, synchronizer: AllReduceSynchronizer
+) -> Iterator[tuple[str, str]]:
+    dtype, carrier = compressor.summed_dtype(variable.dtype), synchronizer.communicator
+    summed = _SUMMED.get(carrier, frozenset(FLOATS))
+    if not variable.is_sparse and not compressor.gathers and dtype not in summed:
+        yield f"one that sends {' or '.join(sorted(summed))}, or another communicator", f"{carrier} can't sum {dtype}"
