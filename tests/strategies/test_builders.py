@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autodist import compressors
 from autodist.errors import StrategyError
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.strategies import (
@@ -42,7 +43,7 @@ _ANY = {
     "chunk_size": st.integers(1, 6),
     "communicator": st.sampled_from(["auto", "horovod", "collective"]),
     "order": st.sampled_from(["ring", "hierarchical"]),
-    "compressor": st.none() | st.sampled_from(["FP16", "TopK(ratio=0.1)"]),
+    "compressor": st.none() | st.sampled_from(["FP16", "TopK(ratio=0.1)", "PowerSGD(rank=2)"]),
     "max_shards": st.integers(1, 70),
     "min_shard_bytes": st.integers(0, 64),
     "part_bytes": st.integers(1, 500),
@@ -393,9 +394,15 @@ def test_parallax_without_horovod_serves_everything_and_says_so(monkeypatch):
 
 @settings(deadline=None)
 @given(any_builder(), graphs(), specs())
-def test_compressors_are_for_dense_gradients_of_wide_floats(builder, g, d):
+def test_compressors_are_given_to_gradients_that_they_take(builder, g, d):
     for config in builder.build(g, d).variables:
         v = g.variable(config.variable)
-        wide = not v.is_sparse and v.dtype != "bfloat16"
-        expected = getattr(builder, "compressor", None) if wide else None
-        assert {shard.compressor for shard in config.shards} == {expected}
+        text = getattr(builder, "compressor", None)
+        fits = text is not None and v.dtype != "bfloat16" and (not v.is_sparse or compressors.get(text).encodes_slices)
+        fits = fits and (v.is_sparse or compressors.get(text).refusal(v.shape, v.dtype) is None)
+        assert {shard.compressor for shard in config.shards} == {text if fits else None}
+
+
+def test_an_unknown_compressor_is_refused_at_once():
+    with pytest.raises(StrategyError, match="`compressor` is 'FP17': the compressor `FP17` is unknown, did you mean"):
+        Horovod(compressor="FP17")

@@ -31,7 +31,7 @@ class AllReduce(CheckedBuilder):
         chunk_size: How many variables a group holds at most, >= 1; counts variables, not bytes.
         communicator: What carries the collectives; ``auto`` takes Horovod where it is built, else TensorFlow's own.
         order: Over which structure the collective reduces.
-        compressor: Encoder of dense gradients, such as ``FP16``; None sends them as they are.
+        compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.
 
     """
 

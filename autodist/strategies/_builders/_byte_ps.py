@@ -38,7 +38,7 @@ class BytePS(ServerBuilder):
         local_proxy: Whether every worker reads dense variables from a cached copy of its own.
         part_bytes: Size of a part in bytes, >= 1; rows are never cut. BytePS' own default is 4 MB.
         max_shards: The most parts of one variable, >= 1; where ``part_bytes`` makes more, they are larger.
-        compressor: Encoder of dense gradients; BytePS has ``FP16``. None sends them as they are.
+        compressor: Encoder of the gradients that it can encode; BytePS has ``FP16``.
 
     """
 

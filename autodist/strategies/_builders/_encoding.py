@@ -13,8 +13,15 @@ _WIDE = ("float32", "float64")
 
 
 def encoder(variable: Variable, compressor: str | None) -> str | None:
-    """The compressor for a variable: the given one for dense gradients that are wider than 16 bits, else none.
+    """The given compressor if it can encode the variable's gradients, else none.
 
-    Sparse gradients are rows and their indices, which travel as they are.
+    Gradients of another shape or dtype than it takes travel as they are: numbers of 16 bits, for one. So do sparse ones, but for compressors that encode their values.
     """
-    return None if variable.is_sparse or variable.dtype not in _WIDE else compressor
+    if compressor is None:
+        return None
+    from autodist import compressors  # NumPy, which `import autodist` need not load
+
+    found = compressors.get(compressor)
+    if variable.is_sparse:
+        return compressor if found.encodes_slices and variable.dtype in _WIDE else None
+    return None if found.refusal(variable.shape, variable.dtype) or variable.dtype not in _WIDE else compressor

@@ -31,7 +31,7 @@ class Horovod(CheckedBuilder):
 
     Attributes:
         fusion_bytes: The most bytes of a fused buffer, >= 1; Horovod's own default, 64 MB.
-        compressor: Encoder of dense gradients; Horovod has ``FP16``. None sends them as they are.
+        compressor: Encoder of the gradients that it can encode; Horovod has ``FP16``.
         order: Over which structure the collective reduces.
         communicator: What carries the collectives; ``auto`` takes Horovod where it is built, else TensorFlow's own.
 

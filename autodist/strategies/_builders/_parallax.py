@@ -42,7 +42,7 @@ class Parallax(ServerBuilder):
         max_shards: The most shards of one variable, >= 1; None is the number of servers.
         min_shard_bytes: The least size of a shard in bytes, >= 0.
         communicator: ``horovod`` refuses to do without it.
-        compressor: Encoder of dense gradients, such as ``FP16``; None sends them as they are.
+        compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.
 
     """
 

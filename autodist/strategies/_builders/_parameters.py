@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import get_args, get_type_hints
 
+from autodist.errors import StrategyError
 from autodist.registry import raise_mistakes, read
 from autodist.strategies._builders._base import StrategyBuilder
 
@@ -42,6 +43,7 @@ class CheckedBuilder(StrategyBuilder):
                 mistakes += _below(field.name, value, may_be_none=type(None) in get_args(hint))
             else:
                 read(hint, value, field.name, mistakes)
+        mistakes += _wrong_compressor(getattr(self, "compressor", None))
         raise_mistakes(self.name, mistakes)
 
 
@@ -50,3 +52,14 @@ def _below(name: str, value: object, *, may_be_none: bool) -> Iterator[str]:
         return
     allowed = f"a whole number of at least {_LEAST[name]}{' or None' if may_be_none else ''}"
     yield f"`{name}` is {value!r}, allowed: {allowed}"
+
+
+def _wrong_compressor(text: object) -> Iterator[str]:
+    if not isinstance(text, str):
+        return
+    from autodist import compressors  # NumPy, which `import autodist` need not load
+
+    try:
+        compressors.get(text)
+    except StrategyError as error:
+        yield f"`compressor` is {text!r}: {error.message}"

@@ -71,7 +71,7 @@ class PartitionedAR(_PartsInGroups):
         communicator: What carries the collectives; ``auto`` takes Horovod where it is built, else TensorFlow's own.
         max_shards: The most shards of one variable, >= 1; None is the number of hosts.
         min_shard_bytes: The least size of a shard in bytes, >= 0.
-        compressor: Encoder of dense gradients, such as ``FP16``; None sends them as they are.
+        compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.
 
     """
 
