@@ -43,7 +43,7 @@ _ANY = {
     "chunk_size": st.integers(1, 6),
     "communicator": st.sampled_from(["auto", "horovod", "collective"]),
     "order": st.sampled_from(["ring", "hierarchical"]),
-    "compressor": st.none() | st.sampled_from(["FP16", "TopK(ratio=0.1)", "PowerSGD(rank=2)"]),
+    "compressor": st.none() | st.sampled_from(["FP16", "TopK(ratio=0.1)"]),
     "max_shards": st.integers(1, 70),
     "min_shard_bytes": st.integers(0, 64),
     "part_bytes": st.integers(1, 500),
@@ -406,3 +406,12 @@ def test_compressors_are_given_to_gradients_that_they_take(builder, g, d):
 def test_an_unknown_compressor_is_refused_at_once():
     with pytest.raises(StrategyError, match="`compressor` is 'FP17': the compressor `FP17` is unknown, did you mean"):
         Horovod(compressor="FP17")
+
+
+@pytest.mark.parametrize("installed", [BOTH, ("collective",)])
+def test_parallax_has_no_rounds_of_messages_with_servers(monkeypatch, installed):
+    monkeypatch.setattr(_collectives, "installed_communicators", lambda: installed)
+    strategy = parallax(compressor="PowerSGD(rank=2)")
+    expected = "PowerSGD(rank=2)" if installed == BOTH else None
+    assert strategy.config("kernel").shards[0].compressor == expected
+    assert {shard.compressor for shard in strategy.config("table").shards} == {None}

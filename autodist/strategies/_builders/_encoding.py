@@ -12,16 +12,24 @@ __all__ = ["encoder"]
 _WIDE = ("float32", "float64")
 
 
-def encoder(variable: Variable, compressor: str | None) -> str | None:
+def encoder(variable: Variable, compressor: str | None, *, served: bool = False) -> str | None:
     """The given compressor if it can encode the variable's gradients, else none.
 
     Gradients of another shape or dtype than it takes travel as they are: numbers of 16 bits, for one. So do sparse ones, but for compressors that encode their values.
+
+    Args:
+        variable: Whose gradients are to be encoded.
+        compressor: Its text.
+        served: Leave out what servers don't take either: messages in several rounds, as PowerSGD's.
+
     """
     if compressor is None:
         return None
     from autodist import compressors  # NumPy, which `import autodist` need not load
 
     found = compressors.get(compressor)
+    if served and found.rounds(variable.shape, variable.dtype) > 1:
+        return None
     if variable.is_sparse:
         return compressor if found.encodes_slices and variable.dtype in _WIDE else None
     return None if found.refusal(variable.shape, variable.dtype) or variable.dtype not in _WIDE else compressor

@@ -79,7 +79,7 @@ class Parallax(ServerBuilder):
                 homes[name],
                 partition=partitions[name],
                 transfer=transfer,
-                compressor=encoder(graph.variable(name), self.compressor),
+                compressor=encoder(graph.variable(name), self.compressor, served=True),
             )
             for name in names
         }
