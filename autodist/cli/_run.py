@@ -38,6 +38,7 @@ def _seconds(name: str, default: float, help_text: str) -> Callable[[Any], Any]:
 @_seconds("--start-timeout", 300.0, "Longest time to a worker's first step, 0 for no bound.")
 @_seconds("--stall-timeout", 600.0, "Longest time between two steps of a worker, 0 for no bound.")
 @_seconds("--grace", 5.0, "Time between asking a worker to end and killing it.")
+@click.option("--dump-graphs", metavar="DIR", help="Write each worker's graph after each kernel to DIR.")
 @click.option("--ranks", type=RanksType(), metavar="LIST", help="Whose lines to show, like 0,2-3. Default: all.")
 @click.option("--dry-run", is_flag=True, help="Show what would be started, and start nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show more.")
@@ -70,6 +71,7 @@ def _job(
     strategy: str | None,
     seed: int | None,
     run_dir: str | None,
+    dump_graphs: str | None,
     start_timeout: float,
     stall_timeout: float,
     grace: float,
@@ -84,6 +86,7 @@ def _job(
         # All workers need the same one, and a plain Python script has another one each time.
         seed=secrets.randbelow(2**31) if seed is None else seed,
         run_dir=None if run_dir is None else Path(run_dir),
+        dump_graphs=None if dump_graphs is None else Path(dump_graphs),
         start_timeout_s=start_timeout,
         stall_timeout_s=stall_timeout,
         grace_s=grace,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ class Job:
         seed: For all random generators of all workers; None sets none.
         env: Environment variables for all workers, over those of the launcher and under those of a host.
         run_dir: Where logs and summaries go; None is ``runs/<id>`` below the working directory.
+        dump_graphs: Where workers write their graphs after each kernel; None for nowhere.
         start_timeout_s: Longest time from the start of a worker to its first training step; 0 for no bound.
         stall_timeout_s: Longest time between two training steps of a worker; 0 for no bound.
         finish_timeout_s: Longest wait of some workers for one that has ended; 0 for no bound.
@@ -35,7 +37,7 @@ class Job:
         step_timeout_s: Longest time a step may block, handed to the runtime; None is the runtime's default.
 
     Raises:
-        UsageError: The script is not a file, or a time is negative.
+        UsageError: The script is not a file, a time is negative, or graphs can't be written where they are to go.
 
     """
 
@@ -51,15 +53,31 @@ class Job:
     finish_timeout_s: float = 60.0
     grace_s: float = 5.0
     step_timeout_s: float | None = None
+    dump_graphs: Path | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "script", Path(self.script))
         _check_script(self.script)
+        if self.dump_graphs is not None:
+            _check_dump_directory(self.dump_graphs)
         for name in ("start_timeout_s", "stall_timeout_s", "finish_timeout_s", "grace_s"):
             if not getattr(self, name) >= 0:  # not-a-number is neither
                 raise UsageError(f"`{name}` is {getattr(self, name)}, it must be 0 or more seconds")
         if self.seed is not None and not 0 <= self.seed < 2**32:
             raise UsageError(f"the seed is {self.seed}, it must be 0 to {2**32 - 1}")
+
+
+def _check_dump_directory(directory: Path) -> None:
+    """See that nothing is there that would be mixed with the graphs, and that the directory could be made."""
+    hint = "give a new `--dump-graphs`, or an empty directory"
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"graphs can't be written into `{directory}`: it is a file", hint=hint)
+    if directory.is_dir() and any(directory.iterdir()):
+        raise UsageError(f"the directory `{directory}` for graphs is not empty", hint=hint)
+    existing = next(path for path in (directory.absolute(), *directory.absolute().parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        reason = "you may not write there" if existing.is_dir() else "it is a file"
+        raise UsageError(f"graphs can't be written into `{directory}`: `{existing}`: {reason}", hint=hint)
 
 
 def _check_script(script: Path) -> None:

@@ -16,6 +16,7 @@ from autodist.resource_spec import ResourceSpec
 from autodist.runtime._agreement import Agreement, announce
 from autodist.runtime._arguments import Arguments
 from autodist.runtime._convention import Convention
+from autodist.runtime._dump import GraphDump
 from autodist.runtime._homes import Homes
 from autodist.runtime._host import SessionHost, Wiring
 from autodist.runtime._state import StateStore
@@ -169,10 +170,20 @@ class Compiler:
             gradient_reduction=self._convention.gradient_reduction,
         )
         homes = self._homes.known((v.name for v in training.variables), layout)
-        graph, self.timings = rewrite(training, layout, (_Settle(homes), *kernels))
+        dump = self._dump(prefix, training, layout)
+        graph, self.timings = rewrite(training, layout, (_Settle(homes), *kernels), dump)
         for warning in graph.warnings:
             _LOG.warning(warning)
         return graph
+
+    def _dump(self, prefix: str, training: TrainingGraph, layout: Layout) -> GraphDump | None:
+        """Where the graphs of a step go, if the user wants to see them; begins with the one before all kernels."""
+        directory = self._worker.environment.dump_graphs
+        if directory is None:
+            return None
+        dump = GraphDump.of_step(directory, self._worker.rank, prefix)
+        dump("prepared", DistributedGraph.of(training, layout))
+        return dump
 
     # Variables that get another home -------------------------------------------------------------------------------
 
