@@ -63,7 +63,7 @@ def find_subject(
     """Find what is meant.
 
     Args:
-        texts: Strategies: a JSON file, a run directory, or a builder's name.
+        texts: Strategies: a JSON file, a run directory, a builder's name, or a plan.
         graph: A graph file or a run directory; by default that of the first run directory among the texts.
         spec: As for :func:`resolve_spec`; by default the cluster of that run.
         workers: As for :func:`resolve_spec`.
@@ -150,10 +150,10 @@ def _strategy(text: str, graph: TrainingGraph | None, spec: ResourceSpec | None,
 
     if Path(text).is_dir():
         return _of_run(text, step)
-    # A name is a builder's; any other file, whatever it is called, is a strategy.
+    # A name is a builder's, a YAML file is a plan; any other file, whatever it is called, is a strategy.
     known = {info.name for info in strategies.builders()}
-    name = text.partition("(")[0].strip()
-    found = strategies.Strategy.load(text) if name not in known and Path(text).is_file() else strategies.get(text)
+    is_builder = text.partition("(")[0].strip() in known or Path(text).suffix in (".yml", ".yaml")
+    found = strategies.Strategy.load(text) if Path(text).is_file() and not is_builder else strategies.get(text)
     if isinstance(found, strategies.Strategy):
         return found
     return _built(found, text, graph, spec)

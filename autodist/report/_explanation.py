@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["show_explanation"]
 
 _MANY_ROWS = 30
+_MANY_HOSTS = 16
 _MANY_LINKS = 6
+_MANY_TEXTS = 8
 _NUMBERS = ("MB", "Sent MB", "Group", "Times", "Receives MB", "Sends MB", "Gbit/s", "At least ms")
 
 
@@ -136,26 +138,29 @@ def _totals(explanation: Explanation) -> str:
     lines = {
         "strategy": f"{explanation.id}  {explanation.builder}".rstrip(),
         "variables": f"{variables}, {megabytes(sum(sizes))} MB" if sizes else variables,
-        "servers": ", ".join(homes),
+        "servers": _some(homes),
         "groups": f"{explanation.num_groups} over {' and '.join(carriers)}" if carriers else "",
-        "replicas": f"{len(explanation.replicas)} ({', '.join(explanation.replicas)})",
+        "replicas": f"{len(explanation.replicas)} ({_some(explanation.replicas)})",
         "loss, metrics": f"over {explanation.communicator}",
     }
     return "\n".join(f"{name:>13}  {value}" for name, value in lines.items() if value)
 
 
 def _show_cost(cost: Cost, console: Console, show_all: bool) -> None:
+    hosts = cost.hosts if show_all else sorted(cost.hosts, key=lambda host: -host.network_s)[:_MANY_HOSTS]
+    hosts = [host for host in cost.hosts if host in hosts]
     columns = {
-        "Host": [host.host for host in cost.hosts],
-        "Sends MB": [megabytes(host.sent_bytes) for host in cost.hosts],
-        "Receives MB": [megabytes(host.received_bytes) for host in cost.hosts],
-        "Gbit/s": [f"{host.bandwidth_gbps:g}" for host in cost.hosts],
-        "At least ms": [_milliseconds(host.network_s) for host in cost.hosts],
+        "Host": [host.host for host in hosts],
+        "Sends MB": [megabytes(host.sent_bytes) for host in hosts],
+        "Receives MB": [megabytes(host.received_bytes) for host in hosts],
+        "Gbit/s": [f"{host.bandwidth_gbps:g}" for host in hosts],
+        "At least ms": [_milliseconds(host.network_s) for host in hosts],
     }
     console.print()
     console.print(f"One step, {_assumptions(cost)}", soft_wrap=True)
     console.print(fitted(columns, console.width, right=_NUMBERS, shrink={"Host": 12}))
-    console.print()
+    more = len(cost.hosts) - len(hosts)
+    console.print(f"and {more} less busy hosts; `--all` shows each\n" if more else "", soft_wrap=True)
     links = cost.links if show_all else cost.links[:_MANY_LINKS]
     columns = {
         "Link": [f"{link.sender} -> {link.receiver}" for link in links],
@@ -166,6 +171,11 @@ def _show_cost(cost: Cost, console: Console, show_all: bool) -> None:
         console.print(fitted(columns, console.width, right=_NUMBERS, shrink={"Link": 20}))
         more = len(cost.links) - len(links)
         console.print(f"and {more} less busy links; `--all` shows each\n" if more else "", soft_wrap=True)
+
+
+def _some(texts: Sequence[str]) -> str:
+    more = len(texts) - _MANY_TEXTS
+    return ", ".join(texts[:_MANY_TEXTS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _milliseconds(seconds: float) -> str:
