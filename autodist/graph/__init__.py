@@ -18,7 +18,7 @@ from autodist.graph._graph_def import (
     strip_missing_colocation,
     tensor_dtype,
 )
-from autodist.graph._marks import marks_gradients
+from autodist.graph._marks import MARK, Mark, marks_gradients
 from autodist.graph._nodes import NodeList
 from autodist.graph._products import Factor, Product
 from autodist.graph._reduction import Reduction
@@ -26,12 +26,14 @@ from autodist.graph._training_graph import Gradient, Output, Role, StepInput, Tr
 from autodist.graph._uses import Use
 
 __all__ = [
+    "MARK",
     "CapturedStep",
     "Extent",
     "Factor",
     "FactoredGradient",
     "Factors",
     "Gradient",
+    "Mark",
     "NodeList",
     "Output",
     "Product",

@@ -41,7 +41,7 @@ class Mark:
 
     Attributes:
         gradient: Number of the gradient it belongs to, unique within one tracing.
-        part: ``dense``, ``values``, ``indices`` or ``dense_shape``; or :data:`SECOND`.
+        part: ``dense``, ``values``, ``indices``, ``dense_shape``, ``left`` or ``right``; or :data:`SECOND`.
         late: Whether an optimizer was given it; see the module's docstring.
         target: Number of the differentiation that it comes from, -1 if that was not seen.
     """

@@ -2,6 +2,7 @@
 
 from autodist.kernels._all_reduce import AllReduceGradients, AllReduceState
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, Layout, SyncPoint
+from autodist.kernels._broadcast import BroadcastFactors
 from autodist.kernels._encode import Encode
 from autodist.kernels._pipeline import KernelTiming, kernels_for, rewrite
 from autodist.kernels._place import Place
@@ -13,6 +14,7 @@ from autodist.kernels._replicate import Replicate
 __all__ = [
     "AllReduceGradients",
     "AllReduceState",
+    "BroadcastFactors",
     "Combine",
     "DistributedGraph",
     "Encode",

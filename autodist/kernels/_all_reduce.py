@@ -18,7 +18,7 @@ from autodist.kernels._words import from_words, num_words, to_words
 from autodist.kernels.communicators import Communicator, communicator
 from autodist.strategies import AllReduceSynchronizer, Strategy
 
-__all__ = ["AllReduceGradients", "AllReduceState"]
+__all__ = ["AllReduceGradients", "AllReduceState", "rewired"]
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _reduced(graph: DistributedGraph, groups: dict[str, tuple[str, list[SyncPoin
                 for local, synced, dtype in zip(point.local, point.synced, point.dtypes, strict=True):
                     gathered = f"autodist/all_gather/{label}/{synced}"
                     inputs[synced] = carry.all_gather(nodes, gathered, local, dtype)
-    return graph.replace(graph_def=_rewired(graph.graph_def, inputs, nodes.nodes))
+    return graph.replace(graph_def=rewired(graph.graph_def, inputs, nodes.nodes))
 
 
 def _check_strings(point: SyncPoint, carrier: str, carry: Communicator) -> None:
@@ -158,7 +158,7 @@ def _static(point: SyncPoint) -> tuple[int, ...]:
     return tuple(int(size or 0) for size in shape)
 
 
-def _rewired(graph_def: Any, inputs: dict[str, str], added: Iterable[Any]) -> Any:
+def rewired(graph_def: Any, inputs: dict[str, str], added: Iterable[Any]) -> Any:
     """A copy in which the first input of some nodes is another tensor."""
     copy = type(graph_def)()
     copy.CopyFrom(graph_def)

@@ -103,6 +103,8 @@ class Joins:
         sparse = tuple(kinds[part] for part in ("values", "indices") if part in kinds)
         if sparse:
             self._join_sparse_gradient(receiver, sparse)
+        if "left" in kinds:
+            self._join_factors(receiver, (kinds["left"], kinds["right"]))
 
     def _source(self, mark: str, replica: int) -> str:
         return self.replica_tensor(self.analysis.nodes[mark].input[0], replica)
@@ -130,6 +132,23 @@ class Joins:
             return
         for mark, tensor, dtype in zip(marks, local, dtypes, strict=True):
             self._point(mark, None, Combine.CONCAT, (tensor,), (dtype,), (None,), synced=(mark,))
+
+    def _join_factors(self, variable: str | None, marks: tuple[str, str]) -> None:
+        """Join the rows of two factors, the smaller of which carries the weight."""
+        shapes = [tensor_shape(self.analysis.nodes, mark) for mark in marks]
+        weighted = min(range(2), key=lambda k: shapes[k] or ())
+        weight = self._weight(marks[weighted])
+        dtypes = tuple(tensor_dtype(self.analysis.nodes, mark) for mark in marks)
+        rows = [
+            self._rows(mark, self.analysis.nodes[mark].input[0], dtype, weight if k == weighted else None)
+            for k, (mark, dtype) in enumerate(zip(marks, dtypes, strict=True))
+        ]
+        local = tuple(
+            self.out.concat(f"autodist/local/{mark}", parts, dtype)
+            for mark, parts, dtype in zip(marks, rows, dtypes, strict=True)
+        )
+        parts = tuple(zip(*rows, strict=True))
+        self._point(marks[0], variable, Combine.CONCAT, local, dtypes, tuple(shapes), marks, parts)
 
     def _weight(self, mark: str) -> str:
         """The factor of a replica's gradient: its share of the batch for means, 1 for sums."""

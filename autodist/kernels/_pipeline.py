@@ -12,6 +12,7 @@ from typing import Literal
 from autodist.graph import TrainingGraph, node_of
 from autodist.kernels._all_reduce import AllReduceGradients, AllReduceState
 from autodist.kernels._base import DistributedGraph, Kernel, Layout
+from autodist.kernels._broadcast import BroadcastFactors
 from autodist.kernels._encode import Encode
 from autodist.kernels._place import Place
 from autodist.kernels._proxies import LocalProxies
@@ -58,6 +59,7 @@ def kernels_for(
         ParameterServers(strategy, step, container),
         LocalProxies(strategy, container),
         AllReduceGradients(strategy, step),
+        BroadcastFactors(strategy, step),
         AllReduceState(strategy, step),
         Place(container),
         Prune(),

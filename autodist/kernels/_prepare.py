@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from autodist.graph import TrainingGraph
+from autodist.kernels._factor import factor_gradients
 from autodist.strategies import Strategy
 
 __all__ = ["prepare"]
 
 Rewriting: TypeAlias = Callable[[TrainingGraph, Strategy], tuple[TrainingGraph, Strategy]]
 
-_REWRITINGS: tuple[Rewriting, ...] = ()
+_REWRITINGS: tuple[Rewriting, ...] = (factor_gradients,)
 
 
 def prepare(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, Strategy]:

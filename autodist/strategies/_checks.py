@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from autodist.strategies._check_compressors import compressors
+from autodist.strategies._check_factors import check_factors
 from autodist.strategies._check_servers import SERVER_CHECKS
 from autodist.strategies._communicators import ORDERS
 from autodist.strategies._coupled import coupled_units
@@ -136,7 +137,7 @@ def _beside_servers(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec
         allowed = "'horovod' or 'queue' beside parameter servers"
         yield Problem(None, "communicator of the graph", "'collective'", allowed, reason)
     for name, synchronizer in _synchronizers(strategy):
-        if isinstance(synchronizer, AllReduceSynchronizer) and synchronizer.communicator == "collective":
+        if not isinstance(synchronizer, PSSynchronizer) and synchronizer.communicator == "collective":
             yield Problem(name, "communicator", "'collective'", "'horovod' beside parameter servers", reason)
 
 
@@ -145,7 +146,7 @@ def _beside_queues(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec)
         return
     reason = "TensorFlow's collectives abort what other workers wait for in queues"
     for name, synchronizer in _synchronizers(strategy):
-        if isinstance(synchronizer, AllReduceSynchronizer) and synchronizer.communicator == "collective":
+        if not isinstance(synchronizer, PSSynchronizer) and synchronizer.communicator == "collective":
             allowed = "'horovod' beside queues, or 'collective' for the graph as well"
             yield Problem(name, "communicator", "'collective'", allowed, reason)
 
@@ -157,7 +158,8 @@ def _coupled(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> It
         synchronizers.setdefault(name, []).append(synchronizer)
     for unit in coupled_units(graph):
         members = [(s, v.name) for v in unit for s in synchronizers.get(v.name, ()) if len(unit) > 1]
-        kinds = [(s.type, name) for s, name in members]
+        served = any(isinstance(s, PSSynchronizer) for s, _ in members)
+        kinds = [(s.type, name) for s, name in members if served]  # all others keep variables on every worker
         homes = [(s.destination, name) for s, name in members if isinstance(s, PSSynchronizer)]
         yield from _differing("synchronizer of coupled variables", kinds, "one kind for all of them", reason)
         yield from _differing("destination of coupled variables", homes, "one device for all of them", reason)
@@ -181,6 +183,7 @@ CHECKS: tuple[Check, ...] = (
     _coupled,
     *SERVER_CHECKS,
     compressors,
+    check_factors,
     _unsupported,
 )
 

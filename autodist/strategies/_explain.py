@@ -12,6 +12,7 @@ from autodist.strategies._problem import Problem
 from autodist.strategies._shards import shard_slices
 from autodist.strategies._strategy import (
     AllReduceSynchronizer,
+    BroadcastSynchronizer,
     PSSynchronizer,
     ShardConfig,
     Strategy,
@@ -265,6 +266,8 @@ def _row(
         where, staleness = synchronizer.destination, synchronizer.staleness
     if isinstance(synchronizer, AllReduceSynchronizer):
         group, communicator = synchronizer.group, synchronizer.communicator
+    if isinstance(synchronizer, BroadcastSynchronizer):
+        communicator = synchronizer.communicator
     return ExplanationRow(
         config.variable,
         index,

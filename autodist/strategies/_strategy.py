@@ -16,6 +16,7 @@ from autodist.registry import plain, raise_mistakes, read, suggestion
 
 __all__ = [
     "SCHEMA_VERSION",
+    "SUFFICIENT_FACTORS",
     "AllReduceSynchronizer",
     "BroadcastSynchronizer",
     "Communicator",
@@ -30,6 +31,9 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 1
+
+SUFFICIENT_FACTORS = "SufficientFactors"
+"""The compressor that sends the sufficient factors of a gradient to its parameter server; exact."""
 
 Communicator: TypeAlias = Literal["horovod", "collective"]
 GraphCommunicator: TypeAlias = Literal["horovod", "collective", "queue"]
@@ -86,9 +90,17 @@ class AllReduceSynchronizer:
 
 @dataclass(frozen=True)
 class BroadcastSynchronizer:
-    """(Broadcast): sufficient factors go to every worker, each rebuilds the gradient from them (Poseidon)."""
+    """(Broadcast): sufficient factors go to every worker, each rebuilds the gradient from them (Poseidon).
+
+    For gradients that are products over the batch, those of the weights of dense layers. Exact.
+
+    Attributes:
+        communicator: What carries the factors: Horovod, or TensorFlow's own collectives.
+
+    """
 
     type: ClassVar[str] = "Broadcast"
+    communicator: Communicator = "collective"
 
 
 Synchronizer: TypeAlias = PSSynchronizer | AllReduceSynchronizer | BroadcastSynchronizer
@@ -137,6 +149,12 @@ class VariableConfig:
     def synchronizer(self) -> Synchronizer:
         """The first shard's synchronizer: the only one of a variable that is not partitioned."""
         return self.shards[0].synchronizer
+
+    @property
+    def is_factored(self) -> bool:
+        """Whether sufficient factors travel in the place of its gradient: by Broadcast, or as an encoder."""
+        broadcast = any(isinstance(shard.synchronizer, BroadcastSynchronizer) for shard in self.shards)
+        return broadcast or any(shard.compressor == SUFFICIENT_FACTORS for shard in self.shards)
 
 
 @dataclass(frozen=True)
@@ -211,7 +229,7 @@ class Strategy:
     def carriers(self) -> tuple[str, ...]:
         """Names of everything that carries collectives of the strategy, in alphabetical order."""
         shards = (shard.synchronizer for config in self.variables for shard in config.shards)
-        used = {s.communicator for s in shards if isinstance(s, AllReduceSynchronizer)}
+        used = {s.communicator for s in shards if not isinstance(s, PSSynchronizer)}
         return tuple(sorted({*used, self.graph.communicator}))
 
     @property

@@ -24,7 +24,7 @@ SUPPORTED: dict[type, dict[str, tuple[Any, ...]]] = {
     ShardConfig: {},
     PSSynchronizer: {"sync": (True,), "staleness": (0,)},
     AllReduceSynchronizer: {"communicator": ("horovod", "collective")},
-    BroadcastSynchronizer: {"type": ("PS", "AllReduce")},
+    BroadcastSynchronizer: {"communicator": ("horovod", "collective")},
 }
 
 

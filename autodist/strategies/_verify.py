@@ -9,7 +9,7 @@ from autodist.registry import raise_mistakes
 from autodist.strategies._checks import CHECKS
 from autodist.strategies._communicators import installed_communicators
 from autodist.strategies._problem import Problem, sentences
-from autodist.strategies._strategy import AllReduceSynchronizer, Strategy
+from autodist.strategies._strategy import PSSynchronizer, Strategy
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -65,7 +65,7 @@ def missing_communicators(strategy: Strategy, available: Collection[str]) -> Ite
         shard.synchronizer.communicator
         for config in strategy.variables
         for shard in config.shards
-        if isinstance(shard.synchronizer, AllReduceSynchronizer)
+        if not isinstance(shard.synchronizer, PSSynchronizer)
     }
     for name in sorted({strategy.graph.communicator} - {*available, "queue"}):
         yield _missing("communicator of the graph", name, [*usable, "queue"])

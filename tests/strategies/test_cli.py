@@ -48,10 +48,10 @@ def path(tmp_path):
 
 def test_explain_shows_every_shard_and_the_totals(path):
     output = run(explain, path)
-    assert cells(output, "dense/[bold]") == ["dense/[bold]kernel", "AllReduce", "every worker", "7"]
+    assert cells(output, "dense/[bold]") == ["dense/[bold]kernel", "AllReduce", "every worker", "7", "horovod"]
     assert cells(output, "dense/bias") == ["dense/bias", "PS (async, local proxy)", "h1:CPU:0"]
     assert cells(output, "table [0]") == ["table [0]", "2", "PS (staleness=3)", "h0:CPU:0", "FP16"]
-    assert cells(output, "table [1]") == ["table [1]", "2", "Broadcast", "every worker"]
+    assert cells(output, "table [1]") == ["table [1]", "2", "Broadcast", "every worker", "collective"]
     assert cells(output, "strategy ") == ["strategy", MIXED.id, "by hand"]
     assert cells(output, "variables ") == ["variables", "3 (1 AllReduce, 1 Broadcast, 2 PS)"]
     assert cells(output, "servers ") == ["servers", "1 on h0:CPU:0, 1 on h1:CPU:0"]

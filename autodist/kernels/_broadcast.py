@@ -1,0 +1,65 @@
+"""Broadcast: sufficient factors go to every worker, which rebuilds the gradient and applies it (thesis chapter 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from autodist.graph import NodeList
+from autodist.kernels._all_reduce import rewired
+from autodist.kernels._base import DistributedGraph, Kernel, SyncPoint
+from autodist.kernels.communicators import Communicator, communicator
+from autodist.strategies import BroadcastSynchronizer, Strategy
+
+__all__ = ["BroadcastFactors"]
+
+
+@dataclass(frozen=True)
+class BroadcastFactors(Kernel):
+    """Gather the factors of the variables that the strategy gives to Broadcast, pair by pair in one message.
+
+    Attributes:
+        strategy: Says which variables, and by which communicator.
+        step: Name of the compiled step.
+    """
+
+    name: ClassVar[str] = "broadcast-factors"
+    strategy: Strategy
+    step: str
+
+    def apply(self, graph: DistributedGraph) -> DistributedGraph:
+        """See the class."""
+        nodes = NodeList(device=graph.layout.main_device)
+        inputs: dict[str, str] = {}
+        for point in graph.points if graph.layout.world_size > 1 else ():
+            synchronizer = self._synchronizer(point)
+            if synchronizer is not None:
+                carry = communicator(synchronizer.communicator, graph.layout, self.step)
+                inputs |= _gathered(nodes, point, carry)
+        return graph.replace(graph_def=rewired(graph.graph_def, inputs, nodes.nodes)) if inputs else graph
+
+    def _synchronizer(self, point: SyncPoint) -> BroadcastSynchronizer | None:
+        if point.variable is None:
+            return None
+        synchronizer = self.strategy.config(point.variable).synchronizer
+        return synchronizer if isinstance(synchronizer, BroadcastSynchronizer) else None
+
+
+def _gathered(nodes: NodeList, point: SyncPoint, carry: Communicator) -> dict[str, str]:
+    """Every worker's pairs, side by side in one collective; returns what each synced node reads from now on."""
+    name, dtype = f"autodist/broadcast/{point.name}", point.dtypes[0]
+    pairs = nodes.concat(f"{name}/pairs", point.local, dtype, dim=1)
+    everywhere = carry.all_gather(nodes, name, pairs, dtype)
+    widths = nodes.constant(f"{name}/split/widths", [_width(point, k) for k in range(len(point.local))], "int32")
+    dim = nodes.constant(f"{name}/split/dim", 1, "int32")
+    count = len(point.local)
+    split = nodes.add("SplitV", f"{name}/split", [everywhere, widths, dim], num_split=count, T=dtype, Tlen="int32")
+    return {synced: f"{split}:{k}" for k, synced in enumerate(point.synced)}
+
+
+def _width(point: SyncPoint, part: int) -> int:
+    shape = point.shapes[part]
+    assert shape is not None, point.name
+    width = shape[1]
+    assert width is not None, point.name
+    return width

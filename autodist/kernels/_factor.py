@@ -1,0 +1,130 @@
+"""Factor: let the sufficient factors of a dense gradient travel in its place (Poseidon; thesis chapter 3).
+
+The mark of a gradient that is ``left^T right`` gives way to marks on the two factors, which have a row per example. The
+product, and what is added to it, is computed behind them, so that all that follows sees two tensors of rows to be
+concatenated over replicas, and computes the gradient of the whole batch wherever the update needs it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from autodist.graph import (
+    MARK,
+    Factor,
+    FactoredGradient,
+    Gradient,
+    Mark,
+    NodeList,
+    Product,
+    TrainingGraph,
+    Variable,
+    data_inputs,
+    factors_of,
+    node_of,
+)
+from autodist.strategies import Strategy, VariableConfig
+
+__all__ = ["factor_gradients"]
+
+
+def factor_gradients(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, Strategy]:
+    """G with marks on factors where S wants them, and S without the wish.
+
+    Args:
+        graph: G.
+        strategy: S, verified: what it wants to be factored has factors.
+    """
+    wanted = {config.variable for config in strategy.variables if config.is_factored}
+    if not wanted:
+        return graph, strategy
+    rewriting = _Factoring(graph)
+    variables = tuple(rewriting.factored(v) if v.name in wanted else v for v in graph.variables)
+    factored = replace(graph, graph_def=rewriting.graph_def, variables=variables)
+    return factored, replace(strategy, variables=tuple(map(_without_encoder, strategy.variables)))
+
+
+def _without_encoder(config: VariableConfig) -> VariableConfig:
+    """The config of a variable after the factors have become messages of their own."""
+    if not config.is_factored:
+        return config
+    return replace(config, shards=tuple(replace(shard, compressor=None) for shard in config.shards))
+
+
+class _Factoring:
+    """Rewrites a copy of the graph, gradient by gradient."""
+
+    def __init__(self, graph: TrainingGraph) -> None:
+        self._source = graph
+        self.graph_def = type(graph.graph_def)()
+        self.graph_def.CopyFrom(graph.graph_def)
+        self._nodes: dict[str, Any] = {node.name: node for node in self.graph_def.node}
+
+    def factored(self, variable: Variable) -> Variable:
+        """The variable with factored gradients; the graph changes accordingly."""
+        factors = factors_of(self._source, variable.name)
+        assert factors.obstacle is None, factors.obstacle
+        gradients = tuple(part for gradient in factors.gradients for part in self._gradient(gradient))
+        return replace(variable, gradients=gradients)
+
+    def _gradient(self, gradient: FactoredGradient) -> list[Gradient]:
+        """Put marks before the products, and what follows them behind."""
+        out = NodeList()
+        prefix = f"autodist/factors/{gradient.mark}"
+        mark = self._source.analysis.marks[gradient.mark]
+        made: dict[str, str] = {}
+        parts = []
+        for number, product in enumerate(gradient.products):
+            name = f"{prefix}/product_{number}"
+            left = _marked(out, f"{name}/left", product.left, product.dtype, replace(mark, part="left"))
+            right = _marked(out, f"{name}/right", product.right, product.dtype, replace(mark, part="right"))
+            made[product.node] = _product(out, name, product, left, right)
+            parts.append(Gradient(left=left, right=right))
+        self.graph_def.node.extend(out.nodes)
+        for tail in gradient.tail:
+            made[tail] = self._copied(tail, f"{prefix}/{tail}", made)
+        node = self._nodes[gradient.mark]
+        del node.attr[MARK]
+        node.input[0] = made[node_of(node.input[0])]
+        return parts
+
+    def _copied(self, name: str, new_name: str, made: dict[str, str]) -> str:
+        """A copy of a node that reads the new products; the old one remains for whoever else reads it."""
+        copy = self.graph_def.node.add()
+        copy.CopyFrom(self._nodes[name])
+        copy.name = new_name
+        for position, tensor in enumerate(data_inputs(copy)):
+            copy.input[position] = made.get(node_of(tensor), tensor)
+        return new_name
+
+
+def _marked(out: NodeList, name: str, factor: Factor, dtype: str, mark: Mark) -> str:
+    """A factor as a matrix of rows, behind a mark."""
+    tensor = factor.tensor
+    if factor.dims != tuple(range(len(factor.dims))):
+        tensor = _transposed(out, f"{name}/rows_first", tensor, factor.dims, dtype)
+    tensor = out.reshape(f"{name}/rows", tensor, [-1, factor.width], dtype)
+    out.identity(name, tensor, dtype)
+    node = out.nodes[-1]
+    node.attr[MARK].s = mark.encode()
+    dims = node.attr["_output_shapes"].list.shape.add().dim
+    dims.add().size = -1
+    dims.add().size = factor.width
+    return name
+
+
+def _product(out: NodeList, name: str, product: Product, left: str, right: str) -> str:
+    """The product of two matrices of rows, with the dims that the original has."""
+    tensor = out.add("MatMul", f"{name}/value", [left, right], T=product.dtype, transpose_a=True, transpose_b=False)
+    sizes = (*product.left.sizes, *product.right.sizes)
+    if len(sizes) != 2:
+        tensor = out.reshape(f"{name}/dims", tensor, sizes, product.dtype)
+    if product.dims != tuple(range(len(product.dims))):
+        tensor = _transposed(out, f"{name}/order", tensor, product.dims, product.dtype)
+    return tensor
+
+
+def _transposed(out: NodeList, name: str, tensor: str, dims: tuple[int, ...], dtype: str) -> str:
+    order = out.constant(f"{name}/dims", list(dims), "int32")
+    return out.add("Transpose", name, [tensor, order], T=dtype, Tperm="int32")

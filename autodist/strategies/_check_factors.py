@@ -1,0 +1,75 @@
+"""Whether what is to travel as sufficient factors has any, and is kept where they can be used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autodist.strategies._problem import Problem
+from autodist.strategies._strategy import (
+    SUFFICIENT_FACTORS,
+    AllReduceSynchronizer,
+    BroadcastSynchronizer,
+    ShardConfig,
+    Strategy,
+    VariableConfig,
+)
+
+if TYPE_CHECKING:
+    from autodist.graph import TrainingGraph
+    from autodist.resource_spec import ResourceSpec
+
+__all__ = ["check_factors"]
+
+
+def check_factors(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    """Yield what keeps sufficient factors from taking the place of a gradient.
+
+    Example:
+        >>> from autodist.graph import TrainingGraph
+        >>> from autodist.strategies import GraphConfig
+        >>> config = VariableConfig.whole("w", AllReduceSynchronizer(0), "SufficientFactors")
+        >>> strategy = Strategy(GraphConfig((), "queue"), (config,))
+        >>> [str(p)[:61] for p in check_factors(strategy, TrainingGraph(None, (), (), (), ()), None)]
+        ["`w`: compressor of an AllReduce is 'SufficientFactors', allow"]
+
+    """
+    trainable = {variable.name for variable in graph.trainable}
+    for config in strategy.variables:
+        if config.is_factored:
+            for shard in config.shards:
+                yield from _encoders(config.variable, shard)
+            yield from _whole(config)
+        if config.is_factored and config.variable in trainable:
+            yield from _obstacle(config, graph)
+
+
+def _encoders(variable: str, shard: ShardConfig) -> Iterator[Problem]:
+    if isinstance(shard.synchronizer, BroadcastSynchronizer) and shard.compressor not in (None, SUFFICIENT_FACTORS):
+        reason = "Broadcast sends the factors as they are"
+        yield Problem(variable, "compressor", f"{shard.compressor!r}", f"None or {SUFFICIENT_FACTORS!r}", reason)
+    if isinstance(shard.synchronizer, AllReduceSynchronizer) and shard.compressor == SUFFICIENT_FACTORS:
+        reason = "factors are gathered, there is nothing to reduce: use Broadcast, or PS with the encoder"
+        yield Problem(variable, "compressor of an AllReduce", f"{SUFFICIENT_FACTORS!r}", "other encoders", reason)
+
+
+def _whole(config: VariableConfig) -> Iterator[Problem]:
+    if config.partition is not None:
+        reason = "the gradient of a shard needs one factor as a whole, so that partitioning saves nothing"
+        yield Problem(config.variable, "partition", f"{config.partition}", "None with sufficient factors", reason)
+
+
+def _obstacle(config: VariableConfig, graph: TrainingGraph) -> Iterator[Problem]:
+    from autodist.graph import factors_of
+
+    obstacle = factors_of(graph, config.variable).obstacle
+    if obstacle is None:
+        return
+    if any(isinstance(shard.synchronizer, BroadcastSynchronizer) for shard in config.shards):
+        yield Problem(config.variable, "synchronizer", "'Broadcast'", "'PS' or 'AllReduce'", _reason(obstacle))
+    else:
+        yield Problem(config.variable, "compressor", f"{SUFFICIENT_FACTORS!r}", "another or None", _reason(obstacle))
+
+
+def _reason(obstacle: str) -> str:
+    return f"it has no sufficient factors: {obstacle}"

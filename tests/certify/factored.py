@@ -1,0 +1,105 @@
+"""Trains with sufficient factors: `factored.py CASE [--to server] [--communicator C]`."""
+
+import argparse
+import pathlib
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+
+from kernels.factored import Factored
+
+import autodist
+from certify.data import PlainModel, dense_batches, mean_squared
+
+SIZES = (8, 8, 5, 1)
+"""Of the batches: even, and such that replicas get unequal parts or none."""
+
+Dense, L2 = keras.layers.Dense, keras.regularizers.L2
+
+
+def sequences(length=3, width=4):
+    """(x, y) of examples that are sequences."""
+    random = np.random.default_rng(5)
+    for size in SIZES:
+        x = random.normal(size=(size, length, width)).astype(np.float32)
+        yield x, 1 + np.tanh(x.sum(2, keepdims=True))
+
+
+def fit(ad):
+    """Keras' own loop, with a regularizer, weight decay, clipping and Adam's slots."""
+    model = keras.Sequential(
+        [keras.Input([6]), Dense(5, "tanh", kernel_regularizer=L2(0.1)), Dense(4, "relu"), Dense(1)]
+    )
+    model.compile(keras.optimizers.AdamW(0.01, weight_decay=0.1, clipnorm=0.5), "mse", metrics=["mae"])
+    for x, y in dense_batches(SIZES):
+        model.fit(x, y, batch_size=max(SIZES), shuffle=False, verbose=0)
+
+
+def loop(ad):
+    """Dense layers on sequences in a loop by hand, with momentum."""
+    layers = [
+        Dense(5, "tanh", kernel_regularizer=L2(0.1)),
+        keras.layers.EinsumDense("abc,cde->abde", output_shape=(None, 2, 3)),
+        keras.layers.EinsumDense("abde,def->abf", output_shape=(None, 4), activation="tanh"),
+        Dense(1),
+    ]
+    trained(ad, keras.Sequential([keras.Input([3, 4]), *layers]), keras.optimizers.SGD(0.05, momentum=0.9), sequences())
+
+
+def clipped(ad):
+    """One norm over all gradients couples all variables."""
+    model = keras.Sequential([keras.Input([6]), Dense(5, "tanh"), Dense(1)])
+    trained(ad, model, keras.optimizers.Adam(0.01, global_clipnorm=0.5), dense_batches(SIZES))
+
+
+def trained(ad, model, optimizer, data):
+    optimizer.build(model.trainable_variables)
+
+    @ad.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.add_n([mean_squared(y, model(x, training=True)), *model.losses])
+        optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+        return loss
+
+    for x, y in data:
+        step(x, y)
+
+
+def twice(ad):
+    """Two updates in one step, of a loss that is a sum."""
+    model = PlainModel()
+
+    @ad.function
+    def step(x, y):
+        for _ in range(2):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.square(y - model(x)))
+            for variable, gradient in zip(model.variables, tape.gradient(loss, model.variables), strict=True):
+                variable.assign_sub(0.01 * gradient)
+        return loss
+
+    for x, y in dense_batches(SIZES):
+        step(x, y)
+
+
+CASES = {case.__name__: case for case in (fit, loop, clipped, twice)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("case", choices=list(CASES))
+    parser.add_argument("--to", default="workers")
+    parser.add_argument("--communicator", default="collective")
+    arguments = parser.parse_args()
+    keras.utils.set_random_seed(7)
+    with autodist.scope(strategy=Factored(arguments.to, arguments.communicator)) as ad:
+        CASES[arguments.case](ad)
+
+
+if __name__ == "__main__":
+    main()
