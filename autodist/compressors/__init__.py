@@ -13,6 +13,7 @@ from autodist.compressors._one_bit import OneBit
 from autodist.compressors._power_sgd import PowerSGD
 from autodist.compressors._random_k import RandomK
 from autodist.compressors._registry import get, registered
+from autodist.compressors._sufficient_factors import SufficientFactors
 from autodist.compressors._top_k import TopK
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "OneBit",
     "PowerSGD",
     "RandomK",
+    "SufficientFactors",
     "TopK",
     "Wrapper",
     "get",

@@ -106,6 +106,15 @@ class Compressor(Named, abc.ABC):
         return False
 
     @property
+    def sends_factors(self) -> bool:
+        """Whether the gradient's sufficient factors take its place before anything is exchanged.
+
+        :meth:`message_bytes` is then the size of one row, of which there is one per example (and position, in layers on
+        sequences), and :meth:`exchange` is never called.
+        """
+        return False
+
+    @property
     def encodes_slices(self) -> bool:
         """Whether the values of sparse gradients can be encoded, too: see :meth:`encode_slices`."""
         return False

@@ -11,6 +11,7 @@ from autodist.compressors._fp16 import FP16
 from autodist.compressors._one_bit import OneBit
 from autodist.compressors._power_sgd import PowerSGD
 from autodist.compressors._random_k import RandomK
+from autodist.compressors._sufficient_factors import SufficientFactors
 from autodist.compressors._top_k import TopK
 from autodist.errors import StrategyError
 from autodist.registry import Registered, Registry, instantiate, split_call
@@ -19,7 +20,16 @@ __all__ = ["ENTRY_POINT_GROUP", "get", "registered"]
 
 ENTRY_POINT_GROUP = "autodist.compressors"
 
-COMPRESSORS: tuple[type[Compressor], ...] = (BF16, ErrorFeedback, FP16, OneBit, PowerSGD, RandomK, TopK)
+COMPRESSORS: tuple[type[Compressor], ...] = (
+    BF16,
+    ErrorFeedback,
+    FP16,
+    OneBit,
+    PowerSGD,
+    RandomK,
+    SufficientFactors,
+    TopK,
+)
 """Those that :func:`get` knows by name."""
 
 _REGISTRY: Registry[Compressor] = Registry("compressor", Compressor, ENTRY_POINT_GROUP, COMPRESSORS)

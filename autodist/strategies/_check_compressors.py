@@ -12,12 +12,12 @@ from autodist.errors import StrategyError
 from autodist.strategies._problem import Problem
 from autodist.strategies._shards import shard_slices
 from autodist.strategies._strategy import (
-    SUFFICIENT_FACTORS,
     AllReduceSynchronizer,
     PSSynchronizer,
     Strategy,
     Synchronizer,
     VariableConfig,
+    is_factors,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def compressors(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) ->
         if variable is None:  # that is another check's to tell
             continue
         for shape, shard in zip(_shapes(config, variable), config.shards, strict=False):
-            if shard.compressor in (None, SUFFICIENT_FACTORS):  # the latter is no encoder of the whole gradient
+            if shard.compressor is None or is_factors(shard.compressor):  # these have a check of their own
                 continue
             compressor, mistake = read(shard.compressor)
             found = [mistake] if compressor is None else _misfits(compressor, variable, shape, shard.synchronizer)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from autodist.strategies._problem import Problem
 from autodist.strategies._strategy import (
-    SUFFICIENT_FACTORS,
     AllReduceSynchronizer,
     BroadcastSynchronizer,
     ShardConfig,
     Strategy,
     VariableConfig,
+    is_factors,
 )
 
 if TYPE_CHECKING:
@@ -45,12 +45,13 @@ def check_factors(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) 
 
 
 def _encoders(variable: str, shard: ShardConfig) -> Iterator[Problem]:
-    if isinstance(shard.synchronizer, BroadcastSynchronizer) and shard.compressor not in (None, SUFFICIENT_FACTORS):
+    encoded = shard.compressor is not None and not is_factors(shard.compressor)
+    if isinstance(shard.synchronizer, BroadcastSynchronizer) and encoded:
         reason = "Broadcast sends the factors as they are"
-        yield Problem(variable, "compressor", f"{shard.compressor!r}", f"None or {SUFFICIENT_FACTORS!r}", reason)
-    if isinstance(shard.synchronizer, AllReduceSynchronizer) and shard.compressor == SUFFICIENT_FACTORS:
+        yield Problem(variable, "compressor", f"{shard.compressor!r}", "null or 'SufficientFactors'", reason)
+    if isinstance(shard.synchronizer, AllReduceSynchronizer) and is_factors(shard.compressor):
         reason = "factors are gathered, there is nothing to reduce: use Broadcast, or PS with the encoder"
-        yield Problem(variable, "compressor of an AllReduce", f"{SUFFICIENT_FACTORS!r}", "other encoders", reason)
+        yield Problem(variable, "compressor of an AllReduce", f"{shard.compressor!r}", "other encoders", reason)
 
 
 def _whole(config: VariableConfig) -> Iterator[Problem]:
@@ -68,7 +69,7 @@ def _obstacle(config: VariableConfig, graph: TrainingGraph) -> Iterator[Problem]
     if any(isinstance(shard.synchronizer, BroadcastSynchronizer) for shard in config.shards):
         yield Problem(config.variable, "synchronizer", "'Broadcast'", "'PS' or 'AllReduce'", _reason(obstacle))
     else:
-        yield Problem(config.variable, "compressor", f"{SUFFICIENT_FACTORS!r}", "another or None", _reason(obstacle))
+        yield Problem(config.variable, "compressor", "'SufficientFactors'", "another or null", _reason(obstacle))
 
 
 def _reason(obstacle: str) -> str:

@@ -16,6 +16,7 @@ from autodist.strategies._strategy import (
     Strategy,
     Synchronizer,
     VariableConfig,
+    is_factors,
 )
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def _of_shard(
     dense = sum(not gradient.is_sparse for gradient in variable.gradients)
     summed, gathered, gathered_rows, gathered_row_bytes = 0.0, 0.0, rows.gradient * fraction, 0.0
     is_guess = rows.use.is_guess
-    if isinstance(shard.synchronizer, BroadcastSynchronizer):
+    if isinstance(shard.synchronizer, BroadcastSynchronizer) or is_factors(shard.compressor):
         gathered_rows, gathered_row_bytes, is_guess = _factors(graph, variable, itemsize)
     else:
         message = _message(shard.compressor, shape, variable.dtype)
@@ -190,8 +191,8 @@ def _factors(graph: TrainingGraph, variable: Variable, itemsize: int) -> tuple[f
     from autodist.graph import factors_of
 
     factors = factors_of(graph, variable.name)
-    width = factors.width or sum(variable.shape)
-    return float(factors.rows_per_example or 1), float(width * itemsize), factors.rows_per_example is None
+    row_bytes = factors.row_bytes or sum(variable.shape) * itemsize
+    return float(factors.rows_per_example or 1), float(row_bytes), factors.rows_per_example is None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,6 @@ from autodist.registry import plain, raise_mistakes, read, suggestion
 
 __all__ = [
     "SCHEMA_VERSION",
-    "SUFFICIENT_FACTORS",
     "AllReduceSynchronizer",
     "BroadcastSynchronizer",
     "Communicator",
@@ -28,12 +28,12 @@ __all__ = [
     "Strategy",
     "Synchronizer",
     "VariableConfig",
+    "is_factors",
 ]
 
 SCHEMA_VERSION = 1
 
-SUFFICIENT_FACTORS = "SufficientFactors"
-"""The compressor that sends the sufficient factors of a gradient to its parameter server; exact."""
+_FACTORS = re.compile(r"\s*SufficientFactors\s*(\(\s*\)\s*)?")
 
 Communicator: TypeAlias = Literal["horovod", "collective"]
 GraphCommunicator: TypeAlias = Literal["horovod", "collective", "queue"]
@@ -120,6 +120,17 @@ class ShardConfig:
     compressor: str | None = None
 
 
+def is_factors(compressor: str | None) -> bool:
+    """Whether a compressor's text is that of :class:`~autodist.compressors.SufficientFactors`.
+
+    Example:
+        >>> is_factors("SufficientFactors()"), is_factors("FP16")
+        (True, False)
+
+    """
+    return compressor is not None and _FACTORS.fullmatch(compressor) is not None
+
+
 @dataclass(frozen=True)
 class VariableConfig:
     """The node config of thesis 7.3.2: one trainable variable's partition and its shards.
@@ -154,7 +165,7 @@ class VariableConfig:
     def is_factored(self) -> bool:
         """Whether sufficient factors travel in the place of its gradient: by Broadcast, or as an encoder."""
         broadcast = any(isinstance(shard.synchronizer, BroadcastSynchronizer) for shard in self.shards)
-        return broadcast or any(shard.compressor == SUFFICIENT_FACTORS for shard in self.shards)
+        return broadcast or any(is_factors(shard.compressor) for shard in self.shards)
 
 
 @dataclass(frozen=True)

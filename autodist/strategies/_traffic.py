@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from autodist.strategies._messages import ShardMessages, examples_per_host, host_of, shard_messages, state_messages
-from autodist.strategies._strategy import AllReduceSynchronizer, PSSynchronizer, Strategy
+from autodist.strategies._strategy import PSSynchronizer, Strategy
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -137,7 +137,7 @@ def _links(shard: ShardMessages, examples: Mapping[str, int]) -> Links:
     synchronizer = shard.synchronizer
     if isinstance(synchronizer, PSSynchronizer):
         return _served(shard, synchronizer, examples)
-    carrier = synchronizer.communicator if isinstance(synchronizer, AllReduceSynchronizer) else None
+    carrier = synchronizer.communicator
     is_padded = carrier == "collective"
     links = _ring_reduce(shard.summed_bytes, list(examples), backwards=carrier == "horovod")
     parts = {host: shard.gathered_row_bytes * shard.gathered_rows * n for host, n in examples.items()}

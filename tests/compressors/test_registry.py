@@ -1,9 +1,21 @@
 import pytest
 
-from autodist.compressors import BF16, FP16, ErrorFeedback, OneBit, PowerSGD, RandomK, TopK, get, registered
+from autodist.compressors import (
+    BF16,
+    FP16,
+    ErrorFeedback,
+    OneBit,
+    PowerSGD,
+    RandomK,
+    SufficientFactors,
+    TopK,
+    get,
+    registered,
+)
 from autodist.errors import StrategyError
 
-ALL = [BF16(), FP16(), ErrorFeedback(), ErrorFeedback(FP16()), OneBit(), PowerSGD(4), RandomK(0.5, 7), TopK(0.25)]
+FEEDBACK = [ErrorFeedback(), ErrorFeedback(FP16())]
+ALL = [BF16(), FP16(), *FEEDBACK, OneBit(), PowerSGD(4), RandomK(0.5, 7), SufficientFactors(), TopK(0.25)]
 
 
 @pytest.mark.parametrize("compressor", ALL, ids=str)
@@ -54,6 +66,7 @@ def test_an_unknown_name_lists_the_known_ones():
         ("RandomK(ratio=2, seed=-1, size=3)", ["`ratio` is 2", "`seed` is -1", "`size` is unknown"]),
         ("PowerSGD(rank=0, seed=0.5)", ["`rank` is 0, allowed: a whole number of at least 1", "`seed` is 0.5"]),
         ("FP16(level=3)", ["the parameter `level` is unknown"]),
+        ("ErrorFeedback(SufficientFactors)", ["`SufficientFactors()` loses nothing"]),
         ("ErrorFeedback(OneBit)", ["`OneBit()` has error feedback already"]),
         ("ErrorFeedback(ErrorFeedback(TopK))", ["has error feedback already"]),
         ("ErrorFeedback(TopK, 3)", ["the compressor `TopK, 3` is unknown"]),

@@ -111,6 +111,13 @@ def test_factors_travel_instead_of_the_matrix():
     assert links(found) == dict.fromkeys([("a", "b"), ("b", "a")], 5 * 1500 * 4)
 
 
+def test_factors_may_be_pushed_to_a_server():
+    d, g = spec("a", "b"), graph(variable("w", (1000, 500)))
+    pushed = VariableConfig.whole("w", PSSynchronizer("a:CPU:0"), "SufficientFactors")
+    found = traffic(strategy(d, pushed), g, d, batch_size=10)
+    assert links(found) == {("b", "a"): 5 * 1500 * 4, ("a", "b"): 1000 * 500 * 4}
+
+
 def test_one_host_sends_nothing():
     d, g = ResourceSpec.local(workers=1, cpus=4), graph(variable("w"), variable("t", sparse=True))
     for builder in (AllReduce(communicator="collective"), PSLoadBalancing()):
