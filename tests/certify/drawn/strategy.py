@@ -117,7 +117,7 @@ class Draw:
 
     def synchronizer(self, variable, *, allow_broadcast):
         if allow_broadcast and len(variable.shape) == 2 and self.chance.random() < 0.2:
-            return BroadcastSynchronizer()
+            return BroadcastSynchronizer(self.chance.choice(self.carriers))
         if self.servers and self.chance.random() < 0.7:
             return PSSynchronizer(
                 self.chance.choice(self.devices),
