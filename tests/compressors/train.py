@@ -1,11 +1,14 @@
-"""Trains a small model under strategies with compressors, each in a scope of its own: `train.py DIRECTORY PLAN...`.
+"""Trains a linear regression under strategies with compressors, each in a scope of its own.
 
-A plan is `builder|compressor|shape|steps`. Each rank writes what it has and what it has sent into the directory.
+`train.py DIRECTORY PLAN...`, where a plan is `builder|compressor|rows x columns|steps`. Each rank writes its losses,
+its variables, and the bytes that it has sent per step.
 """
 
 import dataclasses
+import os
 import pathlib
 import sys
+import time
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,26 +25,23 @@ BATCH = 8
 
 @dataclass(frozen=True)
 class Compressed(StrategyBuilder):
-    """Another builder's strategy, with a compressor for every variable but those that are refused one."""
+    """Another builder's strategy, with one compressor for every variable."""
 
     name: ClassVar[str] = "Compressed"
     builder: str = "PSLoadBalancing"
     compressor: str = ""
-    only: str = ""
 
     def build(self, graph, spec):
         plan = get(self.builder).build(graph, spec)
         return Strategy(plan.graph, tuple(map(self._encoded, plan.variables)), str(self))
 
     def _encoded(self, config):
-        if not self.compressor or (self.only and self.only not in config.variable):
-            return config
-        shards = tuple(dataclasses.replace(shard, compressor=self.compressor) for shard in config.shards)
+        shards = tuple(dataclasses.replace(shard, compressor=self.compressor or None) for shard in config.shards)
         return dataclasses.replace(config, shards=shards)
 
 
-def data(shape, steps):
-    """Batches of a linear regression."""
+def batches(shape, steps):
+    """(x, y), the same for all workers, who share them."""
     random = np.random.default_rng(0)
     truth = random.normal(size=shape).astype(np.float32)
     for _ in range(steps):
@@ -49,9 +49,31 @@ def data(shape, steps):
         yield x, x @ truth + 1
 
 
-def train(builder, compressor, shape, steps):
-    """Losses, variables, and bytes sent per step."""
-    with autodist.AutoDist(strategy=Compressed(builder, compressor)).scope() as ad:
+class Meter:
+    """Counts what is sent between two moments at which both ranks stand still."""
+
+    def __init__(self, directory, rank):
+        self._directory = directory
+        self._rank = rank
+
+    def read(self, moment):
+        self._meet(f"{moment}_before")
+        time.sleep(0.3)  # until what was sent is acknowledged
+        counted = wire_bytes()
+        self._meet(f"{moment}_after")
+        return counted
+
+    def _meet(self, moment):
+        (self._directory / f"{moment}_{self._rank}").touch()
+        deadline = time.monotonic() + 60
+        while not (self._directory / f"{moment}_{1 - self._rank}").exists():
+            assert time.monotonic() < deadline, "the other rank does not come"
+            time.sleep(0.01)
+
+
+def train(plan, shape, steps, meter):
+    """Losses, variables, and bytes sent per step in the second half."""
+    with autodist.AutoDist(strategy=plan).scope() as ad:
         w, b = tf.Variable(tf.zeros(shape), name="w"), tf.Variable(tf.zeros(shape[1:]), name="b")
 
         @ad.function
@@ -63,24 +85,24 @@ def train(builder, compressor, shape, steps):
             return loss
 
         losses, before = [], {}
-        for number, (x, y) in enumerate(data(shape, steps)):
+        for number, (x, y) in enumerate(batches(shape, steps)):
             if number == steps // 2:
-                before = wire_bytes()
+                before = meter.read("before")
             losses.append(float(step(x, y)))
-        sent = sum(sent_bytes(before, wire_bytes()).values()) / (steps - steps // 2)
+        sent = sum(sent_bytes(before, meter.read("after")).values()) / (steps - steps // 2)
         return {"losses": losses, "w": w.numpy(), "b": b.numpy(), "sent": sent}
 
 
 def main():
-    directory = pathlib.Path(sys.argv[1])
-    for number, plan in enumerate(sys.argv[2:]):
-        builder, compressor, shape, steps = plan.split("|")
-        print(f"plan {plan}", flush=True)
-        found = train(builder, compressor, tuple(map(int, shape.split("x"))), int(steps))
-        import os
-
-        np.savez(directory / f"{number}_{os.environ.get('AUTODIST_RANK', 0)}.npz", **found)
-        print(f"sent {found['sent']:.0f} loss {found['losses'][0]:.4f} {found['losses'][-1]:.4f}", flush=True)
+    directory, rank = pathlib.Path(sys.argv[1]), int(os.environ.get("RANK", "0"))
+    for number, text in enumerate(sys.argv[2:]):
+        print(f"plan {text}", flush=True)
+        builder, compressor, shape, steps = text.split("|")
+        rows, columns = map(int, shape.split("x"))
+        meeting = directory / f"meeting_{number}"
+        meeting.mkdir(exist_ok=True)
+        found = train(Compressed(builder, compressor), (rows, columns), int(steps), Meter(meeting, rank))
+        np.savez(directory / f"{number}_{rank}.npz", **found)
 
 
 if __name__ == "__main__":

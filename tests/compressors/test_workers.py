@@ -1,0 +1,123 @@
+"""Two workers train with compressors: the result, and the bytes that leave a host."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autodist.compressors import get
+from autodist.launch import Job, LocalLauncher
+from autodist.resource_spec import ResourceSpec
+
+SCRIPT = Path(__file__).with_name("train.py")
+SHAPE = (1200, 600)
+STEPS = 8
+HOROVOD = "AllReduce(communicator='horovod')"
+COLLECTIVE = "AllReduce(communicator='collective')"
+SERVERS = "PSLoadBalancing"
+NAMES = {HOROVOD: "horovod", COLLECTIVE: "collective", SERVERS: "servers"}
+REPLICAS = {HOROVOD: 1, COLLECTIVE: 2, SERVERS: 2}
+
+TOP_K, RANDOM_K = "ErrorFeedback(TopK(ratio=0.02))", "ErrorFeedback(RandomK(ratio=0.05))"
+POWER_SGD = "ErrorFeedback(PowerSGD(rank=16))"
+QUICK = {HOROVOD: ("", "FP16", POWER_SGD), SERVERS: ("", TOP_K, "OneBit")}
+SLOW = {
+    HOROVOD: ("", TOP_K, RANDOM_K, "OneBit", "ErrorFeedback(FP16)"),
+    COLLECTIVE: ("", "FP16", "BF16", TOP_K, RANDOM_K, "OneBit", POWER_SGD, "PowerSGD(rank=8)", "ErrorFeedback(BF16)"),
+    SERVERS: ("", "FP16", "BF16", RANDOM_K, "ErrorFeedback(FP16)"),
+}
+ERROR = {
+    "FP16": 1e-3,
+    "BF16": 1e-2,
+    "ErrorFeedback(FP16)": 1e-3,
+    "ErrorFeedback(BF16)": 1e-2,
+    TOP_K: 0.9,
+    RANDOM_K: 0.95,
+    "OneBit": 0.5,
+    POWER_SGD: 0.5,
+    "PowerSGD(rank=8)": 1e-2,  # 8 is the rank of a gradient from 8 examples
+}
+"""How far the weights may be from those of the uncompressed run, relative to these, in the 2-norm."""
+
+
+class Runs:
+    """What each rank found, by builder and compressor; one launch per builder."""
+
+    def __init__(self, directory):
+        self._directory = directory
+        self._found = {}
+
+    def __call__(self, builder, compressor):
+        for kind in (QUICK, SLOW):
+            if compressor in kind.get(builder, ()):
+                key = (builder, kind is QUICK)
+                if key not in self._found:
+                    self._found[key] = self._launch(builder, kind[builder])
+                return self._found[key][compressor]
+        raise KeyError((builder, compressor))
+
+    def _launch(self, builder, compressors):
+        directory = self._directory / str(len(self._found))
+        directory.mkdir()
+        shape = "x".join(map(str, SHAPE))
+        plans = [f"{builder}|{compressor}|{shape}|{STEPS}" for compressor in compressors]
+        spec = ResourceSpec.local(workers=2, cpus=REPLICAS[builder])
+        # Else Horovod's workers talk every millisecond, whether there is something to reduce or not.
+        env = {"HOROVOD_CYCLE_TIME": "10"}
+        result = LocalLauncher().launch(Job(SCRIPT, spec, (str(directory), *plans), env=env, run_dir=directory / "run"))
+        assert result.exit_code == 0, result.failure
+        return {
+            compressor: [dict(np.load(directory / f"{number}_{rank}.npz")) for rank in range(2)]
+            for number, compressor in enumerate(compressors)
+        }
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return Runs(tmp_path_factory.mktemp("compressors"))
+
+
+def cases():
+    for kind in (QUICK, SLOW):
+        for builder, compressors in kind.items():
+            marks = [pytest.mark.horovod] if builder == HOROVOD else []
+            marks += [pytest.mark.slow] if kind is SLOW else []
+            for compressor in compressors if kind is QUICK else compressors[1:]:
+                yield pytest.param(builder, compressor, marks=marks, id=f"{NAMES[builder]}-{compressor or 'none'}")
+
+
+@pytest.mark.parametrize(("builder", "compressor"), [*cases()])
+def test_training(runs, builder, compressor):
+    first, second = runs(builder, compressor)
+    for name in ("w", "b", "losses"):
+        np.testing.assert_array_equal(first[name], second[name])
+    assert first["losses"][-1] < first["losses"][0]
+    if compressor:
+        plain = runs(builder, "")[0]["w"]
+        error = np.linalg.norm(first["w"] - plain) / np.linalg.norm(plain)
+        assert 0 < error < ERROR[compressor]
+
+
+@pytest.mark.parametrize(("builder", "compressor"), [*cases()])
+def test_the_bytes_that_leave_a_host_are_those_of_the_messages(runs, builder, compressor):
+    sent = sorted(float(found["sent"]) for found in runs(builder, compressor))
+    if builder == SERVERS:
+        # Each variable has its server; values are given away as they are, gradients come from each replica apart.
+        senders = 1 if compressor else REPLICAS[builder]
+        values = [message_bytes("", SHAPE), message_bytes("", SHAPE[1:])]
+        gradients = [senders * message_bytes(compressor, SHAPE[1:]), senders * message_bytes(compressor, SHAPE)]
+        expected = sorted(map(sum, zip(values, gradients, strict=True)))
+    else:  # between two workers, a sum and a gathering both send each message once
+        expected = [message_bytes(compressor, SHAPE) + message_bytes(compressor, SHAPE[1:])] * 2
+    np.testing.assert_allclose(sent, expected, rtol=0.05)
+
+
+def message_bytes(compressor, shape):
+    return get(compressor).message_bytes(shape, "float32") if compressor else 4 * int(np.prod(shape))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compressor", ["FP16", TOP_K, RANDOM_K, "OneBit"])
+def test_servers_and_collectives_decode_alike(runs, compressor):
+    one, other = (runs(builder, compressor)[0]["w"] for builder in (COLLECTIVE, SERVERS))
+    assert np.linalg.norm(one - other) <= 1e-3 * np.linalg.norm(one)
