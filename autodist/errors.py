@@ -9,6 +9,7 @@
     ├── LaunchError                      1   workers could not be started
     ├── WorkerFailed                     1   a worker ended with an error (or its own exit code)
     ├── CertificateFailed                3   distributed and single-device results differ
+    ├── ConformanceFailed                3   a builder, compressor or kernel breaks its contract
     └── TimedOut          (TimeoutError) 124 a bounded wait ran out
 
 A message says what was given and what is allowed; ``hint`` says what to do.
@@ -22,6 +23,7 @@ __all__ = [
     "AutoDistError",
     "CaptureError",
     "CertificateFailed",
+    "ConformanceFailed",
     "GraphError",
     "LaunchError",
     "SpecError",
@@ -99,6 +101,12 @@ class WorkerFailed(AutoDistError):
 
 class CertificateFailed(AutoDistError):
     """The distributed run does not equal the single-device run."""
+
+    exit_code = 3
+
+
+class ConformanceFailed(AutoDistError):
+    """A builder, a compressor or a kernel breaks its contract; the message lists how."""
 
     exit_code = 3
 

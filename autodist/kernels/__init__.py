@@ -4,6 +4,7 @@ from autodist.kernels._all_reduce import AllReduceGradients, AllReduceState
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, Layout, SyncPoint
 from autodist.kernels._broadcast import BroadcastFactors
 from autodist.kernels._encode import Encode
+from autodist.kernels._extra import ExtraKernel
 from autodist.kernels._pipeline import KernelTiming, kernels_for, rewrite
 from autodist.kernels._place import Place
 from autodist.kernels._prepare import prepare
@@ -18,6 +19,7 @@ __all__ = [
     "Combine",
     "DistributedGraph",
     "Encode",
+    "ExtraKernel",
     "Kernel",
     "KernelTiming",
     "Layout",

@@ -14,6 +14,7 @@ from autodist.kernels._all_reduce import AllReduceGradients, AllReduceState
 from autodist.kernels._base import DistributedGraph, Kernel, Layout
 from autodist.kernels._broadcast import BroadcastFactors
 from autodist.kernels._encode import Encode
+from autodist.kernels._extra import ExtraKernel, extra_kernels, insert
 from autodist.kernels._place import Place
 from autodist.kernels._proxies import LocalProxies
 from autodist.kernels._prune import Prune
@@ -42,6 +43,7 @@ def kernels_for(
     step: str = "step",
     container: str = "",
     gradient_reduction: Literal["auto", "mean", "sum"] = "auto",
+    extras: Sequence[ExtraKernel] | None = None,
 ) -> tuple[Kernel, ...]:
     """The kernels that turn G into what one worker runs under a strategy, in order.
 
@@ -51,8 +53,9 @@ def kernels_for(
         step: Name of the compiled step, the same on all workers and unlike that of any other step.
         container: Resource container of the variables, the same for all steps that share them.
         gradient_reduction: Whether the loss is a mean or a sum over the batch; ``"auto"`` finds out.
+        extras: Kernels of others; None takes those of installed packages.
     """
-    return (
+    own: tuple[Kernel, ...] = (
         Replicate(graph, gradient_reduction),
         Stations(strategy),
         Encode(strategy, step, container),
@@ -64,6 +67,7 @@ def kernels_for(
         Place(container),
         Prune(),
     )
+    return insert(own, extra_kernels() if extras is None else extras)
 
 
 def rewrite(

@@ -15,7 +15,8 @@ _WIDE = ("float32", "float64")
 def encoder(variable: Variable, compressor: str | None, *, served: bool = False) -> str | None:
     """The given compressor if it can encode the variable's gradients, else none.
 
-    Gradients of another shape or dtype than it takes travel as they are: numbers of 16 bits, for one. So do sparse ones, but for compressors that encode their values.
+    Gradients of a shape or dtype that it does not take travel as they are, numbers of 16 bits for one. So do sparse
+    ones, but for compressors that encode their values.
 
     Args:
         variable: Whose gradients are to be encoded.

@@ -1,0 +1,13 @@
+"""What builders, compressors and kernels have to keep, as checks that other packages run on theirs.
+
+>>> from autodist.strategies import PSLoadBalancing
+>>> check_builder(PSLoadBalancing())
+"""
+
+from autodist.testing.conformance._builders import check_builder
+from autodist.testing.conformance._compressors import check_compressor
+from autodist.testing.conformance._exchange import Exchange
+from autodist.testing.conformance._kernels import check_kernel
+from autodist.testing.conformance._samples import sample_graphs, sample_specs
+
+__all__ = ["Exchange", "check_builder", "check_compressor", "check_kernel", "sample_graphs", "sample_specs"]
