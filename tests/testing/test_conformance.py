@@ -48,6 +48,7 @@ def test_our_builders_pass_with_parameters(builder):
     check_builder(builder)
 
 
+@pytest.mark.filterwarnings("ignore::autodist.strategies.PlanWarning")
 def test_a_plan_passes(tmp_path):
     (tmp_path / "plan.yml").write_text('"*": {ps: {}}')
     check_builder(strategies.Manual(str(tmp_path / "plan.yml")))
