@@ -8,6 +8,7 @@
 from autodist.registry import PluginWarning
 from autodist.strategies._builders import (
     PS,
+    SFB,
     AllReduce,
     BytePS,
     HierarchicalPS,
@@ -17,6 +18,7 @@ from autodist.strategies._builders import (
     PartitionedAR,
     PartitionedPS,
     PlanWarning,
+    Poseidon,
     PSLoadBalancing,
     RandomAxisPartitionAR,
     StrategyBuilder,
@@ -47,6 +49,7 @@ from autodist.strategies._verify import check, verify
 __all__ = [
     "DEFAULT_BATCH_SIZE",
     "PS",
+    "SFB",
     "AllReduce",
     "AllReduceSynchronizer",
     "BroadcastSynchronizer",
@@ -74,6 +77,7 @@ __all__ = [
     "PartitionedPS",
     "PlanWarning",
     "PluginWarning",
+    "Poseidon",
     "Problem",
     "RandomAxisPartitionAR",
     "ShardConfig",

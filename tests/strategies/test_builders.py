@@ -18,6 +18,7 @@ from autodist.strategies import (
     Parallax,
     PartitionedAR,
     PartitionedPS,
+    Poseidon,
     PSLoadBalancing,
     PSSynchronizer,
     RandomAxisPartitionAR,
@@ -49,6 +50,7 @@ _ANY = {
     "part_bytes": st.integers(1, 500),
     "fusion_bytes": st.integers(1, 5000),
     "seed": st.integers(),
+    "batch_size": st.integers(1, 64),
 }
 SERVERS = (PS, PSLoadBalancing, PartitionedPS, UnevenPartitionedPS, BytePS, HierarchicalPS)
 
@@ -58,7 +60,7 @@ def any_builder(draw):
     cls = draw(st.sampled_from(BUILDERS))
     defaults = {info.name: info.parameters for info in builders()}[cls.name]
     chosen = {name: draw(_ANY[name]) for name in defaults if draw(st.booleans())}
-    if cls is Parallax and chosen.get("communicator") == "collective":
+    if cls in (Parallax, Poseidon) and chosen.get("communicator") == "collective":
         chosen["communicator"] = "horovod"
     if chosen.get("sync", True) is False:
         chosen["staleness"] = 0
@@ -265,7 +267,7 @@ def test_more_shards_on_request_and_fewer_of_small_variables(builder):
 
 
 @pytest.mark.parametrize("prime", [7, 101, 7919])
-@pytest.mark.parametrize("builder", [b for b in BUILDERS if b not in (PS, BytePS)], ids=lambda cls: cls.name)
+@pytest.mark.parametrize("builder", [b for b in BUILDERS if b not in (PS, BytePS, Poseidon)], ids=lambda cls: cls.name)
 def test_a_prime_dim_does_not_explode_into_that_many_shards(builder, prime):
     """Defect B7.3 of the original: its partitioners take the smallest divisor, which of a prime is the prime."""
     g, d = (

@@ -9,12 +9,15 @@ from autodist.strategies._builders._manual import Manual, PlanWarning
 from autodist.strategies._builders._parallax import Parallax
 from autodist.strategies._builders._partitioned_ar import PartitionedAR, RandomAxisPartitionAR
 from autodist.strategies._builders._partitioned_ps import PartitionedPS, UnevenPartitionedPS
+from autodist.strategies._builders._poseidon import Poseidon
 from autodist.strategies._builders._ps import PS
 from autodist.strategies._builders._ps_load_balancing import PSLoadBalancing
+from autodist.strategies._builders._sfb import SFB
 
 __all__ = [
     "BUILDERS",
     "PS",
+    "SFB",
     "AllReduce",
     "BytePS",
     "HierarchicalPS",
@@ -25,6 +28,7 @@ __all__ = [
     "PartitionedAR",
     "PartitionedPS",
     "PlanWarning",
+    "Poseidon",
     "RandomAxisPartitionAR",
     "StrategyBuilder",
     "UnevenPartitionedPS",
@@ -32,6 +36,7 @@ __all__ = [
 
 BUILDERS: tuple[type[StrategyBuilder], ...] = (
     PS,
+    SFB,
     AllReduce,
     BytePS,
     HierarchicalPS,
@@ -41,6 +46,7 @@ BUILDERS: tuple[type[StrategyBuilder], ...] = (
     Parallax,
     PartitionedAR,
     PartitionedPS,
+    Poseidon,
     RandomAxisPartitionAR,
     UnevenPartitionedPS,
 )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from autodist.strategies._builders._base import StrategyBuilder, replica_names
 from autodist.strategies._strategy import (
-    AllReduceSynchronizer,
     GraphCommunicator,
     GraphConfig,
     PSSynchronizer,
@@ -46,7 +45,7 @@ def assemble(
     synchronizers = [shard.synchronizer for config in chosen for shard in config.shards]
     kinds = {type(synchronizer) for synchronizer in synchronizers}
     small: GraphCommunicator = "queue" if kinds == {PSSynchronizer} else communicator
-    if PSSynchronizer in kinds and AllReduceSynchronizer in kinds:
+    if PSSynchronizer in kinds and len(kinds) > 1:
         assert communicator == "horovod", "TensorFlow's own collectives can't run beside servers"
     text = f"{builder}: {remark}" if remark else str(builder)
     return Strategy(GraphConfig(replica_names(spec), small), chosen, builder=text)

@@ -233,7 +233,7 @@ class _Draft:
     ) -> Synchronizer:
         section = shard.synchronizer
         if isinstance(section, FactorsSection):
-            return BroadcastSynchronizer()
+            return BroadcastSynchronizer(self._carrier(section.communicator))
         if isinstance(section, GroupSection):
             return AllReduceSynchronizer(groups[key], section.order, self._carrier(section.communicator))
         home = homes.get(key, section.destination)
@@ -250,7 +250,7 @@ class _Draft:
     def _communicator(self, synchronizers: dict[_Shard, Synchronizer]) -> GraphCommunicator:
         if self.plan.graph.communicator != "auto":
             return self.plan.graph.communicator
-        carriers = {s.communicator for s in synchronizers.values() if isinstance(s, AllReduceSynchronizer)}
+        carriers = {s.communicator for s in synchronizers.values() if not isinstance(s, PSSynchronizer)}
         served = any(isinstance(s, PSSynchronizer) for s in synchronizers.values())
         if "horovod" in carriers:
             return "horovod"

@@ -59,7 +59,9 @@ class GroupSection:
 
 @dataclass(frozen=True)
 class FactorsSection:
-    """``broadcast``: sufficient factors to every worker; it has no keys."""
+    """``broadcast``: sufficient factors to every worker."""
+
+    communicator: AnyCommunicator = "auto"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,49 @@
+"""Which variables can travel as sufficient factors, and what that costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from autodist.strategies._costs import broadcast_floats, server_floats
+
+if TYPE_CHECKING:
+    from autodist.graph import TrainingGraph, Variable
+
+__all__ = ["factors_are_cheaper", "has_factors"]
+
+
+def has_factors(graph: TrainingGraph, variable: Variable) -> bool:
+    """Whether a variable's gradients are products over the batch; without the graph's ops that is not known."""
+    from autodist.graph import factors_of
+
+    return factors_of(graph, variable.name).obstacle is None
+
+
+def factors_are_cheaper(
+    graph: TrainingGraph, variable: Variable, *, workers: int, servers: int, batch_size: int
+) -> bool:
+    """Poseidon's choice for one variable (BestScheme, thesis algorithm 2); its own if a gradient is one product.
+
+    Args:
+        graph: G.
+        variable: The variable.
+        workers: P1.
+        servers: P2.
+        batch_size: Examples of one worker; a layer on sequences has their length as many pairs of factors.
+
+    """
+    from autodist.graph import factors_of
+
+    factors = factors_of(graph, variable.name)
+    if factors.obstacle is not None:
+        return False
+    pairs = batch_size * (factors.rows_per_example or 1)
+    by_servers = server_floats(_elements(variable), 1, workers=workers, servers=servers)
+    # The formula's m + n is the width: numbers per pair, of all products of a weight that is used several times.
+    return broadcast_floats(factors.width, 0, workers=workers, pairs=pairs) <= by_servers
+
+
+def _elements(variable: Variable) -> int:
+    from math import prod
+
+    return prod(variable.shape)
