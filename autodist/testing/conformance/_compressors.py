@@ -57,6 +57,8 @@ def _read(cls: type[Compressor], text: str) -> Compressor:
 
 
 def _broken_for(compressor: Compressor, shape: Sequence[int], dtype: str) -> Iterator[str]:
+    if compressor.sends_factors:
+        return  # which kernels find in the graph: nothing is exchanged by it
     exchange, problem = attempted(lambda: Exchange(compressor, shape, dtype, count=3))
     if not isinstance(exchange, Exchange):
         yield f"`exchange` makes no graph: {problem}"
