@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from autodist.compressors import Compressor
     from autodist.graph import TrainingGraph, Use, Variable
 
-__all__ = ["ShardMessages", "examples_per_host", "host_of", "shard_messages", "state_messages"]
+__all__ = ["ShardMessages", "Share", "host_of", "shard_messages", "shares", "state_messages"]
 
 _ROWS_BYTES = 4  # the number of examples of a worker, float32
 
@@ -39,6 +39,8 @@ class ShardMessages:
         shape: The shard's shape.
         size_bytes: Bytes of its value.
         summed_bytes: Of the messages that are summed: dense gradients.
+        is_joined: Whether a worker's replicas sum their gradients before one leaves for a server, whatever the strategy
+            says: encoders take the worker's gradient.
         gathered_bytes: Of the messages that every worker needs from every other one.
         gathered_rows: Rows of sparse gradients or factors for each example.
         gathered_row_bytes: Bytes of one such row, with its number.
@@ -57,6 +59,7 @@ class ShardMessages:
     shape: tuple[int, ...] = ()
     size_bytes: float = 0.0
     summed_bytes: float = 0.0
+    is_joined: bool = False
     gathered_bytes: float = 0.0
     gathered_rows: float = 0.0
     gathered_row_bytes: float = 0.0
@@ -68,21 +71,35 @@ class ShardMessages:
     is_guess: bool = False
 
 
-def examples_per_host(strategy: Strategy, hosts: tuple[str, ...], batch_size: int) -> dict[str, int]:
-    """Examples of a global batch by host: the replicas' parts differ by one at most, the first ones have more.
+@dataclass(frozen=True)
+class Share:
+    """What a host has of the computation.
+
+    Attributes:
+        examples: Of a global batch.
+        replicas: Copies of the graph; 0 for a host that only serves variables.
+
+    """
+
+    examples: int
+    replicas: int
+
+
+def shares(strategy: Strategy, hosts: tuple[str, ...], batch_size: int) -> dict[str, Share]:
+    """The share of each host: the replicas' parts of a batch differ by one at most, the first ones have more.
 
     Example:
         >>> from autodist.strategies import GraphConfig
         >>> strategy = Strategy(GraphConfig(("a:CPU:0", "a:CPU:1", "b:CPU:0"), "queue"), ())
-        >>> examples_per_host(strategy, ("a", "b"), 8)
-        {'a': 6, 'b': 2}
+        >>> shares(strategy, ("a", "b"), 8)
+        {'a': Share(examples=6, replicas=2), 'b': Share(examples=2, replicas=1)}
 
     """
     counts = dict.fromkeys(hosts, 0)
     owners = [host for host in hosts for name in strategy.graph.replicas if host_of(name) == host]
     for number, host in enumerate(owners):
         counts[host] += batch_size // len(owners) + (number < batch_size % len(owners))
-    return counts
+    return {host: Share(counts[host], owners.count(host)) for host in hosts}
 
 
 def shard_messages(
@@ -158,7 +175,7 @@ def _of_shard(
     itemsize = _itemsize(variable.dtype)
     row_bytes = prod(shape[1:]) * itemsize
     dense = sum(not gradient.is_sparse for gradient in variable.gradients)
-    summed, gathered, gathered_rows, gathered_row_bytes = 0.0, 0.0, rows.gradient * fraction, 0.0
+    summed, gathered, gathered_rows = 0.0, 0.0, rows.gradient * fraction
     is_guess = rows.use.is_guess
     if isinstance(shard.synchronizer, BroadcastSynchronizer) or is_factors(shard.compressor):
         gathered_rows, gathered_row_bytes, is_guess = _factors(graph, variable, itemsize)
@@ -174,6 +191,7 @@ def _of_shard(
         shape,
         prod(shape) * itemsize,
         summed,
+        shard.compressor is not None,
         gathered,
         gathered_rows,
         gathered_row_bytes if gathered_rows else 0.0,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from autodist.strategies._messages import ShardMessages, examples_per_host, host_of, shard_messages, state_messages
+from autodist.strategies._messages import ShardMessages, Share, host_of, shard_messages, shares, state_messages
 from autodist.strategies._strategy import PSSynchronizer, Strategy
 
 if TYPE_CHECKING:
@@ -98,9 +98,8 @@ def traffic(
 ) -> Traffic:
     """Bytes that one step of the strategy sends from host to host.
 
-    Within a host nothing is counted: neither a server's own worker nor the replicas of one worker use the network, and
-    a worker's replicas send one gradient and fetch one value together. Staleness changes when messages go, not how
-    large they are.
+    Within a host nothing is counted: neither a server's own worker nor the replicas of one worker use the network.
+    Staleness changes when messages go, not how large they are.
 
     Args:
         strategy: S. Shards that don't fit the graph or the cluster are left out.
@@ -123,57 +122,61 @@ def traffic(
     """
     size = batch_size or graph.batch_size or DEFAULT_BATCH_SIZE
     hosts = tuple(host.name for host in spec.hosts)
-    examples = examples_per_host(strategy, hosts, size)
+    cluster = shares(strategy, hosts, size)
     messages = tuple(shard_messages(strategy, graph, size, rows or {}))
-    flows = [Flow(m.variable, m.shard, _only_real(_links(m, examples))) for m in messages]
+    flows = [Flow(m.variable, m.shard, _only_real(_links(m, cluster))) for m in messages]
     state = state_messages(strategy, graph, size)
-    flows.append(Flow(None, None, _only_real(_state_links(strategy, state, examples))))
+    flows.append(Flow(None, None, _only_real(_state_links(strategy, state, cluster))))
     sparse = {m.variable: m.gradient_rows * size for m in messages if m.gradient_rows}
     guessed = tuple(dict.fromkeys(m.variable for m in messages if m.is_guess and m.variable not in (rows or {})))
     return Traffic(hosts, tuple(flows), size, sparse, guessed)
 
 
-def _links(shard: ShardMessages, examples: Mapping[str, int]) -> Links:
+def _links(shard: ShardMessages, cluster: Mapping[str, Share]) -> Links:
     synchronizer = shard.synchronizer
     if isinstance(synchronizer, PSSynchronizer):
-        return _served(shard, synchronizer, examples)
+        return _served(shard, synchronizer, cluster)
     carrier = synchronizer.communicator
-    is_padded = carrier == "collective"
-    links = _ring_reduce(shard.summed_bytes, list(examples), backwards=carrier == "horovod")
-    parts = {host: shard.gathered_row_bytes * shard.gathered_rows * n for host, n in examples.items()}
-    if is_padded and shard.gathered_rows:
-        longest = padded_length(max(shard.gathered_rows * n for n in examples.values()))
-        parts = dict.fromkeys(examples, shard.gathered_row_bytes * longest)
+    links = _ring_reduce(shard.summed_bytes, list(cluster), backwards=carrier == "horovod")
+    parts = {host: shard.gathered_row_bytes * shard.gathered_rows * own.examples for host, own in cluster.items()}
+    if carrier == "collective" and shard.gathered_rows:
+        longest = padded_length(max(shard.gathered_rows * own.examples for own in cluster.values()))
+        parts = dict.fromkeys(cluster, shard.gathered_row_bytes * longest)
     parts = {host: part + shard.gathered_bytes for host, part in parts.items()}
     return _added(links, _ring_gather(parts))
 
 
-def _served(shard: ShardMessages, synchronizer: PSSynchronizer, examples: Mapping[str, int]) -> Links:
-    """Every other worker pushes its gradient once, and fetches the value as often as its replicas' graph reads it."""
+def _served(shard: ShardMessages, synchronizer: PSSynchronizer, cluster: Mapping[str, Share]) -> Links:
+    """Every other worker's replicas push their gradients, and it fetches the value as often as the step reads it.
+
+    A station sums a host's gradients before one leaves. Values are fetched once per worker in any case: TensorFlow
+    sends a tensor that several devices of a task need only once.
+    """
     server = host_of(synchronizer.destination)
     # A proxy is one copy of the value, from which all reads are served.
     reads = min(shard.reads, 1) if synchronizer.local_proxy else shard.reads
+    stations = {host_of(station) for station in synchronizer.transfer}
     links: Links = {}
-    for host, count in examples.items() if server in examples else ():
-        if host != server:
-            pushed = shard.summed_bytes + shard.gathered_bytes
-            pushed += shard.gathered_row_bytes * shard.gathered_rows * count
-            asked = shard.index_bytes * shard.lookup_rows * count
-            fetched = reads * shard.size_bytes + shard.row_bytes * shard.lookup_rows * count
+    for host, own in cluster.items() if server in cluster else ():
+        if host != server and own.replicas:
+            senders = 1 if shard.is_joined or host in stations else own.replicas
+            pushed = senders * shard.summed_bytes + shard.gathered_bytes
+            pushed += shard.gathered_row_bytes * shard.gathered_rows * own.examples
+            asked = shard.index_bytes * shard.lookup_rows * own.examples
             links[host, server] = pushed + asked
-            links[server, host] = fetched
+            links[server, host] = reads * shard.size_bytes + shard.row_bytes * shard.lookup_rows * own.examples
     return links
 
 
-def _state_links(strategy: Strategy, state: ShardMessages, examples: Mapping[str, int]) -> Links:
-    hosts = list(examples)
+def _state_links(strategy: Strategy, state: ShardMessages, cluster: Mapping[str, Share]) -> Links:
+    hosts = list(cluster)
     if strategy.graph.communicator != "queue":
-        return _links(state, examples)
+        return _links(state, cluster)
     links: Links = {}
-    everything = state.summed_bytes + state.gathered_row_bytes * state.gathered_rows * sum(examples.values())
+    by_example = state.gathered_row_bytes * state.gathered_rows
     for host in hosts[1:]:  # a star around the chief
-        links[host, hosts[0]] = state.summed_bytes + state.gathered_row_bytes * state.gathered_rows * examples[host]
-        links[hosts[0], host] = everything
+        links[host, hosts[0]] = state.summed_bytes + by_example * cluster[host].examples
+        links[hosts[0], host] = state.summed_bytes + by_example * sum(own.examples for own in cluster.values())
     return links
 
 

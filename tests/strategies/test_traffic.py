@@ -40,11 +40,27 @@ def test_a_ring_sends_twice_n_minus_1_pieces():
 
 
 def test_a_server_gets_gradients_and_gives_values_and_its_own_worker_costs_nothing():
-    d, g = spec("a", "b", "c", cpus=2), graph(variable("w", (5, 5)))
+    d, g = spec("a", "b", "c"), graph(variable("w", (5, 5)))
     found = traffic(strategy(d, VariableConfig.whole("w", PSSynchronizer("b:CPU:0"))), g, d)
     assert links(found) == {("a", "b"): 100, ("b", "a"): 100, ("c", "b"): 100, ("b", "c"): 100}
     assert found.flows[0].sent == {"a": 100, "b": 200, "c": 100}
     assert found.flows[0].received == {"a": 100, "b": 200, "c": 100}
+
+
+def test_every_replica_sends_its_gradient_unless_a_station_or_an_encoder_joins_them():
+    d, g = spec("a", "b", cpus=3), graph(variable("w", (5, 5)))
+    apart, station = PSSynchronizer("a:CPU:0"), PSSynchronizer("a:CPU:0", transfer=("b:CPU:1",))
+    for synchronizer, compressor, pushed in ((apart, None, 300), (station, None, 100), (apart, "FP16", 50)):
+        found = traffic(strategy(d, VariableConfig.whole("w", synchronizer, compressor)), g, d)
+        assert links(found) == {("b", "a"): pushed, ("a", "b"): 100}
+
+
+def test_a_host_that_only_serves_has_no_gradients():
+    d, g = spec("a", "b", "c"), graph(variable("w", (5, 5)))
+    served = Strategy(
+        GraphConfig(("a:CPU:0", "b:CPU:0"), "queue"), (VariableConfig.whole("w", PSSynchronizer("a:CPU:0")),)
+    )
+    assert links(traffic(served, g, d)) == {("b", "a"): 100, ("a", "b"): 100}
 
 
 def test_staleness_and_asynchrony_change_no_bytes():
@@ -109,6 +125,9 @@ def test_factors_travel_instead_of_the_matrix():
     d, g = spec("a", "b"), graph(variable("w", (1000, 500)))
     found = traffic(strategy(d, VariableConfig.whole("w", BroadcastSynchronizer())), g, d, batch_size=10)
     assert links(found) == dict.fromkeys([("a", "b"), ("b", "a")], 5 * 1500 * 4)
+    pushed = VariableConfig.whole("w", PSSynchronizer("a:CPU:0"), "SufficientFactors")
+    found = traffic(strategy(d, pushed), g, d, batch_size=10)
+    assert links(found) == {("b", "a"): 5 * 1500 * 4, ("a", "b"): 1000 * 500 * 4}
 
 
 def test_factors_may_be_pushed_to_a_server():
