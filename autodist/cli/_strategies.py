@@ -10,8 +10,6 @@ import click
 from autodist.cli._options import debug_option
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from autodist.strategies import BuilderInfo
 
 __all__ = ["strategies"]
@@ -19,19 +17,27 @@ __all__ = ["strategies"]
 _SCHEMA_VERSION = 1
 
 
-@click.command("strategies", epilog="Example: autodist run train.py --strategy 'AllReduce(chunk_size=64)'")
+@click.command("strategies", epilog="Example: autodist strategies AllReduce")
+@click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @debug_option
-def strategies(as_json: bool) -> None:
-    """List the strategy builders, with their parameters and defaults."""
-    from autodist.strategies import builders
+def strategies(name: str | None, as_json: bool) -> None:
+    """List the strategy builders, one line each; with NAME that one, with its parameters and defaults."""
+    from autodist.strategies import builders, get
 
+    infos = builders()
+    if name is not None:
+        chosen = tuple(info for info in infos if info.name == name)
+        if not chosen:
+            get(name)  # says which ones there are
+            raise click.UsageError(f"`{name}` is no builder's name, see `autodist strategies`")
+        infos = chosen
     if as_json:
-        click.echo(_json(builders()))
-        return
-    from rich.console import Console
-
-    Console().print(_table(builders()))
+        click.echo(_json(infos))
+    elif name is None:
+        _list(infos)
+    else:
+        _show(infos[0])
 
 
 def _json(infos: tuple[BuilderInfo, ...]) -> str:
@@ -39,15 +45,21 @@ def _json(infos: tuple[BuilderInfo, ...]) -> str:
     return json.dumps({"schema_version": _SCHEMA_VERSION, "strategies": rows}, indent=2)
 
 
-def _table(infos: tuple[BuilderInfo, ...]) -> Table:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+def _list(infos: tuple[BuilderInfo, ...]) -> None:
+    from autodist.report import output_console
 
-    table = Table(box=box.SIMPLE_HEAD)
-    for header in ("Strategy", "Parameters", "What it does"):
-        table.add_column(header, overflow="fold")
+    console = output_console()
+    width = max((len(info.name) for info in infos), default=0)
     for info in infos:
-        parameters = "\n".join(f"{name}={default!r}" for name, default in info.parameters.items())
-        table.add_row(Text(info.name, style="bold"), Text(parameters), Text(info.summary))
-    return table
+        console.print(f"{info.name:<{width}}  {info.summary}")
+
+
+def _show(info: BuilderInfo) -> None:
+    from autodist.report import output_console
+
+    console = output_console()
+    console.print(info.name, style="bold")
+    console.print(f"  {info.summary}")
+    width = max((len(name) for name in info.parameters), default=0)
+    for name, default in info.parameters.items():
+        console.print(f"  {name:<{width}}  {default!r}")

@@ -21,7 +21,7 @@ from tests.strategies.examples import graphs
 _shapes = st.none() | st.lists(st.none() | st.integers(0, 9), max_size=3).map(tuple)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     graphs(),
     st.lists(st.builds(StepInput, st.text(), st.booleans(), _shapes, st.just("int32")), max_size=2),

@@ -14,6 +14,7 @@ from autodist.strategies import (
     ShardConfig,
     Strategy,
     VariableConfig,
+    builders,
 )
 
 MIXED = Strategy(
@@ -99,10 +100,21 @@ def test_explain_of_a_builder_says_what_is_missing():
 
 
 def test_strategies_lists_the_builders():
-    output = run(strategies)
-    assert cells(output, "AllReduce ")[:2] == ["AllReduce", "chunk_size=128"]
-    assert "communicator='auto'" in output
-    assert cells(output, "PSLoadBalancing ")[0] == "PSLoadBalancing"
+    lines = run(strategies).splitlines()
+    infos = builders()
+    assert [line.split()[0] for line in lines] == [info.name for info in infos]
+    assert all(line.endswith(info.summary) for line, info in zip(lines, infos, strict=True))
+
+
+def test_strategies_shows_the_parameters_of_one():
+    output = run(strategies, "AllReduce")
+    assert cells(output, "chunk_size") == ["chunk_size", "128"]
+    assert cells(output, "communicator") == ["communicator", "'auto'"]
+    assert "PSLoadBalancing" not in output
+    told = json.loads(run(strategies, "AllReduce", "--json"))
+    assert [row["name"] for row in told["strategies"]] == ["AllReduce"]
+    with pytest.raises(StrategyError, match="did you mean `AllReduce`"):
+        run(strategies, "AlReduce")
 
 
 def test_strategies_as_json():

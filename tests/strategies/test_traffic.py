@@ -144,7 +144,7 @@ def test_one_host_sends_nothing():
         assert (found.links, found.sent) == ({}, {"localhost": 0})
 
 
-@settings(max_examples=150)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_totals_are_sums_and_nothing_is_lost(data):
     g, d = data.draw(graphs()), data.draw(specs())
@@ -159,7 +159,7 @@ def test_totals_are_sums_and_nothing_is_lost(data):
     assert all(size > 0 for size in found.links.values())
 
 
-@settings(max_examples=50)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_more_examples_never_send_less(data):
     g, d = data.draw(graphs()), data.draw(specs())
