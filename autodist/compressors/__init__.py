@@ -5,7 +5,7 @@
 800
 """
 
-from autodist.compressors._base import FLOATS, Channel, Compressor, Exchanged, Wrapper
+from autodist.compressors._base import FLOATS, Channel, Compressor, Exchanged, Wrapper, size_bytes
 from autodist.compressors._bf16 import BF16
 from autodist.compressors._error_feedback import ErrorFeedback
 from autodist.compressors._fp16 import FP16
@@ -32,4 +32,5 @@ __all__ = [
     "Wrapper",
     "get",
     "registered",
+    "size_bytes",
 ]

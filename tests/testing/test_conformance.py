@@ -1,8 +1,11 @@
 """The conformance suite: our own classes pass it, a real package of another's does, and what is broken is told."""
 
 import dataclasses
+import doctest
+import re
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -330,3 +333,16 @@ def test_a_kernel_that_breaks_the_graph_is_seen():
             return graph.replace(graph_def=graph_def)
 
     assert "the pipeline fails with it: AssertionError" in broken(check_kernel, Cutting())
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+
+
+def test_the_page_runs():
+    result = doctest.testfile(str(PAGE), module_relative=False)
+    assert (result.failed, result.attempted > 10) == (0, True)
+
+
+def test_the_page_names_the_places_of_kernels():
+    shown = re.search(r"it\nfollows: (.*?)\.", PAGE.read_text(), re.DOTALL)
+    assert re.findall(r"`([a-z-]+)`", shown[1]) == [kernel.name for kernel in kernels_for_nothing()]
