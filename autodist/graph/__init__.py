@@ -5,10 +5,11 @@ Importing this package does not import TensorFlow; capturing does.
 
 from autodist.graph._analysis import StepAnalysis, Write
 from autodist.graph._capture import CapturedStep, VariableNames, capture
-from autodist.graph._extent import Extent
+from autodist.graph._extent import EXTENT_OF, Extent
 from autodist.graph._factors import FactoredGradient, Factors, factors_of
 from autodist.graph._graph_def import (
     ancestors,
+    constant_value,
     data_inputs,
     node_of,
     normalize,
@@ -18,16 +19,20 @@ from autodist.graph._graph_def import (
     strip_missing_colocation,
     tensor_dtype,
 )
-from autodist.graph._marks import MARK, Mark, marks_gradients
+from autodist.graph._marks import MARK, Mark, marks_gradients, parse_mark
 from autodist.graph._nodes import NodeList
 from autodist.graph._products import Factor, Product
 from autodist.graph._reduction import Reduction
-from autodist.graph._training_graph import Gradient, Output, Role, StepInput, TrainingGraph, Variable
+from autodist.graph._training_graph import Gradient, Output, Piece, Role, StepInput, TrainingGraph, Variable
+from autodist.graph._update_region import Obstacle, UpdateRegion, UpdateRegions
+from autodist.graph._update_rules import Domain, is_aligned
 from autodist.graph._uses import Use
 
 __all__ = [
+    "EXTENT_OF",
     "MARK",
     "CapturedStep",
+    "Domain",
     "Extent",
     "Factor",
     "FactoredGradient",
@@ -35,25 +40,32 @@ __all__ = [
     "Gradient",
     "Mark",
     "NodeList",
+    "Obstacle",
     "Output",
+    "Piece",
     "Product",
     "Reduction",
     "Role",
     "StepAnalysis",
     "StepInput",
     "TrainingGraph",
+    "UpdateRegion",
+    "UpdateRegions",
     "Use",
     "Variable",
     "VariableNames",
     "Write",
     "ancestors",
     "capture",
+    "constant_value",
     "data_inputs",
     "factors_of",
+    "is_aligned",
     "marks_gradients",
     "node_of",
     "normalize",
     "output_shape",
+    "parse_mark",
     "prune",
     "split_tensor",
     "strip_missing_colocation",

@@ -16,7 +16,10 @@ from typing import Any
 
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
 
-__all__ = ["Extent", "ExtentRules"]
+__all__ = ["EXTENT_OF", "Extent", "ExtentRules"]
+
+EXTENT_OF = "_autodist_extent_of"
+"""NodeDef attribute that names a tensor with whose extent a node's output comes, where its op does not show it."""
 
 
 class Extent(enum.Enum):
@@ -100,6 +103,8 @@ class ExtentRules:
 
     def outputs(self, node: Any) -> tuple[Extent, ...]:
         """The extents of all outputs of a node."""
+        if EXTENT_OF in node.attr:
+            return (self.of(node.attr[EXTENT_OF].s.decode()),)
         count = max(1, len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1)
         inputs = [self.of(tensor) for tensor in data_inputs(node)]
         return tuple(self._output(node, inputs, index) for index in range(count))

@@ -17,7 +17,7 @@ from autodist.graph._graph_def import node_of
 from autodist.graph._serialize import load_graph, parse_graph_def, save_graph
 from autodist.graph._uses import Use, variable_uses
 
-__all__ = ["Gradient", "Output", "Role", "StepInput", "TrainingGraph", "Variable"]
+__all__ = ["Gradient", "Output", "Piece", "Role", "StepInput", "TrainingGraph", "Variable"]
 
 
 class Role(enum.Enum):
@@ -65,6 +65,21 @@ class Gradient:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """Which part of one of the program's variables a variable of a prepared graph is.
+
+    Attributes:
+        whole: Name of the program's variable.
+        begin: Per dim, where the part begins; its size is the shape of the variable that has this piece.
+        whole_shape: Shape of the program's variable.
+    """
+
+    whole: str
+    begin: tuple[int, ...]
+    whole_shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Variable:
     """One captured variable.
 
@@ -79,6 +94,7 @@ class Variable:
         coupled: For a trainable variable: all trainable variables (itself included) whose updates can't be separated
             from its own, because they share a norm, a branch or a slot. They need one and the same home.
         backward_order: Position of its gradient in the backward pass, 0 for the first that exists; -1 without one.
+        piece: For a shard, which part of one of the program's variables it is; None for a whole variable.
     """
 
     name: str
@@ -90,6 +106,7 @@ class Variable:
     owners: tuple[str, ...] = ()
     coupled: tuple[str, ...] = ()
     backward_order: int = -1
+    piece: Piece | None = None
 
     @property
     def is_sparse(self) -> bool:
@@ -134,7 +151,8 @@ class TrainingGraph:
     """G: one training step of a single-device program, flattened, with its variables and gradients.
 
     Attributes:
-        graph_def: The flattened GraphDef. Treated as immutable.
+        graph_def: The flattened GraphDef. Treated as immutable. None for a graph that is only described: strategies can
+            be built and verified for it, but not run.
         variables: All captured variables, in capture order.
         inputs: The step's tensor arguments, in call order.
         outputs: The step's tensor results, in flattened order.

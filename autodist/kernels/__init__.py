@@ -5,6 +5,7 @@ from autodist.kernels._base import Combine, DistributedGraph, Kernel, Layout, Sy
 from autodist.kernels._broadcast import BroadcastFactors
 from autodist.kernels._encode import Encode
 from autodist.kernels._extra import ExtraKernel
+from autodist.kernels._partition import shard_name
 from autodist.kernels._pipeline import KernelTiming, kernels_for, rewrite
 from autodist.kernels._place import Place
 from autodist.kernels._prepare import prepare
@@ -31,4 +32,5 @@ __all__ = [
     "kernels_for",
     "prepare",
     "rewrite",
+    "shard_name",
 ]

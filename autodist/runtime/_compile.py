@@ -142,7 +142,7 @@ class Compiler:
     def _bring_in(self, captured: CapturedStep, strategy: Strategy, number: int) -> CompiledStep:
         announce(strategy, captured, self._worker, number)
         started = time.perf_counter()
-        training, prepared = prepare(captured.graph, strategy)
+        training, prepared = self._prepare(captured.graph, strategy)
         written = _written(training)
         layout = self._layout(strategy)
         if layout.world_size > 1:
@@ -150,16 +150,22 @@ class Compiler:
         prefix = f"step_{self._scope}_{number}"
         graph = self._rewrite(training, prepared, layout, prefix)
         moved = self._moved(prepared, training)
+        self._homes.add_parts(strategy, captured.graph)
+        cut = self._cut_anew(training)
         host = self._host(strategy, layout)
         host.add_step(prefix, graph)
         self._homes.add(prepared, training)
         self._state.move(moved, graph)
-        self._state.add(graph, captured.handles, written, self._homes.known(captured.handles, layout))
+        served = self._homes.known((v.name for v in training.variables), layout)
+        self._state.add(graph, captured.handles, written, served)
         step = CompiledStep(captured, graph, host, prefix, written)
-        self._bring_in_again(moved)
+        self._bring_in_again({*moved, *cut})
         self._compiled.append(_Compiled(step, training, strategy, prepared, number))
         _LOG.info("step %d rewritten in %.2f s", number, time.perf_counter() - started)
         return step
+
+    def _prepare(self, graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, Strategy]:
+        return prepare(graph, self._homes.with_known_parts(strategy, graph))
 
     def _rewrite(self, training: TrainingGraph, strategy: Strategy, layout: Layout, prefix: str) -> DistributedGraph:
         kernels = kernels_for(
@@ -193,15 +199,28 @@ class Compiler:
         known = host.variables if host is not None else frozenset[str]()
         moved = [name for name in self._homes.newly_served(strategy, training) if name in known]
         for name in moved:
-            if self._worker.world_size > 1 and self._state.is_written_by_steps(name):
-                raise StrategyError(
-                    f"an earlier step changes its own copy of `{name}` on every worker, this one trains it at a server",
-                    hint="call first the step that trains it, or use AllReduce",
-                )
+            self._check_unwritten(name, "trains it at a server")
         return moved
 
+    def _check_unwritten(self, name: str, now: str) -> None:
+        if self._worker.world_size > 1 and self._state.is_written_by_steps(name):
+            raise StrategyError(
+                f"an earlier step changes its own copy of `{name}` on every worker, this one {now}",
+                hint="call first the step that trains it, or use AllReduce",
+            )
+
+    def _cut_anew(self, training: TrainingGraph) -> list[str]:
+        """Cut variables that earlier steps only read, and that this one trains in parts; returns the parts."""
+        names = self._state.in_other_parts(training.variables)
+        for name in names:
+            self._check_unwritten(name, "trains it in parts")
+        for compiled in self._compiled if names else ():
+            compiled.training, compiled.prepared = self._prepare(compiled.step.captured.graph, compiled.strategy)
+        self._state.forget(names)
+        return [v.name for v in training.variables if v.piece is not None and v.piece.whole in names]
+
     def _bring_in_again(self, moved: Iterable[str]) -> None:
-        """Have the earlier steps read moved variables where they are now."""
+        """Have the earlier steps read variables where they are now, and in the parts that they are in now."""
         names = set(moved)
         for compiled in self._compiled:
             if names.isdisjoint(v.name for v in compiled.training.variables):

@@ -1,7 +1,7 @@
 """Homes: the one place where a variable lives for all steps of a scope.
 
 A strategy is built for one step, and knows nothing of the steps before. Two steps that share variables (a generator's
-and a discriminator's, say) must still find them in one place.
+and a discriminator's, say) must still find them in one place, and in the same parts.
 """
 
 from __future__ import annotations
@@ -11,32 +11,70 @@ from dataclasses import replace
 
 from autodist.errors import StrategyError
 from autodist.graph import TrainingGraph, Variable
-from autodist.kernels import Layout
-from autodist.strategies import PSSynchronizer, Strategy, VariableConfig
+from autodist.kernels import Layout, shard_name
+from autodist.strategies import (
+    AllReduceSynchronizer,
+    PSSynchronizer,
+    ShardConfig,
+    Strategy,
+    VariableConfig,
+    shard_slices,
+)
 
 __all__ = ["Homes"]
 
 
 class Homes:
-    """Which variables live at parameter servers, as decided by the steps compiled so far."""
+    """Which variables live at parameter servers and in which parts, as decided by the steps compiled so far."""
 
     def __init__(self) -> None:
         self._servers: dict[str, str] = {}
+        self._configs: dict[str, VariableConfig] = {}
+        self._partitions: dict[str, VariableConfig] = {}
+        """By partitioned variable or slot, a config that says into what it is cut."""
 
     def settle(self, strategy: Strategy, graph: TrainingGraph) -> Strategy:
-        """The strategy, with the destinations that earlier steps have decided.
+        """The strategy, with the partitions and destinations that earlier steps have decided.
 
         Raises:
             StrategyError: An earlier step keeps variables apart, or at a server, which this one needs together, or on
                 every worker.
         """
-        decided = {unit[0].name: self._decided(unit, graph) for unit in _units(graph)}
+        first_group = 1 + max(strategy.groups, default=-1)
         configs = []
         for unit in _units(graph):
+            decided = self._decided(unit, graph)
             for variable in unit:
-                configs.append(_settled(strategy.config(variable.name), decided[unit[0].name]))
+                config = self._in_known_parts(strategy.config(variable.name), variable, first_group)
+                configs.append(self._settled(config, decided))
         by_name = {config.variable: config for config in configs}
         return replace(strategy, variables=tuple(by_name[config.variable] for config in strategy.variables))
+
+    def _in_known_parts(self, config: VariableConfig, variable: Variable, first_group: int) -> VariableConfig:
+        """A config with the partition of the step that trained the variable first, and its shards where they differ."""
+        known = self._configs.get(config.variable)
+        if known is None:
+            return config
+        shards = shard_slices(config.partition, variable.shape)
+        if shards == shard_slices(known.partition, variable.shape):
+            return config
+        return replace(known, shards=tuple(_regrouped(shard, first_group) for shard in known.shards))
+
+    def _settled(self, config: VariableConfig, server: str | None) -> VariableConfig:
+        """A config with the destinations that are known."""
+        if len(config.shards) == 1:
+            return replace(config, shards=(_at(config.shards[0], config.variable, server),))
+        names = [shard_name(config.variable, k) for k in range(len(config.shards))]
+        shards = [_at(s, name, self._servers.get(name)) for s, name in zip(config.shards, names, strict=True)]
+        return replace(config, shards=tuple(shards))
+
+    def with_known_parts(self, strategy: Strategy, graph: TrainingGraph) -> Strategy:
+        """The strategy, which also says into what variables are cut that the step only reads; for :func:`prepare`."""
+        trained = {variable.name for variable in graph.trainable}
+        along = {slot for name in trained for slot in _slots(strategy.config(name), graph)}
+        names = [v.name for v in graph.variables if v.name not in trained and v.name not in along]
+        known = tuple(self._partitions[name] for name in names if name in self._partitions)
+        return replace(strategy, variables=(*strategy.variables, *known))
 
     def _decided(self, unit: tuple[Variable, ...], graph: TrainingGraph) -> str | None:
         """The server where an earlier step has put variables or slots of a unit, None if none has."""
@@ -68,8 +106,27 @@ class Homes:
                 )
 
     def add(self, strategy: Strategy, graph: TrainingGraph) -> None:
-        """Note where a newly compiled step keeps its variables."""
+        """Note where a newly compiled step keeps its variables.
+
+        Args:
+            strategy: As prepared.
+            graph: As prepared.
+        """
         self._servers.update(_served(strategy, graph))
+
+    def add_parts(self, strategy: Strategy, graph: TrainingGraph) -> None:
+        """Note into what a new step cuts its variables.
+
+        Args:
+            strategy: As it was settled.
+            graph: As captured.
+        """
+        for variable in graph.trainable:
+            config = strategy.config(variable.name)
+            self._configs.setdefault(variable.name, config)
+            if len(config.shards) > 1:
+                for name in (variable.name, *_slots(config, graph)):
+                    self._partitions.setdefault(name, replace(config, variable=name))
 
     def known(self, names: Iterable[str], layout: Layout) -> dict[str, str]:
         """The TensorFlow devices of those variables that live at servers."""
@@ -80,16 +137,35 @@ class Homes:
         return [name for name in _served(strategy, graph) if name not in self._servers]
 
 
-def _settled(config: VariableConfig, server: str | None) -> VariableConfig:
+def _at(shard: ShardConfig, name: str, server: str | None) -> ShardConfig:
+    """A shard's config, with a destination if that is known."""
     if server is None:
-        return config
-    synchronizer = config.synchronizer
-    if not isinstance(synchronizer, PSSynchronizer):
+        return shard
+    if not isinstance(shard.synchronizer, PSSynchronizer):
         raise StrategyError(
-            f"`{config.variable}` is all-reduced in this step, but lives at {server} since an earlier step",
+            f"`{name}` is {_VERBS[shard.synchronizer.type]} in this step, but lives at {server} since an earlier step",
             hint="use one kind of synchronizer for a variable in all steps of a scope, or one scope per step",
         )
-    return VariableConfig.whole(config.variable, replace(synchronizer, destination=server), config.shards[0].compressor)
+    return replace(shard, synchronizer=replace(shard.synchronizer, destination=server))
+
+
+_VERBS = {"AllReduce": "all-reduced", "Broadcast": "broadcast"}
+
+
+def _regrouped(shard: ShardConfig, first_group: int) -> ShardConfig:
+    """A shard's config from another strategy, with a group that this one does not have."""
+    synchronizer = shard.synchronizer
+    if not isinstance(synchronizer, AllReduceSynchronizer):
+        return shard
+    return replace(shard, synchronizer=replace(synchronizer, group=first_group + synchronizer.group))
+
+
+def _slots(config: VariableConfig, graph: TrainingGraph) -> list[str]:
+    """The slots that are cut with a variable."""
+    if len(config.shards) == 1:
+        return []
+    shape = graph.variable(config.variable).shape
+    return [v.name for v in graph.variables if config.variable in v.owners and v.shape == shape]
 
 
 def _units(graph: TrainingGraph) -> list[tuple[Variable, ...]]:

@@ -149,6 +149,10 @@ class SessionHost:
             shape = tuple(resident.read.shape.as_list())
             self._residents[name] = self._resident(name, resident.read.dtype.name, shape, home)
 
+    def remove(self, name: str) -> None:
+        """Free a variable's memory, and forget it."""
+        self._run(self._residents.pop(name).destroy)
+
     def write(self, values: Iterator[tuple[str, np.ndarray]]) -> None:
         """Assign values to variables, a bounded number of bytes at a time."""
         pending: list[tuple[str, np.ndarray]] = []

@@ -7,6 +7,8 @@ time, in any thread; this module moves values at the moment they are needed:
 * an assignment marks the variable, and the next step first brings the value to the session;
 * between steps, the eager copies of large variables hold no memory: there is one copy of the parameters, in the
   session (and a second one only while the program looks at them).
+
+The session may hold a variable in several parts, the shards of a partition. The program's copy is always whole.
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ import logging
 import threading
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from autodist.errors import TimedOut
+from autodist.graph import Variable
 from autodist.kernels import DistributedGraph
 from autodist.runtime._host import SessionHost
 from autodist.runtime._transfer import adopt_chief_values
@@ -35,19 +39,40 @@ _RESCUE_TIMEOUT_S = 5.0
 
 
 @dataclass
-class _Copy:
-    """What is known of one variable."""
+class _Part:
+    """A variable of the session, and which part of the program's variable it is."""
 
-    handle: Any
-    dtype: Any
-    size_bytes: int
+    name: str
+    index: tuple[slice, ...]
     is_mine: bool
     """Whether this worker writes its value to the session: it lives here."""
     is_shared: bool
     """Whether all workers read it from one place."""
+
+
+@dataclass
+class _Copy:
+    """What is known of one of the program's variables."""
+
+    handle: Any
+    dtype: Any
+    shape: tuple[int, ...]
+    parts: list[_Part]
     written_by_steps: bool
     is_released: bool = False
     version: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self.dtype.size * prod(self.shape))
+
+    @property
+    def is_mine(self) -> bool:
+        return all(part.is_mine for part in self.parts)
+
+    @property
+    def is_shared(self) -> bool:
+        return any(part.is_shared for part in self.parts)
 
 
 class StateStore:
@@ -63,6 +88,7 @@ class StateStore:
         self._scope = scope
         self._whereabouts = Whereabouts(worker)
         self._copies: dict[str, _Copy] = {}
+        self._whole_of: dict[str, str] = {}
         self._names: dict[int, str] = {}
         self._changed: set[str] = set()
         self._version = 0
@@ -78,8 +104,13 @@ class StateStore:
         return self._names.get(id(handle))
 
     def is_written_by_steps(self, name: str) -> bool:
-        """Whether a step compiled so far changes a variable."""
-        return name in self._copies and self._copies[name].written_by_steps
+        """Whether a step compiled so far changes a variable of the session."""
+        return name in self._whole_of and self._copies[self._whole_of[name]].written_by_steps
+
+    def in_other_parts(self, variables: Iterable[Variable]) -> list[str]:
+        """The program's variables that the session holds in other parts than these, in order."""
+        wholes = dict.fromkeys(_whole(v) for v in variables if v.name not in self._whole_of)
+        return [name for name in wholes if name in self._copies]
 
     # Adding ------------------------------------------------------------------------------------------------------
 
@@ -96,24 +127,38 @@ class StateStore:
         """
         assert self.host is not None
         written = set(writes)
-        for variable in graph.variables:
-            if variable.name in self._copies:
-                self._copies[variable.name].written_by_steps |= variable.name in written
-        new = [v for v in graph.variables if v.name not in self._copies]
+        new = [v for v in graph.variables if v.name not in self._whole_of]
         self.host.declare([(v.name, v.dtype, v.shape) for v in new], graph.homes)
         for variable in new:
-            handle = handles[variable.name]
-            self._names[id(handle)] = variable.name
-            self._copies[variable.name] = _Copy(
-                handle=handle,
-                dtype=_handle_dtype(handle),
-                size_bytes=variable.size_bytes,
-                is_mine=_is_mine(graph, variable.name),
-                is_shared=graph.layout.server and variable.name in served,
-                written_by_steps=variable.name in written,
-                version=self._version,
-            )
-        self._enter([v.name for v in new])
+            self._add_part(variable, handles[_whole(variable)], graph, variable.name in served)
+        for variable in graph.variables:
+            self._copies[_whole(variable)].written_by_steps |= variable.name in written
+        self._enter(list(dict.fromkeys(_whole(v) for v in new)))
+
+    def _add_part(self, variable: Variable, handle: Any, graph: DistributedGraph, is_served: bool) -> None:
+        name, piece = _whole(variable), variable.piece
+        shape = variable.shape if piece is None else piece.whole_shape
+        begin = (0,) * len(shape) if piece is None else piece.begin
+        index = tuple(slice(b, b + n) for b, n in zip(begin, variable.shape, strict=True))
+        if name not in self._copies:
+            self._names[id(handle)] = name
+            self._copies[name] = _Copy(handle, _handle_dtype(handle), shape, [], False, version=self._version)
+        is_shared = graph.layout.server and is_served
+        self._copies[name].parts.append(_Part(variable.name, index, _is_mine(graph, variable.name), is_shared))
+        self._whole_of[variable.name] = name
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Take variables out of the session, to bring them in again in other parts; the program's copies are kept."""
+        assert self.host is not None
+        with self._lock:
+            self._pull([name for name in names if self._is_stale(name)])
+            for name in names:
+                copy = self._copies.pop(name)
+                for part in copy.parts:
+                    self.host.remove(part.name)
+                    del self._whole_of[part.name]
+                self._changed.discard(name)
+                self._held.discard(name)
 
     def _enter(self, names: list[str]) -> None:
         self._exchanges += 1
@@ -124,18 +169,24 @@ class StateStore:
             self._release(names)
 
     def move(self, names: Iterable[str], graph: DistributedGraph) -> None:
-        """Bring variables to servers, where a new step has them; earlier steps must be brought in anew."""
+        """Bring variables to servers, where a new step has them; earlier steps must be brought in anew.
+
+        Args:
+            names: Variables of the session.
+            graph: The new step.
+        """
         assert self.host is not None
-        moved = list(names)
+        moved = set(names)
+        wholes = list(dict.fromkeys(self._whole_of[name] for name in sorted(moved)))
         with self._lock:
-            self._pull([name for name in moved if self._is_stale(name)])
-            for name in moved:
-                self.host.move(name, graph.homes[name])
-                self._copies[name].is_mine = _is_mine(graph, name)
-                self._copies[name].is_shared = graph.layout.server
-            self._write(moved)
-            self._changed.difference_update(moved)
-            self._held.update(moved)
+            self._pull([name for name in wholes if self._is_stale(name)])
+            for part in [part for name in wholes for part in self._copies[name].parts if part.name in moved]:
+                self.host.move(part.name, graph.homes[part.name])
+                part.is_mine = _is_mine(graph, part.name)
+                part.is_shared = graph.layout.server
+            self._write(wholes)
+            self._changed.difference_update(wholes)
+            self._held.update(wholes)
 
     # Moving values -----------------------------------------------------------------------------------------------
 
@@ -233,17 +284,26 @@ class StateStore:
         if not names:
             return
         assert self.host is not None
-        for name, value in self.host.read(names, timeout_s):
-            self._assign_eager(name, value)
+        values = self.host.read([part.name for name in names for part in self._copies[name].parts], timeout_s)
+        for name in names:
             copy = self._copies[name]
+            self._assign_eager(name, _assembled(copy, values))
             copy.is_released = False
             copy.version = self._version
             self._held.add(name)
 
     def _write(self, names: list[str]) -> None:
         assert self.host is not None
-        self.host.write((name, self._eager_value(name)) for name in names if self._copies[name].is_mine)
-        self.host.outdated.update(names)
+        self.host.write(value for name in names for value in self._parts_to_write(name))
+        self.host.outdated.update(part.name for name in names for part in self._copies[name].parts)
+
+    def _parts_to_write(self, name: str) -> Iterator[tuple[str, np.ndarray]]:
+        """What this worker writes to the session of one variable."""
+        mine = [part for part in self._copies[name].parts if part.is_mine]
+        value = self._eager_value(name) if mine else None
+        for part in mine:
+            assert value is not None
+            yield part.name, value[part.index] if len(self._copies[name].parts) > 1 else value
 
     def _wait_for_writers(self, names: list[str]) -> None:
         """No worker may read a shared variable before its owner has written it."""
@@ -290,6 +350,26 @@ class StateStore:
         with _eagerly():
             tensor = tf.constant(value, copy.dtype)
             tf.raw_ops.AssignVariableOp(resource=copy.handle, value=tensor, validate_shape=False)
+
+
+def _whole(variable: Variable) -> str:
+    """The program's variable that a variable of a step is, or is a part of."""
+    return variable.name if variable.piece is None else variable.piece.whole
+
+
+def _assembled(copy: _Copy, values: Iterator[tuple[str, np.ndarray]]) -> np.ndarray:
+    """The value of one of the program's variables; takes those of its parts, one after another."""
+    if len(copy.parts) == 1:
+        return next(values)[1]
+    whole: np.ndarray | None = None
+    for part in copy.parts:
+        name, value = next(values)
+        assert name == part.name, (name, part.name)
+        whole = np.empty(copy.shape, value.dtype) if whole is None else whole
+        whole[part.index] = value
+        del value  # a part at a time beside the whole
+    assert whole is not None
+    return whole
 
 
 def _is_mine(graph: DistributedGraph, name: str) -> bool:

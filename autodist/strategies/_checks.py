@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from autodist.strategies._check_compressors import compressors
 from autodist.strategies._check_factors import check_factors
+from autodist.strategies._check_partition import partitions
 from autodist.strategies._check_servers import SERVER_CHECKS
 from autodist.strategies._communicators import ORDERS
 from autodist.strategies._coupled import coupled_units
@@ -172,6 +173,7 @@ def _unsupported(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -
 CHECKS: tuple[Check, ...] = (
     _variables,
     _shards,
+    partitions,
     _replicas,
     _destinations,
     _staleness,

@@ -20,7 +20,7 @@ __all__ = ["SUPPORTED", "unsupported"]
 
 SUPPORTED: dict[type, dict[str, tuple[Any, ...]]] = {
     GraphConfig: {"communicator": ("horovod", "collective", "queue")},
-    VariableConfig: {"partition": (None,)},
+    VariableConfig: {},
     ShardConfig: {},
     PSSynchronizer: {"sync": (True,), "staleness": (0,)},
     AllReduceSynchronizer: {"communicator": ("horovod", "collective")},

@@ -42,21 +42,40 @@ def run(step, batches, sizes, **options):
         with tf.compat.v1.Session(graph=imported, config=config) as session:
             access = _initialized(session, imported, captured, graph)
             outputs = [_step(session, captured, graph, batch, sizes) for batch in batches]
-            values = dict(zip(access, session.run(list(access.values())), strict=True))
+            values = _assembled(access, session.run([read for _, read in access]))
     return Ran(outputs, values, graph.warnings)
 
 
 def _initialized(session, imported, captured, graph):
+    """(variable, read) of all that the step has; each holds the program's value, a shard its part."""
     present = {node.name for node in graph.graph_def.node}
-    variables = [v for v in captured.graph.variables if v.handle in present]
-    reads = {}
-    for v in variables:
+    reads = []
+    for v in graph.variables:
+        if v.handle not in present:
+            continue
         handle = imported.get_tensor_by_name(f"step/{v.handle}:0")
         with tf.compat.v1.get_default_graph().device(handle.device):
-            value = _value(captured.handles[v.name], v.dtype)
+            whole = _value(captured.handles[v.piece.whole if v.piece else v.name], v.dtype)
+            value = whole[_slices(v)] if v.piece else whole
             session.run(tf.raw_ops.AssignVariableOp(resource=handle, value=tf.constant(value)))
-            reads[v.name] = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.as_dtype(v.dtype))
+            reads.append((v, tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.as_dtype(v.dtype))))
     return reads
+
+
+def _slices(variable):
+    return tuple(slice(b, b + n) for b, n in zip(variable.piece.begin, variable.shape, strict=True))
+
+
+def _assembled(access, values):
+    """Values by the names of the program's variables."""
+    found = {}
+    for (variable, _), value in zip(access, values, strict=True):
+        if variable.piece is None:
+            found[variable.name] = value
+        else:
+            whole = found.setdefault(variable.piece.whole, np.empty(variable.piece.whole_shape, value.dtype))
+            whole[_slices(variable)] = value
+    return found
 
 
 def _value(handle, dtype):

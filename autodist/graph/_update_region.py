@@ -1,0 +1,258 @@
+"""Update regions: what lies between a variable's gradients and the writes to it and to its slots.
+
+A variable can be cut into shards that are trained independently where its update computes every part of the variable
+from the same part of the gradient and of the slots. The region says which nodes that concerns and, where something in
+it looks at more than one part, what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from autodist.graph._analysis import StepAnalysis
+from autodist.graph._graph_def import ancestors, data_inputs, node_of, output_shape, split_tensor
+from autodist.graph._training_graph import TrainingGraph, Variable
+from autodist.graph._update_rules import Argument, Domain, Domains, domains_of, update_problem
+
+__all__ = ["Obstacle", "UpdateRegion", "UpdateRegions"]
+
+_SHAPES = frozenset({"Rank", "Shape", "Size"})
+_READS = frozenset({"ReadVariableOp", "ResourceGather", "VariableShape"})
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why a variable can't be cut into shards.
+
+    Attributes:
+        node: The node that stands in the way; empty if it is no node.
+        op: Its type.
+        reason: What it does.
+    """
+
+    node: str
+    op: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"op `{self.node}` ({self.op}) {self.reason}" if self.node else self.reason
+
+
+@dataclass(frozen=True)
+class UpdateRegion:
+    """The update of one variable.
+
+    Attributes:
+        variable: The variable.
+        slots: The slots that are cut with it.
+        domains: By node of the update, in the order of the data's flow, the domains of its outputs; writes have none.
+        writes: Those of the nodes that change the variable or a slot.
+        observers: Nodes outside of the update that take the synchronized gradient: a norm that is returned, for one.
+        obstacles: What forbids to cut the variable; none if it can be cut.
+    """
+
+    variable: Variable
+    slots: tuple[Variable, ...]
+    domains: dict[str, Domains]
+    writes: tuple[str, ...]
+    observers: tuple[str, ...]
+    obstacles: tuple[Obstacle, ...]
+
+    @property
+    def handles(self) -> dict[str, Variable]:
+        """The variable and its slots by the placeholders of their handles."""
+        return {v.handle: v for v in (self.variable, *self.slots)}
+
+
+class UpdateRegions:
+    """The update regions of a step; what they share is found once.
+
+    Args:
+        graph: The step.
+    """
+
+    def __init__(self, graph: TrainingGraph) -> None:
+        split = [node_of(step_input.tensor) for step_input in graph.inputs if step_input.split]
+        self.graph = graph
+        self.analysis = StepAnalysis(graph.graph_def, [v.handle for v in graph.variables], split)
+
+    def of(self, name: str) -> UpdateRegion:
+        """The region of a variable."""
+        return _Region(self, self.graph.variable(name)).build()
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """By node, its place in the flow of the data."""
+        return {name: k for k, name in enumerate(self.analysis.order)}
+
+    @cached_property
+    def users(self) -> dict[str, list[str]]:
+        """By handle, the nodes that touch it."""
+        found: dict[str, list[str]] = {}
+        for name, node in self.analysis.nodes.items():
+            for handle in self.analysis.touched(node) if node.op != "Identity" else ():
+                found.setdefault(handle, []).append(name)
+        return found
+
+    @cached_property
+    def consumers(self) -> dict[str, list[str]]:
+        """By node, the nodes that need its data and that the step needs."""
+        roots = [*self.graph.effects, *(node_of(output.tensor) for output in self.graph.outputs)]
+        found: dict[str, list[str]] = {}
+        for name in ancestors(self.analysis.nodes, roots):
+            for source in dict.fromkeys(self.analysis.sources[name]):
+                found.setdefault(source, []).append(name)
+        return found
+
+
+class _Region:
+    """Finds one variable's region."""
+
+    def __init__(self, regions: UpdateRegions, variable: Variable) -> None:
+        self.all = regions
+        self.analysis = regions.analysis
+        self.nodes = regions.analysis.nodes
+        self.variable = variable
+        slots = [v for v in regions.graph.variables if variable.name in v.owners]
+        self.slots = tuple(v for v in slots if v.shape == variable.shape)
+        self.misshapen = [v for v in slots if v.shape != variable.shape]
+        self.own = {v.handle for v in (variable, *self.slots)}
+        parts = ((g.dense, Domain.DENSE) for g in variable.gradients)
+        values = ((g.values, Domain.VALUES) for g in variable.gradients)
+        indices = ((g.indices, Domain.INDICES) for g in variable.gradients)
+        self.marks = {mark: domain for mark, domain in (*parts, *values, *indices) if mark is not None}
+        self.domains: dict[str, Domains] = {}
+        self.trained: set[str] = set()
+        """Nodes whose values depend on gradients or slots: these can't be had from the whole variable instead."""
+        self.obstacles: list[Obstacle] = []
+
+    def build(self) -> UpdateRegion:
+        users = [name for handle in sorted(self.own) for name in self.all.users.get(handle, ())]
+        writes = sorted({n for n in users if n in self.analysis.writes}, key=self.all.position.__getitem__)
+        if not self._is_alone():
+            return UpdateRegion(self.variable, self.slots, {}, tuple(writes), (), tuple(self.obstacles))
+        for name in users:
+            if name not in writes and self.nodes[name].op not in _READS:
+                self._refuse(name, "takes the variable itself")
+        needed = ancestors_of_data(self.analysis, writes)
+        for name in sorted(needed, key=self.all.position.__getitem__):
+            self._classify(name)
+        for name in writes:
+            self._check_write(name)
+        observers = tuple(dict.fromkeys(self._observers()))
+        return UpdateRegion(
+            self.variable, self.slots, self.domains, tuple(writes), observers, tuple(dict.fromkeys(self.obstacles))
+        )
+
+    def _refuse(self, name: str, reason: str) -> None:
+        self.obstacles.append(Obstacle(name, self.nodes[name].op, reason))
+
+    def _is_alone(self) -> bool:
+        """Whether the update is the variable's own, with slots of its shape."""
+        others = sorted(set(self.variable.coupled) - {self.variable.name})
+        if others:
+            named = ", ".join(f"`{name}`" for name in others[:3]) + (" and others" if len(others) > 3 else "")
+            self.obstacles.append(Obstacle("", "", f"its update can't be separated from that of {named}"))
+            return False
+        for slot in self.misshapen:
+            self.obstacles.append(Obstacle("", "", f"its slot `{slot.name}` has the shape {slot.shape}"))
+        return True
+
+    # Classification ----------------------------------------------------------------------------------------------
+
+    def _arguments(self, name: str) -> list[Argument]:
+        handle_of = self.analysis.handle_of
+        tensors = [t for t in data_inputs(self.nodes[name]) if node_of(t) not in handle_of]
+        return [self._argument(tensor) for tensor in tensors]
+
+    def _argument(self, tensor: str) -> Argument:
+        name, index = split_tensor(tensor)
+        domains = self.domains.get(name, ())
+        domain = domains[index] if index < len(domains) else None
+        return Argument(domain, output_shape(self.nodes[name], index), self.nodes[name])
+
+    def _classify(self, name: str) -> None:
+        node = self.nodes[name]
+        touched = self.own.intersection(self.analysis.touched(node))
+        if name in self.marks:
+            self.domains[name] = (self.marks[name],)
+            self.trained.add(name)
+        elif name in self.analysis.writes and touched:
+            self.domains[name] = ()
+        elif touched:
+            self._classify_read(name, touched)
+        elif name not in self.analysis.handle_of and name not in self.analysis.marks:
+            self._classify_other(name)
+
+    def _classify_read(self, name: str, touched: set[str]) -> None:
+        op = self.nodes[name].op
+        if op == "ReadVariableOp":
+            self.domains[name] = (Domain.DENSE,)
+        elif op == "ResourceGather" and self._arguments(name)[0].domain is Domain.INDICES:
+            self.domains[name] = (Domain.VALUES,)
+        if touched != {self.variable.handle} and op != "VariableShape":
+            self.trained.add(name)
+
+    def _classify_other(self, name: str) -> None:
+        node = self.nodes[name]
+        arguments = self._arguments(name)
+        kinds = [argument.domain for argument in arguments if argument.domain is not None]
+        is_trained = not self.trained.isdisjoint(self.analysis.sources[name])
+        if not kinds:
+            self.trained.update({name} if is_trained and node.op not in _SHAPES else ())
+            return
+        if node.op in _SHAPES and kinds[0] is Domain.DENSE:
+            return  # static, the same for all shards
+        domains = domains_of(node, arguments, self.variable.shape)
+        if domains is not None:
+            self.domains[name] = domains
+            self.trained.update({name} if is_trained else ())
+        elif is_trained:
+            self._refuse(name, "looks at more than one part of the update")
+
+    def _check_write(self, name: str) -> None:
+        node = self.nodes[name]
+        if not set(self.analysis.touched(node)) <= self.own:
+            self._refuse(name, "changes other variables as well")
+            return
+        reason = update_problem(node, self._arguments(name), self.variable.shape)
+        if reason is not None:
+            self._refuse(name, reason)
+
+    # Who else takes the gradient -----------------------------------------------------------------------------------
+
+    def _observers(self) -> Iterator[str]:
+        """Nodes outside of the update that read a mark or something in the update that depends on one."""
+        stack = list(self.marks)
+        seen = set(stack)
+        while stack:
+            name = stack.pop()
+            domains = self.domains.get(name, (self.marks.get(name),))
+            for consumer in self.all.consumers.get(name, ()):
+                if self.nodes[consumer].op in _SHAPES and set(domains) == {Domain.DENSE}:
+                    continue
+                if consumer not in self.domains:
+                    yield from self._observer(consumer, name, domains)
+                elif consumer not in seen and consumer not in self.marks:
+                    seen.add(consumer)
+                    stack.append(consumer)
+
+    def _observer(self, consumer: str, name: str, domains: Iterable[Domain | None]) -> Iterator[str]:
+        if set(domains) == {Domain.DENSE}:
+            yield consumer
+        elif not self.obstacles:
+            self._refuse(consumer, "takes the rows of the sparse gradient outside of the update")
+
+
+def ancestors_of_data(analysis: StepAnalysis, roots: Iterable[str]) -> set[str]:
+    """The roots and all nodes whose data they need, up to the marks of gradients."""
+    seen: set[str] = set()
+    stack = list(roots)
+    while stack:
+        name = stack.pop()
+        if name not in seen:
+            seen.add(name)
+            stack.extend(() if name in analysis.marks else analysis.sources[name])
+    return seen

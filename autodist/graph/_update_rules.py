@@ -1,0 +1,170 @@
+"""Which ops of an optimizer's update compute each part of a variable from the same part of their inputs."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from autodist.graph._graph_def import constant_value, output_shape
+
+__all__ = ["ASSIGNMENTS", "Argument", "Domain", "Domains", "domains_of", "is_aligned", "scatters", "update_problem"]
+
+
+class Domain(enum.Enum):
+    """What the dims of a tensor of an update stand for."""
+
+    DENSE = "dense"
+    """The variable's own shape."""
+    VALUES = "values"
+    """Rows of the variable, one per index of a sparse gradient."""
+    INDICES = "indices"
+    """Row numbers."""
+    POSITIONS = "positions"
+    """Where, among distinct row numbers, each of them is (the second output of ``Unique``)."""
+    SIZES = "sizes"
+    """How many rows there are."""
+
+
+Domains: TypeAlias = tuple[Domain, ...]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An input of a node.
+
+    Attributes:
+        domain: Its domain; None for what comes from outside the update.
+        shape: Static shape, None where it is not known.
+        node: The node that makes it.
+    """
+
+    domain: Domain | None
+    shape: tuple[int | None, ...] | None
+    node: Any
+
+
+_UNARY = (
+    "Abs Ceil CheckNumerics Erf Exp Expm1 Floor Inv IsFinite IsInf IsNan Log Log1p LogicalNot Neg OnesLike Reciprocal "
+    "Relu Rint Round Rsqrt Sigmoid Sign Softplus Sqrt Square Tanh ZerosLike"
+)
+_BROADCASTING = (
+    "Add AddV2 Div DivNoNan Equal FloorDiv FloorMod Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr Maximum "
+    "Minimum Mod Mul MulNoNan NotEqual Pow RealDiv SelectV2 SquaredDifference Sub TruncateDiv Xdivy Xlogy"
+)
+_SAME_SHAPE = frozenset({"AddN", "Select"})  # their inputs have the result's shape, or are scalars
+_CLIPPING = frozenset({"ClipByValue"})
+_ELEMENTWISE = frozenset(_UNARY.split()) | frozenset(_BROADCASTING.split()) | _SAME_SHAPE | _CLIPPING
+_PASSING = frozenset({"Cast", "Identity", "PreventGradient", "Snapshot", "StopGradient"})
+_SEGMENTS = frozenset({"UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum"})
+
+ASSIGNMENTS = frozenset({"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"})
+_SCATTERS = frozenset(f"ResourceScatter{kind}" for kind in ("Add", "Div", "Max", "Min", "Mul", "Sub", "Update"))
+
+
+def domains_of(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> Domains | None:
+    """The domains of a node's outputs; None if it does not compute each part from the same part of its inputs.
+
+    Args:
+        node: One that changes no variable.
+        arguments: Its inputs, at least one of which has a domain.
+        shape: The variable's shape.
+    """
+    if node.op in _PASSING:
+        domain = arguments[0].domain
+        return None if domain is None else (domain,)
+    if node.op in _ELEMENTWISE:
+        return _elementwise(node, arguments, shape)
+    rule = _RULES.get(node.op)
+    return None if rule is None else rule(node, arguments, shape)
+
+
+def is_aligned(op: str) -> bool:
+    """Whether inputs from outside have the variable's dims, so that a part of the variable takes a part of them."""
+    return op in _ELEMENTWISE or op in ASSIGNMENTS or op.startswith("ResourceApply")
+
+
+def scatters(op: str) -> bool:
+    """Whether an op changes the rows of variables that its indices name."""
+    return op in _SCATTERS or op.startswith("ResourceSparseApply")
+
+
+def update_problem(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> str | None:
+    """Why an op can't change one part of a variable without the rest; None if it can.
+
+    Args:
+        node: One that changes the variable or a slot.
+        arguments: Its inputs, without the handles.
+        shape: The variable's shape.
+    """
+    if node.op in ASSIGNMENTS or node.op.startswith("ResourceApply"):
+        fits = (a.domain is Domain.DENSE or (a.domain is None and a.shape in ((), shape)) for a in arguments)
+        return None if all(fits) else "takes something that has not the variable's shape"
+    if not scatters(node.op):
+        return "looks at the whole of the variable"
+    kinds = [argument.domain for argument in arguments if argument.domain or argument.shape != ()]
+    if Domain.INDICES not in kinds:
+        return "changes rows that are not those of the gradient"
+    return None if set(kinds) <= {Domain.INDICES, Domain.VALUES} else "takes rows that are not those of the gradient"
+
+
+def _elementwise(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> Domains | None:
+    found = {argument.domain for argument in arguments if argument.domain is not None}
+    if len(found) > 1 or not found <= {Domain.DENSE, Domain.VALUES}:
+        return None
+    domain = found.pop()
+    outside = [argument.shape for argument in arguments if argument.domain is None]
+    allowed = (0, len(shape)) if node.op in _SAME_SHAPE else range(len(shape) + 1)
+    fits = all(s is not None and len(s) in allowed and _fits(s, domain, shape) for s in outside)
+    return (domain,) if fits else None
+
+
+def _fits(outside: tuple[int | None, ...], domain: Domain, shape: tuple[int, ...]) -> bool:
+    """Whether a tensor broadcasts to the domain's dims without adding to them."""
+    trailing = shape[len(shape) - len(outside) :]
+    if domain is Domain.VALUES and len(outside) == len(shape) and outside:
+        trailing = (1, *trailing[1:])  # what has a row for each of the gradient's is not cut into parts with them
+    return all(size in (1, dim) for size, dim in zip(outside, trailing, strict=True))
+
+
+def _segments(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> Domains | None:
+    kinds = tuple(argument.domain for argument in arguments)
+    rows = (output_shape(node) or (None,))[0]
+    if kinds == (Domain.VALUES, Domain.INDICES, None) and rows == shape[0]:
+        return (Domain.DENSE,)
+    return (Domain.VALUES,) if kinds == (Domain.VALUES, Domain.POSITIONS, Domain.SIZES) else None
+
+
+def _gather(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> Domains | None:
+    axis = constant_value(arguments[2].node) if len(arguments) > 2 else 0
+    if axis is None or int(axis) != 0 or node.attr["batch_dims"].i:
+        return None
+    kinds = (arguments[0].domain, arguments[1].domain)
+    return (Domain.VALUES,) if kinds in _GATHERED else None
+
+
+_GATHERED = ((Domain.DENSE, Domain.INDICES), (Domain.VALUES, Domain.POSITIONS))
+
+
+def _unique(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> Domains | None:
+    return (Domain.INDICES, Domain.POSITIONS) if arguments[0].domain is Domain.INDICES else None
+
+
+def _sizes(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> Domains | None:
+    return (Domain.SIZES,)
+
+
+def _sizes_of_sizes(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> Domains | None:
+    return (Domain.SIZES,) if [a.domain for a in arguments] == [Domain.SIZES, None, None, None] else None
+
+
+_RULES: dict[str, Callable[[Any, Sequence[Argument], tuple[int, ...]], Domains | None]] = {
+    **dict.fromkeys(_SEGMENTS, _segments),
+    "Gather": _gather,
+    "GatherV2": _gather,
+    "Shape": _sizes,  # of a tensor of the variable's shape it is known, and no part of the update
+    "Size": _sizes,
+    "StridedSlice": _sizes_of_sizes,
+    "Unique": _unique,
+}

@@ -1,0 +1,349 @@
+"""Cutting: the graph in which some variables, their slots and their updates are there once per shard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from autodist.graph import (
+    MARK,
+    Domain,
+    Gradient,
+    Mark,
+    NodeList,
+    StepAnalysis,
+    UpdateRegion,
+    constant_value,
+    data_inputs,
+    is_aligned,
+    node_of,
+    output_shape,
+    parse_mark,
+    split_tensor,
+    strip_missing_colocation,
+    tensor_dtype,
+)
+from autodist.kernels._rows import Grid, Rows, join, look_up, with_shape
+from autodist.strategies import ShardSlice
+
+__all__ = ["Cut", "Cutting"]
+
+_LOOKUPS = frozenset({"Gather", "GatherV2"})
+_SEGMENT_COUNT = 2  # the input of UnsortedSegmentSum that says how many rows come out
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A variable that is cut into shards, with what is cut along with it.
+
+    Attributes:
+        number: Unlike that of any other cut variable.
+        region: The variable's update.
+        shards: Its parts.
+    """
+
+    number: int
+    region: UpdateRegion
+    shards: tuple[ShardSlice, ...]
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The shards as a grid."""
+        return Grid(self.shards)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the whole variable."""
+        return self.region.variable.shape
+
+    def copy(self, shard: int, tensor: str) -> str:
+        """What a shard has in place of a node or tensor of the whole."""
+        name, index = split_tensor(tensor)
+        return f"autodist/partition/{self.number}/shard_{shard}/{name}" + (f":{index}" if index > 0 else "")
+
+    def copies(self, name: str) -> list[str]:
+        """What all shards have in place of a node."""
+        return [self.copy(shard, name) for shard in range(len(self.shards))]
+
+    def gradients(self, shard: int) -> tuple[Gradient, ...]:
+        """The gradients of a shard."""
+
+        def own(mark: str | None) -> str | None:
+            return None if mark is None else self.copy(shard, mark)
+
+        return tuple(Gradient(own(g.dense), own(g.values), own(g.indices)) for g in self.region.variable.gradients)
+
+
+class Cutting:
+    """Cuts variables of one graph; everything that is not an update keeps its name and sees whole variables.
+
+    Args:
+        analysis: The graph.
+        cuts: What to cut, without obstacles.
+    """
+
+    def __init__(self, analysis: StepAnalysis, cuts: Sequence[Cut]) -> None:
+        self.analysis = analysis
+        self.nodes = analysis.nodes
+        self.cuts = cuts
+        self.out = NodeList()
+        self.cut_of_handle = {handle: cut for cut in cuts for handle in cut.region.handles}
+        gradients = [(cut, gradient) for cut in cuts for gradient in cut.region.variable.gradients]
+        self.cut_of_mark = {mark: (cut, g) for cut, g in gradients for mark in g.tensors}
+        self.cut_of_write = {write: cut for cut in cuts for write in cut.region.writes}
+        marked = (parse_mark(node.attr[MARK].s) for node in self.nodes.values() if MARK in node.attr)
+        self.next_mark = 1 + max((mark.gradient for mark in marked), default=-1)
+        self.copied = {(cut.number, name) for cut in cuts for name in cut.region.domains}
+        self.sliced: dict[tuple[int, int, str], str] = {}
+
+    def build(self) -> Any:
+        """The new GraphDef."""
+        for name, node in self.nodes.items():
+            self._note_reads(name, node)
+        for name, node in self.nodes.items():
+            self._emit(name, node)
+        for cut in self.cuts:
+            for shard in range(len(cut.shards)):
+                for name in cut.region.domains:
+                    self._emit_copy(cut, shard, name)
+        source = self.analysis.graph_def
+        graph_def = type(source)(versions=source.versions, library=source.library)
+        graph_def.node.extend(self.out.nodes)
+        strip_missing_colocation(graph_def)
+        return graph_def
+
+    def effects(self, effects: Sequence[str]) -> list[tuple[str, str]]:
+        """The effects of the new graph, each with the one it was."""
+        found: list[tuple[str, str]] = []
+        for effect in effects:
+            cut = self.cut_of_write.get(effect)
+            found.extend((copy, effect) for copy in (cut.copies(effect) if cut is not None else [effect]))
+        return found
+
+    # The whole: what keeps its name -----------------------------------------------------------------------------
+
+    def _note_reads(self, name: str, node: Any) -> None:
+        cut = self._read_cut(name)
+        if cut is not None:
+            self.copied.add((cut.number, name))
+        lookup = self._lookup_cut(node)
+        if lookup is not None:
+            self.copied.add((lookup.number, name))
+
+    def _read_cut(self, name: str) -> Cut | None:
+        """The variable that a node reads, if it is cut."""
+        if self.nodes[name].op != "ReadVariableOp":
+            return None
+        (handle,) = self.analysis.touched(self.nodes[name])
+        return self.cut_of_handle.get(handle)
+
+    def _lookup_cut(self, node: Any) -> Cut | None:
+        """The variable in which a node looks rows up, if it is cut."""
+        if node.op == "ResourceGather":
+            cut = self.cut_of_handle.get(self.analysis.touched(node)[0])
+            return None if cut is None or node.name in cut.region.domains or node.attr["batch_dims"].i else cut
+        if node.op not in _LOOKUPS or node.attr["batch_dims"].i:
+            return None
+        cut = self._read_cut(node_of(node.input[0]))
+        axis = constant_value(self.nodes[node_of(data_inputs(node)[2])]) if node.op == "GatherV2" else 0
+        return None if cut is None or node.name in cut.region.domains or axis is None or int(axis) else cut
+
+    def _emit(self, name: str, node: Any) -> None:
+        cut = self.cut_of_handle.get(self.analysis.handle_of.get(name, ""))
+        if cut is not None:
+            for copy in cut.copies(name) if name in self.cut_of_handle else ():
+                self._append(node, copy)
+        elif name in self.cut_of_write:
+            pass  # its copies take its place
+        elif name in self.cut_of_mark:
+            self._emit_mark(name, node)
+        elif (cut := self._read_cut(name)) is not None:
+            self._emit_read(cut, name, node)
+        elif (cut := self._lookup_cut(node)) is not None:
+            self._emit_lookup(cut, node)
+        elif (shape := self._known_shape(node)) is not None:
+            self._emit_shape(node, shape)
+        else:
+            copy = self._append(node, name)
+            copy.input.extend(data_inputs(node))
+            copy.input.extend(self._controls(node))
+            if MARK in copy.attr and name not in self.analysis.marks:
+                del copy.attr[MARK]
+
+    def _append(self, node: Any, name: str) -> Any:
+        """A copy of a node without inputs."""
+        copy = type(node)()
+        copy.CopyFrom(node)
+        copy.name = name
+        del copy.input[:]
+        self.out.nodes.append(copy)
+        return copy
+
+    def _controls(self, node: Any, cut: Cut | None = None, shard: int = 0) -> list[str]:
+        """What a node waits for; a shard's copy waits for its own shard's copies only."""
+        waits: dict[str, None] = {}
+        seen: set[str] = set()
+        stack = [tensor[1:] for tensor in node.input if tensor.startswith("^")]
+        while stack:
+            other = stack.pop()
+            if other in seen:
+                continue
+            seen.add(other)
+            if cut is not None and (cut.number, other) in self.copied:
+                waits[f"^{cut.copy(shard, other)}"] = None
+            elif other in self.cut_of_write:
+                waits.update(dict.fromkeys(f"^{copy}" for copy in self.cut_of_write[other].copies(other)))
+            elif cut is not None and self.nodes[other].op == "NoOp":
+                stack.extend(node_of(tensor) for tensor in self.nodes[other].input)
+            elif self.analysis.handle_of.get(other) not in self.cut_of_handle:
+                waits[f"^{other}"] = None
+        return sorted(waits)
+
+    def _emit_read(self, cut: Cut, name: str, node: Any) -> None:
+        (handle,) = self.analysis.touched(node)
+        for shard, part in enumerate(cut.shards):
+            copy = self._append(node, cut.copy(shard, name))
+            copy.input.extend([cut.copy(shard, handle), *self._controls(node, cut, shard)])
+            with_shape(self.out, copy.name, part.size)
+        join(self.out, name, cut.copies(name), cut.grid, tensor_dtype(self.nodes, name))
+        with_shape(self.out, name, cut.shape)
+
+    def _emit_lookup(self, cut: Cut, node: Any) -> None:
+        source, ids, *axis = data_inputs(node)
+
+        def gather(shard: int, local: str) -> str:
+            copy = self._append(node, cut.copy(shard, node.name))
+            params = self.analysis.handle_of.get(node_of(source), node_of(source))
+            copy.input.extend([cut.copy(shard, params), local, *axis, *self._controls(node, cut, shard)])
+            return with_shape(self.out, copy.name, (None, *cut.shards[shard].size[1:]))
+
+        dtype = tensor_dtype(self.nodes, node.name)
+        look_up(self.out, node, ids, tensor_dtype(self.nodes, ids), dtype, cut.grid, gather)
+
+    def _known_shape(self, node: Any) -> tuple[int, ...] | None:
+        """The shape that a node asks for, if it is that of a cut variable."""
+        if node.op == "VariableShape":
+            cut = self.cut_of_handle.get(self.analysis.touched(node)[0])
+            return None if cut is None else cut.shape
+        if node.op not in ("Rank", "Shape", "Size"):
+            return None
+        source = node_of(node.input[0])
+        read = self._read_cut(source)
+        if read is not None:
+            return read.shape
+        dense = (c for c in self.cuts if c.region.domains.get(source) == (Domain.DENSE,))
+        found = next(dense, None)
+        return None if found is None else found.shape
+
+    def _emit_shape(self, node: Any, shape: tuple[int, ...]) -> None:
+        import numpy as np
+
+        value = {"Rank": len(shape), "Size": int(np.prod(shape))}.get(node.op, list(shape))
+        self.out.constant(node.name, value, tensor_dtype(self.nodes, node.name))
+        with_shape(self.out, node.name, np.shape(value))
+
+    # Marks ---------------------------------------------------------------------------------------------------------
+
+    def _emit_mark(self, name: str, node: Any) -> None:
+        cut, gradient = self.cut_of_mark[name]
+        if name == gradient.dense:
+            self._emit_dense_mark(cut, name, node)
+            return
+        whole = self._append(node, name)  # for the indices' own marks, and for whoever asks for the shape
+        whole.input.extend([*data_inputs(node), *self._controls(node)])
+        del whole.attr[MARK]
+        if name == gradient.values:
+            assert gradient.indices is not None
+            self._emit_sparse_marks(cut, gradient.values, gradient.indices)
+
+    def _emit_dense_mark(self, cut: Cut, name: str, node: Any) -> None:
+        dtype = tensor_dtype(self.nodes, name)
+        mark = parse_mark(node.attr[MARK].s)
+        for shard, part in enumerate(cut.shards):
+            local = self._slice(f"{cut.copy(shard, name)}/slice", node.input[0], part.begin, part.size, dtype)
+            self._mark(cut.copy(shard, name), local, dtype, mark, self._number(), part.size)
+        join(self.out, name, cut.copies(name), cut.grid, dtype)
+        with_shape(self.out, name, cut.shape)
+
+    def _emit_sparse_marks(self, cut: Cut, values: str, indices: str) -> None:
+        dtype, ids_dtype = (tensor_dtype(self.nodes, mark) for mark in (values, indices))
+        sources = [self.nodes[mark].input[0] for mark in (values, indices)]
+        prefix = f"autodist/partition/{cut.number}/{values}"
+        rows = Rows(self.out, prefix, sources[1], ids_dtype, cut.grid.begins[0])
+        parts, local = rows.parts("values", sources[0], dtype), rows.local()
+        for shard, part in enumerate(cut.shards):
+            row, number = cut.grid.row_part(shard), self._number()
+            own, columns = parts[row], part.size[1:]
+            if columns != cut.shape[1:]:
+                name = f"{cut.copy(shard, values)}/columns"
+                own = self._slice(name, own, (0, *part.begin[1:]), (None, *columns), dtype)
+            for mark, tensor, kind, shape in (
+                (values, own, dtype, (None, *columns)),
+                (indices, local[row], ids_dtype, (None,)),
+            ):
+                old = parse_mark(self.nodes[mark].attr[MARK].s)
+                self._mark(cut.copy(shard, mark), tensor, kind, old, number, shape)
+
+    def _number(self) -> int:
+        """An unused number of a gradient."""
+        self.next_mark += 1
+        return self.next_mark - 1
+
+    def _mark(self, name: str, tensor: str, dtype: str, old: Mark, number: int, shape: tuple[int | None, ...]) -> None:
+        self.out.identity(name, tensor, dtype)
+        with_shape(self.out, name, shape)
+        self.out.nodes[-1].attr[MARK].s = Mark(number, old.part, old.late, old.target).encode()
+
+    def _slice(self, name: str, tensor: str, begin: Sequence[int], size: Sequence[int | None], dtype: str) -> str:
+        start = self.out.constant(f"{name}/begin", list(begin), "int32")
+        count = self.out.constant(f"{name}/size", [-1 if n is None else n for n in size], "int32")
+        self.out.add("Slice", name, [tensor, start, count], T=dtype, Index="int32")
+        return with_shape(self.out, name, size)
+
+    # The parts: copies of the update -------------------------------------------------------------------------------
+
+    def _emit_copy(self, cut: Cut, shard: int, name: str) -> None:
+        node = self.nodes[name]
+        if name in self.cut_of_mark or self._read_cut(name) is not None:
+            return
+        copy = self._append(node, cut.copy(shard, name))
+        tensors = enumerate(data_inputs(node))
+        copy.input.extend([self._input(cut, shard, node, k, tensor) for k, tensor in tensors])
+        copy.input.extend(self._controls(node, cut, shard))
+        for attribute in (MARK, "_output_shapes", "_class"):
+            if attribute in copy.attr:
+                del copy.attr[attribute]
+
+    def _input(self, cut: Cut, shard: int, node: Any, position: int, tensor: str) -> str:
+        """What a shard's copy of a node takes in place of an input."""
+        name, index = split_tensor(tensor)
+        if name in self.analysis.handle_of:
+            return cut.copy(shard, self.analysis.handle_of[name])
+        domains = cut.region.domains.get(name, ())
+        if index < len(domains):
+            return cut.copy(shard, tensor)
+        if node.op.startswith("UnsortedSegment") and position == _SEGMENT_COUNT:
+            label = cut.copy(shard, f"{node.name}/rows")
+            return self.out.constant(label, cut.shards[shard].size[0], tensor_dtype(self.nodes, tensor))
+        return self._outside(cut, shard, tensor) if is_aligned(node.op) else tensor
+
+    def _outside(self, cut: Cut, shard: int, tensor: str) -> str:
+        """A shard's part of a tensor from outside of the update: cut where it has the variable's dims."""
+        name, index = split_tensor(tensor)
+        shape = output_shape(self.nodes[name], index)
+        assert shape is not None, tensor
+        offset = len(cut.shape) - len(shape)
+        part = cut.shards[shard]
+        begin, size = [0] * len(shape), list(shape)
+        for dim, count in enumerate(shape):
+            if count == cut.shape[dim + offset]:
+                begin[dim], size[dim] = part.begin[dim + offset], part.size[dim + offset]
+        if size == list(shape):
+            return tensor
+        key = (cut.number, shard, tensor)
+        if key not in self.sliced:
+            label = f"{cut.copy(shard, name)}/slice_{index}"
+            self.sliced[key] = self._slice(label, tensor, begin, size, tensor_dtype(self.nodes, tensor))
+        return self.sliced[key]
