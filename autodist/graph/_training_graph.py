@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from autodist.graph._update_region import UpdateRegions
+
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._graph_def import node_of
 from autodist.graph._serialize import load_graph, parse_graph_def, save_graph
@@ -224,6 +227,13 @@ class TrainingGraph:
     def trainable(self) -> tuple[Variable, ...]:
         """The variables with a gradient: those that a strategy has a config for."""
         return tuple(v for v in self.variables if v.role is Role.TRAINABLE)
+
+    @cached_property
+    def update_regions(self) -> UpdateRegions:
+        """The updates of its variables: which of them can be cut into shards, and how."""
+        from autodist.graph._update_region import UpdateRegions  # which is about this class
+
+        return UpdateRegions(self)
 
     @property
     def fingerprint(self) -> str:

@@ -76,11 +76,14 @@ class UpdateRegions:
     def __init__(self, graph: TrainingGraph) -> None:
         split = [node_of(step_input.tensor) for step_input in graph.inputs if step_input.split]
         self.graph = graph
+        self._found: dict[str, UpdateRegion] = {}
         self.analysis = StepAnalysis(graph.graph_def, [v.handle for v in graph.variables], split)
 
     def of(self, name: str) -> UpdateRegion:
         """The region of a variable."""
-        return _Region(self, self.graph.variable(name)).build()
+        if name not in self._found:
+            self._found[name] = _Region(self, self.graph.variable(name)).build()
+        return self._found[name]
 
     @cached_property
     def position(self) -> dict[str, int]:

@@ -32,7 +32,7 @@ def partition(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, 
     cut_configs = [config for config in strategy.variables if config.partition is not None]
     if not cut_configs:
         return graph, strategy
-    regions = UpdateRegions(graph)
+    regions = graph.update_regions
     cuts = {
         config.variable: _cut(number, regions, config)
         for number, config in enumerate(c for c in cut_configs if num_shards(c.partition) > 1)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -147,14 +147,14 @@ class StateStore:
         self._copies[name].parts.append(_Part(variable.name, index, _is_mine(graph, variable.name), is_shared))
         self._whole_of[variable.name] = name
 
-    def forget(self, names: Iterable[str]) -> None:
+    def forget(self, names: Sequence[str]) -> None:
         """Take variables out of the session, to bring them in again in other parts; the program's copies are kept."""
-        assert self.host is not None
         with self._lock:
             self._pull([name for name in names if self._is_stale(name)])
             for name in names:
                 copy = self._copies.pop(name)
                 for part in copy.parts:
+                    assert self.host is not None
                     self.host.remove(part.name)
                     del self._whole_of[part.name]
                 self._changed.discard(name)

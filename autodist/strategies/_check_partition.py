@@ -10,7 +10,7 @@ from autodist.strategies._shards import Partition, num_shards
 from autodist.strategies._strategy import PSSynchronizer, Strategy, VariableConfig
 
 if TYPE_CHECKING:
-    from autodist.graph import TrainingGraph, UpdateRegion, UpdateRegions, Variable
+    from autodist.graph import TrainingGraph, UpdateRegion, Variable
     from autodist.resource_spec import ResourceSpec
 
 __all__ = ["partitions"]
@@ -19,7 +19,6 @@ __all__ = ["partitions"]
 def partitions(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     """Yield what is wrong with the partitions of a strategy."""
     known = {variable.name: variable for variable in graph.trainable}
-    regions: UpdateRegions | None = None
     for config in strategy.variables:
         if config.partition is None or config.variable not in known:
             continue
@@ -28,14 +27,7 @@ def partitions(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> 
         if not problems and num_shards(config.partition) > 1:
             yield from _taken_names(config, graph)
             if graph.graph_def is not None:  # else the graph is only described, to plan for it
-                regions = regions or _regions(graph)
-                yield from _not_separable(config, regions.of(config.variable))
-
-
-def _regions(graph: TrainingGraph) -> UpdateRegions:
-    from autodist.graph import UpdateRegions  # strategies load without it
-
-    return UpdateRegions(graph)
+                yield from _not_separable(config, graph.update_regions.of(config.variable))
 
 
 def _misfits(config: VariableConfig, variable: Variable) -> Iterator[Problem]:
@@ -45,6 +37,9 @@ def _misfits(config: VariableConfig, variable: Variable) -> Iterator[Problem]:
     if len(partition) != len(shape):
         allowed = f"one entry for each of its {len(shape)} dims" if shape else "no partition"
         yield _problem(config, allowed, f"its shape is {shape}")
+        return
+    if 0 in shape:
+        yield _problem(config, "no partition", "it has no elements")
         return
     mistakes = [p for dim in range(len(shape)) for p in _misfits_of_dim(config, partition, dim, shape[dim])]
     yield from mistakes

@@ -157,7 +157,6 @@ _SHARD = ShardConfig(HOME)
         (PSSynchronizer("h0:CPU:0", staleness=2), "staleness", "2", "0"),
         (AllReduceSynchronizer(0, communicator="mpi"), "communicator", "'mpi'", "'horovod' or 'collective'"),
         (BroadcastSynchronizer("mpi"), "communicator", "'mpi'", "'horovod' or 'collective'"),
-        (VariableConfig("a", (_SHARD, _SHARD), (2, 1)), "partition", "(2, 1)", "None"),
     ],
 )
 def test_what_no_kernel_runs_is_refused_plainly(config, aspect, given, allowed):

@@ -31,9 +31,11 @@ def can_split(graph: TrainingGraph, variable: Variable, dim: int = 0) -> bool:
 
     A sparse variable is split by rows only: its gradient has indices into dim 0.
     """
-    if variable.coupled or (variable.is_sparse and dim):
+    if set(variable.coupled) - {variable.name} or (variable.is_sparse and dim):
         return False
-    return len(variable.shape) > dim and variable.shape[dim] > 1
+    if len(variable.shape) <= dim or variable.shape[dim] == 1 or 0 in variable.shape:
+        return False
+    return graph.graph_def is None or not graph.update_regions.of(variable.name).obstacles
 
 
 def split(variable: Variable, parts: int | tuple[int, ...], dim: int = 0) -> Partition | None:
