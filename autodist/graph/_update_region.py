@@ -74,10 +74,9 @@ class UpdateRegions:
     """
 
     def __init__(self, graph: TrainingGraph) -> None:
-        split = [node_of(step_input.tensor) for step_input in graph.inputs if step_input.split]
         self.graph = graph
+        self.analysis: StepAnalysis = graph.analysis
         self._found: dict[str, UpdateRegion] = {}
-        self.analysis = StepAnalysis(graph.graph_def, [v.handle for v in graph.variables], split)
 
     def of(self, name: str) -> UpdateRegion:
         """The region of a variable."""

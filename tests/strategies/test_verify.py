@@ -147,9 +147,6 @@ def test_staleness_bounds_nothing_without_waiting():
     assert not any("with `sync`" in str(p) for p in problems(strategy({"a": dataclasses.replace(HOME, sync=False)})))
 
 
-_SHARD = ShardConfig(HOME)
-
-
 @pytest.mark.parametrize(
     ("config", "aspect", "given", "allowed"),
     [
