@@ -1,0 +1,148 @@
+"""Partitions that don't fit are refused, each with what would be allowed."""
+
+import keras
+import pytest
+import tensorflow as tf
+
+from autodist.graph import VariableNames, capture
+from autodist.resource_spec import ResourceSpec
+from autodist.strategies import (
+    AllReduceSynchronizer,
+    GraphConfig,
+    PSSynchronizer,
+    ShardConfig,
+    Strategy,
+    VariableConfig,
+    num_shards,
+    verify,
+)
+
+from .examples import graph, variable
+
+SPEC = ResourceSpec.local(workers=2)
+SERVERS = tuple(host.cpu_devices[0].name for host in SPEC.hosts)
+
+
+def problems(g, partition, *shards, name="w"):
+    """What is wrong with one variable's config; `shards` are the indices of servers, None for an all-reduce."""
+    synchronizers = [
+        AllReduceSynchronizer(k, communicator="horovod") if s is None else PSSynchronizer(SERVERS[s])
+        for k, s in enumerate(shards)
+    ]
+    configs = [
+        VariableConfig(v.name, tuple(map(ShardConfig, synchronizers)), partition)
+        if v.name == name
+        else VariableConfig.whole(v.name, PSSynchronizer(SERVERS[0]))
+        for v in g.trainable
+    ]
+    strategy = Strategy(GraphConfig(tuple(d.name for d in SPEC.replicas), "queue"), tuple(configs))
+    return [str(p) for p in verify(strategy, g, SPEC, available_communicators=["horovod", "collective"])]
+
+
+@pytest.mark.parametrize(
+    ("partition", "count", "text"),
+    [
+        ((2,), 2, "partition is (2,), allowed: one entry for each of its 2 dims (its shape is (4, 3))"),
+        ((2, 4), 8, "partition is (2, 4), allowed: 1 to 3 parts of dim 1 (the dim has 3 elements)"),
+        ((0, 1), 1, "partition is (0, 1), allowed: 1 to 4 parts of dim 0"),
+        (((3, 2), 1), 2, "allowed: sizes of at least 1 that add up to 4 in dim 0"),
+        (((4, 0), 1), 2, "allowed: sizes of at least 1 that add up to 4 in dim 0"),
+        (((), 1), 1, "allowed: sizes of at least 1 that add up to 4 in dim 0"),
+        ((2, 2), 3, "number of shards is 3, allowed: 4 (the partition (2, 2) makes so many)"),
+    ],
+)
+def test_what_does_not_fit_the_shape(partition, count, text):
+    found = problems(graph(variable("w", (4, 3))), partition, *[0] * count)
+    assert len(found) == 1
+    assert text in found[0]
+
+
+def test_all_dims_are_told_at_once():
+    assert len(problems(graph(variable("w", (4, 3))), (9, (3, 3)), 0)) == 2
+
+
+def test_what_has_no_dims_or_elements_stays_whole():
+    assert "allowed: no partition (its shape is ())" in problems(graph(variable("w", ())), (2,), 0, 0)[0]
+    assert "allowed: no partition (it has no elements)" in problems(graph(variable("w", (4, 0))), (2, 1), 0, 0)[0]
+
+
+def test_names_of_shards_are_free():
+    g = graph(variable("w", (4, 3)), variable("w/shard_0", (2,)))
+    assert "its shards' names are taken by `w/shard_0`" in problems(g, (2, 1), 0, 0)[0]
+
+
+def step_graph(apply, *, prepare=lambda variables: None, output=lambda loss, gradients: loss):
+    kept = [keras.Variable(tf.ones([4, 3]), name="w"), keras.Variable(tf.ones([3]), name="b")]
+    prepare(kept)
+
+    def step(x):
+        w, b = (v.value for v in kept)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((x @ w + b) ** 2)
+        gradients = tape.gradient(loss, [w, b])
+        apply(gradients, [w, b])
+        return output(loss, gradients)
+
+    return capture(step, [tf.TensorSpec([8, 4])], VariableNames()).graph
+
+
+def raw(gradients, variables):
+    for gradient, v in zip(gradients, variables, strict=True):
+        v.assign_sub(0.1 * gradient)
+
+
+def test_a_separable_update_passes():
+    assert problems(step_graph(raw), (2, (1, 2)), 0, 1, 0, 1) == []
+
+
+OPTIMIZERS = {
+    "clipnorm": (lambda: keras.optimizers.SGD(clipnorm=1.0), "(Sum) looks at more than one part of the update"),
+    "global_clipnorm": (lambda: keras.optimizers.SGD(global_clipnorm=1.0), "can't be separated from that of `b`"),
+    "loss scale": (lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD()), "can't be separated from that"),
+    "accumulation": (lambda: keras.optimizers.SGD(gradient_accumulation_steps=2), "can't be separated from that of"),
+    "Lamb": (keras.optimizers.Lamb, "(Sum) looks at more than one part of the update"),
+    "Adafactor": (keras.optimizers.Adafactor, "has the shape (4,)"),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_update_that_looks_at_the_whole_is_refused_with_its_op(name):
+    optimizer, text = OPTIMIZERS[name]
+    made = optimizer()
+    g = step_graph(lambda gradients, variables: made.apply(gradients), prepare=made.build)
+    found = problems(g, (2, 1), 0, 0)
+    assert any("`w`: partition is (2, 1), allowed: no partition" in f and text in f for f in found)
+
+
+def test_control_flow_that_takes_the_variable_is_refused():
+    def apply(gradients, variables):
+        raw(gradients, variables)
+        w = variables[0]
+        tf.cond(tf.reduce_sum(w) > 100.0, lambda: w.assign(tf.zeros_like(w)), lambda: w.read_value())
+
+    (found,) = problems(step_graph(apply), (2, 1), 0, 0)
+    assert "(If) takes the variable itself" in found or "(If) looks at the whole of the variable" in found
+
+
+def test_a_gradient_that_the_step_returns_needs_one_home():
+    g = step_graph(raw, output=lambda loss, gradients: (loss, tf.norm(gradients[0])))
+    assert problems(g, (2, 1), 1, 1) == []
+    for shards in ((0, 1), (0, None)):
+        (found,) = problems(g, (2, 1), *shards)
+        assert "home of its shards is several, allowed: one for all of them" in found
+    assert num_shards((2, 1)) == 2
+
+
+def test_rows_of_a_sparse_gradient_are_not_for_others():
+    table = tf.Variable(tf.ones([5, 2]), name="w")
+
+    def step(ids):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.nn.embedding_lookup(table, ids))
+        gradient = tape.gradient(loss, table)
+        table.scatter_sub(gradient)
+        return loss, gradient.values
+
+    g = capture(step, [tf.TensorSpec([8], tf.int32)], VariableNames()).graph
+    (found,) = problems(g, (2, 1), 0, 0)
+    assert "takes the rows of the sparse gradient outside of the update" in found
