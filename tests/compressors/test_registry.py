@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 
 from autodist.compressors import (
@@ -13,6 +15,7 @@ from autodist.compressors import (
     registered,
 )
 from autodist.errors import StrategyError
+from autodist.registry import PluginWarning
 
 FEEDBACK = [ErrorFeedback(), ErrorFeedback(FP16())]
 ALL = [BF16(), FP16(), *FEEDBACK, OneBit(), PowerSGD(4), RandomK(0.5, 7), SufficientFactors(), TopK(0.25)]
@@ -80,3 +83,55 @@ def test_wrong_texts(text, mistakes):
         get(text)
     for mistake in mistakes:
         assert mistake in caught.value.message
+
+
+PLUGIN = '''
+from dataclasses import dataclass
+from typing import ClassVar
+
+from autodist.compressors import Compressor, Exchanged
+
+
+@dataclass(frozen=True)
+class Mine(Compressor):
+    """Sends the gradient as it is."""
+
+    name: ClassVar[str] = "Mine"
+    level: int = 1
+
+    def message_bytes(self, shape, dtype):
+        return 1
+
+    def exchange(self, nodes, name, gradient, shape, dtype, channel):
+        return Exchanged(channel.all_reduce("sum", gradient, dtype, shape), gradient)
+'''
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def install(source):
+        (tmp_path / "plugin_mine.py").write_text(source)
+        info = tmp_path / "plugin_mine-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin_mine\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text("[autodist.compressors]\nMine = plugin_mine:Mine\n")
+
+    yield install
+    sys.modules.pop("plugin_mine", None)
+
+
+def test_plugins_are_found_by_their_entry_point(install):
+    install(PLUGIN)
+    assert str(get("ErrorFeedback(Mine(level=3))")) == "ErrorFeedback(Mine(level=3))"
+    assert "Mine" in [one.name for one in registered()]
+
+
+def test_a_broken_plugin_warns_and_only_its_own_use_fails(install):
+    install("1 / 0")
+    with pytest.warns(PluginWarning, match="the compressor `Mine` can't be loaded: ZeroDivisionError"):
+        assert "Mine" not in [one.name for one in registered()]
+    assert get("FP16") == FP16()
+    with pytest.raises(StrategyError, match="can't be loaded"):
+        get("Mine")
