@@ -1,7 +1,7 @@
 """Kernels: the rewritings that turn G into what one worker runs, one concern each."""
 
 from autodist.kernels._all_reduce import AllReduceGradients, AllReduceState
-from autodist.kernels._base import Combine, DistributedGraph, Kernel, Layout, SyncPoint
+from autodist.kernels._base import Combine, DistributedGraph, Kernel, Layout, Serving, SyncPoint
 from autodist.kernels._broadcast import BroadcastFactors
 from autodist.kernels._encode import Encode
 from autodist.kernels._extra import ExtraKernel
@@ -28,6 +28,7 @@ __all__ = [
     "Place",
     "Prune",
     "Replicate",
+    "Serving",
     "SyncPoint",
     "kernels_for",
     "prepare",

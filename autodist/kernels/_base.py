@@ -181,6 +181,7 @@ class DistributedGraph:
         refreshers: By variable name, the node that brings its value to this worker's local proxy. To be run when
             something else than this step has changed the variable.
         serving: What this worker runs for others, over and over, beside its own steps.
+        relaxed: Names of the variables that change beside the steps, here or on another worker.
         warnings: What a user should know about this rewriting.
     """
 
@@ -198,6 +199,7 @@ class DistributedGraph:
     initializers: tuple[str, ...] = ()
     refreshers: dict[str, str] = field(default_factory=dict)
     serving: tuple[Serving, ...] = ()
+    relaxed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @classmethod

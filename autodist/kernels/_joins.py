@@ -31,6 +31,7 @@ class Joins:
         graph: The step before replication.
         out: Where to add nodes.
         gradient_reduction: ``auto``, ``mean`` or ``sum``.
+        own_state: Whether what is no gradient is joined over this worker's replicas only.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Joins:
         graph: DistributedGraph,
         out: NodeList,
         gradient_reduction: str,
+        own_state: bool,
     ) -> None:
         self.analysis = analysis
         self.demand = demand
@@ -53,12 +55,17 @@ class Joins:
         self._count = len(graph.layout.local_replicas)
         self._shares = Shares(out, self._count)
         self._gradient_reduction = gradient_reduction
+        self._own_state = own_state
+        self._state_share = "own" if own_state else "share"
 
     def build(self) -> None:
         """Add the batch's shares, then all joins: small state first, gradients in backward order."""
         local_rows = self._shares.add_rows(ROWS)
-        everywhere = self._point("rows", None, Combine.SUM, (local_rows,), ("float32",), ((),))[0]
-        self._shares.add_total(TOTAL, everywhere)
+        if self._own_state:
+            self._shares.add_guessed_total(TOTAL, local_rows, self._layout.num_replicas)
+        else:
+            everywhere = self._point("rows", None, Combine.SUM, (local_rows,), ("float32",), ((),))[0]
+            self._shares.add_total(TOTAL, everywhere)
         gradients, others = self._sorted_cuts()
         for tensor in others:
             self._join_state(tensor, self.demand.cuts[tensor])
@@ -111,7 +118,7 @@ class Joins:
 
     def _join_dense_gradient(self, variable: str | None, mark: str, shape: tuple[int, ...]) -> None:
         dtype = tensor_dtype(self.analysis.nodes, mark)
-        terms = self._terms(mark, self.analysis.nodes[mark].input[0], self._weight(mark), dtype)
+        terms = self._terms(mark, self.analysis.nodes[mark].input[0], self._weight(mark), "share", dtype)
         local = self.out.sum(f"autodist/local/{mark}", terms, dtype)
         parts = tuple((term,) for term in terms)
         self._point(mark, variable, Combine.SUM, (local,), (dtype,), (shape,), synced=(mark,), parts=parts)
@@ -181,7 +188,8 @@ class Joins:
             local = self.out.concat(f"autodist/local/{label}", self._rows(label, tensor, dtype, None, dim), dtype, dim)
             self.renamed[tensor] = self._point(label, None, Combine.CONCAT, (local,), (dtype,), (shape,))[0]
         else:
-            local = self._weighted_sum(label, tensor, "share" if extent is Extent.MEAN else "active", dtype)
+            weight = self._state_share if extent is Extent.MEAN else "active"
+            local = self._weighted_sum(label, tensor, weight, dtype)
             self.renamed[tensor] = self._point(label, None, Combine.SUM, (local,), (dtype,), (shape,))[0]
 
     def _joined_shape(self, label: str, tensor: str, dtype: str) -> str:
@@ -198,22 +206,25 @@ class Joins:
     # How they are joined -----------------------------------------------------------------------------------------
 
     def _weighted_sum(self, label: str, tensor: str, weight: str, dtype: str) -> str:
-        return self.out.sum(f"autodist/local/{label}", self._terms(label, tensor, weight, dtype), dtype)
+        terms = self._terms(label, tensor, weight, self._state_share, dtype)
+        return self.out.sum(f"autodist/local/{label}", terms, dtype)
 
-    def _terms(self, label: str, tensor: str, weight: str, dtype: str) -> list[str]:
+    def _terms(self, label: str, tensor: str, weight: str, share: str, dtype: str) -> list[str]:
         """What each replica adds to a sum."""
         return [
-            self._term(f"replica_{r}/autodist/weighted/{label}", tensor, weight, dtype, r) for r in range(self._count)
+            self._term(f"replica_{r}/autodist/weighted/{label}", tensor, weight, share, dtype, r)
+            for r in range(self._count)
         ]
 
-    def _term(self, name: str, tensor: str, weight: str, dtype: str, replica: int) -> str:
+    def _term(self, name: str, tensor: str, weight: str, share: str, dtype: str, replica: int) -> str:
         """One replica's part of a sum. What does not depend on the batch is a part of each, so it counts by share."""
         node = self.analysis.nodes[node_of(tensor)]
         if weight == "active" and self._has_constant_part(tensor):
-            parts = [self._term(f"{name}/{k}", t, weight, dtype, replica) for k, t in enumerate(data_inputs(node))]
+            terms = enumerate(data_inputs(node))
+            parts = [self._term(f"{name}/{k}", t, weight, share, dtype, replica) for k, t in terms]
             count = {"N": len(parts)} if node.op == "AddN" else {}
             return self.out.add(node.op, name, parts, T=dtype, device=self.device(replica), **count)
-        kind = weight if node.name in self.analysis.extents else "share"
+        kind = weight if node.name in self.analysis.extents else share
         factor = self._shares.scalar(kind, replica, dtype)
         inputs = [self.replica_tensor(tensor, replica), factor]
         return self.out.add("Mul", name, inputs, T=dtype, device=self.device(replica))
@@ -268,6 +279,8 @@ class Joins:
         names = synced or (f"autodist/synced/{label}",)
         for name, tensor, dtype in zip(names, local, dtypes, strict=True):
             self.out.identity(name, tensor, dtype)
+        if self._own_state and variable is None:
+            return names
         self.points.append(SyncPoint(label, variable, combine, local, names, dtypes, shapes, parts=parts))
         return names
 

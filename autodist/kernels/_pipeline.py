@@ -19,6 +19,7 @@ from autodist.kernels._place import Place
 from autodist.kernels._proxies import LocalProxies
 from autodist.kernels._prune import Prune
 from autodist.kernels._ps import ParameterServers
+from autodist.kernels._relaxed import RelaxedServers
 from autodist.kernels._replicate import Replicate
 from autodist.kernels._stations import Stations
 from autodist.strategies import Strategy
@@ -56,9 +57,10 @@ def kernels_for(
         extras: Kernels of others; None takes those of installed packages.
     """
     own: tuple[Kernel, ...] = (
-        Replicate(graph, gradient_reduction),
+        Replicate(graph, gradient_reduction, strategy.is_relaxed),
         Stations(strategy),
         Encode(strategy, step, container),
+        RelaxedServers(strategy, step, container),
         ParameterServers(strategy, step, container),
         LocalProxies(strategy, container),
         AllReduceGradients(strategy, step),

@@ -34,11 +34,14 @@ class Replicate(Kernel):
         graph: The step, with the description of its variables and outputs.
         gradient_reduction: ``"mean"`` where the loss is a mean over the batch, ``"sum"`` where it is a sum, ``"auto"``
             to find out.
+        own_state: Whether outputs, metrics and statistics are joined over this worker's replicas only: then no worker
+            waits for another's.
     """
 
     name: ClassVar[str] = "replicate"
     graph: TrainingGraph
     gradient_reduction: str = "auto"
+    own_state: bool = False
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the module's docstring."""
@@ -63,7 +66,8 @@ class _Copier:
         self.demand = demand
         self.count = len(graph.layout.local_replicas)
         self.out = NodeList(device=self.layout.main_device)
-        self.joins = Joins(analysis, demand, graph, self.out, kernel.gradient_reduction)
+        own_state = kernel.own_state and self.layout.world_size > 1
+        self.joins = Joins(analysis, demand, graph, self.out, kernel.gradient_reduction, own_state)
         self.casts: set[str] = set()
         self.shapes = {v.name: v.shape for v in graph.variables}
         self.graph_def = tf.compat.v1.GraphDef(versions=analysis.graph_def.versions, library=analysis.graph_def.library)
@@ -101,7 +105,7 @@ class _Copier:
         """An output for local batches: rows of this worker only."""
         if self.demand.cuts.get(tensor) in (Extent.ROWS, Extent.SUBSET) and tensor in self.joins.renamed:
             synced = self.joins.renamed[tensor]
-            return next(point.local[0] for point in self.joins.points if point.synced[0] == synced)
+            return next((p.local[0] for p in self.joins.points if p.synced[0] == synced), synced)
         return self._worker_tensor(tensor)
 
     def _copy_worker_nodes(self) -> None:

@@ -22,6 +22,7 @@ class Shares:
         self._count = count
         self._rows = ""
         self._total = ""
+        self._own_total = ""
         self._made: dict[tuple[str, str], list[str]] = {}
         self._limits: dict[tuple[int, int], str] = {}
 
@@ -35,8 +36,23 @@ class Shares:
         """Add the size of the global batch, which can be fed where it is known."""
         self._total = self._out.add("PlaceholderWithDefault", name, [default], dtype="float32", shape=[])
 
+    def add_guessed_total(self, name: str, local_rows: str, num_replicas: int) -> None:
+        """Add the size of the global batch; unless fed, it is guessed: every replica has as much as the local ones."""
+        ratio = self._out.constant(f"{name}/ratio", num_replicas / self._count, "float32")
+        guess = self._out.add("Mul", f"{name}/guess", [local_rows, ratio], T="float32")
+        self.add_total(name, self._at_least_one(f"{name}/positive", guess))
+        self._own_total = self._at_least_one(f"{name}/own", local_rows)
+
+    def _at_least_one(self, name: str, rows: str) -> str:
+        one = self._out.constant(f"{name}/one", 1.0, "float32")
+        return self._out.add("Maximum", name, [rows, one], T="float32")
+
     def scalar(self, kind: str, replica: int, dtype: str) -> str:
-        """A replica's ``share`` of the batch, or 1 if it is ``active`` and else 0, as a scalar of a dtype."""
+        """One of a replica's factors, as a scalar of a dtype.
+
+        ``share``: its share of the batch; ``own``: its share of this worker's part of the batch; ``active``: 1 if it
+        has any example, else 0.
+        """
         # Shares of a third are rounded: in the dtype that they are used in, where that is the finer one.
         wide = "float64" if dtype in ("float64", "complex128") else "float32"
         scalars = self._scalars(kind, wide)
@@ -59,14 +75,16 @@ class Shares:
 
     def _scalars(self, kind: str, dtype: str) -> list[str]:
         if (kind, dtype) not in self._made:
-            vector = self._share(dtype) if kind == "share" else self._active(dtype)
+            totals = {"share": self._total, "own": self._own_total}
+            vector = self._active(dtype) if kind == "active" else self._share(kind, totals[kind], dtype)
             self._made[kind, dtype] = self._each(f"autodist/{kind}/{dtype}", vector, dtype)
         return self._made[kind, dtype]
 
-    def _share(self, dtype: str) -> str:
-        rows = self._out.cast(f"{self._rows}/{dtype}", self._rows, "float32", dtype)
-        total = self._out.cast(f"{self._total}/{dtype}", self._total, "float32", dtype)
-        return self._out.add("RealDiv", f"autodist/shares/{dtype}", [rows, total], T=dtype)
+    def _share(self, kind: str, total: str, dtype: str) -> str:
+        name = f"autodist/shares/{kind}/{dtype}"
+        rows = self._out.cast(f"{name}/rows", self._rows, "float32", dtype)
+        wide = self._out.cast(f"{name}/total", total, "float32", dtype)
+        return self._out.add("RealDiv", name, [rows, wide], T=dtype)
 
     def _active(self, dtype: str) -> str:
         name = f"autodist/active/any/{dtype}"

@@ -19,6 +19,7 @@ from autodist.runtime._patches import Patches
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime._scopes import OPEN, OpenScope, refuse_fit_outside
+from autodist.runtime._serving import Server
 from autodist.runtime._shard import ShardedDataset, shard_dataset
 from autodist.runtime._variable_hooks import hook_variables
 from autodist.runtime._worker import Worker, WorkerEnvironment, current_worker
@@ -38,6 +39,7 @@ __all__ = [
     "Patches",
     "Recorder",
     "ReferenceEngine",
+    "Server",
     "ShardedDataset",
     "Worker",
     "WorkerEnvironment",

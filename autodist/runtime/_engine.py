@@ -15,6 +15,7 @@ from autodist.runtime._arguments import Arguments, flatten
 from autodist.runtime._compile import Compiler
 from autodist.runtime._convention import Convention
 from autodist.runtime._recorder import Recorder
+from autodist.runtime._settling import Settling
 from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._watchdog import Watchdog
@@ -63,6 +64,7 @@ class Engine:
         self._steps: dict[Any, CompiledStep] = {}
         self._scope = scope
         self._closings = 0
+        self._settling = Settling(worker, scope)
         self._failed = False
         self._whereabouts = Whereabouts(worker)
         self._watchdog = Watchdog(worker, self._whereabouts)
@@ -113,6 +115,7 @@ class Engine:
         """The compiled step for a function and arguments of this kind."""
         key = (function, arguments.key)
         if key not in self._steps:
+            self.settle()
             step = self._compiler.compile(function, arguments, local=local)
             self._steps[key] = step
             if self._recorder is not None:
@@ -135,6 +138,7 @@ class Engine:
     def _execute(self, step: CompiledStep, arguments: Arguments, local: bool) -> list[Any]:
         self._check_not_failed()
         feeds = step.feeds(arguments, local=local)
+        self._settle_before(step)
         self.state.before_step()
         self.worker.in_step = True
         try:
@@ -142,11 +146,35 @@ class Engine:
                 return step.run(feeds, local=local)
         except BaseException:
             self._failed = True
+            for server in step.servers:
+                server.check()  # what has failed there is why this step did
             raise
         finally:
             self.worker.in_step = False
             self.worker.steps_taken += 1
-            self.state.after_step()
+            self.state.after_step(step.graph.relaxed)
+            if step.graph.relaxed:
+                self._settling.say()
+
+    def _settle_before(self, step: CompiledStep) -> None:
+        """Let servers catch up before another step trains the same variables, or the program's values take over."""
+        relaxed = set(step.graph.relaxed)
+        others = (o for o in self._steps.values() if o is not step)
+        shared = any(other.taken and not relaxed.isdisjoint(other.graph.relaxed) for other in others)
+        if shared or self.state.has_assigned(relaxed):
+            self.settle()
+
+    def settle(self) -> None:
+        """Wait until servers have applied all that the workers have sent them; all workers must do so together.
+
+        Raises:
+            TimedOut: They did not within the time of a step.
+            UsageError: The workers have taken different numbers of steps under a bounded staleness.
+        """
+        steps = [step for step in self._steps.values() if step.graph.relaxed]
+        if steps and not self._failed:
+            self._settling.settle(steps)
+            self.state.settle()
 
     def _check_not_failed(self) -> None:
         if self._failed and self.worker.world_size > 1:
@@ -163,6 +191,7 @@ class Engine:
         Waits for the other workers: one that ended earlier would take its server away from them.
         """
         self._closings += 1
+        self.settle()
         with self._whereabouts.at("has left the scope"):
             self.state.pull_all()
             self.state.push_all_next()
@@ -198,6 +227,10 @@ def _peer_failures(worker: Worker) -> Iterator[None]:
         yield
     except lost as error:
         raise _peer_lost(error) from error
+    except tf.errors.OutOfRangeError as error:
+        if "is closed" in error.message:  # the server of that queue has failed
+            raise _peer_lost(error) from error
+        raise
     except tf.errors.UnknownError as error:
         if "Horovod has been shut down" in error.message:
             raise _peer_lost(error) from error

@@ -11,6 +11,7 @@ import numpy as np
 from autodist.kernels import DistributedGraph
 from autodist.runtime._orderings import keep_orderings_in_session
 from autodist.runtime._server import PROCESS_SERVER
+from autodist.runtime._serving import Server
 from autodist.runtime._worker import Worker
 
 __all__ = ["SessionHost", "Wiring"]
@@ -96,6 +97,19 @@ class SessionHost:
             initializers = [self._graph.get_operation_by_name(f"{name}/{node}") for node in graph.initializers]
         if initializers:
             self._run(initializers)
+
+    def serve(self, name: str, graph: DistributedGraph) -> tuple[Server, ...]:
+        """Start what this worker serves for a step, until the program ends or the servers are stopped."""
+        servers = tuple(
+            Server(serving, self._targets(name, serving.targets), self._targets(name, serving.stops))
+            for serving in graph.serving
+        )
+        for server in servers:
+            self.worker.on_exit(server.stop)
+        return servers
+
+    def _targets(self, name: str, targets: Sequence[str]) -> Any:
+        return self.callable((), (), [f"{name}/{target}" for target in targets])
 
     def run(self, nodes: Sequence[str]) -> None:
         """Run nodes once."""

@@ -77,12 +77,15 @@ class _FitHooks:
             if not self._engine.worker.is_chief and kwargs.get("verbose", "auto") == "auto":
                 kwargs["verbose"] = 0
             if not isinstance(x, tf.data.Dataset | ShardedDataset):
-                return original(model, x, *args, **kwargs)
-            self._sharded.append(model)
-            try:
-                return original(model, self._shard(x).dataset, *args, **kwargs)
-            finally:
-                self._sharded.remove(model)
+                history = original(model, x, *args, **kwargs)
+            else:
+                self._sharded.append(model)
+                try:
+                    history = original(model, self._shard(x).dataset, *args, **kwargs)
+                finally:
+                    self._sharded.remove(model)
+            self._engine.settle()
+            return history
 
         return fit
 

@@ -42,6 +42,9 @@ class ReferenceEngine:
         """Run a training step that takes one structure of arrays."""
         return self._run(function, flatten((batch,), {}), (batch,), {})
 
+    def settle(self) -> None:
+        """Nothing is on its way."""
+
     def close(self) -> None:
         """Nothing to bring back."""
 

@@ -93,6 +93,7 @@ class StateStore:
         self._changed: set[str] = set()
         self._version = 0
         self._held: set[str] = set()
+        self._moving: set[str] = set()
         self._watched: dict[int, Any] = {}
         self._exchanges = 0
         self._lock = threading.RLock()
@@ -205,9 +206,23 @@ class StateStore:
         if names:
             self._wait_for_writers(names)
 
-    def after_step(self) -> None:
-        """Note that the session's values are newer from now on."""
+    def has_assigned(self, names: Iterable[str]) -> bool:
+        """Whether the program has assigned to some of these variables since the last step."""
+        return not self._changed.isdisjoint(names)
+
+    def settle(self) -> None:
+        """Note that servers have applied all updates, so that nothing changes until the next step."""
         self._version += 1
+        self._moving.clear()
+
+    def after_step(self, moving: Iterable[str] = ()) -> None:
+        """Note that the session's values are newer from now on.
+
+        Args:
+            moving: Variables that servers go on changing.
+        """
+        self._version += 1
+        self._moving.update(moving)
         if self._watched:
             with self._lock:
                 self._pull([n for h in self._watched if (n := self._names.get(h)) is not None and self._is_stale(n)])
@@ -239,7 +254,13 @@ class StateStore:
         """
         wanted = list(names)
         with self.reading(wanted):
-            yield
+            still = self._moving.intersection(wanted)
+            self._moving -= still  # what servers go on doing must not overwrite what the program does here
+            try:
+                yield
+            except BaseException:
+                self._moving |= still
+                raise
             self._changed.update(wanted)
 
     def pull_all(self) -> None:
@@ -278,7 +299,7 @@ class StateStore:
         copy = self._copies[name]
         if name in self._changed:
             return False
-        return copy.is_released or (copy.written_by_steps and copy.version != self._version)
+        return copy.is_released or name in self._moving or (copy.written_by_steps and copy.version != self._version)
 
     def _pull(self, names: list[str], timeout_s: float | None = None) -> None:
         if not names:

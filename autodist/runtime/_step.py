@@ -26,6 +26,11 @@ class CompiledStep:
         host: The session.
         prefix: The name under which the graph was imported.
         written: Names of the variables that it changes.
+
+    Attributes:
+        graph: The step as rewritten.
+        taken: How often it was run since it was rewritten.
+        servers: What applies updates beside it.
     """
 
     def __init__(
@@ -39,9 +44,15 @@ class CompiledStep:
         self._split = [argument.split for argument in captured.graph.inputs]
         self._callables: dict[bool, Any] = {}
         self._last_rows: list[np.ndarray] | None = None
+        self.taken = 0
+        self.servers = host.serve(prefix, graph)
 
     def replace(self, graph: DistributedGraph, prefix: str) -> None:
-        """Go on with another rewriting of the same step."""
+        """Go on with another rewriting of the same step; all its updates must have been applied."""
+        for server in self.servers:
+            server.stop()
+        self.servers = self._host.serve(prefix, graph)
+        self.taken = 0
         self.graph = graph
         self._prefix = prefix
         self._callables.clear()
@@ -78,7 +89,10 @@ class CompiledStep:
             The values of the step's tensor outputs, in flattened order.
         """
         self._refresh_proxies()
+        for server in self.servers:
+            server.check()
         values = list(self._callable(local)(*feeds))
+        self.taken += 1
         self._host.outdated |= self._written - self.graph.refreshers.keys()
         return values
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import Problem, listed
+from autodist.strategies._relaxed_uses import relaxed_uses
 from autodist.strategies._strategy import PSSynchronizer, Strategy
 
 if TYPE_CHECKING:
@@ -66,8 +67,21 @@ def _alike(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iter
                 yield Problem(None, f"{aspect} of coupled variables", given, "one value for all of them", reason)
 
 
+def _relaxed(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    """Yield what a step can't do with a variable that changes beside it."""
+    relaxed = {name: s for name, s in _servers(strategy) if s.is_relaxed}
+    if not relaxed or graph.graph_def is None or spec.world_size == 1:
+        return
+    uses = relaxed_uses(graph)
+    for name, synchronizer in relaxed.items():
+        for use in uses.get(name, ()):
+            aspect, given = ("staleness", f"{synchronizer.staleness}") if synchronizer.sync else ("sync", "False")
+            allowed = "0" if synchronizer.sync else "True"
+            yield Problem(name, aspect, given, allowed, f"{use}, which a server that runs beside it can't give it")
+
+
 _Check: TypeAlias = "Callable[[Strategy, TrainingGraph, ResourceSpec], Iterator[Problem]]"
-SERVER_CHECKS: tuple[_Check, ...] = (_idle_hosts, _transfer, _proxies, _alike)
+SERVER_CHECKS: tuple[_Check, ...] = (_idle_hosts, _transfer, _proxies, _alike, _relaxed)
 
 
 def _servers(strategy: Strategy) -> Iterator[tuple[str, PSSynchronizer]]:

@@ -22,7 +22,7 @@ SUPPORTED: dict[type, dict[str, tuple[Any, ...]]] = {
     GraphConfig: {"communicator": ("horovod", "collective", "queue")},
     VariableConfig: {},
     ShardConfig: {},
-    PSSynchronizer: {"sync": (True,), "staleness": (0,)},
+    PSSynchronizer: {},
     AllReduceSynchronizer: {"communicator": ("horovod", "collective")},
     BroadcastSynchronizer: {"communicator": ("horovod", "collective")},
 }

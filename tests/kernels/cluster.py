@@ -8,12 +8,13 @@ import socket
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.eager import context
 
 from autodist.graph import VariableNames, capture
 from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import Host, ResourceSpec
-from autodist.runtime import split_global
+from autodist.runtime import Server, split_global
 from autodist.strategies import GraphConfig, PSSynchronizer, Strategy, VariableConfig, check
 
 from .single import specs_of
@@ -69,6 +70,7 @@ class Member:
             tf.graph_util.import_graph_def(graph.graph_def, name="step")
         self.session = tf.compat.v1.Session(_targets()[self.rank], graph=self._imported, config=_config())
         self._reads = {}
+        self.servers = []
 
     def initialize(self, values):
         """Set the variables that live here, and make reads of them."""
@@ -84,6 +86,19 @@ class Member:
                     self.session.run(tf.raw_ops.AssignVariableOp(resource=handle, value=tf.constant(values[v.name])))
                     self._reads[v.name] = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.as_dtype(v.dtype))
         self.run(self.graph.initializers)
+        self.servers = [
+            Server(serving, self._callable(serving.targets), self._callable(serving.stops))
+            for serving in self.graph.serving
+        ]
+
+    def _callable(self, targets):
+        options = config_pb2.CallableOptions(target=[f"step/{target}" for target in targets])
+        return self.session._make_callable_from_options(options)
+
+    def drain(self, steps):
+        """Wait until the messages of so many steps, by rank, have been applied."""
+        for server in self.servers:
+            server.wait_for(server.expected_rounds(steps), TIMEOUT_MS / 1000)
 
     def refresh(self):
         """Bring the variables' values to this worker's proxies."""
@@ -164,6 +179,9 @@ class Cluster:
     def close(self):
         """End the sessions."""
         self._pool.shutdown()
+        for member in self.members:
+            for server in member.servers:
+                server.stop()
         for member in self.members:
             member.session.close()
 

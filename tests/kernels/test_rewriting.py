@@ -115,8 +115,8 @@ def test_shapes_of_the_observer_are_all_kernels_in_order():
     seen = []
     rewritten(captured(), COLLECTIVE, 2, 1, observer=lambda name, graph: seen.append((name, len(graph.nodes))))
     names = [name for name, _ in seen[: len(seen) // 2]]
-    exchanges = ["stations", "encode", "parameter-servers", "local-proxies", "all-reduce", "broadcast-factors"]
-    assert names == ["replicate", *exchanges, "all-reduce-state", "place", "prune"]
+    servers = ["stations", "encode", "relaxed-servers", "parameter-servers", "local-proxies"]
+    assert names == ["replicate", *servers, "all-reduce", "broadcast-factors", "all-reduce-state", "place", "prune"]
 
 
 @dataclass(frozen=True)
