@@ -291,7 +291,7 @@ def test_check_lists_all_planted_mistakes_at_once():
     with pytest.raises(StrategyError) as caught:
         check(dataclasses.replace(s, builder="me"), g, D, available_communicators=("collective",))
     title, *lines = caught.value.message.splitlines()
-    assert title == f"strategy {s.id} (built by me) has 12 mistakes:"
+    assert title == f"strategy {s.id} (built by me) has 11 mistakes:"
     starts = [
         "`x`: config is given,",
         "`e`: config is missing,",
