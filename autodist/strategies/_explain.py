@@ -264,8 +264,10 @@ def _row(
     synchronizer, where, group, communicator, staleness = shard.synchronizer, "every worker", None, None, None
     if isinstance(synchronizer, PSSynchronizer):
         where, staleness = synchronizer.destination, synchronizer.staleness
+    else:
+        communicator = synchronizer.communicator
     if isinstance(synchronizer, AllReduceSynchronizer):
-        group, communicator = synchronizer.group, synchronizer.communicator
+        group = synchronizer.group
     if isinstance(synchronizer, BroadcastSynchronizer):
         communicator = synchronizer.communicator
     return ExplanationRow(

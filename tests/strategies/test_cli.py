@@ -56,7 +56,8 @@ def test_explain_shows_every_shard_and_the_totals(path):
     assert cells(output, "strategy ") == ["strategy", MIXED.id, "by hand"]
     assert cells(output, "variables ") == ["variables", "3 (1 AllReduce, 1 Broadcast, 2 PS)"]
     assert cells(output, "servers ") == ["servers", "1 on h0:CPU:0, 1 on h1:CPU:0"]
-    assert cells(output, "groups ") == ["groups", "1 over horovod"]
+    assert cells(output, "groups ") == ["groups", "1"]
+    assert cells(output, "collectives ") == ["collectives", "over horovod and collective"]
     assert cells(output, "replicas ") == ["replicas", "2 (h0:CPU:0, h1:CPU:0)"]
     assert cells(output, "loss, metrics ") == ["loss, metrics", "over horovod"]
 
