@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["fitted", "megabytes", "table_console"]
+__all__ = ["common_name", "fitted", "megabytes", "name_pattern", "table_console"]
 
 _PIPED_WIDTH = 200
 _GAP = 2
@@ -42,6 +43,29 @@ def megabytes(size_bytes: float) -> str:
     if 0 < value < 0.001:
         return "<0.001"
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 1 else f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def name_pattern(name: str) -> str:
+    """A name without its numbers: what the layers of a model have in common.
+
+    Example:
+        >>> name_pattern("layer_12/kernel")
+        'layer_*/kernel'
+
+    """
+    return re.sub("[0-9]+", "*", name)
+
+
+def common_name(names: Sequence[str]) -> str:
+    """Names of one pattern as one, with stars where they differ.
+
+    Example:
+        >>> common_name(["block2/layer_1/kernel", "block2/layer_2/kernel"])
+        'block2/layer_*/kernel'
+
+    """
+    parts = [re.split("([0-9]+)", name) for name in names]
+    return "".join(texts[0] if len(set(texts)) == 1 else "*" for texts in zip(*parts, strict=True))
 
 
 def fitted(

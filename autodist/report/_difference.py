@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from autodist.report._cells import fitted, megabytes, table_console
+from autodist.report._cells import common_name, fitted, megabytes, name_pattern, table_console
 from autodist.strategies import Difference, StrategyDiff
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def show_difference(
         found: What to show.
         names: What the user calls the two strategies.
         console: Where to.
-        show_all: All lines; else the first ones, where there are many.
+        show_all: All lines; else, where there are many, those that differ only by a number in the name share one.
 
     """
     console = console or table_console()
@@ -41,17 +41,31 @@ def show_difference(
 
 
 def _show_rows(differences: tuple[Difference, ...], console: Console, show_all: bool) -> None:
-    shown = differences if show_all else differences[:_MANY_ROWS]
+    merged = _merged(differences, show_all)
+    shown = merged if show_all else merged[:_MANY_ROWS]
     columns = {
-        "Variable": [_subject(difference) for difference in shown],
-        "Aspect": [difference.aspect for difference in shown],
-        "A": [difference.a or "-" for difference in shown],
-        "B": [difference.b or "-" for difference in shown],
+        "Variable": [common_name([_subject(difference) for difference in alike]) for alike in shown],
+        "Times": [f"{len(alike)}" if len(alike) > 1 else "" for alike in shown],
+        "Aspect": [alike[0].aspect for alike in shown],
+        "A": [alike[0].a or "-" for alike in shown],
+        "B": [alike[0].b or "-" for alike in shown],
     }
-    console.print(fitted(columns, console.width, shrink={"Variable": 24, "A": 16, "B": 16}))
+    console.print(fitted(columns, console.width, right=("Times",), shrink={"Variable": 24, "A": 16, "B": 16}))
     console.print()
-    if len(shown) < len(differences):
-        console.print(f"and {len(differences) - len(shown)} more; `--all` shows each\n", soft_wrap=True)
+    left_out = sum(map(len, merged)) - sum(map(len, shown))
+    if left_out:
+        console.print(f"and {left_out} more; `--all` shows each\n", soft_wrap=True)
+
+
+def _merged(differences: tuple[Difference, ...], show_all: bool) -> list[list[Difference]]:
+    """Those that say the same of variables whose names differ by a number, if there are many."""
+    if show_all or len(differences) <= _MANY_ROWS:
+        return [[difference] for difference in differences]
+    alike: dict[tuple[object, ...], list[Difference]] = {}
+    for found in differences:
+        key = (name_pattern(_subject(found)), found.shard, found.aspect, found.a, found.b)
+        alike.setdefault(key, []).append(found)
+    return list(alike.values())
 
 
 def _subject(difference: Difference) -> str:

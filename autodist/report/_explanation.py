@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autodist.report._cells import fitted, megabytes, table_console
+from autodist.report._cells import common_name, fitted, megabytes, name_pattern, table_console
 from autodist.strategies import Cost, Explanation, ExplanationRow, sentences
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def _merged(rows: Sequence[ExplanationRow], show_all: bool) -> list[_Line]:
         return [_Line(_name(row), (row,)) for row in rows]
     alike: dict[tuple[object, ...], list[ExplanationRow]] = {}
     for row in rows:
-        pattern = re.sub("[0-9]+", "*", row.variable)
+        pattern = name_pattern(row.variable)
         # Groups may differ: they are numbered in the order in which gradients become ready.
         said = (row.synchronizer, row.where, row.communicator, row.compressor, row.partition, row.shape)
         alike.setdefault((pattern, row.shard, *said), []).append(row)
@@ -76,10 +75,7 @@ def _name(row: ExplanationRow) -> str:
 
 
 def _pattern(rows: Sequence[ExplanationRow]) -> str:
-    if len(rows) == 1:
-        return _name(rows[0])
-    parts = [re.split("([0-9]+)", row.variable) for row in rows]
-    joined = "".join(texts[0] if len(set(texts)) == 1 else "*" for texts in zip(*parts, strict=True))
+    joined = common_name([row.variable for row in rows])
     return joined if rows[0].shard is None else f"{joined} [{rows[0].shard}]"
 
 

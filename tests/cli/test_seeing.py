@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import autodist.report._cells as cells
+import autodist.testing._wire as wire
 from autodist.cli._diff import diff
 from autodist.cli._explain import explain
 from autodist.errors import GraphError, SpecError, StrategyError, UsageError
@@ -209,7 +212,22 @@ def test_differences_as_json(run):
     assert told["sent_a"] == told["sent_b"]
 
 
+def test_many_differences_share_lines_unless_all_are_wanted(tmp_path):
+    LARGE.save(tmp_path / "g.zip")
+    arguments = ("PSLoadBalancing", COLLECTIVE, "--graph", tmp_path / "g.zip", "-n", 1)
+    output = call(diff, *arguments)[1]
+    assert lines(output)["encoder/layer_*/attention/query/kernel"][:2] == ["24", "synchronizer"]
+    assert "--all" not in output
+    assert call(diff, *arguments, "--all")[1].count("/query/kernel") == 24
+
+
 def test_errors_of_a_diff_exit_with_2(run):
     with pytest.raises(StrategyError) as caught:
         call(diff, run, "nowhere.json")
     assert caught.value.exit_code == 2
+
+
+def test_docstring_examples():
+    for module in (cells, wire):
+        result = doctest.testmod(module)
+        assert (result.failed, result.attempted > 0) == (0, True)
