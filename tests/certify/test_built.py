@@ -1,0 +1,63 @@
+"""What the builders build trains as one device does."""
+
+from pathlib import Path
+
+import pytest
+
+from autodist.strategies import VariableConfig
+from autodist.strategies._support import SUPPORTED
+from autodist.testing import certify
+
+SCRIPT = Path(__file__).with_name("built.py")
+STEPS = 4
+
+WHOLE = (
+    "PS",
+    "PS(local_proxy=True)",
+    "PSLoadBalancing(local_proxy=True)",
+    "HierarchicalPS",
+    "AllReduce(chunk_size=2, communicator='collective')",
+    "SFB(communicator='collective')",
+    str(Path(__file__).with_name("plan.yml")),
+)
+SPLIT = (
+    "PartitionedPS(min_shard_bytes=0)",
+    "UnevenPartitionedPS(min_shard_bytes=0)",
+    "UnevenPartitionedPS(min_shard_bytes=0, max_shards=3, local_proxy=True)",
+    "PartitionedAR(min_shard_bytes=0, communicator='collective')",
+    "RandomAxisPartitionAR(min_shard_bytes=0, communicator='collective')",
+    "BytePS(part_bytes=100)",
+)
+HOROVOD = ("Horovod(fusion_bytes=600)", "Horovod(order='hierarchical')", "Poseidon(batch_size=1)")
+HOROVOD_AND_SPLIT = ("Parallax(min_shard_bytes=0)", "Poseidon(batch_size=1, part_bytes=100)")
+LAYOUTS = ((2, 1), (2, 2))
+QUICK = {("HierarchicalPS", (2, 2)), (WHOLE[-1], (2, 1)), (SPLIT[1], (2, 1)), (HOROVOD_AND_SPLIT[0], (2, 1))}
+
+is_partition_supported = "partition" not in SUPPORTED[VariableConfig]
+needs_partition = pytest.mark.skipif(not is_partition_supported, reason="this version has no kernel that partitions")
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """Where the single-device run is kept."""
+    return tmp_path_factory.mktemp("reference")
+
+
+def parameters():
+    for strategy in (*WHOLE, *SPLIT, *HOROVOD, *HOROVOD_AND_SPLIT):
+        for layout in LAYOUTS:
+            marks = [pytest.mark.slow] if (strategy, layout) not in QUICK else []
+            marks += [pytest.mark.horovod] if strategy in (*HOROVOD, *HOROVOD_AND_SPLIT) else []
+            marks += [needs_partition] if strategy in (*SPLIT, *HOROVOD_AND_SPLIT) else []
+            name = Path(strategy).name if strategy.endswith(".yml") else strategy
+            yield pytest.param(strategy, layout, marks=marks, id=f"{name}-{layout[0]}x{layout[1]}")
+
+
+@pytest.mark.parametrize(("strategy", "layout"), list(parameters()))
+def test_equals_one_device(reference, strategy, layout):
+    workers, replicas = layout
+    certificate = certify(
+        SCRIPT, strategy=strategy, workers=workers, replicas=replicas, steps=STEPS, reference=reference
+    )
+    assert certificate.num_workers == workers
+    certificate.check()
