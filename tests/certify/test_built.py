@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from autodist.strategies import VariableConfig
-from autodist.strategies._support import SUPPORTED
 from autodist.testing import certify
 
 SCRIPT = Path(__file__).with_name("built.py")
@@ -28,13 +26,14 @@ SPLIT = (
     "RandomAxisPartitionAR(min_shard_bytes=0, communicator='collective')",
     "BytePS(part_bytes=100)",
 )
-HOROVOD = ("Horovod(fusion_bytes=600)", "Horovod(order='hierarchical')", "Poseidon(batch_size=1)")
-HOROVOD_AND_SPLIT = ("Parallax(min_shard_bytes=0)", "Poseidon(batch_size=1, part_bytes=100)")
+HOROVOD = (
+    "Horovod(fusion_bytes=600)",
+    "Horovod(order='hierarchical')",
+    "Parallax(min_shard_bytes=0)",
+    "Poseidon(batch_size=1, part_bytes=100)",
+)
 LAYOUTS = ((2, 1), (2, 2))
-QUICK = {("HierarchicalPS", (2, 2)), (WHOLE[-1], (2, 1)), (SPLIT[1], (2, 1)), (HOROVOD_AND_SPLIT[0], (2, 1))}
-
-is_partition_supported = "partition" not in SUPPORTED[VariableConfig]
-needs_partition = pytest.mark.skipif(not is_partition_supported, reason="this version has no kernel that partitions")
+QUICK = {("HierarchicalPS", (2, 2)), (WHOLE[-1], (2, 1)), (SPLIT[1], (2, 1)), ("Parallax(min_shard_bytes=0)", (2, 1))}
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +43,10 @@ def reference(tmp_path_factory):
 
 
 def parameters():
-    for strategy in (*WHOLE, *SPLIT, *HOROVOD, *HOROVOD_AND_SPLIT):
+    for strategy in (*WHOLE, *SPLIT, *HOROVOD):
         for layout in LAYOUTS:
             marks = [pytest.mark.slow] if (strategy, layout) not in QUICK else []
-            marks += [pytest.mark.horovod] if strategy in (*HOROVOD, *HOROVOD_AND_SPLIT) else []
-            marks += [needs_partition] if strategy in (*SPLIT, *HOROVOD_AND_SPLIT) else []
+            marks += [pytest.mark.horovod] if strategy in HOROVOD else []
             name = Path(strategy).name if strategy.endswith(".yml") else strategy
             yield pytest.param(strategy, layout, marks=marks, id=f"{name}-{layout[0]}x{layout[1]}")
 
