@@ -15,6 +15,7 @@ from autodist.kernels._base import DistributedGraph, Kernel, Layout
 from autodist.kernels._broadcast import BroadcastFactors
 from autodist.kernels._encode import Encode
 from autodist.kernels._extra import ExtraKernel, extra_kernels, insert
+from autodist.kernels._in_turn import InTurn
 from autodist.kernels._place import Place
 from autodist.kernels._proxies import LocalProxies
 from autodist.kernels._prune import Prune
@@ -45,6 +46,7 @@ def kernels_for(
     container: str = "",
     gradient_reduction: Literal["auto", "mean", "sum"] = "auto",
     extras: Sequence[ExtraKernel] | None = None,
+    overlap: bool = True,
 ) -> tuple[Kernel, ...]:
     """The kernels that turn G into what one worker runs under a strategy, in order.
 
@@ -55,9 +57,11 @@ def kernels_for(
         container: Resource container of the variables, the same for all steps that share them.
         gradient_reduction: Whether the loss is a mean or a sum over the batch; ``"auto"`` finds out.
         extras: Kernels of others; None takes those of installed packages.
+        overlap: Whether gradients leave as soon as they exist; else all of them wait for the last one.
     """
     own: tuple[Kernel, ...] = (
         Replicate(graph, gradient_reduction, strategy.is_relaxed),
+        *(() if overlap else (InTurn(),)),
         Stations(strategy),
         Encode(strategy, step, container),
         RelaxedServers(strategy, step, container),

@@ -28,6 +28,7 @@ from autodist.strategies import Strategy, StrategyBuilder, compose
 __all__ = ["Compiler", "NoGradientError"]
 
 _LOG = logging.getLogger("autodist")
+_OVERLAP = "AUTODIST_OVERLAP"
 
 
 class NoGradientError(CaptureError):
@@ -174,6 +175,7 @@ class Compiler:
             step=prefix,
             container=self._container,
             gradient_reduction=self._convention.gradient_reduction,
+            overlap=os.environ.get(_OVERLAP) != "0",
         )
         homes = self._homes.known((v.name for v in training.variables), layout)
         dump = self._dump(prefix, training, layout)

@@ -1,0 +1,58 @@
+"""In turn: no gradient leaves before all of them exist, so that computing and communicating don't overlap.
+
+Only for measuring what their overlap (wait-free back-propagation; thesis chapter 3) is worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from autodist.graph import NodeList, node_of
+from autodist.kernels._all_reduce import rewired
+from autodist.kernels._base import DistributedGraph, Kernel, SyncPoint
+
+__all__ = ["InTurn"]
+
+
+@dataclass(frozen=True)
+class InTurn(Kernel):
+    """Have every gradient of a layer of points wait for all gradients of that layer on this worker.
+
+    Points of one layer never lie behind each other, so nothing waits for itself.
+    """
+
+    name: ClassVar[str] = "in-turn"
+
+    def apply(self, graph: DistributedGraph) -> DistributedGraph:
+        """See the class."""
+        layers: dict[int, list[SyncPoint]] = {}
+        for point in graph.points:
+            if point.variable is not None:
+                layers.setdefault(point.layer, []).append(point)
+        nodes = NodeList(device=graph.layout.main_device)
+        device_of = {name: node.device for name, node in graph.nodes.items()}
+        late = {p.name: p for layer, points in layers.items() for p in _waiting(nodes, layer, points, device_of)}
+        points = tuple(late.get(point.name, point) for point in graph.points)
+        inputs = {s: t for point in late.values() for s, t in zip(point.synced, point.local, strict=True)}
+        return graph.replace(graph_def=rewired(graph.graph_def, inputs, nodes.nodes), points=points)
+
+
+def _waiting(nodes: NodeList, layer: int, points: Sequence[SyncPoint], device_of: Mapping[str, str]) -> list[SyncPoint]:
+    """The points of a layer with tensors that exist when all of them do."""
+    made = dict.fromkeys(f"^{node_of(tensor)}" for point in points for tensor in point.local)
+    barrier = nodes.add("NoOp", f"autodist/in_turn/layer_{layer}", made)
+    return [_after(nodes, barrier, point, device_of) for point in points]
+
+
+def _after(nodes: NodeList, barrier: str, point: SyncPoint, device_of: Mapping[str, str]) -> SyncPoint:
+    def late(name: str, tensors: Sequence[str]) -> tuple[str, ...]:
+        return tuple(
+            nodes.add("Identity", f"{name}/{k}", [tensor, f"^{barrier}"], device=device_of[node_of(tensor)], T=dtype)
+            for k, (tensor, dtype) in enumerate(zip(tensors, point.dtypes, strict=True))
+        )
+
+    name = f"autodist/in_turn/{point.name}"
+    parts = tuple(late(f"{name}/part_{r}", part) for r, part in enumerate(point.parts))
+    return replace(point, local=late(f"{name}/local", point.local), parts=parts)
