@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 
 from autodist.graph import VariableNames, capture
-from autodist.strategies import SFB, BroadcastSynchronizer, Poseidon, PSSynchronizer, verify
-from autodist.strategies._builders import _collectives
+from autodist.strategies import SFB, BroadcastSynchronizer, Manual, Poseidon, PSSynchronizer, verify
+from autodist.strategies._builders import BUILDERS, _collectives
 
 from .examples import BOTH, graph, spec, variable
 
@@ -83,3 +83,36 @@ def test_poseidon_on_servers_cuts_parts_and_stops_at_the_hosts_cpu():
 
 def test_one_host_has_nobody_to_broadcast_to(captured):
     assert set(kinds(Poseidon(batch_size=1).build(captured, spec("h0"))).values()) == {"PS"}
+
+
+@pytest.fixture(scope="module")
+def awkward():
+    """Global clipping couples two variables; the third's update looks at the whole of it, and it has a slot."""
+    shapes = {"a": [64, 32], "b": [32, 48], "c": [48, 31], "slot": [48, 31]}
+    a, b, c, slot = (tf.Variable(tf.ones(shape), name=name) for name, shape in shapes.items())
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(x @ a @ b @ c))
+        by_a, by_b, by_c = tape.gradient(loss, [a, b, c])
+        (by_a, by_b), _ = tf.clip_by_global_norm([by_a, by_b], 1.0)
+        a.assign_sub(by_a)
+        b.assign_sub(by_b)
+        slot.assign(0.9 * slot + by_c / tf.norm(by_c))
+        c.assign_sub(slot)
+        return loss
+
+    return capture(step, [tf.TensorSpec([8, 64])], VariableNames()).graph
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 3])
+@pytest.mark.parametrize("builder", [b for b in BUILDERS if b is not Manual], ids=lambda cls: cls.name)
+def test_every_builder_fits_captured_steps(captured, awkward, builder, hosts):
+    d = spec(*(f"h{rank}" for rank in range(hosts)), cpus=2)
+    for g in (captured, awkward):
+        for options in ({}, {"min_shard_bytes": 0}, {"max_shards": 7}, {"compressor": "FP16"}, {"part_bytes": 500}):
+            if all(name in builder.__dataclass_fields__ for name in options):
+                strategy = builder(**options).build(g, d)
+                assert fits(strategy, g, d), options
+    whole = {config.partition for config in builder().build(awkward, d).variables if config.variable in ("a", "b", "c")}
+    assert whole == {None}
