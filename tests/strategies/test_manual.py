@@ -127,6 +127,18 @@ def test_what_is_fixed_on_a_server_counts_as_its_load(build):
     assert strategy.graph.communicator == "queue"
 
 
+def test_coupled_variables_are_balanced_as_one_and_never_left_without_a_home(build):
+    coupled = ("a", "b")
+    g = graph(variable("a", (8, 8), coupled=coupled), variable("b", (8, 8), coupled=coupled), variable("c", (9, 9)))
+    homes = {config.variable: config.synchronizer.destination for config in build('"*": {ps: {}}', g).variables}
+    assert homes["a"] == homes["b"] != homes["c"]
+    torn = build('b: {ps: {}, partition: {parts: 2}}\n"*": {ps: {}}', g)
+    assert {shard.synchronizer.destination for config in torn.variables for shard in config.shards} <= {
+        "h0:CPU:0",
+        "h1:CPU:0",
+    }
+
+
 def test_sparse_variables_are_groups_of_their_own_and_groups_have_one_dtype(build):
     g = graph(*(variable(f"v{i}", (8,), "float64" if i % 2 else "float32", i > 3, order=i) for i in range(6)))
     strategy = build('"*": {all_reduce: {}}', g)
@@ -151,12 +163,14 @@ head*: {partition: [0, 2]}
 graph: {replica: ["h0:CPU:0"]}
 """
     )
-    assert lines[0] == "plan.yml has 10 mistakes:"
+    assert lines[0] == "plan.yml has 12 mistakes:"
     assert lines[1:] == [
         "  plan.yml:1:14: `embedding*.pss` is unknown, did you mean `ps`?",
         "  plan.yml:1:35: `embedding*.partition.dim` is 'zero', allowed: a whole number",
         "  plan.yml:4:5: `*/bias.ps.stalenes` is unknown, did you mean `staleness`?",
         "  plan.yml:5:5: `*/bias.ps.destination` is 3, allowed: a text",
+        "  plan.yml:6:26: `*/bias.all_reduce.chunk_size` is 0, allowed: a whole number of at least 1",
+        "  plan.yml:6:26: `*/bias.all_reduce.chunk_size` stands beside `group`, allowed: one of the two",
         "  plan.yml:8:8: `dense*.ps.staleness` is 1 with `sync: false`, allowed: 0 (nobody is waited for)",
         "  plan.yml:9:3: `dense*.compressor` is `FP17`: the compressor `FP17` is unknown, did you mean `FP16`?",
         "  plan.yml:10:1: `head*` has no synchronizer, allowed: one of `ps`, `all_reduce`, `broadcast`",

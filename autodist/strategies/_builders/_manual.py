@@ -195,7 +195,7 @@ class _Draft:
             loads[destination] = loads.get(destination, 0) + self._size_bytes(key)
         units = []
         for members in coupled_units(self.graph):
-            for index in range(num_shards(self.partitions[members[0].name])):
+            for index in range(max(num_shards(self.partitions[v.name]) for v in members)):
                 keys = tuple((v.name, index) for v in members if served.get((v.name, index)) == LOAD_BALANCED)
                 units += [Unit(sum(map(self._size_bytes, keys)), keys)] if keys else []
         return spread(units, server_devices(self.spec), loads)

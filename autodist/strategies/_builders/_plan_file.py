@@ -140,25 +140,27 @@ def read_plan(path: str) -> Plan:
         document.add((), f"a plan has {kind.least}")
         document.check()
     graph = _section(document, GraphSection, GRAPH) if GRAPH in document.data else GraphSection()
-    patterns = [pattern for pattern in document.data if pattern != GRAPH]
-    sections = {pattern: _section(document, VariableSection, pattern) for pattern in patterns}
-    for pattern, section in sections.items():
-        for where, problem in () if section is None else _problems(section):
-            _add(document, (pattern, *where), problem)
+    sections = {key: _section(document, VariableSection, key) for key in document.data if key != GRAPH}
     document.check()
-    assert graph is not None
-    return Plan(document, graph, {pattern: section for pattern, section in sections.items() if section is not None})
+    assert isinstance(graph, GraphSection)
+    return Plan(document, graph, {key: section for key, section in sections.items() if section is not None})
 
 
-def _section(document: Document, section: Any, key: str) -> Any:
-    """Return the section, None if it has mistakes, which are noted."""
-    mistakes: list[str] = []
-    found = read(section, document.data[key], key, mistakes)
+def _section(document: Document, cls: Any, key: str) -> Any:
+    """Return the section without the keys that have mistakes, which are noted; None if nothing can be read."""
+    data, mistakes = document.data[key], list[str]()
+    found = read(cls, data, key, mistakes)
+    wrong = {mistake.path[0] for mistake in mistakes if isinstance(mistake, Mistake) and mistake.path}
     for mistake in mistakes:
         path = mistake.path if isinstance(mistake, Mistake) else ()
         # Nothing can be null here: YAML's empty values are refused as such.
         document.add((key, *path), mistake.removesuffix(" or null"), at_key=True)
-    return None if mistakes else found
+    if mistakes and isinstance(data, dict):
+        found = read(cls, {name: value for name, value in data.items() if name not in wrong}, key, [])
+    for where, problem in _problems(found) if isinstance(found, VariableSection) else ():
+        if where or not wrong:  # the synchronizer that is missing may be among what is wrong
+            _add(document, (key, *where), problem)
+    return found
 
 
 def _add(document: Document, path: _Path, problem: str) -> None:
