@@ -172,7 +172,8 @@ def _keep_inputs(job: Job, directory: RunDirectory) -> None:
     directory.write_command([sys.executable, *sys.argv])
     strategy = strategy_argument(job.strategy)
     if strategy is not None and Path(strategy).is_file():
-        shutil.copyfile(strategy, directory.strategy.with_suffix(Path(strategy).suffix or ".json"))
+        is_plan = Path(strategy).suffix in (".yml", ".yaml")
+        shutil.copyfile(strategy, directory.strategy.with_suffix(".yml") if is_plan else directory.strategy)
 
 
 def _summary(result: RunResult, coordinator: CoordinatorServer) -> dict[str, object]:

@@ -78,7 +78,7 @@ class RunDirectory:
 
     @property
     def strategy(self) -> Path:
-        """A copy of the strategy, if the run was given one as a file; of a plan, with its ending."""
+        """A copy of the strategy, if the run was given one as a file; a plan's is beside it, `strategy.yml`."""
         return self.path / "strategy.json"
 
     @property

@@ -33,7 +33,7 @@ HOROVOD = (
     "Poseidon(batch_size=1, part_bytes=100)",
 )
 LAYOUTS = ((2, 1), (2, 2))
-QUICK = {("HierarchicalPS", (2, 2)), (WHOLE[-1], (2, 1)), (SPLIT[1], (2, 1)), ("Parallax(min_shard_bytes=0)", (2, 1))}
+QUICK = {("HierarchicalPS", (2, 2)), (WHOLE[-1], (2, 1)), ("Parallax(min_shard_bytes=0)", (2, 1))}
 
 
 @pytest.fixture(scope="module")
