@@ -1,5 +1,8 @@
 """Sufficient factors in the place of gradients: the same training, with other messages."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,12 +12,12 @@ from hypothesis import strategies as st
 from autodist.graph import Extent, VariableNames, capture, factors_of
 from autodist.kernels import Combine, prepare
 from autodist.resource_spec import ResourceSpec
-from autodist.strategies import AllReduce, PSLoadBalancing
+from autodist.strategies import AllReduce, PSLoadBalancing, ShardConfig, VariableConfig
 
 from . import single
 from .factored import Factored
 from .steps import ops, rewritten
-from .test_replicate import SIZES, batch, check
+from .test_replicate import SIZES, batch, check, trained
 
 WORKERS, SERVER = Factored("workers"), Factored("server")
 
@@ -85,6 +88,28 @@ def equals_one_device(kind, act, reduction, regularized, width, sizes, builder):
     _, graph = single.rewritten(step, batches[0], len(sizes), strategy=builder)
     assert [len(p.local) for p in graph.points if p.variable in ("w", "u")] == [2] * (4 if kind == "tied" else 2)
     check(step, batches, sizes, *variables, strategy=builder)
+
+
+@dataclass(frozen=True)
+class BesideShards(Factored):
+    """`u` in two shards, all else as :class:`Factored` says."""
+
+    name: ClassVar[str] = "BesideShards"
+
+    def config(self, variable, home, other, has_factors):
+        if variable.name == "u":
+            return VariableConfig("u", (ShardConfig(home), ShardConfig(home)), (2, 1))
+        return super().config(variable, home, other, has_factors)
+
+
+@pytest.mark.parametrize("kind", ["matmul", "tensordot", "batched", "tied"])
+def test_factors_of_one_variable_beside_shards_of_another(kind):
+    step, variables = two_layers(kind, "tanh", "mean", True, 3)
+    batches = [[batch(5, seed)] for seed in range(3)]
+    losses, expected = trained(step, batches, *variables)
+    ran = single.run(step, batches, [2, 2, 1], strategy=BesideShards("server"))
+    np.testing.assert_allclose(ran.outputs, losses, rtol=1e-5)  # the shards' updates show in the later ones
+    np.testing.assert_allclose(ran.variables["w"], expected["w"], rtol=1e-5, atol=1e-6)
 
 
 def one_layer(regularized=True):
