@@ -26,6 +26,8 @@ SLOW = {
     COLLECTIVE: ("", "FP16", "BF16", TOP_K, RANDOM_K, "OneBit", POWER_SGD, "PowerSGD(rank=8)", "ErrorFeedback(BF16)"),
     SERVERS: ("", "FP16", "BF16", RANDOM_K, "ErrorFeedback(FP16)"),
 }
+LATE = ("FP16", TOP_K, "OneBit")
+LATE_BUILDERS = ("PS(sync=False)", "PS(staleness=1)", "PS(local_proxy=True)")
 ERROR = {
     "FP16": 1e-3,
     "BF16": 1e-2,
@@ -56,12 +58,17 @@ class Runs:
                 return self._found[key][compressor]
         raise KeyError((builder, compressor))
 
+    def late(self, builder, compressor):
+        if builder not in self._found:
+            self._found[builder] = self._launch(builder, LATE)
+        return self._found[builder][compressor]
+
     def _launch(self, builder, compressors):
         directory = self._directory / str(len(self._found))
         directory.mkdir()
         shape = "x".join(map(str, SHAPE))
         plans = [f"{builder}|{compressor}|{shape}|{STEPS}" for compressor in compressors]
-        spec = ResourceSpec.local(workers=2, cpus=REPLICAS[builder])
+        spec = ResourceSpec.local(workers=2, cpus=REPLICAS.get(builder, 1))
         # Else Horovod's workers talk every millisecond, whether there is something to reduce or not.
         env = {"HOROVOD_CYCLE_TIME": "10"}
         result = LocalLauncher().launch(Job(SCRIPT, spec, (str(directory), *plans), env=env, run_dir=directory / "run"))
@@ -114,6 +121,19 @@ def test_the_bytes_that_leave_a_host_are_those_of_the_messages(runs, builder, co
 
 def message_bytes(compressor, shape):
     return get(compressor).message_bytes(shape, "float32") if compressor else 4 * int(np.prod(shape))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("builder", LATE_BUILDERS)
+@pytest.mark.parametrize("compressor", LATE)
+def test_other_servers_take_messages_too(runs, builder, compressor):
+    found = runs.late(builder, compressor)
+    for one in found:
+        assert np.mean(one["losses"][-3:]) < one["losses"][0]
+        assert np.isfinite(one["w"]).all()
+    messages = message_bytes(compressor, SHAPE) + message_bytes(compressor, SHAPE[1:])
+    # The chief serves both variables, so the other worker sends nothing else.
+    assert float(found[1]["sent"]) == pytest.approx(messages, rel=0.05)
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ def importable(graph):
 
 
 @pytest.mark.parametrize("builder", [SERVERS, COLLECTIVE])
-@pytest.mark.parametrize(("workers", "replicas"), [(2, 1), (2, 2), (3, 1)])
+@pytest.mark.parametrize(("workers", "replicas"), [(2, 2), (3, 1)])
 @pytest.mark.parametrize("compressor", ["FP16", "ErrorFeedback(TopK(ratio=0.5))", "OneBit", "RandomK"])
 def test_every_workers_graph_is_one_that_tensorflow_takes(builder, workers, replicas, compressor):
     plan = Encoded(builder, (("w", compressor), ("table", "BF16")))
@@ -139,6 +139,31 @@ def test_residuals_stay_on_their_worker(builder):
         assert {graph.nodes[n].input[0] for n in graph.effects if graph.nodes[n].op == "AssignVariableOp"} >= set(
             handles
         )
+
+
+@dataclass(frozen=True)
+class Idle(Encoded):
+    """The same, with a last host that only serves."""
+
+    name: ClassVar[str] = "Idle"
+
+    def build(self, graph, spec):
+        plan = super().build(graph, spec)
+        replicas = tuple(name for name in plan.graph.replicas if not name.startswith(f"{spec.hosts[-1].name}:"))
+        return dataclasses.replace(plan, graph=dataclasses.replace(plan.graph, replicas=replicas))
+
+
+@pytest.mark.parametrize("compressor", ["FP16", "ErrorFeedback(TopK)", "OneBit", "RandomK"])
+def test_a_host_that_only_serves_decodes(compressor):
+    graphs = rewritten(captured(num_dense=4, sparse=False), Idle(SERVERS, (("w", compressor),)), 2, 2)
+    pushes = [sum("push_gradient" in n for n in ops(importable(graph), "QueueEnqueueV2")) for graph in graphs]
+    messages = sum(p.variable == "w0" for p in rewritten_points(compressor))
+    assert pushes == [2 * messages, 0]  # half of the variables live on either host
+    assert all(len(ops(graph, "AssignSubVariableOp")) == 2 for graph in graphs)
+
+
+def rewritten_points(compressor):
+    return rewritten(captured(sparse=False), Encoded(COLLECTIVE, (("w", compressor),)), 2, 1)[0].points
 
 
 def test_points_are_alike_on_all_workers():
