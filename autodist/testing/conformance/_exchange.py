@@ -11,7 +11,7 @@ import numpy as np
 from autodist.compressors import Channel, Compressor
 from autodist.graph import NodeList
 
-__all__ = ["Exchange", "Step"]
+__all__ = ["Exchange", "Step", "prefixed"]
 
 _PREFIX = "w{}/"
 
@@ -83,6 +83,7 @@ class Exchange:
 
     Attributes:
         num_bytes: What one worker sends in a step.
+        states: Each worker's state by name, for the next step.
 
     Example:
         >>> from autodist.compressors import FP16
@@ -102,26 +103,26 @@ class Exchange:
             gradient = nodes.add("Placeholder", "gradient", dtype=dtype, shape=list(shape))
             self._channel = _Recorder(nodes, count)
             self._found = compressor.exchange(nodes, "encoded", gradient, shape, dtype, self._channel)
-            graph_def.node.extend(_prefixed(node, _PREFIX.format(worker)) for node in nodes.nodes)
+            graph_def.node.extend(prefixed(node, _PREFIX.format(worker)) for node in nodes.nodes)
         self.num_bytes = self._channel.num_bytes
         graph = tf.Graph()
         with graph.as_default():
             tf.graph_util.import_graph_def(graph_def, name="")
         self._session = tf.compat.v1.Session(graph=graph)
         initial = self._channel.states.items()
-        self._states = self._session.run([{k: _name(w, tensor) for k, tensor in initial} for w in range(count)])
+        self.states = self._session.run([{k: _name(w, tensor) for k, tensor in initial} for w in range(count)])
 
     def step(self, gradients: Sequence[Any]) -> Step:
         """Exchange one gradient per worker."""
         feed: dict[str, Any] = {}
         for worker, gradient in enumerate(gradients):
             feed[_name(worker, "gradient")] = gradient
-            feed |= {_name(worker, f"state/{name}"): value for name, value in self._states[worker].items()}
+            feed |= {_name(worker, f"state/{name}"): value for name, value in self.states[worker].items()}
         wanted = {"total": self._found.total, "own": self._found.own} | self._channel.kept
         workers = range(self.count)
         got = self._session.run([{k: _name(w, tensor) for k, tensor in wanted.items()} for w in workers], feed)
-        self._states = [{name: values[name] for name in self._channel.kept} for values in got]
-        return Step([values["total"] for values in got], [values["own"] for values in got], self._states)
+        self.states = [{name: values[name] for name in self._channel.kept} for values in got]
+        return Step([values["total"] for values in got], [values["own"] for values in got], self.states)
 
 
 def _name(worker: int, tensor: str) -> str:
@@ -129,7 +130,8 @@ def _name(worker: int, tensor: str) -> str:
     return name if ":" in name else f"{name}:0"
 
 
-def _prefixed(node: Any, prefix: str) -> Any:
+def prefixed(node: Any, prefix: str) -> Any:
+    """A copy of a node for one of several graphs in one; inputs that begin with ``@`` have their prefix."""
     copy = type(node)()
     copy.CopyFrom(node)
     copy.name = prefix + node.name
