@@ -30,6 +30,8 @@ class FP16(Cast):
         """See the base class."""
         if dtype == self.wire:
             return tensor
+        if dtype == "bfloat16":  # which would round the limit up
+            tensor, dtype = nodes.cast(f"{name}/wide", tensor, dtype, "float32"), "float32"
         limit = _largest(count)
         high = nodes.constant(f"{name}/high", limit, dtype)
         low = nodes.constant(f"{name}/low", -limit, dtype)

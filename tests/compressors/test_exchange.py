@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -22,8 +23,6 @@ HALF = {FP16(): 2.0**-11, BF16(): 2.0**-8}
 
 
 def normal(shape, seed=0, dtype="float32"):
-    import tensorflow as tf
-
     return np.random.default_rng(seed).normal(size=shape).astype(tf.as_dtype(dtype).as_numpy_dtype)
 
 
@@ -103,15 +102,18 @@ def test_casts_round(compressor):
     assert (step.totals[0] != sum(gradients)).any()
 
 
+HUGE = [(65504.0, "float32"), (3e38, "float32"), (1e300, "float64"), (3e38, "bfloat16")]
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
-@pytest.mark.parametrize("huge", [65504.0, 3e38])
-def test_float16_saturates_and_never_overflows(count, huge):
-    gradient = np.array([huge, -huge, 1.0, 0.0], np.float32)
-    step = Exchange(FP16(), (4,), count=count).step([gradient] * count)
-    total = step.totals[0]
+@pytest.mark.parametrize(("huge", "dtype"), HUGE)
+def test_float16_saturates_and_never_overflows(count, huge, dtype):
+    gradient = np.array([huge, -huge, 1.0, 0.0]).astype(tf.as_dtype(dtype).as_numpy_dtype)
+    step = Exchange(FP16(), (4,), dtype, count=count).step([gradient] * count)
+    total = step.totals[0].astype(np.float64)
     assert np.isfinite(total).all()
     np.testing.assert_allclose(total[:2], [65504, -65504], rtol=2e-2)
-    assert np.abs(total).max() <= 65504
+    assert np.abs(total).max() <= (65536 if dtype == "bfloat16" else 65504)  # the same, rounded to 8 bits
     assert total[2:].tolist() == [count, 0]
 
 
