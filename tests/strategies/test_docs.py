@@ -34,8 +34,11 @@ def test_the_guide_runs():
 
 
 def test_the_guides_file_is_a_strategy():
-    (text,) = re.findall(r"```json\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    text, partitioned = re.findall(r"```json\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     assert list(autodist.strategies.Strategy.from_json(text).groups) == [0]
+    content = json.dumps(json.loads(text) | {"variables": [json.loads(partitioned)]})
+    (config,) = autodist.strategies.Strategy.from_json(content).variables
+    assert len(config.shards) == autodist.strategies.num_shards(config.partition)
 
 
 def test_the_guide_lists_every_builder_with_its_parameters():
