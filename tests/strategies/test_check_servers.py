@@ -1,5 +1,7 @@
 import pytest
+import tensorflow as tf
 
+from autodist.graph import VariableNames, capture
 from autodist.strategies import GraphConfig, PSSynchronizer, Strategy, VariableConfig, verify
 
 from .examples import BOTH, graph, spec, variable
@@ -61,3 +63,59 @@ def test_coupled_variables_are_alike_but_for_proxies():
     assert problems(servers(one, PSSynchronizer("h1:CPU:0", local_proxy=True)), g) == []
     (found,) = problems(servers(one, PSSynchronizer("h1:CPU:0", transfer=("h0:CPU:0",))), g)
     assert "transfer of coupled variables is () for `a` but ('h0:CPU:0',) for `b`" in found
+
+
+def returning_the_norm(w, x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(x @ w))
+    gradient = tape.gradient(loss, w)
+    w.assign_sub(gradient)
+    return tf.norm(gradient)
+
+
+def updating_twice(w, x):
+    for _ in range(2):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(x @ w))
+        w.assign_sub(tape.gradient(loss, w))
+    return loss
+
+
+def differentiating_twice(w, x):
+    with tf.GradientTape() as tape:
+        with tf.GradientTape() as inner:
+            first = tf.reduce_mean(tf.square(x @ w))
+        loss = tf.reduce_mean(tf.square(x @ (w - inner.gradient(first, w))))
+    w.assign_sub(tape.gradient(loss, w))
+    return first
+
+
+def plain(w, x):
+    with tf.GradientTape(persistent=True) as tape:
+        loss, other = tf.reduce_mean(tf.square(x @ w)), tf.reduce_sum(w)
+    w.assign_sub(tape.gradient(loss, w) + tape.gradient(other, w))  # two gradients, one update
+    return loss
+
+
+REFUSED = {
+    returning_the_norm: "the step returns a value that depends on its gradient",
+    updating_twice: "the step updates it and then takes another gradient of it",
+    differentiating_twice: "the step goes on with its gradient to a further one",
+}
+
+
+@pytest.mark.parametrize("options", [{"sync": False}, {"staleness": 2}], ids=["async", "stale"])
+@pytest.mark.parametrize("step", [*REFUSED, plain], ids=lambda step: step.__name__)
+def test_what_needs_its_own_update_is_not_relaxed(step, options):
+    w = tf.Variable(tf.ones([3, 1]), name="w")
+    g = capture(lambda x: step(w, x), [tf.TensorSpec([None, 3])], VariableNames()).graph
+
+    def found(d=D, **how):
+        config = VariableConfig.whole("w", PSSynchronizer("h0:CPU:0", **how))
+        replicas = tuple(f"{host.name}:CPU:0" for host in d.hosts)
+        return problems(Strategy(GraphConfig(replicas, "queue"), (config,)), g, d)
+
+    assert found() == found(spec("h0"), **options) == []
+    given = "sync is False, allowed: True" if "sync" in options else "staleness is 2, allowed: 0"
+    why = f" ({REFUSED[step]}, which a server that runs beside it can't give it)" if step in REFUSED else ""
+    assert found(**options) == ([f"`w`: {given}{why}"] if why else [])
