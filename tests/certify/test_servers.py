@@ -1,0 +1,34 @@
+"""Servers beside Horovod, with proxies and through stations: equal to one device."""
+
+import pytest
+
+from .runs import Place
+
+pytestmark = pytest.mark.timeout(1200)  # the first test of a place runs all cases of that place
+
+HYBRID = "Parallax(communicator='horovod')"
+PROXIES = "PSLoadBalancing(local_proxy=True)"
+STATIONS = "HierarchicalPS()"
+CASES = ("fit-lookup-adam", "loop-embedding-momentum", "raw-dense-sgd")
+
+
+def parameters():
+    for strategy, layouts in (
+        (HYBRID, ((2, 1), (2, 2), (3, 1))),
+        (PROXIES, ((2, 1), (2, 2))),
+        (STATIONS, ((2, 2),)),
+    ):
+        for layout in layouts:
+            for case in CASES:
+                is_quick = (strategy, layout, case) == (HYBRID, (2, 1), CASES[0])
+                marks = [] if is_quick else [pytest.mark.slow]
+                marks += [pytest.mark.horovod] if strategy == HYBRID else []
+                name = f"{case}-{strategy.partition('(')[0]}-{layout[0]}x{layout[1]}"
+                yield pytest.param(case, Place(strategy, *layout), marks=marks, id=name)
+
+
+@pytest.mark.parametrize(("case", "place"), [*parameters()])
+def test_equals_one_device(runs, case, place):
+    certificate = runs.certify(case, place)
+    assert certificate.num_workers == place.workers
+    certificate.check()
