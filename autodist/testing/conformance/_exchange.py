@@ -136,5 +136,6 @@ def prefixed(node: Any, prefix: str) -> Any:
     copy.CopyFrom(node)
     copy.name = prefix + node.name
     for k, tensor in enumerate(node.input):
-        copy.input[k] = tensor[1:] if tensor.startswith("@") else prefix + tensor
+        mark, name = (tensor[0], tensor[1:]) if tensor[0] in "@^" else ("", tensor)
+        copy.input[k] = name if mark == "@" else mark + prefix + name
     return copy
