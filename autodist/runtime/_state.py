@@ -208,7 +208,7 @@ class StateStore:
 
     def has_assigned(self, names: Iterable[str]) -> bool:
         """Whether the program has assigned to some of these variables since the last step."""
-        return not self._changed.isdisjoint(names)
+        return not self._changed.isdisjoint(self._whole_of.get(name, name) for name in names)
 
     def settle(self) -> None:
         """Note that servers have applied all updates, so that nothing changes until the next step."""
@@ -222,7 +222,7 @@ class StateStore:
             moving: Variables that servers go on changing.
         """
         self._version += 1
-        self._moving.update(moving)
+        self._moving.update(self._whole_of.get(name, name) for name in moving)
         if self._watched:
             with self._lock:
                 self._pull([n for h in self._watched if (n := self._names.get(h)) is not None and self._is_stale(n)])

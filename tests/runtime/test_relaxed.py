@@ -15,6 +15,7 @@ STRATEGIES = [
     pytest.param("PSLoadBalancing(sync=False, local_proxy=True)", marks=pytest.mark.slow),
     pytest.param("PSLoadBalancing(staleness=1, local_proxy=True)", marks=pytest.mark.slow),
     pytest.param("PSLoadBalancing(local_proxy=True)", marks=pytest.mark.slow),
+    pytest.param("PartitionedPS(staleness=2, local_proxy=True, min_shard_bytes=0)", marks=pytest.mark.slow),
 ]
 
 
