@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from autodist.strategies._check_compressors import compressors
 from autodist.strategies._check_factors import check_factors
@@ -13,8 +13,14 @@ from autodist.strategies._check_servers import SERVER_CHECKS
 from autodist.strategies._communicators import ORDERS
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import Problem, listed
-from autodist.strategies._strategy import AllReduceSynchronizer, PSSynchronizer, Strategy, Synchronizer
-from autodist.strategies._support import unsupported
+from autodist.strategies._strategy import (
+    AllReduceSynchronizer,
+    Communicator,
+    GraphCommunicator,
+    PSSynchronizer,
+    Strategy,
+    Synchronizer,
+)
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
@@ -166,8 +172,15 @@ def _coupled(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> It
         yield from _differing("destination of coupled variables", homes, "one device for all of them", reason)
 
 
-def _unsupported(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    return unsupported(strategy)
+def _communicators(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    """Yield the names that a strategy made in Python has, and its JSON could not."""
+    given: list[tuple[str | None, str]] = [(None, strategy.graph.communicator)]
+    given += [(name, s.communicator) for name, s in _synchronizers(strategy) if not isinstance(s, PSSynchronizer)]
+    for variable, communicator in given:
+        known = get_args(GraphCommunicator if variable is None else Communicator)
+        if communicator not in known:
+            allowed = " or ".join(f"{name!r}" for name in known)
+            yield Problem(variable, "communicator", f"{communicator!r}", allowed, "there is no other")
 
 
 CHECKS: tuple[Check, ...] = (
@@ -186,7 +199,7 @@ CHECKS: tuple[Check, ...] = (
     *SERVER_CHECKS,
     compressors,
     check_factors,
-    _unsupported,
+    _communicators,
 )
 
 

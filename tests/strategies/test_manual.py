@@ -71,12 +71,11 @@ def test_the_first_match_wins(build):
     assert all(shard.synchronizer.staleness == 2 for shard in table.shards)
     assert strategy.groups == {7: ("dense/bias",), 8: ("head/kernel",), 9: ("dense/kernel",)}
     assert strategy.graph.communicator == "horovod"
-    assert verify_without_kernels(strategy) == []
+    assert problems(strategy) == []
 
 
-def verify_without_kernels(strategy, g=G, d=D):
-    found = verify(strategy, g, d, available_communicators=BOTH)
-    return [str(problem) for problem in found if problem.aspect not in ("sync", "staleness")]
+def problems(strategy, g=G, d=D):
+    return [str(problem) for problem in verify(strategy, g, d, available_communicators=BOTH)]
 
 
 def test_every_aspect_can_be_said(build):
@@ -143,7 +142,7 @@ def test_sparse_variables_are_groups_of_their_own_and_groups_have_one_dtype(buil
     g = graph(*(variable(f"v{i}", (8,), "float64" if i % 2 else "float32", i > 3, order=i) for i in range(6)))
     strategy = build('"*": {all_reduce: {}}', g)
     assert strategy.groups == {0: ("v0", "v2"), 1: ("v1", "v3"), 2: ("v4",), 3: ("v5",)}
-    assert verify_without_kernels(strategy, g) == []
+    assert problems(strategy, g) == []
 
 
 def test_all_mistakes_are_told_with_their_places(refused):
@@ -271,7 +270,7 @@ def test_plans_without_fixed_places_fit_every_model(tmp_path_factory, g, d, some
         warnings.simplefilter("ignore", PlanWarning)
         strategy = Manual(str(path)).build(g, d)
     # Two patterns may tear apart what is coupled, which only who writes them can mend.
-    assert [text for text in verify_without_kernels(strategy, g, d) if "coupled variables" not in text] == []
+    assert [text for text in problems(strategy, g, d) if "coupled variables" not in text] == []
 
 
 # --- the page
