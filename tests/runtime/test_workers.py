@@ -13,6 +13,7 @@ from . import coherent
 
 SCRIPTS = Path(__file__).parent
 STRATEGIES = [
+    "PartitionedPS(min_shard_bytes=0)",
     "PSLoadBalancing",
     pytest.param("AllReduce(communicator='collective')", marks=pytest.mark.slow),
     pytest.param("AllReduce(communicator='horovod')", marks=pytest.mark.horovod),
