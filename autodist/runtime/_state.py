@@ -194,10 +194,11 @@ class StateStore:
     def before_step(self) -> None:
         """Bring what the program assigned to the session, and free what it only looked at."""
         self._thread = threading.get_ident()
+        names = [name for name in self._copies if name in self._changed] if self._changed else []
+        self._wait_for_writers(names)  # before they write: a slower worker may still look at the old values
         with self._lock:
-            names = [name for name in self._copies if name in self._changed] if self._changed else []
             if names:
-                self._changed.clear()
+                self._changed.difference_update(names)
                 self._write(names)
                 self._held.update(names)
             if self._held:
@@ -327,7 +328,7 @@ class StateStore:
             yield part.name, value[part.index] if len(self._copies[name].parts) > 1 else value
 
     def _wait_for_writers(self, names: list[str]) -> None:
-        """No worker may read a shared variable before its owner has written it."""
+        """No worker may read a shared variable before its owner has written it, who waits for all to have read it."""
         coordinator = self._worker.coordinator
         shared = [name for name in names if self._copies[name].is_shared]
         if coordinator is None or not shared:
