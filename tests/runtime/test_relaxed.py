@@ -34,3 +34,12 @@ def test_what_the_program_sees(strategy, tmp_path):
         assert found["again"] < 0.05 * found["after"]
         assert found["iterations"] == 3 * 40 + 1
     assert one["weights"] == other["weights"]  # all that was sent has been applied before anyone looks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["PSLoadBalancing(sync=False)", "PSLoadBalancing(staleness=1)"])
+def test_a_server_that_fails_ends_the_run_and_says_why(strategy, tmp_path):
+    result = run(SCRIPT.with_name("failing_server.py"), "--strategy", strategy, cwd=tmp_path, timeout=100)
+    assert result.returncode == 1
+    assert "no gradient to go by" in result.stderr
+    assert "first failure  worker 0 of 2" in result.stderr  # the server's
