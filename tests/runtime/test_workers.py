@@ -62,3 +62,19 @@ def test_shards_of_two_workers(tmp_path):
     joined = [one + other for one, other in zip(both[0]["seen"], both[1]["seen"], strict=True)]
     assert joined == alone["seen"]  # the same unseeded shuffle, in contiguous parts, in rank order
     assert sorted(row for batch in joined for row in batch) == list(range(53))
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        pytest.param("AllReduce(communicator='collective')", marks=pytest.mark.slow),
+        pytest.param("AllReduce(communicator='horovod')", marks=pytest.mark.horovod),
+        pytest.param("PSLoadBalancing", marks=pytest.mark.slow),
+    ],
+)
+def test_dtypes_that_communicators_do_not_carry(strategy, tmp_path):
+    result = run(SCRIPTS / "narrow.py", "--strategy", strategy, "--", f"{tmp_path}/", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    one, other = (dict(np.load(tmp_path / f"{rank}.npz")) for rank in range(2))
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, other[name])

@@ -5,15 +5,24 @@ from autodist.kernels.communicators._base import Communicator
 from autodist.kernels.communicators._collective import CollectiveCommunicator
 from autodist.kernels.communicators._horovod import HorovodCommunicator
 from autodist.kernels.communicators._queue import QueueCommunicator
+from autodist.kernels.communicators._widened import Widened
 
-__all__ = ["CollectiveCommunicator", "Communicator", "HorovodCommunicator", "QueueCommunicator", "communicator"]
+__all__ = [
+    "CollectiveCommunicator",
+    "Communicator",
+    "HorovodCommunicator",
+    "QueueCommunicator",
+    "Widened",
+    "communicator",
+]
 
 
 def communicator(name: str, layout: Layout, step: str) -> Communicator:
     """The communicator of this name for one compiled step of one worker."""
     if name == "horovod":
-        return HorovodCommunicator()
+        return Widened(HorovodCommunicator(), {"bfloat16": "float32"}, {"bfloat16": "float32"})
     if name == "queue":
         return QueueCommunicator(layout.rank, layout.world_size, layout.main_device_of(0), step)
     assert name == "collective", name
-    return CollectiveCommunicator(layout.world_size, step)
+    small = dict.fromkeys(["bool", "int8", "uint8", "int16", "uint16"], "int32")
+    return Widened(CollectiveCommunicator(layout.world_size, step), small, small | {"bfloat16": "float32"})

@@ -1,0 +1,47 @@
+"""Dtypes that a communicator does not carry, as wider ones that it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import final
+
+from autodist.graph import NodeList
+from autodist.kernels.communicators._base import Communicator
+
+__all__ = ["Widened"]
+
+_Collective = Callable[[NodeList, str, str, str], str]
+
+
+@final
+@dataclass(frozen=True)
+class Widened(Communicator):
+    """Casts before and after; every value of a dtype is one of the wider dtype, so nothing is lost.
+
+    Attributes:
+        inner: What carries the wider dtypes.
+        summed: For dtypes that it can't sum, in which one it does.
+        gathered: For dtypes that it can't gather, in which one it does.
+    """
+
+    inner: Communicator
+    summed: Mapping[str, str]
+    gathered: Mapping[str, str]
+
+    def all_reduce(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
+        """See the base class."""
+        return _carried(self.inner.all_reduce, self.summed.get(dtype, dtype), nodes, name, tensor, dtype)
+
+    def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
+        """See the base class."""
+        return _carried(self.inner.all_gather, self.gathered.get(dtype, dtype), nodes, name, tensor, dtype)
+
+    def all_gather_even(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
+        """See the base class."""
+        return _carried(self.inner.all_gather_even, self.gathered.get(dtype, dtype), nodes, name, tensor, dtype)
+
+
+def _carried(collective: _Collective, wider: str, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
+    wide = nodes.cast(f"{name}/{wider}", tensor, dtype, wider)
+    return nodes.cast(f"{name}/{dtype}", collective(nodes, name, wide, wider), wider, dtype)
