@@ -17,8 +17,6 @@ import contextlib
 import logging
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,6 +25,7 @@ from autodist.errors import TimedOut
 from autodist.graph import Variable
 from autodist.kernels import DistributedGraph
 from autodist.runtime._host import SessionHost
+from autodist.runtime._parts import Copy, Part, assembled, whole_name
 from autodist.runtime._transfer import adopt_chief_values
 from autodist.runtime._whereabouts import Whereabouts
 from autodist.runtime._worker import Worker
@@ -36,43 +35,6 @@ __all__ = ["StateStore"]
 _LOG = logging.getLogger("autodist")
 _RELEASE_FROM_BYTES = 64 * 1024  # below, the bookkeeping costs more than the memory
 _RESCUE_TIMEOUT_S = 5.0
-
-
-@dataclass
-class _Part:
-    """A variable of the session, and which part of the program's variable it is."""
-
-    name: str
-    index: tuple[slice, ...]
-    is_mine: bool
-    """Whether this worker writes its value to the session: it lives here."""
-    is_shared: bool
-    """Whether all workers read it from one place."""
-
-
-@dataclass
-class _Copy:
-    """What is known of one of the program's variables."""
-
-    handle: Any
-    dtype: Any
-    shape: tuple[int, ...]
-    parts: list[_Part]
-    written_by_steps: bool
-    is_released: bool = False
-    version: int = 0
-
-    @property
-    def size_bytes(self) -> int:
-        return int(self.dtype.size * prod(self.shape))
-
-    @property
-    def is_mine(self) -> bool:
-        return all(part.is_mine for part in self.parts)
-
-    @property
-    def is_shared(self) -> bool:
-        return any(part.is_shared for part in self.parts)
 
 
 class StateStore:
@@ -87,7 +49,7 @@ class StateStore:
         self._worker = worker
         self._scope = scope
         self._whereabouts = Whereabouts(worker)
-        self._copies: dict[str, _Copy] = {}
+        self._copies: dict[str, Copy] = {}
         self._whole_of: dict[str, str] = {}
         self._names: dict[int, str] = {}
         self._changed: set[str] = set()
@@ -110,7 +72,7 @@ class StateStore:
 
     def in_other_parts(self, variables: Iterable[Variable]) -> list[str]:
         """The program's variables that the session holds in other parts than these, in order."""
-        wholes = dict.fromkeys(_whole(v) for v in variables if v.name not in self._whole_of)
+        wholes = dict.fromkeys(whole_name(v) for v in variables if v.name not in self._whole_of)
         return [name for name in wholes if name in self._copies]
 
     # Adding ------------------------------------------------------------------------------------------------------
@@ -131,21 +93,21 @@ class StateStore:
         new = [v for v in graph.variables if v.name not in self._whole_of]
         self.host.declare([(v.name, v.dtype, v.shape) for v in new], graph.homes)
         for variable in new:
-            self._add_part(variable, handles[_whole(variable)], graph, variable.name in served)
+            self._add_part(variable, handles[whole_name(variable)], graph, variable.name in served)
         for variable in graph.variables:
-            self._copies[_whole(variable)].written_by_steps |= variable.name in written
-        self._enter(list(dict.fromkeys(_whole(v) for v in new)))
+            self._copies[whole_name(variable)].written_by_steps |= variable.name in written
+        self._enter(list(dict.fromkeys(whole_name(v) for v in new)))
 
     def _add_part(self, variable: Variable, handle: Any, graph: DistributedGraph, is_served: bool) -> None:
-        name, piece = _whole(variable), variable.piece
+        name, piece = whole_name(variable), variable.piece
         shape = variable.shape if piece is None else piece.whole_shape
         begin = (0,) * len(shape) if piece is None else piece.begin
         index = tuple(slice(b, b + n) for b, n in zip(begin, variable.shape, strict=True))
         if name not in self._copies:
             self._names[id(handle)] = name
-            self._copies[name] = _Copy(handle, _handle_dtype(handle), shape, [], False, version=self._version)
+            self._copies[name] = Copy(handle, _handle_dtype(handle), shape, [], False, version=self._version)
         is_shared = graph.layout.server and is_served
-        self._copies[name].parts.append(_Part(variable.name, index, _is_mine(graph, variable.name), is_shared))
+        self._copies[name].parts.append(Part(variable.name, index, _is_mine(graph, variable.name), is_shared))
         self._whole_of[variable.name] = name
 
     def forget(self, names: Sequence[str]) -> None:
@@ -309,7 +271,7 @@ class StateStore:
         values = self.host.read([part.name for name in names for part in self._copies[name].parts], timeout_s)
         for name in names:
             copy = self._copies[name]
-            self._assign_eager(name, _assembled(copy, values))
+            self._assign_eager(name, assembled(copy, values))
             copy.is_released = False
             copy.version = self._version
             self._held.add(name)
@@ -372,26 +334,6 @@ class StateStore:
         with _eagerly():
             tensor = tf.constant(value, copy.dtype)
             tf.raw_ops.AssignVariableOp(resource=copy.handle, value=tensor, validate_shape=False)
-
-
-def _whole(variable: Variable) -> str:
-    """The program's variable that a variable of a step is, or is a part of."""
-    return variable.name if variable.piece is None else variable.piece.whole
-
-
-def _assembled(copy: _Copy, values: Iterator[tuple[str, np.ndarray]]) -> np.ndarray:
-    """The value of one of the program's variables; takes those of its parts, one after another."""
-    if len(copy.parts) == 1:
-        return next(values)[1]
-    whole: np.ndarray | None = None
-    for part in copy.parts:
-        name, value = next(values)
-        assert name == part.name, (name, part.name)
-        whole = np.empty(copy.shape, value.dtype) if whole is None else whole
-        whole[part.index] = value
-        del value  # a part at a time beside the whole
-    assert whole is not None
-    return whole
 
 
 def _is_mine(graph: DistributedGraph, name: str) -> bool:
