@@ -33,8 +33,9 @@ SCALAR_OPS = {
     "negative": lambda a, b: -a,
     "plus": lambda a, b: a + tf.reduce_sum(b),
     "times": lambda a, b: a * tf.reduce_mean(b),
-    "over": lambda a, b: a / (1e-3 + tf.reduce_sum(tf.square(b))),
-    "root": lambda a, b: tf.sqrt(tf.abs(a)),
+    # Centered rows add up to round-off, which a small divisor, or the root of it, would blow up to a difference.
+    "over": lambda a, b: a / (1.0 + tf.reduce_sum(tf.square(b))),
+    "root": lambda a, b: tf.sqrt(1.0 + tf.abs(a)),
     "above": lambda a, b: tf.cast(a > 0.1, tf.float32),
     "plus_one": lambda a, b: a + 1.0,
 }
