@@ -22,8 +22,8 @@ from autodist.testing import EmulatedCluster
 _STRATEGIES = (
     "PartitionedPS()",
     "PSLoadBalancing()",
-    "AllReduce(communicator='collective', chunk_size=1)",
-    "AllReduce(communicator='horovod', chunk_size=1)",
+    "AllReduce(communicator='collective')",
+    "AllReduce(communicator='horovod')",
 )
 _RATE = "1gbit"
 _SIZE_BYTES = 40 * 2**20

@@ -17,8 +17,8 @@ from autodist.testing import EmulatedCluster
 
 _STRATEGIES = (
     "PSLoadBalancing()",
-    "AllReduce(communicator='collective', chunk_size=1)",
-    "AllReduce(communicator='horovod', chunk_size=1)",
+    "AllReduce(communicator='collective')",
+    "AllReduce(communicator='horovod')",
 )
 _RATE = "1gbit"
 _TIMEOUT_S = 150.0

@@ -2,7 +2,7 @@ import pytest
 
 from autodist.strategies import installed_communicators
 
-from .runs import Runs
+from .runs import Place, Runs
 
 
 @pytest.fixture(scope="session")
@@ -11,7 +11,7 @@ def runs(tmp_path_factory, request):
     made = Runs(tmp_path_factory.mktemp("certify"))
     for item in request.session.items:
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        if "place" in parameters:
+        if isinstance(parameters.get("place"), Place):
             made.want(parameters["case"], parameters["place"])
     return made
 

@@ -42,6 +42,7 @@ _ANY = {
     "staleness": st.integers(0, 3),
     "local_proxy": st.booleans(),
     "chunk_size": st.integers(1, 6),
+    "chunk_bytes": st.integers(1, 10_000),
     "communicator": st.sampled_from(["auto", "horovod", "collective"]),
     "order": st.sampled_from(["ring", "hierarchical"]),
     "compressor": st.none() | st.sampled_from(["FP16", "TopK(ratio=0.1)"]),

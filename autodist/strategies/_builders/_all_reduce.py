@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.strategies._builders._assemble import assemble
-from autodist.strategies._builders._collectives import AnyCommunicator, backward, carrier_of, chunks, grouped
+from autodist.strategies._builders._collectives import (
+    CHUNK_BYTES,
+    AnyCommunicator,
+    backward,
+    carrier_of,
+    chunks,
+    grouped,
+)
 from autodist.strategies._builders._encoding import encoder
 from autodist.strategies._builders._parameters import CheckedBuilder
 from autodist.strategies._strategy import Order
@@ -24,14 +31,16 @@ __all__ = ["AllReduce"]
 class AllReduce(CheckedBuilder):
     """All-reduce: every worker holds all variables, gradients are summed in groups in the order they become ready.
 
-    ``chunk_size`` variables that follow each other in the backward pass make one group, as far as they have one dtype
-    and dense gradients; a sparse variable is a group of its own, whose gradients are gathered. Group 0 is ready first.
+    Variables that follow each other in the backward pass make one group, up to ``chunk_size`` of them and up to
+    ``chunk_bytes``, as far as they have one dtype and dense gradients; a sparse variable is a group of its own, whose
+    gradients are gathered. Group 0 is ready first, and travels while the others are computed.
 
     Attributes:
-        chunk_size: How many variables a group holds at most, >= 1; counts variables, not bytes.
+        chunk_size: How many variables a group holds at most, >= 1.
         communicator: What carries the collectives; ``auto`` takes Horovod where it is built, else TensorFlow's own.
         order: Over which structure the collective reduces.
         compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.
+        chunk_bytes: How many bytes a group holds at most, >= 1; a larger variable is alone.
 
     """
 
@@ -40,11 +49,12 @@ class AllReduce(CheckedBuilder):
     communicator: AnyCommunicator = "auto"
     order: Order = "ring"
     compressor: str | None = None
+    chunk_bytes: int = CHUNK_BYTES
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""
         carrier = carrier_of(self.communicator)
-        groups = chunks(backward(graph), self.chunk_size)
+        groups = chunks(backward(graph), self.chunk_size, chunk_bytes=self.chunk_bytes)
         configs = {
             v.name: grouped(v, groups[v.name], carrier, order=self.order, compressor=encoder(v, self.compressor))
             for v in graph.trainable

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
     from autodist.strategies._shards import Partition
 
-__all__ = ["AnyCommunicator", "backward", "carrier_of", "chunks", "grouped"]
+__all__ = ["CHUNK_BYTES", "AnyCommunicator", "backward", "carrier_of", "chunks", "grouped"]
 
 AnyCommunicator: TypeAlias = Literal["auto", "horovod", "collective"]
+
+CHUNK_BYTES = 4 * 2**20
+"""A group that is larger keeps the network waiting for its last gradient; a smaller one costs messages."""
 
 
 def carrier_of(communicator: AnyCommunicator) -> Communicator:
@@ -35,22 +38,29 @@ def backward(graph: TrainingGraph) -> list[Variable]:
 
 
 def chunks(
-    variables: Iterable[Variable], chunk_size: int, partitions: Mapping[str, Partition | None] | None = None
+    variables: Iterable[Variable],
+    chunk_size: int,
+    partitions: Mapping[str, Partition | None] | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
 ) -> dict[str, tuple[int, ...]]:
-    """Per variable the group of each shard: ``chunk_size`` shards that follow each other make one, from 0.
+    """Per variable the group of each shard, from 0: shards that follow each other make one, up to a number and a size.
 
     Sparse gradients are gathered, not reduced, so each sparse shard is alone; and one buffer has one dtype.
     """
     split = partitions or {}
     numbers: dict[tuple[object, ...], int] = {}
     groups: dict[str, tuple[int, ...]] = {}
-    index = 0
+    chunk = count = size_bytes = 0
     for variable in variables:
         mine = []
-        for _ in range(num_shards(split.get(variable.name))):
-            key = ("sparse", index) if variable.is_sparse else ("dense", index // chunk_size, variable.dtype)
+        shards = num_shards(split.get(variable.name))
+        shard_bytes = 0 if variable.is_sparse else variable.size_bytes // shards
+        for shard in range(shards):
+            if count == chunk_size or (size_bytes and size_bytes + shard_bytes > chunk_bytes):
+                chunk, count, size_bytes = chunk + 1, 0, 0
+            count, size_bytes = count + 1, size_bytes + shard_bytes
+            key = ("sparse", variable.name, shard) if variable.is_sparse else ("dense", chunk, variable.dtype)
             mine.append(numbers.setdefault(key, len(numbers)))
-            index += 1
         groups[variable.name] = tuple(mine)
     return groups
 

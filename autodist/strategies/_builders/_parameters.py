@@ -15,6 +15,7 @@ __all__ = ["CheckedBuilder"]
 
 _LEAST = {
     "batch_size": 1,
+    "chunk_bytes": 1,
     "chunk_size": 1,
     "fusion_bytes": 1,
     "max_shards": 1,
