@@ -1,7 +1,8 @@
 """Stations: one device per host adds up its replicas' gradients before they leave, and fetches values for all of them.
 
-Hierarchical reduce and broadcast (thesis 7.3.2). Without a station every replica sends its own gradient and fetches the
-values itself, so a host with n replicas sends and receives n times as much.
+Hierarchical reduce and broadcast (thesis 7.3.2). Without a station every replica sends its own gradient, so a host with
+n replicas sends n times as much. It also asks for the values itself, which TensorFlow may or may not answer by one
+message per process (for CPUs it does).
 """
 
 from __future__ import annotations
