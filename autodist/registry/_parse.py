@@ -27,8 +27,8 @@ def split_call(text: str) -> tuple[str, str]:
         ('AllReduce', '')
 
     """
-    match = re.fullmatch(r"\s*([^()]*?)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
-    return (match[1], match[2] or "") if match else (text, "")
+    match = re.fullmatch(r"([^()]*)(?:\((.*)\))?", text.strip(), re.DOTALL)
+    return (match[1].strip(), match[2] or "") if match else (text, "")
 
 
 def parameters(cls: type[Named]) -> dict[str, Any]:

@@ -17,7 +17,8 @@ __all__ = ["common_name", "fitted", "megabytes", "name_pattern", "table_console"
 
 _PIPED_WIDTH = 200
 _GAP = 2
-_NARROWEST = 7
+_NARROWEST = (7, 5, 3)
+"""Widths that columns give way to, one after the other, the first one last: numbers are not cut."""
 
 
 def table_console() -> Console:
@@ -93,7 +94,10 @@ def fitted(
     used = {header: [plain(cell) for cell in cells] for header, cells in columns.items() if any(cells)}
     widths = {header: max(map(len, [header, *cells])) for header, cells in used.items()}
     # Headers are broken only where it must be.
-    for header, narrowest in (*((h, max(n, len(h))) for h, n in shrink.items()), *((h, _NARROWEST) for h in shrink)):
+    steps = [(h, max(n, len(h))) for h, n in shrink.items()] + [
+        (h, n) for n in _NARROWEST for h in reversed(tuple(shrink))
+    ]
+    for header, narrowest in steps:
         excess = sum(widths.values()) + _GAP * (len(widths) - 1) - width
         if header in widths and excess > 0:
             widths[header] = max(min(narrowest, widths[header]), widths[header] - excess)

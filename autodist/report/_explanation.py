@@ -96,6 +96,7 @@ def _left_out(lines: Sequence[_Line]) -> str:
 def _rows_table(lines: Sequence[_Line], width: int) -> Table:
     rows = [line.rows[0] for line in lines]
     shrink = {"Variable": 16, "Where": 12, "Compressor": 10, "Synchronizer": 12, "Partition": 9, "Shape": 9}
+    shrink["Communicator"] = 12
     carriers = {row.communicator for row in rows if row.communicator is not None}
     columns = {
         "Variable": [line.name for line in lines],

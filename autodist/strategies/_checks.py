@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKS", "Check"]
 
+_MOST_STALENESS = 1_000_000
+
 Check: TypeAlias = "Callable[[Strategy, TrainingGraph, ResourceSpec], Iterator[Problem]]"
 
 
@@ -79,6 +81,9 @@ def _staleness(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> 
         if synchronizer.staleness < 0:
             reason = "it counts steps that a worker may be ahead"
             yield Problem(name, "staleness", f"{synchronizer.staleness}", "at least 0", reason)
+        if synchronizer.staleness > _MOST_STALENESS:
+            reason = "a server keeps a token for each of these steps and each worker"
+            yield Problem(name, "staleness", f"{synchronizer.staleness}", f"up to {_MOST_STALENESS}", reason)
         if synchronizer.staleness and not synchronizer.sync:
             given = f"{synchronizer.staleness} with `sync` false"
             yield Problem(name, "staleness", given, "0", "asynchronous training waits for nobody, so nothing bounds it")

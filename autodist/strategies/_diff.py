@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autodist.errors import UsageError
+from autodist.strategies._check_types import require_types
 from autodist.strategies._strategy import ShardConfig, Strategy, VariableConfig
 from autodist.strategies._traffic import traffic
 
@@ -91,6 +92,7 @@ def diff(
         rows: As for :func:`traffic`.
 
     Raises:
+        StrategyError: Parts of a strategy have wrong types.
         UsageError: A graph without a spec, or a spec without a graph.
 
     Example:
@@ -105,6 +107,7 @@ def diff(
         True
 
     """
+    require_types(a, b)
     if (graph is None) != (spec is None):
         missing = "spec" if spec is None else "graph"
         raise UsageError(f"there is no {missing}: what a strategy costs depends on a graph and a spec together")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autodist.errors import UsageError
+from autodist.strategies._check_types import require_types
 from autodist.strategies._problem import Problem
 from autodist.strategies._shards import shard_slices
 from autodist.strategies._strategy import (
@@ -179,6 +180,7 @@ def explain(
         available_communicators: As for :func:`verify`.
 
     Raises:
+        StrategyError: Parts of the strategy have wrong types.
         UsageError: A graph without a spec, or a spec without a graph.
 
     Example:
@@ -188,6 +190,7 @@ def explain(
         'PS (staleness=2)'
 
     """
+    require_types(strategy)
     if (graph is None) != (spec is None):
         missing = "spec" if spec is None else "graph"
         raise UsageError(f"there is no {missing}: what a strategy costs depends on a graph and a spec together")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from autodist.strategies._check_types import require_types
 from autodist.strategies._messages import ShardMessages, Share, host_of, shard_messages, shares, state_messages
 from autodist.strategies._strategy import PSSynchronizer, Strategy
 
@@ -109,6 +110,9 @@ def traffic(
         rows: By sparse variable, how many rows a global batch touches, doubles counted; by default what the traced
             shapes say per example, times the batch size.
 
+    Raises:
+        StrategyError: Parts of the strategy have wrong types.
+
     Example:
         >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable
         >>> from autodist.resource_spec import ResourceSpec
@@ -120,6 +124,7 @@ def traffic(
         1500000.0
 
     """
+    require_types(strategy)
     size = batch_size or graph.batch_size or DEFAULT_BATCH_SIZE
     hosts = tuple(host.name for host in spec.hosts)
     cluster = shares(strategy, hosts, size)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from autodist.registry import raise_mistakes
+from autodist.strategies._check_types import require_types, wrong_types
 from autodist.strategies._checks import CHECKS
 from autodist.strategies._communicators import installed_communicators
 from autodist.strategies._problem import Problem, sentences
@@ -35,6 +36,8 @@ def verify(
             ``horovod`` and ``collective`` to plan for other machines.
 
     """
+    if ill_typed := wrong_types(strategy):
+        return ill_typed
     found = [problem for aspect in CHECKS for problem in aspect(strategy, graph, spec)]
     available = installed_communicators() if available_communicators is None else available_communicators
     return (*found, *missing_communicators(strategy, available))
@@ -53,6 +56,7 @@ def check(
         StrategyError: Lists all problems; what holds for many variables is said once.
 
     """
+    require_types(strategy)
     problems = verify(strategy, graph, spec, available_communicators=available_communicators)
     built = f" (built by {strategy.builder})" if strategy.builder else ""
     raise_mistakes(f"strategy {strategy.id}{built}", sentences(problems))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import doctest
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 import autodist.report._cells as cells
 import autodist.testing._wire as wire
@@ -129,6 +131,19 @@ def test_problems_are_all_told_and_exit_with_3(run, tmp_path):
     assert "'collective'" in output
     code, output = call(explain, tmp_path / "bad.json", "--graph", run, "--json")
     assert (code, len(json.loads(output)["problems"])) == (3, 2)
+
+
+def test_numbers_are_whole_beside_all_columns_there_are():
+    texts = ["Shape", "Partition", "Synchronizer", "Where", "Compressor"]
+    columns = {"Variable": ["embedding/table [0]"], **{text: [f"{text} of some length"] for text in texts}}
+    numbers = {"MB": ["0.002"], "Sparse": ["yes"], "Group": ["12"], "Sent MB": ["<0.001"]}
+    shrink = dict.fromkeys(columns, 12)
+    console = Console(file=io.StringIO(), width=80)
+    console.print(cells.fitted({**columns, **numbers}, 80, right=tuple(numbers), shrink=shrink))
+    output = console.file.getvalue()
+    assert max(map(len, output.splitlines())) <= 80
+    assert "…le [0]" in output
+    assert all(cell in output for (cell,) in numbers.values())
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
