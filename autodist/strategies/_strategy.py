@@ -299,8 +299,9 @@ class Strategy:
         """
         try:
             text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        except (OSError, ValueError) as error:  # a ValueError also of a name with a null character
+            told = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
+            reason = getattr(error, "strerror", None) or told
             raise StrategyError(f"the strategy file `{os.fspath(path)}` can't be read: {reason}") from error
         try:
             return cls.from_json(text)
