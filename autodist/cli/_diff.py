@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from autodist.cli._options import debug_option
-from autodist.cli._subject import find_subject, parse_rows, subject_options
+from autodist.cli._subject import SubjectOptions, find_subject, subject_options
 
 if TYPE_CHECKING:
     from autodist.strategies import StrategyDiff
@@ -29,13 +29,7 @@ _DIFFER = 1
 def diff(
     a: str,
     b: str,
-    graph: str | None,
-    spec: str | None,
-    workers: int | None,
-    replicas: int | None,
-    step: int,
-    batch_size: int | None,
-    rows: tuple[str, ...],
+    options: SubjectOptions,
     show_all: bool,
     as_json: bool,
 ) -> int:
@@ -48,15 +42,15 @@ def diff(
     """
     from autodist import strategies
 
-    subject = find_subject([a, b], graph, spec, workers, replicas, step)
+    subject = find_subject([a, b], options)
     one, other = subject.strategies
     found = strategies.diff(
         one,
         other,
         subject.graph,
         subject.spec,
-        batch_size=batch_size,
-        rows=parse_rows(rows, subject.graph),
+        batch_size=subject.batch_size,
+        rows=subject.rows,
     )
     if as_json:
         click.echo(_json(found))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from autodist.cli._options import debug_option
-from autodist.cli._subject import find_subject, parse_rows, subject_options
+from autodist.cli._subject import SubjectOptions, find_subject, subject_options
 
 if TYPE_CHECKING:
     from autodist.strategies import Explanation
@@ -27,13 +27,7 @@ _DOES_NOT_FIT = 3
 @debug_option
 def explain(
     strategy: str,
-    graph: str | None,
-    spec: str | None,
-    workers: int | None,
-    replicas: int | None,
-    step: int,
-    batch_size: int | None,
-    rows: tuple[str, ...],
+    options: SubjectOptions,
     show_all: bool,
     as_json: bool,
 ) -> int:
@@ -47,13 +41,13 @@ def explain(
     """
     from autodist import strategies
 
-    subject = find_subject([strategy], graph, spec, workers, replicas, step)
+    subject = find_subject([strategy], options)
     explanation = strategies.explain(
         subject.strategies[0],
         subject.graph,
         subject.spec,
-        batch_size=batch_size,
-        rows=parse_rows(rows, subject.graph),
+        batch_size=subject.batch_size,
+        rows=subject.rows,
     )
     if as_json:
         click.echo(_json(explanation))

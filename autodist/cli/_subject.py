@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies import Strategy, StrategyBuilder
 
-__all__ = ["Subject", "find_subject", "parse_rows", "subject_options"]
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+__all__ = ["Subject", "SubjectOptions", "find_subject", "subject_options"]
 
 
 @dataclass(frozen=True)
@@ -31,16 +30,39 @@ class Subject:
         strategies: One per text that was given.
         graph: G, if there is one.
         spec: D, if there is a graph.
+        batch_size: Examples in a global batch; None for the run's.
+        rows: By variable, the rows that a global batch touches.
 
     """
 
     strategies: tuple[Strategy, ...]
     graph: TrainingGraph | None
     spec: ResourceSpec | None
+    batch_size: int | None
+    rows: Mapping[str, int]
 
 
-def subject_options(command: _Command) -> _Command:
+@dataclass(frozen=True)
+class SubjectOptions:
+    """The options of :func:`subject_options`, as given; a command takes them as ``options``."""
+
+    graph: str | None
+    spec: str | None
+    workers: int | None
+    replicas: int | None
+    step: int
+    batch_size: int | None
+    rows: tuple[str, ...]
+
+
+def subject_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add what says which graph and cluster are meant, and how large the batch is."""
+
+    @functools.wraps(command)
+    def gathered(**given: Any) -> int:
+        names = [field.name for field in fields(SubjectOptions)]
+        return command(options=SubjectOptions(**{name: given.pop(name) for name in names}), **given)
+
     options = (
         click.option(
             "--rows", multiple=True, metavar="VARIABLE=N", help="Rows that a global batch touches in a table."
@@ -52,34 +74,31 @@ def subject_options(command: _Command) -> _Command:
         cluster_options,
         click.option("--graph", metavar="FILE|RUN", help="A graph that a run has kept, or its run directory."),
     )
+    decorated: Callable[..., int] = gathered
     for option in options:
-        command = option(command)
-    return command
+        decorated = option(decorated)
+    return decorated
 
 
-def find_subject(
-    texts: Sequence[str], graph: str | None, spec: str | None, workers: int | None, replicas: int | None, step: int
-) -> Subject:
+def find_subject(texts: Sequence[str], options: SubjectOptions) -> Subject:
     """Find what is meant.
 
     Args:
         texts: Strategies: a JSON file, a run directory, a builder's name, or a plan.
-        graph: A graph file or a run directory; by default that of the first run directory among the texts.
-        spec: As for :func:`resolve_spec`; by default the cluster of that run.
-        workers: As for :func:`resolve_spec`.
-        replicas: As for :func:`resolve_spec`.
-        step: Which step function of a run directory.
+        options: The graph, by default that of the first run directory among the texts; the cluster, by default that of
+            the same run; which step function of a run directory; the batch.
 
     Raises:
         StrategyError: No such strategy, or a builder without a graph.
         GraphError: The graph can't be read.
         SpecError: The cluster can't be read.
+        UsageError: A cluster without a graph, or rows of no such variable.
 
     """
-    graph_file = _graph_file(texts, graph, step)
+    graph_file = _graph_file(texts, options.graph, options.step)
     found_graph = None if graph_file is None else _load_graph(graph_file)
     found_spec = None
-    is_spec_given = any(value is not None for value in (spec, workers, replicas))
+    is_spec_given = any(value is not None for value in (options.spec, options.workers, options.replicas))
     if is_spec_given and found_graph is None:
         raise UsageError(
             "a cluster was given but no graph, what a strategy costs depends on both",
@@ -88,12 +107,12 @@ def find_subject(
     if graph_file is not None:
         beside = graph_file.with_name("spec.json")
         kept = beside.is_file() and not is_spec_given
-        found_spec = load_spec(beside) if kept else resolve_spec(spec, workers, replicas)
-    strategies = tuple(_strategy(text, found_graph, found_spec, step) for text in texts)
-    return Subject(strategies, found_graph, found_spec)
+        found_spec = load_spec(beside) if kept else resolve_spec(options.spec, options.workers, options.replicas)
+    strategies = tuple(_strategy(text, found_graph, found_spec, options.step) for text in texts)
+    return Subject(strategies, found_graph, found_spec, options.batch_size, _rows(options.rows, found_graph))
 
 
-def parse_rows(texts: Sequence[str], graph: TrainingGraph | None) -> dict[str, int]:
+def _rows(texts: Sequence[str], graph: TrainingGraph | None) -> dict[str, int]:
     """Numbers of rows by variable, from ``table=4096``.
 
     Raises:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from autodist.compressors import FLOATS, Compressor, registered
-from autodist.compressors import get as get_compressor
 from autodist.errors import StrategyError
+from autodist.strategies._encoders import encoder_of
 from autodist.strategies._problem import Problem
 from autodist.strategies._shards import shard_slices
 from autodist.strategies._strategy import (
@@ -53,7 +53,7 @@ def compressors(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) ->
 def _read(text: str) -> tuple[Compressor | None, tuple[str, str]]:
     """The compressor; if there is none, what is allowed, and why."""
     try:
-        return get_compressor(text), ("", "")
+        return encoder_of(text), ("", "")
     except StrategyError as error:
         allowed = f"null or one of {', '.join(one.name for one in registered())}"
         return None, (allowed, _one_line(error))

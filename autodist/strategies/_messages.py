@@ -8,6 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from autodist.errors import StrategyError
+from autodist.strategies._encoders import encoder_of
 from autodist.strategies._shards import shard_slices
 from autodist.strategies._strategy import (
     AllReduceSynchronizer,
@@ -230,10 +231,10 @@ def _message(compressor: str | None, shape: tuple[int, ...], dtype: str, *, slic
 def _encoder(compressor: str | None, shape: tuple[int, ...], dtype: str) -> Compressor | None:
     if compressor is None:
         return None
-    from autodist.compressors import FLOATS, get
+    from autodist.compressors import FLOATS
 
     try:
-        encoder = get(compressor)
+        encoder = encoder_of(compressor)
     except StrategyError:  # verification refuses it
         return None
     return encoder if dtype in FLOATS and encoder.refusal(shape, dtype) is None else None

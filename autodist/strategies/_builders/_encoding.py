@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
+from autodist.strategies._encoders import encoder_of
+
 if TYPE_CHECKING:
-    from autodist.compressors import Compressor
     from autodist.graph import Variable
 
 __all__ = ["encoder"]
@@ -28,17 +28,9 @@ def encoder(variable: Variable, compressor: str | None, *, served: bool = False)
     """
     if compressor is None:
         return None
-    found = _found(compressor)
+    found = encoder_of(compressor)
     if served and found.rounds(variable.shape, variable.dtype) > 1:
         return None
     if variable.is_sparse:
         return compressor if found.encodes_slices and variable.dtype in _WIDE else None
     return None if found.refusal(variable.shape, variable.dtype) or variable.dtype not in _WIDE else compressor
-
-
-@functools.cache
-def _found(compressor: str) -> Compressor:
-    """The compressor of a text; looking through installed packages takes longer than all the rest of a builder."""
-    from autodist import compressors  # NumPy, which `import autodist` need not load
-
-    return compressors.get(compressor)
