@@ -156,6 +156,7 @@ def _hosts(settings: Settings, shares: Mapping[int, list[tuple[int, ...]]], grou
                 bandwidth_gbps=node["bandwidth_gbps"],
                 memory_gb=node["memory_gb"],
                 python=node["python"],
+                directory=node["directory"],
                 env=tuple(node["env"].items()),
                 ssh=ssh,
             )

@@ -104,6 +104,7 @@ class Host:
         bandwidth_gbps: Bandwidth of its network interface in Gbit/s, > 0.
         memory_gb: Main memory that the worker may use, in GB (10^9 bytes); ``None`` if not known.
         python: Path of the Python interpreter on the host; ``None``: the launching one's.
+        directory: Working directory of the worker, ``~`` is the home there; ``None``: the path of the launching one's.
         env: Environment variables of the worker.
         ssh: How to log in; ``None``: as ``~/.ssh/config`` says.
 
@@ -122,6 +123,7 @@ class Host:
     bandwidth_gbps: float = DEFAULT_BANDWIDTH_GBPS
     memory_gb: float | None = None
     python: str | None = None
+    directory: str | None = None
     env: tuple[tuple[str, str], ...] = ()
     ssh: Ssh | None = None
 

@@ -20,14 +20,14 @@ _MOST_DEVICES = 1024
 
 _HOST_NAME = re.compile(r"(?![-.])[\w.-]+")
 _SECRET = re.compile(r"passw|passphrase|secret|token|private_?key|^pass$", re.IGNORECASE)
-_TEXT_KEYS = {"address", "between", "key_file", "python", "python_venv", "ssh_config", "username"}
+_TEXT_KEYS = {"address", "between", "directory", "key_file", "python", "python_venv", "ssh_config", "username"}
 
 SYNONYMS = {
     "bandwidth": "bandwidth_gbps", "cpu": "cpus", "env_vars": "env", "envs": "env", "gpu": "gpus", "host": "address",
-    "hostname": "address", "hosts": "nodes", "identity_file": "key_file", "interpreter": "python", "ip": "address",
-    "key": "key_file", "latency": "latency_ms", "memory": "memory_gb", "name": "address",
+    "cwd": "directory", "hostname": "address", "hosts": "nodes", "identity_file": "key_file", "interpreter": "python",
+    "ip": "address", "key": "key_file", "latency": "latency_ms", "memory": "memory_gb", "name": "address",
     "network_gbps": "bandwidth_gbps", "num_workers": "workers", "ram": "memory_gb", "slots": "workers",
-    "user": "username", "venv": "python_venv",
+    "user": "username", "venv": "python_venv", "workdir": "directory", "working_directory": "directory",
 }  # fmt: skip
 """What other tools call our keys."""
 
@@ -159,6 +159,7 @@ class Defaults(_Section):
     network_bandwidth: Gbps = 1.0
     memory_gb: float | None = Field(None, gt=0, allow_inf_nan=False, description="a number of GB (10^9 bytes) above 0")
     python: Text | None = Field(None, description="the path of a Python interpreter")
+    directory: Text | None = Field(None, description="the path of a directory on the host")
     env: Environment = Field({}, description="a mapping of environment variables to texts")
 
     def over(self, defaults: Defaults) -> dict[str, Any]:

@@ -26,7 +26,7 @@ links:
 KEYS = re.findall(
     r"\w+",
     """version nodes ssh defaults links address cpus gpus chief ssh_config network_bandwidth bandwidth_gbps memory_gb
-    python env workers username port key_file python_venv shared_envs between latency_ms password adress g""",
+    python directory env workers username port key_file python_venv shared_envs between latency_ms password adress g""",
 )
 PIECES = ["nodes:", "- ", "address: ", "worker[1-2]", "\n", "  ", "{", "}", "[", "]", ",", ": ", "&a ", "*a", "<<: "]
 PIECES += [
@@ -75,6 +75,7 @@ GOOD = {
     "network_bandwidth": number,
     "memory_gb": number,
     "python": st.just("/venv/bin/python"),
+    "directory": st.just("/data"),
     "between": st.lists(st.sampled_from(["a", "b", "a#1", "w[1-3]", "w1", "localhost"]), min_size=2, max_size=2),
     "latency_ms": number,
     "port": st.integers(1, 65_535),
@@ -98,6 +99,7 @@ SETTINGS = (
     "network_bandwidth",
     "memory_gb",
     "python",
+    "directory",
 )
 nodes = st.lists(st.sampled_from(["localhost", "a", "b", "w[1-3]"]), unique=True, min_size=1, max_size=3).flatmap(
     lambda addresses: st.tuples(*(section("chief", *SETTINGS[:5], address=st.just(address)) for address in addresses))

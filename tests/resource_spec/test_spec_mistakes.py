@@ -90,6 +90,8 @@ def test_one_mistake_is_one_line():
         ("{address: a, memory_gb: 0}", "above 0"),
         ("{address: a, python: ''}", "expected the path of a Python interpreter"),
         ('{address: a, python: "x\\n"}', "expected the path of a Python interpreter"),
+        ("{address: a, directory: ''}", "expected the path of a directory"),
+        ("{address: a, cwd: /a}", "did you mean `directory`"),
         ("{address: a, env: [A]}", 'is ["A"], expected a mapping'),
         ("{address: a, env: {A: [1]}}", "`nodes[0].env.A` is [1], expected a mapping of environment variables"),
         ("{address: a, env: {A=B: 1}}", "expected a mapping of environment variables"),

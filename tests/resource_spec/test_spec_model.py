@@ -35,6 +35,7 @@ def specs(draw):
             bandwidth_gbps=draw(positive),
             memory_gb=draw(st.none() | positive),
             python=draw(st.none() | names),
+            directory=draw(st.none() | names),
             env=draw(pairs),
             ssh=draw(st.none() | sshs),
             chief=False,

@@ -44,7 +44,7 @@ def test_a_node_with_everything():
 version: 1
 nodes:
   - {address: w, chief: true, workers: 1, cpus: 2, gpus: 2, ssh_config: g, bandwidth_gbps: 2.5, memory_gb: 8,
-     python: /venv/bin/python, env: {A: 010, B: yes, C: "", D: 1e3, E: "x y"}}
+     python: /venv/bin/python, directory: ~/a b, env: {A: 010, B: yes, C: "", D: 1e3, E: "x y"}}
 ssh: {g: {username: me, port: 2222}}
 """
     assert ResourceSpec.from_yaml(text).hosts == (
@@ -57,6 +57,7 @@ ssh: {g: {username: me, port: 2222}}
             bandwidth_gbps=2.5,
             memory_gb=8.0,
             python="/venv/bin/python",
+            directory="~/a b",
             env=(("A", "010"), ("B", "yes"), ("C", ""), ("D", "1e3"), ("E", "x y")),
             ssh=Ssh(username="me", port=2222),
         ),
