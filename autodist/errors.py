@@ -7,6 +7,7 @@
     ├── CaptureError      (ValueError)   2   a training step that can't be captured
     ├── GraphError        (ValueError)   2   a file of a training graph that can't be read or written
     ├── LaunchError                      1   workers could not be started
+    │   └── HostUnreachable              1   a machine can't be reached, or not be used, or was lost
     ├── WorkerFailed                     1   a worker ended with an error (or its own exit code)
     ├── CertificateFailed                3   distributed and single-device results differ
     ├── ConformanceFailed                3   a builder, compressor or kernel breaks its contract
@@ -25,6 +26,7 @@ __all__ = [
     "CertificateFailed",
     "ConformanceFailed",
     "GraphError",
+    "HostUnreachable",
     "LaunchError",
     "SpecError",
     "StrategyError",
@@ -93,6 +95,21 @@ class GraphError(AutoDistError, ValueError):
 
 class LaunchError(AutoDistError):
     """Workers could not be started."""
+
+
+class HostUnreachable(LaunchError):
+    """A machine can't be reached, has nothing that could hold workers, or was lost; the hint says how to repair it.
+
+    Args:
+        message: One sentence that names the machine.
+        hint: What to do about it.
+        address: The machine's address, so that many failures can be shown as a table.
+
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, address: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.address = address
 
 
 class WorkerFailed(AutoDistError):

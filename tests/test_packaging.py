@@ -23,7 +23,8 @@ PACKAGE = ROOT / "autodist"
 _BASE = {"errors"}
 _STRATEGIES = _BASE | {"documents", "registry", "graph", "compressors", "resource_spec", "strategies"}
 _RUNTIME = _STRATEGIES | {"kernels", "runtime"}
-_API = _RUNTIME | {"launch", "api"}
+_AGENT = _BASE | {"resource_spec", "remote", "agent"}
+_API = _RUNTIME | _AGENT | {"launch", "api"}
 MAY_IMPORT = {
     "errors": set(),
     "graph": _BASE,
@@ -37,7 +38,9 @@ MAY_IMPORT = {
     "report": _STRATEGIES,
     "kernels": _STRATEGIES,
     "runtime": _STRATEGIES | {"kernels"},
-    "launch": _RUNTIME | {"report"},
+    "remote": _BASE | {"resource_spec"},
+    "agent": _AGENT,
+    "launch": _RUNTIME | _AGENT | {"report"},
     "api": _API,
     "__init__": _API,
     "testing": _API | {"__init__", "simulator", "search", "report"},
