@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +14,16 @@ from autodist.errors import UsageError
 if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["RanksType", "cluster_options", "debug_option", "is_debugging", "load_spec", "resolve_spec"]
+__all__ = [
+    "RanksType",
+    "cluster_options",
+    "debug_option",
+    "environment_options",
+    "is_debugging",
+    "load_spec",
+    "resolve_environment",
+    "resolve_spec",
+]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _DEBUG = "AUTODIST_DEBUG"
@@ -44,6 +53,40 @@ def cluster_options(command: _Command) -> _Command:
     for option in options:
         command = option(command)
     return command
+
+
+def environment_options(command: _Command) -> _Command:
+    """Add ``--env`` and ``--env-file``, as ``env`` and ``env_file``."""
+    options = (
+        click.option("--env-file", metavar="FILE", multiple=True, help="NAME=VALUE or NAME, one per line. Repeatable."),
+        click.option(
+            "--env",
+            metavar="NAME[=VALUE]",
+            multiple=True,
+            help="Variable for all workers; without a value, the launcher's own. Repeatable.",
+        ),
+    )
+    for option in options:
+        command = option(command)
+    return command
+
+
+def resolve_environment(variables: Sequence[str], files: Sequence[str]) -> dict[str, str]:
+    """Return the variables that ``--env`` and ``--env-file`` mean; warns of secrets that the process list shows.
+
+    Raises:
+        UsageError: Some of them are no variables, or are not set.
+
+    """
+    from autodist.launch import is_secret, requested_environment
+    from autodist.report import show_warning
+
+    found = requested_environment(variables, [Path(file) for file in files])
+    for name in (text.partition("=")[0] for text in variables if "=" in text):
+        if is_secret(name):
+            hint = f"set it in the environment and give `--env {name}`, or write it into a file for `--env-file`"
+            show_warning(f"everybody on this machine can see the value of `{name}` in the process list", hint)
+    return found
 
 
 def resolve_spec(path: str | None, workers: int | None, replicas: int | None) -> ResourceSpec:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autodist.cli._options import RanksType, cluster_options, debug_option, resolve_spec
+from autodist.cli._options import (
+    RanksType,
+    cluster_options,
+    debug_option,
+    environment_options,
+    resolve_environment,
+    resolve_spec,
+)
 from autodist.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,6 +40,7 @@ def _seconds(name: str, default: float, help_text: str) -> Callable[[Any], Any]:
 @click.argument("script_args", nargs=-1, metavar="[-- ARGS...]", type=click.UNPROCESSED)
 @click.option("--strategy", metavar="NAME|FILE", help="See `autodist strategies`. Default: the script's choice.")
 @cluster_options
+@environment_options
 @click.option("--seed", type=int, help="For all workers. Default: another one in each run, kept in env.json.")
 @click.option("--run-dir", metavar="DIR", help="For logs and summaries. Default: runs/<id>.")
 @_seconds("--start-timeout", 300.0, "Longest time to a worker's first step, 0 for no bound.")
@@ -69,6 +77,8 @@ def _job(
     spec: ResourceSpec,
     *,
     strategy: str | None,
+    env: tuple[str, ...],
+    env_file: tuple[str, ...],
     seed: int | None,
     run_dir: str | None,
     dump_graphs: str | None,
@@ -83,6 +93,7 @@ def _job(
         spec=spec,
         script_args=script_args,
         strategy=strategy,
+        env=resolve_environment(env, env_file),
         # All workers need the same one, and a plain Python script has another one each time.
         seed=secrets.randbelow(2**31) if seed is None else seed,
         run_dir=None if run_dir is None else Path(run_dir),

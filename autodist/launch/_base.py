@@ -27,7 +27,8 @@ class Job:
         script_args: What ``sys.argv[1:]`` is in the script.
         strategy: Builder name with arguments, or the path of a strategy as JSON; None leaves the choice to the script.
         seed: For all random generators of all workers; None sets none.
-        env: Environment variables for all workers, over those of the launcher and under those of a host.
+        env: Environment variables for all workers, over those of the launcher and under those of a host; in no repr, as
+            there may be secrets among them.
         run_dir: Where logs and summaries go; None is ``runs/<id>`` below the working directory.
         dump_graphs: Where workers write their graphs after each kernel; None for nowhere.
         start_timeout_s: Longest time from the start of a worker to its first training step; 0 for no bound.
@@ -46,7 +47,7 @@ class Job:
     script_args: tuple[str, ...] = ()
     strategy: str | None = None
     seed: int | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
     run_dir: Path | None = None
     start_timeout_s: float = 300.0
     stall_timeout_s: float = 600.0

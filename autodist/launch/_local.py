@@ -168,7 +168,7 @@ class _Run:
 
 def _keep_inputs(job: Job, directory: RunDirectory) -> None:
     """Write down what the run was made from."""
-    directory.spec.write_text(job.spec.to_json() + "\n")
+    directory.write_spec(job.spec)
     directory.write_command([sys.executable, *sys.argv])
     strategy = strategy_argument(job.strategy)
     if strategy is not None and Path(strategy).is_file():

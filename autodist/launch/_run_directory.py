@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from autodist.errors import LaunchError, UsageError
-from autodist.launch._secrets import mask_secrets
+from autodist.launch._secrets import mask_command, mask_secrets, without_secrets
+from autodist.resource_spec import ResourceSpec
 
 __all__ = ["RunDirectory"]
 
@@ -91,8 +92,14 @@ class RunDirectory:
         return self.logs / f"{rank}.log"
 
     def write_command(self, argv: Sequence[str]) -> None:
-        """Keep the command line that started the run, ready to be pasted into a shell."""
-        (self.path / "command.txt").write_text(f"cd {shlex.quote(os.getcwd())} && {shlex.join(argv)}\n")
+        """Keep the command line that started the run, ready to be pasted into a shell, without secrets of ``--env``."""
+        command = shlex.join(mask_command(argv))
+        text = f"cd {shlex.quote(os.getcwd())} && {command}\n"
+        (self.path / "command.txt").write_text(text, encoding="utf-8", errors="surrogateescape")
+
+    def write_spec(self, spec: ResourceSpec) -> None:
+        """Keep the spec for the workers to read; they have its variables already, so the secret ones are left out."""
+        self.spec.write_text(without_secrets(spec).to_json() + "\n")
 
     def write_environment(self, env: Mapping[str, str]) -> None:
         """Keep the variables that matter for a run; values of what looks like a secret are masked."""

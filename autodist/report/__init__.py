@@ -3,7 +3,7 @@
 from autodist.report._cells import table_console
 from autodist.report._consoles import error_console, output_console
 from autodist.report._difference import show_difference
-from autodist.report._errors import show_error
+from autodist.report._errors import show_error, show_warning
 from autodist.report._explanation import show_explanation
 from autodist.report._facts import show_facts
 from autodist.report._plan import show_plan
@@ -25,5 +25,6 @@ __all__ = [
     "show_explanation",
     "show_facts",
     "show_plan",
+    "show_warning",
     "table_console",
 ]

@@ -10,7 +10,7 @@ from autodist.report._consoles import error_console
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["show_error", "show_message"]
+__all__ = ["show_error", "show_message", "show_warning"]
 
 
 def show_error(error: AutoDistError, console: Console | None = None) -> None:
@@ -26,3 +26,11 @@ def show_message(message: str, hint: str | None, console: Console) -> None:
     if hint:
         console.print()
         console.print(Text.assemble(("hint: ", "cyan"), hint))
+
+
+def show_warning(message: str, hint: str | None = None, console: Console | None = None) -> None:
+    """Show ``warning: ...`` with what to do about it, on standard error by default."""
+    from rich.text import Text
+
+    parts = (("warning: ", "yellow"), message, f"; {hint}" if hint else "")
+    (console or error_console()).print(Text.assemble(*parts))
