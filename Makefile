@@ -37,9 +37,11 @@ check: setup  ## Lint, formatting and types
 	@$(BIN)/mypy
 
 test: setup  ## Run the tests, without the slow ones
+	@scripts/install-test-tools
 	@$(BIN)/python -m pytest -m 'not slow'
 
 test-all: setup  ## Run all tests
+	@scripts/install-test-tools
 	@$(BIN)/python -m pytest
 
 docs: $(DOCS_READY)  ## Build the documentation into site/
@@ -51,6 +53,7 @@ $(DOCS_READY): $(READY)
 
 bench: setup  ## Measure the overheads that benchmarks/README.md describes
 	@[ -f benchmarks/run.py ] || { echo "bench: benchmarks/run.py does not exist in this version" >&2; exit 1; }
+	@scripts/install-test-tools
 	@$(BIN)/python benchmarks/run.py
 
 clean:  ## Remove .venv and all that was built or cached; runs/ stays

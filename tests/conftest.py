@@ -1,9 +1,31 @@
-"""What all tests share: the same examples in every run, unless `AUTODIST_TESTS_RANDOM=1` asks for others."""
+"""What all tests share: the same examples in every run, unless `AUTODIST_TESTS_RANDOM=1` asks for others; and hosts."""
 
+import contextlib
 import os
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("same", derandomize=True)
 if not os.environ.get("AUTODIST_TESTS_RANDOM"):
     settings.load_profile("same")
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("emulated") is None:
+        return
+    from autodist.testing import EmulatedCluster
+
+    reason = EmulatedCluster.why_not_here()
+    if reason is not None:
+        pytest.skip(f"hosts can't be emulated here: {reason}")
+
+
+@pytest.fixture
+def emulate(request):
+    """A function that opens an `EmulatedCluster`, which is closed when the test ends; for tests marked `emulated`."""
+    assert request.node.get_closest_marker("emulated"), "mark the test as `emulated`"
+    from autodist.testing import EmulatedCluster
+
+    with contextlib.ExitStack() as stack:
+        yield lambda *args, **options: stack.enter_context(EmulatedCluster(*args, **options))

@@ -1,0 +1,62 @@
+"""The system's own tools that make hosts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+from autodist.errors import LaunchError
+
+__all__ = ["SYSTEM_PATH", "find_tool", "run_tool", "why_not_here"]
+
+_PACKAGES = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    "sshd": "openssh-server",
+    "ssh-keygen": "openssh-client",
+}
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where the system's programs are, the administrator's included."""
+
+_TIMEOUT_S = 30.0
+
+
+def why_not_here() -> str | None:
+    """Why hosts can't be emulated on this machine, in one sentence; None where they can.
+
+    Example:
+        >>> reason = why_not_here()
+
+    """
+    if os.geteuid() != 0:
+        return "it needs root"
+    packages = sorted({package for tool, package in _PACKAGES.items() if find_tool(tool) is None})
+    return f"it needs {', '.join(packages)}: apt-get install {' '.join(packages)}" if packages else None
+
+
+def find_tool(name: str) -> str | None:
+    """The path of a tool; those of the system's administrator are found by everyone."""
+    return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{SYSTEM_PATH}")
+
+
+def run_tool(*command: str, given: str = "") -> str:
+    """What a command writes.
+
+    Raises:
+        LaunchError: It failed or hung; with what it said.
+
+    """
+    told = f"`{' '.join(command)}`"
+    try:
+        result = subprocess.run(
+            [find_tool(command[0]) or command[0], *command[1:]],
+            input=given, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise LaunchError(f"{told} took longer than {_TIMEOUT_S:g} s") from error
+    if result.returncode != 0:
+        raise LaunchError(f"{told} failed: {result.stderr.strip()}")
+    return result.stdout
