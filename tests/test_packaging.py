@@ -112,6 +112,16 @@ def test_check_python_names_the_remedy(tmp_path: Path):
         assert remedy in result.stderr
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody else")
+def test_install_test_tools_says_what_is_skipped():
+    script = str(ROOT / "scripts" / "install-test-tools")
+    result = subprocess.run(
+        ["bash", "-c", Path(script).read_text()], user=65534, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (result.returncode, result.stdout) == (0, "")
+    assert "by root only; tests marked `emulated` are skipped" in result.stderr
+
+
 # --- what an import costs
 
 _LOADED = "import sys; print(sorted({m.partition('.')[0] for m in sys.modules} & {'tensorflow', 'keras', 'horovod'}))"
