@@ -20,6 +20,7 @@ from autodist.launch._output import OutputPump
 from autodist.launch._plan import Meeting, plan_local_workers, strategy_argument
 from autodist.launch._processes import Guard, WorkerProcess
 from autodist.launch._run_directory import RunDirectory
+from autodist.launch._status import StatusKeeper
 from autodist.launch._supervisor import Event, Exited, Interrupted, Reported, Supervisor, Verdict
 from autodist.report import RunInfo, RunResult
 from autodist.runtime import CoordinatorServer
@@ -82,19 +83,19 @@ class LocalLauncher(Launcher):
         def on_fail(rank: int, message: str, exit_code: int) -> None:
             events.put(Reported(rank, message, exit_code))
 
-        with (
-            Interrupts(lambda signum: events.put(Interrupted(signum))),
-            CoordinatorServer(job.spec.world_size, token, self.address, on_fail) as coordinator,
-            horovod_rendezvous(self.machines(job), self.address) as horovod,
-            Guard(directory.run_id) as guard,
-        ):
-            meeting = Meeting(
-                directory.run_id, directory.path, directory.spec, self.address, coordinator.port, token, horovod
-            )
-            commands = self.commands(job, meeting)
-            run = _Run(job, commands, directory, coordinator, events, self.observer)
-            verdict = run.until_end(guard)
-        return run.result(verdict, time.monotonic() - began)
+        with StatusKeeper(directory, [host.name for host in job.spec.hosts]) as status:
+            with (
+                Interrupts(lambda signum: events.put(Interrupted(signum))),
+                CoordinatorServer(job.spec.world_size, token, self.address, on_fail) as coordinator,
+                horovod_rendezvous(self.machines(job), self.address) as horovod,
+                Guard(directory.run_id) as guard,
+            ):
+                meeting = Meeting(
+                    directory.run_id, directory.path, directory.spec, self.address, coordinator.port, token, horovod
+                )
+                run = _Run(job, self.commands(job, meeting), directory, coordinator, events, self.observer, status)
+                verdict = run.until_end(guard)
+            return run.result(verdict, time.monotonic() - began)
 
 
 class _Run:
@@ -108,8 +109,10 @@ class _Run:
         coordinator: CoordinatorServer,
         events: queue.SimpleQueue[Event],
         observer: RunObserver,
+        status: StatusKeeper,
     ) -> None:
         self._job = job
+        self._status = status
         self._commands = commands
         self._directory = directory
         self._coordinator = coordinator
@@ -125,7 +128,8 @@ class _Run:
             self._start_all(guard, pump)
             pump.start()
             supervisor = Supervisor(
-                self._job, self._workers, self._events, self._coordinator, self._directory, self._observer
+                *(self._job, self._workers, self._events, self._coordinator),
+                *(self._directory, self._observer, self._status),
             )
             return supervisor.run()
         finally:
@@ -146,6 +150,8 @@ class _Run:
         result = RunResult(exit_code, failure, duration_s, self._directory.path, len(self._commands))
         self._directory.write_summary(_summary(result, self._coordinator))
         self._directory.event("ended", exit_code=exit_code)
+        self._status.progressed(self._coordinator.progress())
+        self._status.end(exit_code)
         self._observer.run_ended(result)
         return result
 
@@ -160,6 +166,7 @@ class _Run:
             worker = WorkerProcess(command, lambda rank, status: self._events.put(Exited(rank, status)))
             self._workers.append(worker)
             guard.watch(worker.pid)
+            self._status.worker_started(worker.rank, worker.pid)
             stdout, stderr = worker.streams
             pump.add(worker.rank, stdout, is_error=False)
             pump.add(worker.rank, stderr, is_error=True)

@@ -13,6 +13,8 @@ from autodist.launch._deadlines import Standing, find_overdue
 from autodist.launch._failures import Symptom, root_cause
 from autodist.launch._processes import ExitStatus, WorkerProcess, is_anything_left
 from autodist.launch._run_directory import RunDirectory
+from autodist.launch._status import StatusKeeper
+from autodist.report import RunState
 from autodist.runtime import CoordinatorServer
 
 __all__ = ["Event", "Exited", "Interrupted", "Reported", "Supervisor", "Verdict"]
@@ -75,6 +77,7 @@ class Supervisor:
         coordinator: Knows their progress.
         directory: For the events that are kept.
         observer: For what the user should know.
+        status: Told where the workers stand.
 
     """
 
@@ -86,8 +89,10 @@ class Supervisor:
         coordinator: CoordinatorServer,
         directory: RunDirectory,
         observer: RunObserver,
+        status: StatusKeeper,
     ) -> None:
         self._job = job
+        self._status = status
         self._workers = {worker.rank: worker for worker in workers}
         self._events = events
         self._coordinator = coordinator
@@ -125,6 +130,7 @@ class Supervisor:
 
     def _take_event(self, timeout_s: float) -> bool:
         """Note the next event; False if there was none within the time."""
+        self._status.progressed(self._coordinator.progress())
         try:
             event = self._events.get(timeout=max(timeout_s, 0.0))
         except queue.Empty:
@@ -142,6 +148,7 @@ class Supervisor:
     def _note_exit(self, event: Exited) -> None:
         self.statuses[event.rank] = event.status
         self._directory.event("exited", rank=event.rank, exit_code=event.status.exit_code, signal=event.status.signal)
+        self._status.worker_ended(event.rank, event.status.exit_code, event.status.signal)
         if event.status.is_success:
             self._ended_s[event.rank] = time.monotonic()
         else:
@@ -192,6 +199,7 @@ class Supervisor:
         """TERM to everything that is left, KILL to what is left after the grace time or at a further Ctrl-C."""
         running = len(self._workers) - len(self.statuses)
         if running:
+            self._status.enter(RunState.STOPPING)
             noun = "worker" if running == 1 else "workers"
             again = "; press again to kill" if self._interrupts else ""
             self._observer.notice(f"stopping {running} {noun} (grace {self._job.grace_s:g} s{again})")

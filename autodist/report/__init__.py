@@ -9,15 +9,21 @@ from autodist.report._facts import show_facts
 from autodist.report._plan import show_plan
 from autodist.report._run import FailureKind, FailureReport, OutputLine, PlannedWorker, RunInfo, RunResult
 from autodist.report._run_console import RunConsole
+from autodist.report._run_status import ProcessId, RunState, RunStatus, WorkerState, WorkerStatus
 
 __all__ = [
     "FailureKind",
     "FailureReport",
     "OutputLine",
     "PlannedWorker",
+    "ProcessId",
     "RunConsole",
     "RunInfo",
     "RunResult",
+    "RunState",
+    "RunStatus",
+    "WorkerState",
+    "WorkerStatus",
     "error_console",
     "output_console",
     "show_difference",

@@ -39,7 +39,7 @@ def test_environment_logs_and_run_directory(bench):
         assert sorted(log.splitlines()) == sorted(bench.observer.texts(rank))
     assert {line.is_error for _, line in bench.observer.lines if line.text == "to stderr"} == {True}
     assert {path.name for path in result.run_dir.iterdir()} == {
-        "spec.json", "command.txt", "env.json", "logs", "events.jsonl", "summary.json",
+        "spec.json", "command.txt", "env.json", "logs", "events.jsonl", "status.json", "summary.json",
     }  # fmt: skip
     assert (result.run_dir.parent / "latest").resolve() == result.run_dir
     assert ResourceSpec.from_json((result.run_dir / "spec.json").read_text()).world_size == 2

@@ -1,0 +1,204 @@
+"""``status.json`` of a run: kept by its launcher, read by whoever wants to know where the run stands."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta, timezone
+from enum import Enum
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from autodist.errors import AutoDistError, LaunchError
+from autodist.launch._deadlines import Progress
+from autodist.launch._process_id import is_alive, this_process
+from autodist.launch._run_directory import RunDirectory
+from autodist.report import ProcessId, RunState, RunStatus, WorkerState, WorkerStatus
+
+__all__ = ["STATUS_FILE", "StatusKeeper", "read_status"]
+
+STATUS_FILE = "status.json"
+_SCHEMA_VERSION = 1
+_BETWEEN_WRITES_S = 2.0
+
+
+class StatusKeeper:
+    """Keeps ``status.json`` of one run up to date; a context manager, and safe from any thread.
+
+    What changes a state is written at once, progress every two seconds, and nothing that goes wrong with the file
+    (a full disk) reaches the run. Leaving by an error before :meth:`end` was called notes the error's exit code.
+
+    Args:
+        directory: Of the run.
+        hosts: Name of each worker's host, by rank.
+
+    Example:
+        >>> with StatusKeeper(directory, ["localhost"]) as status:             # doctest: +SKIP
+        ...     status.worker_started(0, pid=4711)
+        ...     status.progressed(coordinator.progress())
+        ...     status.worker_ended(0, exit_code=0)
+        ...     status.end(exit_code=0)
+
+    """
+
+    def __init__(self, directory: RunDirectory, hosts: Sequence[str]) -> None:
+        now = _now()
+        workers = tuple(WorkerStatus(rank, host) for rank, host in enumerate(hosts))
+        self._path = directory.path / STATUS_FILE
+        self._lock = threading.Lock()
+        self._written_s = float("-inf")
+        self._status = RunStatus(
+            directory.run_id, directory.path, RunState.STARTING, 0, this_process(), now, now, workers=workers
+        )
+
+    def __enter__(self) -> StatusKeeper:
+        with self._lock:
+            self._write()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status.state is not RunState.ENDED:
+            self.end(error.exit_code if isinstance(error, AutoDistError) else 1)
+
+    def begin_attempt(self, attempt: int) -> None:
+        """Forget what the workers of the attempt before did; the number of restarts so far is ``attempt``."""
+        with self._lock:
+            workers = tuple(WorkerStatus(worker.rank, worker.host) for worker in self._status.workers)
+            self._change(state=RunState.STARTING, attempt=attempt, workers=workers)
+
+    def enter(self, state: RunState) -> None:
+        """Note what the run is doing now."""
+        with self._lock:
+            self._change(state=state)
+
+    def worker_started(self, rank: int, pid: int) -> None:
+        """Note that a worker's process has started."""
+        self._change_worker(rank, pid=pid, state=WorkerState.RUNNING)
+
+    def worker_ended(self, rank: int, exit_code: int | None, signal: str | None = None) -> None:
+        """Note how a worker's process has ended."""
+        self._change_worker(rank, state=WorkerState.ENDED, exit_code=exit_code, signal=signal)
+
+    def progressed(self, progress: Mapping[int, Progress]) -> None:
+        """Note the steps taken; may be called as often as one likes, it is written every few seconds."""
+        with self._lock:
+            workers = tuple(_progressed(worker, progress) for worker in self._status.workers)
+            self._status = replace(self._status, workers=workers)
+            if self._status.state is RunState.STARTING and any(worker.steps for worker in workers):
+                self._change(state=RunState.RUNNING)
+            elif time.monotonic() - self._written_s >= _BETWEEN_WRITES_S:
+                self._write()
+
+    def end(self, exit_code: int) -> None:
+        """Note that the run is over."""
+        with self._lock:
+            self._change(state=RunState.ENDED, exit_code=exit_code, ended_at=_now())
+
+    def _change_worker(self, rank: int, **changes: Any) -> None:
+        with self._lock:
+            workers = (replace(of, **changes) if of.rank == rank else of for of in self._status.workers)
+            self._change(workers=tuple(workers))
+
+    def _change(self, **changes: Any) -> None:
+        self._status = replace(self._status, **changes)
+        self._write()
+
+    def _write(self) -> None:
+        self._written_s = time.monotonic()
+        self._status = replace(self._status, updated_at=_now())
+        text = json.dumps({"schema_version": _SCHEMA_VERSION, **_to_json(self._status)}, indent=2)
+        temporary = self._path.with_name(f".{STATUS_FILE}.{os.getpid()}")
+        try:
+            temporary.write_text(text + "\n")
+            temporary.replace(self._path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def read_status(run_dir: Path) -> RunStatus:
+    """Return where a run stands; one whose launcher was killed is ``LOST``.
+
+    Raises:
+        LaunchError: The directory has no status that this version can read.
+
+    """
+    file = run_dir / STATUS_FILE
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        version = data.get("schema_version")
+        status = _of_json(data, run_dir) if version == _SCHEMA_VERSION else None
+    except FileNotFoundError:
+        raise LaunchError(f"`{run_dir}` is not the directory of a run: it has no `{STATUS_FILE}`") from None
+    except OSError as error:
+        raise LaunchError(f"`{file}` can't be read: {error.strerror or error}") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise LaunchError(f"`{file}` is damaged: {error!r}") from error
+    if status is None:
+        raise LaunchError(f"`{file}` has the schema version {version!r}, this AutoDist reads {_SCHEMA_VERSION}")
+    if status.state is not RunState.ENDED and is_alive(status.launcher) is False:
+        return _lost(status)
+    return status
+
+
+def _lost(status: RunStatus) -> RunStatus:
+    workers = (replace(of, state=WorkerState.LOST) if of.state is WorkerState.RUNNING else of for of in status.workers)
+    return replace(status, state=RunState.LOST, workers=tuple(workers))
+
+
+def _progressed(worker: WorkerStatus, progress: Mapping[int, Progress]) -> WorkerStatus:
+    reported = progress.get(worker.rank)
+    if reported is None or reported.steps == worker.steps:
+        return worker
+    age = timedelta(seconds=time.monotonic() - reported.changed_s)
+    return replace(worker, steps=reported.steps, progressed_at=_now() - age)
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def _to_json(value: RunStatus) -> dict[str, Any]:
+    data: dict[str, Any] = _plain(asdict(value))
+    del data["run_dir"]  # a directory may be moved
+    return data
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="milliseconds")
+    return value.value if isinstance(value, Enum) else value
+
+
+def _of_json(data: dict[str, Any], run_dir: Path) -> RunStatus:
+    fields = {name: value for name, value in data.items() if name != "schema_version"}
+    return RunStatus(
+        **{
+            **fields,
+            "run_dir": run_dir,
+            "state": RunState(data["state"]),
+            "launcher": ProcessId(**data["launcher"]),
+            "workers": tuple(map(_worker, data["workers"])),
+            **{name: _time(data[name]) for name in ("started_at", "updated_at", "ended_at")},
+        }
+    )
+
+
+def _worker(data: dict[str, Any]) -> WorkerStatus:
+    return WorkerStatus(**{**data, "state": WorkerState(data["state"]), "progressed_at": _time(data["progressed_at"])})
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

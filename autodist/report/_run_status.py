@@ -1,0 +1,124 @@
+"""Where a run stands: the data, apart from how it is kept on disk and how it is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+
+__all__ = ["ProcessId", "RunState", "RunStatus", "WorkerState", "WorkerStatus"]
+
+
+class RunState(Enum):
+    """What a run is doing."""
+
+    STARTING = "starting"
+    """Workers are being started, and none has taken a training step."""
+    RUNNING = "running"
+    """A worker has taken a training step."""
+    STOPPING = "stopping"
+    """What is left of the workers is being ended."""
+    RESTARTING = "restarting"
+    """An attempt has failed, and the next is about to start."""
+    ENDED = "ended"
+    """The launcher has ended in order; the exit code says how the run went."""
+    LOST = "lost"
+    """The launcher was killed; found by who reads, never written."""
+
+
+class WorkerState(Enum):
+    """What a worker's process is doing."""
+
+    WAITING = "waiting"
+    """It is not started yet."""
+    RUNNING = "running"
+    ENDED = "ended"
+    LOST = "lost"
+    """The launcher was killed, and the worker ended with it; found by who reads, never written."""
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """A process that can't be mistaken for a later one with the same number.
+
+    Attributes:
+        host: Name of its machine, as the machine itself says.
+        pid: Its number there.
+        start_ticks: When it started, in the kernel's ticks after boot; None where ``/proc`` doesn't say.
+        boot_id: Which start of the machine that was; empty where ``/proc`` doesn't say.
+        namespace: The namespace in which the number counts; empty where ``/proc`` doesn't say.
+
+    """
+
+    host: str
+    pid: int
+    start_ticks: int | None = None
+    boot_id: str = ""
+    namespace: str = ""
+
+
+@dataclass(frozen=True)
+class WorkerStatus:
+    """Where one worker stands.
+
+    Attributes:
+        rank: The worker.
+        host: Its host's name in the spec.
+        pid: Its process on its machine; None before its start.
+        state: What the process is doing.
+        steps: Training steps taken.
+        progressed_at: When it took the last; None before the first.
+        exit_code: What it returned; None while it runs, or if a signal ended it.
+        signal: Name of that signal.
+
+    """
+
+    rank: int
+    host: str
+    pid: int | None = None
+    state: WorkerState = WorkerState.WAITING
+    steps: int = 0
+    progressed_at: datetime | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """Where a run stands; all times are in UTC.
+
+    Attributes:
+        run_id: Identity of the run.
+        run_dir: Where its files are.
+        state: What it is doing.
+        attempt: How often it was restarted, from 0.
+        launcher: The process of ``autodist run``.
+        started_at: When the launcher began.
+        updated_at: When the launcher last wrote this.
+        ended_at: When the run ended; None while it goes on.
+        exit_code: What ``autodist run`` returned; None while it goes on.
+        workers: All workers, by rank.
+
+    """
+
+    run_id: str
+    run_dir: Path
+    state: RunState
+    attempt: int
+    launcher: ProcessId
+    started_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None = None
+    exit_code: int | None = None
+    workers: tuple[WorkerStatus, ...] = ()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.state in (RunState.ENDED, RunState.LOST)
+
+    @property
+    def steps(self) -> int:
+        """Training steps of the worker that has taken most."""
+        return max((worker.steps for worker in self.workers), default=0)
