@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autodist.cli._options import cluster_options, debug_option, resolve_spec
+from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
+from autodist.cli._options import debug_option
 from autodist.errors import CertificateFailed
 
 if TYPE_CHECKING:
@@ -37,9 +38,7 @@ def certify(
     script: str,
     script_args: tuple[str, ...],
     strategy: str | None,
-    spec: str | None,
-    workers: int | None,
-    replicas: int | None,
+    cluster: ClusterOptions,
     steps: int,
     tolerance: float,
     as_json: bool,
@@ -52,16 +51,11 @@ def certify(
     from autodist import testing
     from autodist.report import error_console
 
-    if spec is None and workers is None and replicas is None:
-        workers = 2
-    cluster = resolve_spec(spec, workers, replicas)
+    spec = resolve_spec(cluster if cluster.given else ClusterOptions(workers=2))
     error_console().print(
-        f"certify: {steps} steps on one device, then on {cluster.world_size} workers with "
-        f"{len(cluster.replicas)} replicas"
+        f"certify: {steps} steps on one device, then on {spec.world_size} workers with {len(spec.replicas)} replicas"
     )
-    certificate = testing.certify(
-        script, script_args, strategy=strategy, spec=cluster, steps=steps, tolerance=tolerance
-    )
+    certificate = testing.certify(script, script_args, strategy=strategy, spec=spec, steps=steps, tolerance=tolerance)
     if as_json:
         click.echo(_json(certificate))
     else:

@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autodist.cli._options import (
-    RanksType,
-    cluster_options,
-    debug_option,
-    environment_options,
-    resolve_environment,
-    resolve_spec,
-)
+from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
+from autodist.cli._options import RanksType, debug_option, environment_options, resolve_environment
 from autodist.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,9 +48,7 @@ def _seconds(name: str, default: float, help_text: str) -> Callable[[Any], Any]:
 def run(
     script: str,
     script_args: tuple[str, ...],
-    spec: str | None,
-    workers: int | None,
-    replicas: int | None,
+    cluster: ClusterOptions,
     ranks: frozenset[int] | None,
     dry_run: bool,
     verbose: bool,
@@ -66,8 +58,7 @@ def run(
 
     Options may stand before or after SCRIPT; what follows `--` belongs to the script.
     """
-    cluster = resolve_spec(spec, workers, replicas)
-    job = _job(script, script_args, cluster, **settings)
+    job = _job(script, script_args, resolve_spec(cluster), **settings)
     return _show_plan(job) if dry_run else _launch(job, ranks, verbose)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autodist.cli._options import cluster_options, load_spec, resolve_spec
+from autodist.cli._cluster import ClusterOptions, cluster_options, load_spec, resolve_spec
 from autodist.errors import StrategyError, UsageError
 
 if TYPE_CHECKING:
@@ -47,9 +47,7 @@ class SubjectOptions:
     """The options of :func:`subject_options`, as given; a command takes them as ``options``."""
 
     graph: str | None
-    spec: str | None
-    workers: int | None
-    replicas: int | None
+    cluster: ClusterOptions
     step: int
     batch_size: int | None
     rows: tuple[str, ...]
@@ -98,7 +96,7 @@ def find_subject(texts: Sequence[str], options: SubjectOptions) -> Subject:
     graph_file = _graph_file(texts, options.graph, options.step)
     found_graph = None if graph_file is None else _load_graph(graph_file)
     found_spec = None
-    is_spec_given = any(value is not None for value in (options.spec, options.workers, options.replicas))
+    is_spec_given = bool(options.cluster.given)
     if is_spec_given and found_graph is None:
         raise UsageError(
             "a cluster was given but no graph, what a strategy costs depends on both",
@@ -107,7 +105,7 @@ def find_subject(texts: Sequence[str], options: SubjectOptions) -> Subject:
     if graph_file is not None:
         beside = graph_file.with_name("spec.json")
         kept = beside.is_file() and not is_spec_given
-        found_spec = load_spec(beside) if kept else resolve_spec(options.spec, options.workers, options.replicas)
+        found_spec = load_spec(beside) if kept else resolve_spec(options.cluster)
     strategies = tuple(_strategy(text, found_graph, found_spec, options.step) for text in texts)
     return Subject(strategies, found_graph, found_spec, options.batch_size, _rows(options.rows, found_graph))
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import ipaddress
 import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
 from autodist.errors import SpecError
 
-__all__ = ["check_positive", "did_you_mean", "is_loopback", "nearest", "repeated", "share_out"]
+__all__ = ["check_positive", "did_you_mean", "is_address", "is_loopback", "nearest", "repeated", "share_out"]
 
 _MOST_SHOWN = 12
+_HOST_NAME = re.compile(r"(?![-.])[\w.-]+")
 
 T = TypeVar("T", bound=Hashable)
 
@@ -61,6 +63,22 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     if near:
         return f"; did you mean `{near}`?"
     return f", known are {', '.join(names[:_MOST_SHOWN])}{', ...' if len(names) > _MOST_SHOWN else ''}"
+
+
+def is_address(text: str) -> bool:
+    """Whether the text is a host name or an IP address, without user, port and brackets.
+
+    Example:
+        >>> is_address("worker-1.lab"), is_address("fe80::1%eth0"), is_address("10.0.0.256"), is_address("me@host")
+        (True, True, False, False)
+
+    """
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        # A wrong IP address such as 10.0.0.256 would pass as a host name.
+        return _HOST_NAME.fullmatch(text) is not None and re.fullmatch(r"[0-9.]+", text) is None
+    return re.fullmatch(r"[\w.:%-]+", text) is not None
 
 
 def is_loopback(address: str) -> bool:

@@ -7,12 +7,13 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Literal
 
 from autodist.errors import SpecError
 from autodist.resource_spec._checks import share_out
 from autodist.resource_spec._model import Host
 
-__all__ = ["detect_gpus", "local_hosts"]
+__all__ = ["default_kind", "detect_gpus", "local_hosts"]
 
 _NVIDIA_SMI_TIMEOUT_S = 20
 _LISTED_GPU = re.compile(r"^GPU (\d+): .*\(UUID: (GPU-[0-9a-fA-F-]+)\)", re.MULTILINE)
@@ -38,6 +39,11 @@ def local_hosts(workers: int, cpus: int | None) -> tuple[Host, ...]:
         Host(f"localhost#{rank}" if rank else "localhost", "localhost", chief=not rank, cpus=cpus or 1, gpus=share)
         for rank, share in enumerate(shares)
     )
+
+
+def default_kind() -> Literal["CPU", "GPU"]:
+    """Return what most likely is meant by a number of devices: what this machine trains on."""
+    return "GPU" if detect_gpus() else "CPU"
 
 
 def detect_gpus() -> tuple[int, ...]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from autodist.documents import Path
+from autodist.resource_spec._checks import is_address
 from autodist.resource_spec._ranges import MAX_HOSTS, expand_host_range
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
 
 _MOST_DEVICES = 1024
 
-_HOST_NAME = re.compile(r"(?![-.])[\w.-]+")
 _SECRET = re.compile(r"passw|passphrase|secret|token|private_?key|^pass$", re.IGNORECASE)
 _TEXT_KEYS = {"address", "between", "directory", "key_file", "python", "python_venv", "ssh_config", "username"}
 
@@ -110,18 +109,9 @@ def _addresses(value: str) -> str:
     if re.fullmatch(r"[^:]+:[0-9]+", value):
         raise ValueError("the port goes to `port` of a group in `ssh`")
     for address in expand_host_range(value):
-        if not _is_address(address):
+        if not is_address(address):
             raise ValueError
     return value
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        # A wrong IP address such as 10.0.0.256 would pass as a host name.
-        return _HOST_NAME.fullmatch(text) is not None and re.fullmatch(r"[0-9.]+", text) is None
-    return re.fullmatch(r"[\w.:%-]+", text) is not None
 
 
 def _environment(value: dict[str, str]) -> dict[str, str]:
