@@ -4,10 +4,12 @@ from autodist.launch._base import Job, Launcher, RunObserver, SilentObserver, Wo
 from autodist.launch._environment import requested_environment, travelling_environment
 from autodist.launch._local import LocalLauncher
 from autodist.launch._plan import Meeting, Place, plan_workers
+from autodist.launch._restarts import RestartingLauncher
 from autodist.launch._secrets import is_secret
-from autodist.report import FailureKind, FailureReport, OutputLine, RunInfo, RunResult
+from autodist.report import CheckpointProgress, FailureKind, FailureReport, OutputLine, RunInfo, RunResult
 
 __all__ = [
+    "CheckpointProgress",
     "FailureKind",
     "FailureReport",
     "Job",
@@ -16,6 +18,7 @@ __all__ = [
     "Meeting",
     "OutputLine",
     "Place",
+    "RestartingLauncher",
     "RunInfo",
     "RunObserver",
     "RunResult",

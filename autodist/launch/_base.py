@@ -31,6 +31,8 @@ class Job:
             there may be secrets among them.
         run_dir: Where logs and summaries go; None is ``runs/<id>`` below the working directory.
         dump_graphs: Where workers write their graphs after each kernel; None for nowhere.
+        max_restarts: How often a :class:`RestartingLauncher` starts all workers again after a failure.
+        attempt: How often they have been started before; a run directory of earlier attempts is used again.
         start_timeout_s: Longest time from the start of a worker to its first training step; 0 for no bound.
         stall_timeout_s: Longest time between two training steps of a worker; 0 for no bound.
         finish_timeout_s: Longest wait of some workers for one that has ended; 0 for no bound.
@@ -38,7 +40,8 @@ class Job:
         step_timeout_s: Longest time a step may block, handed to the runtime; None is the runtime's default.
 
     Raises:
-        UsageError: The script is not a file, a time is negative, or graphs can't be written where they are to go.
+        UsageError: The script is not a file, a time or a number is negative, or graphs can't be written where they are
+            to go.
 
     """
 
@@ -55,6 +58,8 @@ class Job:
     grace_s: float = 5.0
     step_timeout_s: float | None = None
     dump_graphs: Path | None = None
+    max_restarts: int = 0
+    attempt: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "script", Path(self.script))
@@ -64,6 +69,8 @@ class Job:
         for name in ("start_timeout_s", "stall_timeout_s", "finish_timeout_s", "grace_s"):
             if not getattr(self, name) >= 0:  # not-a-number is neither
                 raise UsageError(f"`{name}` is {getattr(self, name)}, it must be 0 or more seconds")
+        if self.max_restarts < 0:
+            raise UsageError(f"`max_restarts` is {self.max_restarts}, it must be 0 or more")
         if self.seed is not None and not 0 <= self.seed < 2**32:
             raise UsageError(f"the seed is {self.seed}, it must be 0 to {2**32 - 1}")
 

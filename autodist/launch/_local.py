@@ -19,6 +19,7 @@ from autodist.launch._interrupts import Interrupts
 from autodist.launch._output import OutputPump
 from autodist.launch._plan import Meeting, plan_local_workers, strategy_argument
 from autodist.launch._processes import Guard, WorkerProcess
+from autodist.launch._restarts import checkpoint_progress
 from autodist.launch._run_directory import RunDirectory
 from autodist.launch._status import StatusKeeper
 from autodist.launch._supervisor import Event, Exited, Interrupted, Reported, Supervisor, Verdict
@@ -74,7 +75,7 @@ class LocalLauncher(Launcher):
 
         """
         self.plan(job)  # says what is wrong before anything exists
-        directory = RunDirectory.create(job.run_dir)
+        directory = RunDirectory.create(job.run_dir, job.attempt)
         _keep_inputs(job, directory)
         events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         token = secrets.token_hex(16)
@@ -147,7 +148,9 @@ class _Run:
         if verdict.symptom is not None:
             failure = report_failure(verdict.symptom, self._workers[verdict.symptom.rank], self._directory)
             exit_code = exit_code_of(verdict.symptom)
-        result = RunResult(exit_code, failure, duration_s, self._directory.path, len(self._commands))
+        steps = max((progress.steps for progress in self._coordinator.progress().values()), default=0)
+        checkpoint = checkpoint_progress(self._coordinator)
+        result = RunResult(exit_code, failure, duration_s, self._directory.path, len(self._commands), steps, checkpoint)
         self._directory.write_summary(_summary(result, self._coordinator))
         self._directory.event("ended", exit_code=exit_code)
         self._status.progressed(self._coordinator.progress())

@@ -112,6 +112,7 @@ def plan_workers(
         step_timeout_s=_step_timeout_s(job, base),
         start_timeout_s=job.start_timeout_s or _NO_BOUND_S,
         heartbeat_s=_heartbeat_s(job),
+        attempt=job.attempt,
         dump_graphs=None if job.dump_graphs is None else job.dump_graphs.absolute(),
         launcher_pid=os.getpid(),
         horovod=meeting.horovod,

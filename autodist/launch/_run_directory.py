@@ -45,8 +45,10 @@ class RunDirectory:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     @classmethod
-    def create(cls, path: Path | None = None) -> RunDirectory:
+    def create(cls, path: Path | None = None, attempt: int = 0) -> RunDirectory:
         """Make a new directory, ``runs/<id>`` with a link ``runs/latest`` if no path is given.
+
+        For an attempt other than the first take the directory of the earlier ones.
 
         Raises:
             UsageError: The path holds something already.
@@ -56,6 +58,8 @@ class RunDirectory:
         run_id = f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
         target = (Path("runs") / run_id if path is None else path).absolute()
         try:
+            if attempt and path is not None:
+                return cls(_run_id_in(target) or run_id, target)
             target.mkdir(parents=True, exist_ok=True)
             if any(target.iterdir()):
                 raise UsageError(
@@ -91,6 +95,14 @@ class RunDirectory:
         """Return what a worker wrote to standard output and standard error."""
         return self.logs / f"{rank}.log"
 
+    def put_logs_aside(self, attempt: int) -> Path:
+        """Make room for the logs of a further attempt, and return where those of this one are now."""
+        aside = self.logs / f"attempt-{attempt}"
+        for path in sorted(self.logs.glob("*.log")):
+            aside.mkdir(exist_ok=True)
+            path.rename(aside / path.name)
+        return aside
+
     def write_command(self, argv: Sequence[str]) -> None:
         """Keep the command line that started the run, ready to be pasted into a shell, without secrets of ``--env``."""
         command = shlex.join(mask_command(argv))
@@ -108,6 +120,12 @@ class RunDirectory:
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Keep how the run ended."""
         self._write_json("summary.json", summary)
+
+    def amend_summary(self, **fields: object) -> None:
+        """Add to how the run ended."""
+        path = self.path / "summary.json"
+        summary = json.loads(path.read_text()) if path.is_file() else {}
+        self.write_summary({**summary, **fields})
 
     def event(self, name: str, **fields: object) -> None:
         """Add a line to ``events.jsonl``; safe from any thread."""
@@ -129,6 +147,13 @@ class RunDirectory:
 
     def _write_json(self, name: str, value: Mapping[str, Any]) -> None:
         (self.path / name).write_text(json.dumps(value, indent=2, default=str) + "\n")
+
+
+def _run_id_in(path: Path) -> str | None:
+    """Return the run to which a directory belongs."""
+    with contextlib.suppress(OSError, ValueError):
+        return str(json.loads((path / "env.json").read_text())["AUTODIST_RUN_ID"])
+    return None
 
 
 def _telling(env: Mapping[str, str]) -> dict[str, str]:

@@ -7,11 +7,20 @@ from autodist.report._errors import show_error, show_warning
 from autodist.report._explanation import show_explanation
 from autodist.report._facts import show_facts
 from autodist.report._plan import show_plan
-from autodist.report._run import FailureKind, FailureReport, OutputLine, PlannedWorker, RunInfo, RunResult
+from autodist.report._run import (
+    CheckpointProgress,
+    FailureKind,
+    FailureReport,
+    OutputLine,
+    PlannedWorker,
+    RunInfo,
+    RunResult,
+)
 from autodist.report._run_console import RunConsole
 from autodist.report._run_status import ProcessId, RunState, RunStatus, WorkerState, WorkerStatus
 
 __all__ = [
+    "CheckpointProgress",
     "FailureKind",
     "FailureReport",
     "OutputLine",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-__all__ = ["FailureKind", "FailureReport", "OutputLine", "PlannedWorker", "RunInfo", "RunResult"]
+__all__ = ["CheckpointProgress", "FailureKind", "FailureReport", "OutputLine", "PlannedWorker", "RunInfo", "RunResult"]
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,20 @@ class FailureReport:
 
 
 @dataclass(frozen=True)
+class CheckpointProgress:
+    """What checkpoints did for an attempt.
+
+    Attributes:
+        restored: Training steps that it did not have to repeat; 0 when it began anew.
+        saved: Training steps that the next attempt need not repeat.
+
+    """
+
+    restored: int
+    saved: int
+
+
+@dataclass(frozen=True)
 class RunResult:
     """How a run ended.
 
@@ -95,6 +109,9 @@ class RunResult:
         duration_s: From the first start to the last end.
         run_dir: Where its files are.
         world_size: Number of workers.
+        steps: Training steps that the workers are known to have taken, the most of any.
+        checkpoint: What checkpoints did for it; None if the script uses none.
+        earlier: The attempts before this one, which failed, in their order.
 
     """
 
@@ -103,6 +120,9 @@ class RunResult:
     duration_s: float
     run_dir: Path
     world_size: int = 1
+    steps: int = 0
+    checkpoint: CheckpointProgress | None = None
+    earlier: tuple[RunResult, ...] = ()
 
 
 @dataclass(frozen=True)

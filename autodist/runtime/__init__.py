@@ -7,6 +7,7 @@ coordination too.
 from autodist.runtime._agreement import step_files
 from autodist.runtime._arguments import Arguments, flatten
 from autodist.runtime._batch import BatchSplit, LocalArray, batch_size, part_of, split_global, split_local
+from autodist.runtime._checkpoint_note import CheckpointNote
 from autodist.runtime._compile import NoGradientError
 from autodist.runtime._convention import Convention, check_convention
 from autodist.runtime._coordinator import CoordinatorClient
@@ -28,6 +29,7 @@ __all__ = [
     "OPEN",
     "Arguments",
     "BatchSplit",
+    "CheckpointNote",
     "Convention",
     "CoordinatorClient",
     "CoordinatorServer",

@@ -128,6 +128,11 @@ class CoordinatorServer:
                 raise _Answer(Status.TIMED_OUT, f"no worker has put `{key}` within {timeout_s:g} s")
             return self._values[key]
 
+    def peek(self, key: str) -> bytes | None:
+        """Return a value if a worker has put it."""
+        with self._changed:
+            return self._values.get(key)
+
     def barrier(self, name: str, rank: int, timeout_s: float) -> None:
         """Wait until all ranks have arrived."""
         with self._changed:

@@ -39,6 +39,7 @@ class WorkerEnvironment:
         step_timeout_s: Longest a step may block; None is the runtime's default. (``AUTODIST_STEP_TIMEOUT_S``)
         start_timeout_s: Longest wait for the other workers to start. (``AUTODIST_START_TIMEOUT_S``)
         heartbeat_s: Seconds between two reports of the steps taken. (``AUTODIST_HEARTBEAT_S``)
+        attempt: How often the workers of this run have been started before. (``AUTODIST_ATTEMPT``)
         dump_graphs: Where to write the graph after each kernel, None for nowhere. (``AUTODIST_DUMP_GRAPHS``)
         launcher_pid: The parent the worker must not outlive; 0 for none. (``AUTODIST_LAUNCHER_PID``)
         horovod: Horovod's own rendezvous, where the launcher offers one. (``HOROVOD_*``)
@@ -66,6 +67,7 @@ class WorkerEnvironment:
     step_timeout_s: float | None = None
     start_timeout_s: float = 300.0
     heartbeat_s: float = 2.0
+    attempt: int = 0
     dump_graphs: Path | None = None
     launcher_pid: int = 0
     horovod: HorovodRendezvous | None = None
@@ -116,6 +118,7 @@ class WorkerEnvironment:
             "AUTODIST_STEP_TIMEOUT_S": "" if self.step_timeout_s is None else str(self.step_timeout_s),
             "AUTODIST_START_TIMEOUT_S": str(self.start_timeout_s),
             "AUTODIST_HEARTBEAT_S": str(self.heartbeat_s),
+            "AUTODIST_ATTEMPT": str(self.attempt),
             "AUTODIST_DUMP_GRAPHS": str(self.dump_graphs or ""),
             "AUTODIST_LAUNCHER_PID": str(self.launcher_pid),
         }
@@ -179,6 +182,7 @@ def _launched(read: _Reader) -> dict[str, object]:
         "step_timeout_s": read.seconds("AUTODIST_STEP_TIMEOUT_S", 0.0) or None,
         "start_timeout_s": read.seconds("AUTODIST_START_TIMEOUT_S", 300.0),
         "heartbeat_s": read.seconds("AUTODIST_HEARTBEAT_S", 2.0),
+        "attempt": read.integer("AUTODIST_ATTEMPT") if variables.get("AUTODIST_ATTEMPT") else 0,
         "dump_graphs": read.path("AUTODIST_DUMP_GRAPHS"),
         "launcher_pid": read.integer("AUTODIST_LAUNCHER_PID") if variables.get("AUTODIST_LAUNCHER_PID") else 0,
         "horovod": HorovodRendezvous.from_environ(variables),
