@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import secrets
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from autodist.agent._complaints import Complaints
+from autodist.agent._frames import CHUNK_BYTES
 from autodist.agent._greeting import Greeting
+from autodist.agent._handshake import Handshake
+from autodist.agent._line import Line
+from autodist.agent._processes import KILL_S
+from autodist.agent._relay import join
+from autodist.agent._settings import Settings
+from autodist.agent._sources import COMMAND, first_input
+from autodist.agent._streams import Stream, StreamReset
+from autodist.errors import HostUnreachable, LaunchError
 from autodist.remote import Machine, Transport
 
 __all__ = ["Agent", "AgentEvents", "Fetched"]
+
+_CONNECT_S = 10.0
+_MARGIN_S = 3.0  # beyond the agent's own bounds
 
 
 class AgentEvents(Protocol):
@@ -61,8 +78,17 @@ class Agent:
 
     """
 
-    machine: Machine
-    greeting: Greeting
+    def __init__(self, machine: Machine, greeting: Greeting, line: Line, events: AgentEvents, grace_s: float) -> None:
+        self.machine = machine
+        self.greeting = greeting
+        self._line = line
+        self._events = events
+        self._grace_s = grace_s
+        self._next_stream = 1  # odd numbers are of this side
+        self._relays: list[tuple[str, int]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ranks: set[int] = set()
+        self._closing: asyncio.Future[None] | None = None
 
     @classmethod
     async def start(
@@ -95,7 +121,19 @@ class Agent:
                 in time. What it said instead is in the message.
 
         """
-        raise NotImplementedError
+        settings = Settings(run_id, f"<autodist {secrets.token_hex(16)}>\n", heartbeat_s, grace_s, isolate)
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        argv = [machine.python or sys.executable, "-c", COMMAND]
+        channel = await transport.open(machine, argv, timeout_s)
+        channel.write(first_input(settings))
+        complaints = Complaints(channel)
+        handshake = Handshake(machine, channel, complaints)
+        greeting, rest = await handshake.greeting(settings.marker, deadline_s - loop.time(), timeout_s)
+        line = Line(machine, channel, complaints, heartbeat_s)
+        agent = cls(machine, greeting, line, events, grace_s)
+        line.serve(rest, agent._take_event, agent._take_output, agent._note_loss)
+        return agent
 
     @property
     def directory(self) -> str:
@@ -116,7 +154,7 @@ class Agent:
             HostUnreachable: The agent is lost.
 
         """
-        raise NotImplementedError
+        return await self._line.ask("call", function=function, arguments=arguments, timeout_s=timeout_s)
 
     async def put(self, name: str, content: bytes) -> str:
         """Write a file into the run's directory on the machine and return its path there.
@@ -130,7 +168,14 @@ class Agent:
             HostUnreachable: The agent is lost.
 
         """
-        raise NotImplementedError
+        stream = self._open_stream()
+        answer = self._line.ask("put", name=name, stream=stream.number)
+        with contextlib.suppress(StreamReset):  # then the answer says why
+            for begin in range(0, len(content), CHUNK_BYTES):
+                await stream.write(content[begin : begin + CHUNK_BYTES])
+            stream.end()
+        path: str = await answer
+        return path
 
     async def fetch(self, *, most_files: int = 1000, most_bytes: int = 64 << 20) -> Fetched:
         """Return the files of the run's directory on the machine, in the order of their paths, up to the bounds.
@@ -139,7 +184,19 @@ class Agent:
             HostUnreachable: The agent is lost.
 
         """
-        raise NotImplementedError
+        stream = self._open_stream()
+        answer = self._line.ask("fetch", stream=stream.number, most_files=most_files, most_bytes=most_bytes)
+        stream.end()
+        content = bytearray()
+        with contextlib.suppress(StreamReset):  # then the answer says why
+            while data := await stream.read():
+                content += data
+        told = await answer
+        files: dict[str, bytes] = {}
+        for name, size in told["files"]:
+            files[name] = bytes(content[:size])
+            del content[:size]
+        return Fetched(files, tuple(told["left_out"]))
 
     async def relay(self, address: str, port: int) -> int:
         """Listen on the machine's loopback and join whatever connects there with ``address:port`` of this side.
@@ -152,7 +209,9 @@ class Agent:
             HostUnreachable: The agent is lost.
 
         """
-        raise NotImplementedError
+        self._relays.append((address, port))
+        here: int = await self._line.ask("relay", relay=len(self._relays) - 1)
+        return here
 
     async def spawn(self, rank: int, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> int:
         """Start a worker and return its process id, as the machine numbers it.
@@ -172,7 +231,17 @@ class Agent:
             HostUnreachable: The agent is lost.
 
         """
-        raise NotImplementedError
+        self._ranks.add(rank)
+        try:
+            pid: int = await self._line.ask("spawn", rank=rank, argv=list(argv), env=dict(env), cwd=cwd)
+        except HostUnreachable:
+            raise
+        except LaunchError as error:
+            message = f"worker {rank} can't be started {error.message}"
+            raise LaunchError(
+                message, hint="check `python` and `directory` of this host in the resource spec"
+            ) from error
+        return pid
 
     def signal(self, rank: int, signum: int, everything: bool = False) -> None:
         """Send a signal to a worker, or with ``everything`` to its descendants and its session too.
@@ -180,7 +249,7 @@ class Agent:
         Returns at once; a worker that has ended gets none. Requests reach the machine in the order in which they were
         made, so a ``stop`` that follows comes after the signal.
         """
-        raise NotImplementedError
+        self._line.send_request("signal", rank=rank, signum=int(signum), everything=everything)
 
     async def stop(self, now: bool = False) -> tuple[int, ...]:
         """End all workers and all that descends from them; the agent stays and may spawn others.
@@ -195,11 +264,55 @@ class Agent:
             HostUnreachable: The agent is lost.
 
         """
-        raise NotImplementedError
+        left: list[int] = await self._line.ask("stop", now=now)
+        return tuple(left)
 
     async def close(self) -> None:
         """Stop everything, remove the run's directory, end the agent and close the channel; never fails.
 
-        Takes the grace time and a few seconds at most. Does nothing on an agent that is lost or closed.
+        Takes the grace time and a few seconds at most. Of an agent that is lost, the guard is waited for where the
+        connection still stands, and nothing is where it does not.
         """
-        raise NotImplementedError
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        longest_s = self._grace_s + KILL_S + _MARGIN_S
+        self._line.send_request("close")
+        await self._line.ended(longest_s)
+        for task in self._tasks:
+            task.cancel()
+        await self._line.close(longest_s)
+
+    def _open_stream(self) -> Stream:
+        number = self._next_stream
+        self._next_stream += 2
+        return self._line.streams.open(number)
+
+    # --- what comes by itself
+
+    def _take_event(self, event: dict[str, Any]) -> None:
+        if event["event"] == "exited" and event["rank"] in self._ranks:
+            self._events.exited(event["rank"], event["exit_code"], event["signal"])
+        elif event["event"] == "connected":
+            stream = self._line.streams.open(event["stream"])
+            task = asyncio.ensure_future(self._connect(stream, *self._relays[event["relay"]]))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _take_output(self, number: int, data: bytes) -> None:
+        if number // 2 in self._ranks:
+            self._events.output(number // 2, bool(number % 2), data)
+
+    def _note_loss(self, reason: str) -> None:
+        if self._closing is None:
+            self._events.lost(self.machine, reason)
+
+    async def _connect(self, stream: Stream, address: str, port: int) -> None:
+        try:
+            reader, writer = await asyncio.wait_for(asyncio.open_connection(address, port), _CONNECT_S)
+        except (OSError, asyncio.TimeoutError):
+            stream.reset()
+            return
+        await join(reader, writer, stream)

@@ -30,7 +30,7 @@ class LocalTransport(Transport):
 
         """
         try:
-            return await open_subprocess(argv, self._env)
+            return await open_subprocess(argv, self._env, is_road=False)
         except OSError as error:
             raise HostUnreachable(
                 f"`{argv[0]}` can't be started on `{machine.address}`: {error.strerror or error}",

@@ -18,14 +18,17 @@ class SubprocessChannel(Channel):
 
     Args:
         process: Started with pipes for all three streams, and in a session of its own.
+        is_road: Whether the process is only the road to the program, such as ``ssh``, and is killed when it does not
+            end with its standard input. A program that has to clean up after itself is asked to end and no more.
 
     """
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, is_road: bool = True) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         self._process = process
+        self._is_road = is_road
         self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
 
     @property
@@ -59,16 +62,23 @@ class SubprocessChannel(Channel):
         """Close its standard input, and end it if that does not."""
         with contextlib.suppress(OSError, RuntimeError):
             self._stdin.close()
-        for end in (self._process.terminate, self._process.kill):
+        for end in (self._process.terminate, *([self._process.kill] if self._is_road else ())):
             if await _ends(self._process):
-                return
+                break
             with contextlib.suppress(ProcessLookupError):
                 end()
         await _ends(self._process)
 
 
-async def open_subprocess(argv: Sequence[str], env: Mapping[str, str] | None = None) -> SubprocessChannel:
+async def open_subprocess(
+    argv: Sequence[str], env: Mapping[str, str] | None = None, *, is_road: bool = True
+) -> SubprocessChannel:
     """Start a program on this machine, in a session of its own so that a Ctrl-C at the terminal does not reach it.
+
+    Args:
+        argv: Program and arguments.
+        env: Its whole environment; None is that of this process.
+        is_road: Whether it is only the road to the program that is meant, see :class:`SubprocessChannel`.
 
     Raises:
         OSError: It can't be started.
@@ -78,7 +88,7 @@ async def open_subprocess(argv: Sequence[str], env: Mapping[str, str] | None = N
     process = await asyncio.create_subprocess_exec(
         *argv, stdin=pipe, stdout=pipe, stderr=pipe, env=env, start_new_session=True
     )
-    return SubprocessChannel(process)
+    return SubprocessChannel(process, is_road)
 
 
 async def _read(stream: asyncio.StreamReader, most_bytes: int) -> bytes:

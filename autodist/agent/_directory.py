@@ -1,0 +1,107 @@
+"""The run's directory on a machine: private, and gone with the agent; runs on the machine.
+
+It is ``~/.cache/autodist/runs/<run>-<random>`` (or below ``$XDG_CACHE_HOME``), or in the directory for temporary files
+where the home can't be written. The random part keeps machines that share a home apart. An agent locks its directory,
+so that what a killed one has left is known and removed by the next one on the same machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["RunDirectory", "list_files", "path_below", "remove_abandoned"]
+
+_LOCK = ".lock"
+
+
+class RunDirectory:
+    """A directory made for one run; locked until all processes that know the lock have ended.
+
+    Raises:
+        OSError: It can be made neither in the home nor among the temporary files.
+
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self.path = _make(run_id)
+        self._lock = os.open(self.path / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        with contextlib.suppress(OSError):  # a file system without locks: what is left there stays
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.write(self._lock, _boot_id().encode())
+
+    def remove(self) -> None:
+        """Remove it with all that is in it, as far as that is possible."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _make(run_id: str) -> Path:
+    prefix = "".join(char if char.isalnum() or char in "-_." else "_" for char in run_id).lstrip(".") + "-"
+    *favourites, last = _parents()
+    for parent in favourites:
+        with contextlib.suppress(OSError):
+            parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    return Path(tempfile.mkdtemp(prefix=f"autodist-{prefix}", dir=last))
+
+
+def _parents() -> Iterator[Path]:
+    """Where the directory may be, best first; the last is the one for temporary files."""
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    home = Path(cache) if os.path.isabs(cache) else Path(os.path.expanduser("~")) / ".cache"
+    if home.is_absolute():
+        yield home / "autodist" / "runs"
+    yield Path(tempfile.gettempdir())
+
+
+def remove_abandoned() -> None:
+    """Remove the directories of agents of this user that were killed since this machine was started."""
+    for parent in _parents():
+        for lock in parent.glob(f"*/{_LOCK}"):
+            with contextlib.suppress(OSError):
+                _remove_if_abandoned(lock)
+
+
+def _remove_if_abandoned(lock: Path) -> None:
+    if lock.is_symlink() or lock.stat().st_uid != os.getuid():
+        return
+    with lock.open("rb") as file:
+        # A lock of another machine that shares this home may not be seen here, so its directories are left alone.
+        if file.read(100).decode(errors="replace") != _boot_id():
+            return
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        shutil.rmtree(lock.parent, ignore_errors=True)
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def path_below(directory: Path, name: str) -> Path:
+    """Return the path of a file below a directory.
+
+    Raises:
+        ValueError: The name would lead out of it, or to nothing in it.
+
+    """
+    parts = name.split("/")
+    if any(part in ("", ".", "..") or "\0" in part for part in parts) or name == _LOCK:
+        raise ValueError(f"`{name}` is no path of a file below the run's directory")
+    return directory.joinpath(*parts)
+
+
+def list_files(directory: Path) -> Iterator[tuple[str, int]]:
+    """Return path and size in bytes of each regular file below a directory, in the order of the paths."""
+    for folder, folders, names in os.walk(directory):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(folder) / name
+            relative = path.relative_to(directory).as_posix()
+            with contextlib.suppress(OSError):
+                if relative != _LOCK and path.is_file() and not path.is_symlink():
+                    yield relative, path.stat().st_size

@@ -1,0 +1,43 @@
+"""What a worker gets of the environment that its agent found on the machine; runs on the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["of_another_run", "worker_environment"]
+
+_NAMES = frozenset({
+    "RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE",
+    "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG",
+    "AUTODIST_ADDRESS", "AUTODIST_DUMP_GRAPHS", "AUTODIST_HEARTBEAT_S", "AUTODIST_LAUNCHER_PID",
+    "AUTODIST_RUN_DIR", "AUTODIST_RUN_ID", "AUTODIST_SEED", "AUTODIST_SPEC", "AUTODIST_START_TIMEOUT_S",
+    "AUTODIST_STRATEGY", "AUTODIST_TOKEN",
+    "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK",
+    "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT",
+    "HOROVOD_GLOO_IFACE", "HOROVOD_CONTROLLER", "HOROVOD_CPU_OPERATIONS",
+})  # fmt: skip
+_PREFIXES = ("OMPI_COMM_WORLD_", "PMI_", "PMIX_")
+
+
+def of_another_run(name: str) -> bool:
+    """Whether a variable says which place a process has in a run; an agent's own place does not concern its workers.
+
+    Example:
+        >>> of_another_run("RANK"), of_another_run("PATH"), of_another_run("HOROVOD_LOG_LEVEL")
+        (True, False, False)
+
+    """
+    return name in _NAMES or name.startswith(_PREFIXES)
+
+
+def worker_environment(own: Mapping[str, str], over: Mapping[str, str], parent: int) -> dict[str, str]:
+    """Return a worker's environment.
+
+    Args:
+        own: The agent's.
+        over: What the launcher sets.
+        parent: The agent's process id, as the worker sees it.
+
+    """
+    inherited = {name: value for name, value in own.items() if not of_another_run(name)}
+    return inherited | dict(over) | {"AUTODIST_LAUNCHER_PID": str(parent)}
