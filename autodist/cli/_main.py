@@ -20,6 +20,9 @@ _INTERRUPTED = 130
 # One line per command: its module, which has a click command of the same name.
 _COMMANDS = {
     "run": "autodist.cli._run",
+    "status": "autodist.cli._status",
+    "logs": "autodist.cli._logs",
+    "stop": "autodist.cli._stop",
     "certify": "autodist.cli._certify",
     "strategies": "autodist.cli._strategies",
     "explain": "autodist.cli._explain",

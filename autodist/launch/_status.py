@@ -8,9 +8,8 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from enum import Enum
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,13 +18,14 @@ from autodist.errors import AutoDistError, LaunchError
 from autodist.launch._deadlines import Progress
 from autodist.launch._process_id import is_alive, this_process
 from autodist.launch._run_directory import RunDirectory
-from autodist.report import ProcessId, RunState, RunStatus, WorkerState, WorkerStatus
+from autodist.report import RunState, RunStatus, WorkerState, WorkerStatus
 
 __all__ = ["STATUS_FILE", "StatusKeeper", "read_status"]
 
 STATUS_FILE = "status.json"
 _SCHEMA_VERSION = 1
 _BETWEEN_WRITES_S = 2.0
+_SILENT_S = 60.0
 
 
 class StatusKeeper:
@@ -114,7 +114,7 @@ class StatusKeeper:
     def _write(self) -> None:
         self._written_s = time.monotonic()
         self._status = replace(self._status, updated_at=_now())
-        text = json.dumps({"schema_version": _SCHEMA_VERSION, **_to_json(self._status)}, indent=2)
+        text = json.dumps({"schema_version": _SCHEMA_VERSION, **self._status.to_json()}, indent=2)
         temporary = self._path.with_name(f".{STATUS_FILE}.{os.getpid()}")
         try:
             temporary.write_text(text + "\n")
@@ -125,7 +125,7 @@ class StatusKeeper:
 
 
 def read_status(run_dir: Path) -> RunStatus:
-    """Return where a run stands; one whose launcher was killed is ``LOST``.
+    """Return where a run stands; one whose launcher was killed is ``LOST``, or ``SILENT`` if that can't be seen.
 
     Raises:
         LaunchError: The directory has no status that this version can read.
@@ -135,7 +135,7 @@ def read_status(run_dir: Path) -> RunStatus:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
         version = data.get("schema_version")
-        status = _of_json(data, run_dir) if version == _SCHEMA_VERSION else None
+        status = RunStatus.from_json(data, run_dir) if version == _SCHEMA_VERSION else None
     except FileNotFoundError:
         raise LaunchError(f"`{run_dir}` is not the directory of a run: it has no `{STATUS_FILE}`") from None
     except OSError as error:
@@ -144,12 +144,16 @@ def read_status(run_dir: Path) -> RunStatus:
         raise LaunchError(f"`{file}` is damaged: {error!r}") from error
     if status is None:
         raise LaunchError(f"`{file}` has the schema version {version!r}, this AutoDist reads {_SCHEMA_VERSION}")
-    if status.state is not RunState.ENDED and is_alive(status.launcher) is False:
-        return _lost(status)
-    return status
+    return status if status.state is RunState.ENDED else _seen_from_here(status)
 
 
-def _lost(status: RunStatus) -> RunStatus:
+def _seen_from_here(status: RunStatus) -> RunStatus:
+    """Correct what a launcher that was killed could not write any more."""
+    alive = is_alive(status.launcher)
+    if alive is None and (_now() - status.updated_at).total_seconds() > _SILENT_S:
+        return replace(status, state=RunState.SILENT)
+    if alive is not False:
+        return status
     workers = (replace(of, state=WorkerState.LOST) if of.state is WorkerState.RUNNING else of for of in status.workers)
     return replace(status, state=RunState.LOST, workers=tuple(workers))
 
@@ -164,41 +168,3 @@ def _progressed(worker: WorkerStatus, progress: Mapping[int, Progress]) -> Worke
 
 def _now() -> datetime:
     return datetime.now(timezone.utc)
-
-
-def _to_json(value: RunStatus) -> dict[str, Any]:
-    data: dict[str, Any] = _plain(asdict(value))
-    del data["run_dir"]  # a directory may be moved
-    return data
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, datetime):
-        return value.isoformat(timespec="milliseconds")
-    return value.value if isinstance(value, Enum) else value
-
-
-def _of_json(data: dict[str, Any], run_dir: Path) -> RunStatus:
-    fields = {name: value for name, value in data.items() if name != "schema_version"}
-    return RunStatus(
-        **{
-            **fields,
-            "run_dir": run_dir,
-            "state": RunState(data["state"]),
-            "launcher": ProcessId(**data["launcher"]),
-            "workers": tuple(map(_worker, data["workers"])),
-            **{name: _time(data[name]) for name in ("started_at", "updated_at", "ended_at")},
-        }
-    )
-
-
-def _worker(data: dict[str, Any]) -> WorkerStatus:
-    return WorkerStatus(**{**data, "state": WorkerState(data["state"]), "progressed_at": _time(data["progressed_at"])})
-
-
-def _time(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)

@@ -18,11 +18,13 @@ from autodist.report._run import (
 )
 from autodist.report._run_console import RunConsole
 from autodist.report._run_status import ProcessId, RunState, RunStatus, WorkerState, WorkerStatus
+from autodist.report._runs import LogConsole, show_run, show_runs
 
 __all__ = [
     "CheckpointProgress",
     "FailureKind",
     "FailureReport",
+    "LogConsole",
     "OutputLine",
     "PlannedWorker",
     "ProcessId",
@@ -40,6 +42,8 @@ __all__ = [
     "show_explanation",
     "show_facts",
     "show_plan",
+    "show_run",
+    "show_runs",
     "show_warning",
     "table_console",
 ]

@@ -84,7 +84,7 @@ class RunConsole:
 
     def run_ended(self, result: RunResult) -> None:
         """Show the failure if there was one, or one line."""
-        where = f"{_duration(result.duration_s)}, everything is in {shown_path(result.run_dir)}"
+        where = f"{duration_text(result.duration_s)}, everything is in {shown_path(result.run_dir)}"
         if result.failure is not None:
             with self._lock:
                 _show_failure(result.failure, result, self._errors)
@@ -95,26 +95,32 @@ class RunConsole:
 
     def _write(self, rank: int, line: OutputLine) -> None:
         console = self._errors if line.is_error else self._output
-        has_colour = console.color_system is not None and not console.no_color
-        text = only_colours(line.text) if has_colour else plain(line.text)
-        reset = "\x1b[0m" if "\x1b" in text else ""
         with self._lock, contextlib.suppress(BrokenPipeError, ValueError):  # nobody reads any more; the logs go on
-            # Not through rich: a worker's line is not to be parsed, and there may be very many of them.
-            console.file.write(_encodable(f"{self._prefix(rank, line.is_error)} {text}{reset}\n", console))
-            console.file.flush()
+            write_line(line.text, self._prefix(rank, line.is_error), console)
 
     def _prefix(self, rank: int, is_error: bool) -> str:
         key = (rank, is_error)
         if key not in self._prefixes:
-            self._prefixes[key] = self._drawn_prefix(rank, self._errors if is_error else self._output)
+            self._prefixes[key] = drawn_prefix(rank, self._errors if is_error else self._output)
         return self._prefixes[key]
 
-    def _drawn_prefix(self, rank: int, console: Console) -> str:
-        from rich.text import Text
 
-        with console.capture() as capture:
-            console.print(Text(f"[{rank}]", style=_RANK_COLOURS[rank % len(_RANK_COLOURS)]), end="")
-        return capture.get()
+def drawn_prefix(rank: int, console: Console) -> str:
+    """Return what stands before a worker's lines."""
+    from rich.text import Text
+
+    with console.capture() as capture:
+        console.print(Text(f"[{rank}]", style=_RANK_COLOURS[rank % len(_RANK_COLOURS)]), end="")
+    return capture.get()
+
+
+def write_line(text: str, prefix: str, console: Console) -> None:
+    """Write a worker's line, not through rich: it is not to be parsed, and there may be very many of them."""
+    has_colour = console.color_system is not None and not console.no_color
+    text = only_colours(text) if has_colour else plain(text)
+    reset = "\x1b[0m" if "\x1b" in text else ""
+    console.file.write(_encodable(f"{prefix} {text}{reset}\n", console))
+    console.file.flush()
 
 
 def shown_path(path: Path) -> str:
@@ -136,7 +142,7 @@ def _show_failure(failure: FailureReport, result: RunResult, console: Console) -
     how = f"signal {failure.signal}" if failure.signal else f"exit code {failure.exit_code}"
     ended = how if failure.signal or failure.exit_code is not None else "stopped by the launcher"
     console.print()
-    console.print(f"run failed after {_duration(result.duration_s)}, exit code {result.exit_code}", style="bold")
+    console.print(f"run failed after {duration_text(result.duration_s)}, exit code {result.exit_code}", style="bold")
     console.print(
         f"  first failure  worker {failure.rank} of {result.world_size} on {failure.host}, pid {failure.pid}, {ended}"
     )
@@ -149,7 +155,8 @@ def _show_failure(failure: FailureReport, result: RunResult, console: Console) -
     show_message(failure.message, failure.hint, console)
 
 
-def _duration(duration_s: float) -> str:
+def duration_text(duration_s: float) -> str:
+    """Return a time the way people say it."""
     minutes, seconds = divmod(round(duration_s), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 __all__ = ["ProcessId", "RunState", "RunStatus", "WorkerState", "WorkerStatus"]
 
@@ -25,6 +26,8 @@ class RunState(Enum):
     """The launcher has ended in order; the exit code says how the run went."""
     LOST = "lost"
     """The launcher was killed; found by who reads, never written."""
+    SILENT = "silent"
+    """The launcher is on another machine and has written nothing for a minute; found by who reads, never written."""
 
 
 class WorkerState(Enum):
@@ -122,3 +125,54 @@ class RunStatus:
     def steps(self) -> int:
         """Training steps of the worker that has taken most."""
         return max((worker.steps for worker in self.workers), default=0)
+
+    @property
+    def duration(self) -> timedelta:
+        """Time from the launcher's start to the end, or to what was last heard of it."""
+        return (self.ended_at or self.updated_at) - self.started_at
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values, without the directory, which may be moved."""
+        data: dict[str, Any] = _plain(asdict(self))
+        del data["run_dir"]
+        return data
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any], run_dir: Path) -> RunStatus:
+        """Return the status that ``to_json`` made these values of; keys that it doesn't know are ignored.
+
+        Raises:
+            ValueError, TypeError, KeyError: They are no such values.
+
+        """
+        return cls(
+            run_id=data["run_id"],
+            run_dir=run_dir,
+            state=RunState(data["state"]),
+            attempt=data["attempt"],
+            launcher=ProcessId(**data["launcher"]),
+            started_at=datetime.fromisoformat(data["started_at"]),
+            updated_at=datetime.fromisoformat(data["updated_at"]),
+            ended_at=_time(data["ended_at"]),
+            exit_code=data["exit_code"],
+            workers=tuple(map(_worker, data["workers"])),
+        )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="milliseconds")
+    return value.value if isinstance(value, Enum) else value
+
+
+def _worker(data: dict[str, Any]) -> WorkerStatus:
+    typed = {"state": WorkerState(data["state"]), "progressed_at": _time(data["progressed_at"])}
+    return WorkerStatus(**{**data, **typed})
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
