@@ -84,7 +84,8 @@ class LocalLauncher(Launcher):
         def on_fail(rank: int, message: str, exit_code: int) -> None:
             events.put(Reported(rank, message, exit_code))
 
-        with StatusKeeper(directory, [host.name for host in job.spec.hosts]) as status:
+        hosts = [host.name for host in job.spec.hosts]
+        with StatusKeeper(directory, hosts, job.attempt, job.max_restarts - job.attempt) as status:
             with (
                 Interrupts(lambda signum: events.put(Interrupted(signum))),
                 CoordinatorServer(job.spec.world_size, token, self.address, on_fail) as coordinator,
@@ -154,7 +155,7 @@ class _Run:
         self._directory.write_summary(_summary(result, self._coordinator))
         self._directory.event("ended", exit_code=exit_code)
         self._status.progressed(self._coordinator.progress())
-        self._status.end(exit_code)
+        self._status.end(exit_code, is_final=result.failure is None or exit_code == 2)
         self._observer.run_ended(result)
         return result
 

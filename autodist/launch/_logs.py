@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from autodist.launch._run_directory import RunDirectory
 from autodist.launch._status import read_status
@@ -39,33 +41,54 @@ def read_logs(
             break
         time.sleep(_POLL_S)
     for rank, log in logs.items():
-        yield from ((rank, line) for line in log.rest())
+        yield from ((rank, line) for line in log.close())
 
 
 class _Log:
-    """One file that grows by whole lines; it may come to be only later."""
+    """One file that grows by whole lines; it may come to be only later, and a restart begins another one."""
 
     def __init__(self, path: Path, num_lines: int | None) -> None:
         self._path = path
-        self._position = 0 if num_lines is None else _start_of_last_lines(path, num_lines)
+        self._file: BinaryIO | None = None
+        self._start = 0 if num_lines is None else _start_of_last_lines(path, num_lines)
         self._rest = b""
 
     def new_lines(self) -> Iterator[str]:
-        try:
-            file = self._path.open("rb")
-        except FileNotFoundError:
-            return
-        with file:
-            file.seek(self._position)
-            while chunk := file.read(_CHUNK_BYTES):
-                self._position += len(chunk)
-                *lines, self._rest = (self._rest + chunk).split(b"\n")
-                yield from (line.decode(errors="replace") for line in lines)
+        if self._file is None:
+            self._open()
+        yield from self._lines()
+        if self._is_replaced():
+            yield from self.close()
+            self._open()
+            yield from self._lines()
 
-    def rest(self) -> Iterator[str]:
+    def close(self) -> Iterator[str]:
         """A line without an end, which a full disk may leave."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
         if self._rest:
             yield self._rest.decode(errors="replace")
+            self._rest = b""
+
+    def _open(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._file = self._path.open("rb")
+            self._file.seek(self._start)
+            self._start = 0
+
+    def _lines(self) -> Iterator[str]:
+        while self._file is not None and (chunk := self._file.read(_CHUNK_BYTES)):
+            *lines, self._rest = (self._rest + chunk).split(b"\n")
+            yield from (line.decode(errors="replace") for line in lines)
+
+    def _is_replaced(self) -> bool:
+        if self._file is None:
+            return False
+        try:
+            return not os.path.samestat(os.fstat(self._file.fileno()), os.stat(self._path))
+        except FileNotFoundError:
+            return False  # between two attempts
 
 
 def _start_of_last_lines(path: Path, num_lines: int) -> int:

@@ -10,6 +10,7 @@ from autodist.errors import LaunchError
 from autodist.launch._base import Job, Launcher, RunObserver, SilentObserver
 from autodist.launch._interrupts import Interrupts
 from autodist.launch._run_directory import RunDirectory
+from autodist.launch._status import end_restarts
 from autodist.report import CheckpointProgress, RunResult
 from autodist.runtime import CheckpointNote, CoordinatorServer
 
@@ -168,6 +169,7 @@ def _conclusion(attempts: list[RunResult], job: Job) -> RunResult:
     result = replace(attempts[-1], earlier=tuple(attempts[:-1]))
     if job.max_restarts:
         RunDirectory("", result.run_dir).amend_summary(attempts=[_row(attempt) for attempt in attempts])
+        end_restarts(result.run_dir, result.exit_code)
     return result
 
 

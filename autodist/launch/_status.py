@@ -20,7 +20,7 @@ from autodist.launch._process_id import is_alive, this_process
 from autodist.launch._run_directory import RunDirectory
 from autodist.report import RunState, RunStatus, WorkerState, WorkerStatus
 
-__all__ = ["STATUS_FILE", "StatusKeeper", "read_status"]
+__all__ = ["STATUS_FILE", "StatusKeeper", "end_restarts", "read_status"]
 
 STATUS_FILE = "status.json"
 _SCHEMA_VERSION = 1
@@ -37,6 +37,8 @@ class StatusKeeper:
     Args:
         directory: Of the run.
         hosts: Name of each worker's host, by rank.
+        attempt: How often the run was started before; its beginning is that of the first attempt.
+        restarts_left: How often it may be started again.
 
     Example:
         >>> with StatusKeeper(directory, ["localhost"]) as status:             # doctest: +SKIP
@@ -47,14 +49,16 @@ class StatusKeeper:
 
     """
 
-    def __init__(self, directory: RunDirectory, hosts: Sequence[str]) -> None:
+    def __init__(self, directory: RunDirectory, hosts: Sequence[str], attempt: int = 0, restarts_left: int = 0) -> None:
         now = _now()
+        began = read_status(directory.path).started_at if attempt else now
         workers = tuple(WorkerStatus(rank, host) for rank, host in enumerate(hosts))
         self._path = directory.path / STATUS_FILE
         self._lock = threading.Lock()
         self._written_s = float("-inf")
+        self._restarts_left = restarts_left
         self._status = RunStatus(
-            directory.run_id, directory.path, RunState.STARTING, 0, this_process(), now, now, workers=workers
+            directory.run_id, directory.path, RunState.STARTING, attempt, this_process(), began, now, workers=workers
         )
 
     def __enter__(self) -> StatusKeeper:
@@ -66,13 +70,8 @@ class StatusKeeper:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._status.state is not RunState.ENDED:
-            self.end(error.exit_code if isinstance(error, AutoDistError) else 1)
-
-    def begin_attempt(self, attempt: int) -> None:
-        """Forget what the workers of the attempt before did; the number of restarts so far is ``attempt``."""
-        with self._lock:
-            workers = tuple(WorkerStatus(worker.rank, worker.host) for worker in self._status.workers)
-            self._change(state=RunState.STARTING, attempt=attempt, workers=workers)
+            can_be_tried_again = isinstance(error, LaunchError) and self._status.attempt > 0
+            self.end(error.exit_code if isinstance(error, AutoDistError) else 1, is_final=not can_be_tried_again)
 
     def enter(self, state: RunState) -> None:
         """Note what the run is doing now."""
@@ -97,10 +96,11 @@ class StatusKeeper:
             elif time.monotonic() - self._written_s >= _BETWEEN_WRITES_S:
                 self._write()
 
-    def end(self, exit_code: int) -> None:
-        """Note that the run is over."""
+    def end(self, exit_code: int, is_final: bool = True) -> None:
+        """Note that the attempt is over, and, if it is final or no restart is left, the run as well."""
         with self._lock:
-            self._change(state=RunState.ENDED, exit_code=exit_code, ended_at=_now())
+            left = 0 if is_final else self._restarts_left
+            self._change(state=RunState.ENDED, exit_code=exit_code, ended_at=_now(), restarts_left=left)
 
     def _change_worker(self, rank: int, **changes: Any) -> None:
         with self._lock:
@@ -114,14 +114,26 @@ class StatusKeeper:
     def _write(self) -> None:
         self._written_s = time.monotonic()
         self._status = replace(self._status, updated_at=_now())
-        text = json.dumps({"schema_version": _SCHEMA_VERSION, **self._status.to_json()}, indent=2)
-        temporary = self._path.with_name(f".{STATUS_FILE}.{os.getpid()}")
-        try:
-            temporary.write_text(text + "\n")
-            temporary.replace(self._path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
+        _write(self._path, self._status)
+
+
+def end_restarts(run_dir: Path, exit_code: int) -> None:
+    """Note that a run which may have been restarted is over."""
+    with contextlib.suppress(LaunchError):
+        status = replace(_read(run_dir), exit_code=exit_code, restarts_left=0)
+        _write(run_dir / STATUS_FILE, status)
+
+
+def _write(path: Path, status: RunStatus) -> None:
+    """Write the file as a whole or not at all."""
+    text = json.dumps({"schema_version": _SCHEMA_VERSION, **status.to_json()}, indent=2)
+    temporary = path.with_name(f".{STATUS_FILE}.{os.getpid()}")
+    try:
+        temporary.write_text(text + "\n")
+        temporary.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def read_status(run_dir: Path) -> RunStatus:
@@ -131,6 +143,11 @@ def read_status(run_dir: Path) -> RunStatus:
         LaunchError: The directory has no status that this version can read.
 
     """
+    status = _read(run_dir)
+    return status if status.state is RunState.ENDED and not status.restarts_left else _seen_from_here(status)
+
+
+def _read(run_dir: Path) -> RunStatus:
     file = run_dir / STATUS_FILE
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
@@ -144,7 +161,7 @@ def read_status(run_dir: Path) -> RunStatus:
         raise LaunchError(f"`{file}` is damaged: {error!r}") from error
     if status is None:
         raise LaunchError(f"`{file}` has the schema version {version!r}, this AutoDist reads {_SCHEMA_VERSION}")
-    return status if status.state is RunState.ENDED else _seen_from_here(status)
+    return status
 
 
 def _seen_from_here(status: RunStatus) -> RunStatus:
@@ -153,7 +170,8 @@ def _seen_from_here(status: RunStatus) -> RunStatus:
     if alive is None and (_now() - status.updated_at).total_seconds() > _SILENT_S:
         return replace(status, state=RunState.SILENT)
     if alive is not False:
-        return status
+        is_between = status.state is RunState.ENDED
+        return replace(status, state=RunState.RESTARTING, ended_at=None, exit_code=None) if is_between else status
     workers = (replace(of, state=WorkerState.LOST) if of.state is WorkerState.RUNNING else of for of in status.workers)
     return replace(status, state=RunState.LOST, workers=tuple(workers))
 

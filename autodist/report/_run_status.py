@@ -102,6 +102,7 @@ class RunStatus:
         ended_at: When the run ended; None while it goes on.
         exit_code: What ``autodist run`` returned; None while it goes on.
         workers: All workers, by rank.
+        restarts_left: How often a run whose attempt has ended may still be restarted.
 
     """
 
@@ -115,6 +116,7 @@ class RunStatus:
     ended_at: datetime | None = None
     exit_code: int | None = None
     workers: tuple[WorkerStatus, ...] = ()
+    restarts_left: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -156,6 +158,7 @@ class RunStatus:
             ended_at=_time(data["ended_at"]),
             exit_code=data["exit_code"],
             workers=tuple(map(_worker, data["workers"])),
+            restarts_left=data["restarts_left"],
         )
 
 

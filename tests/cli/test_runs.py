@@ -287,3 +287,21 @@ def test_run_of_another_machine(shell, call, status_of):
     assert exit_code == 1
     assert "was launched on `gpu-7` (pid 4711), which is not here" in errors
     assert f"hint: type there: autodist stop {shlex.quote(str(run_dir))}\n" in errors
+
+
+def test_logs_of_a_run_that_restarts(tmp_path):
+    """The file of the first attempt is put aside while somebody reads it."""
+    directory = RunDirectory.create(tmp_path / "run")
+    with StatusKeeper(directory, ["a"], restarts_left=1) as status:
+        directory.log(0).write_text("one\ntwo\n")
+        followed = read_logs(directory.path, [0], 1, follow=True)
+        assert next(followed) == (0, "two")
+        with directory.log(0).open("a") as log:
+            log.write("three\n")
+        status.end(1, is_final=False)
+        directory.put_logs_aside(0)
+        directory.log(0).write_text("again\n")
+        assert [next(followed), next(followed)] == [(0, "three"), (0, "again")]
+    with StatusKeeper(directory, ["a"], attempt=1) as status:
+        status.end(0)
+    assert list(followed) == []

@@ -13,7 +13,7 @@ import pytest
 from autodist.errors import LaunchError, UsageError
 from autodist.launch._process_id import is_alive, this_process
 from autodist.launch._run_directory import RunDirectory
-from autodist.launch._status import StatusKeeper, read_status
+from autodist.launch._status import StatusKeeper, end_restarts, read_status
 from autodist.report import RunState, WorkerState
 from autodist.runtime._coordinator_server import Progress
 
@@ -68,16 +68,21 @@ def test_error_is_noted_with_its_exit_code(directory):
     assert read_status(directory.path).exit_code == 2
 
 
-def test_new_attempt_forgets_the_last(directory):
-    with StatusKeeper(directory, ["a"]) as status:
+def test_attempts_are_one_run(directory):
+    with StatusKeeper(directory, ["a"], restarts_left=2) as status:
         status.worker_started(0, 12)
         status.worker_ended(0, None, "SIGKILL")
-        status.enter(RunState.RESTARTING)
-        assert read_status(directory.path).workers[0].signal == "SIGKILL"
-        status.begin_attempt(1)
-        now = read_status(directory.path)
-        assert (now.state, now.attempt, now.workers[0].signal) == (RunState.STARTING, 1, None)
-        status.end(0)
+        status.end(1, is_final=False)
+    first = read_status(directory.path)
+    assert (first.state, first.exit_code, first.is_over) == (RunState.RESTARTING, None, False)
+    assert first.workers[0].signal == "SIGKILL"
+    with StatusKeeper(directory, ["a"], attempt=1, restarts_left=1) as status:
+        second = read_status(directory.path)
+        assert (second.state, second.attempt, second.started_at) == (RunState.STARTING, 1, first.started_at)
+        assert second.workers[0].signal is None
+        status.end(1, is_final=False)
+    end_restarts(directory.path, 130)
+    assert (read_status(directory.path).state, read_status(directory.path).exit_code) == (RunState.ENDED, 130)
 
 
 def test_readers_see_whole_files_only(directory):
@@ -181,3 +186,11 @@ def test_unknown_state_is_damage(directory):
     file.write_text(json.dumps({**json.loads(file.read_text()), "state": "dancing"}))
     with pytest.raises(LaunchError, match="dancing"):
         read_status(directory.path)
+
+
+def test_attempt_that_can_not_be_started_may_be_followed_by_another(directory):
+    with StatusKeeper(directory, ["a"], restarts_left=2) as status:
+        status.end(1, is_final=False)
+    with pytest.raises(LaunchError), StatusKeeper(directory, ["a"], attempt=1, restarts_left=1):
+        raise LaunchError("a machine is away")
+    assert read_status(directory.path).state is RunState.RESTARTING
