@@ -79,13 +79,13 @@ class Ssh:
         shared_envs: Environment variables of every worker that logs in this way; ``Host.env`` comes on top.
 
     Example:
-        >>> Ssh(username="ubuntu").port
-        22
+        >>> Ssh(username="ubuntu", port=2222).port
+        2222
 
     """
 
     username: str | None = None
-    port: int = 22
+    port: int | None = None
     key_file: str | None = None
     python_venv: str | None = None
     shared_envs: tuple[tuple[str, str], ...] = ()

@@ -178,7 +178,7 @@ class SshGroup(_Section):
     """One entry of ``ssh``; the original's defaults were empty texts, so these stand for "not given"."""
 
     username: TextOrEmpty = Field("", description="a login name")
-    port: int = Field(22, ge=1, le=65535, description="a port number from 1 to 65535")
+    port: int | None = Field(None, ge=1, le=65535, description="a port number from 1 to 65535")
     key_file: TextOrEmpty = Field("", description="the path of a private key on this machine")
     python_venv: TextOrEmpty = Field("", description="the shell command that activates a virtual environment")
     shared_envs: Environment = Field({}, description="a mapping of environment variables to texts")
