@@ -136,7 +136,7 @@ def _stage(hop: Hop, login: Login) -> Stage:
         user=options.username,
         known_as=options.host_key_alias or options.host,
         port=options.port,
-        key_files=_own_key(hop.key_file, login) if hop.key_file else _key_files(get("IdentityFile") or ()),
+        key_files=[hop.key_file] if hop.key_file else _key_files(get("IdentityFile") or ()),
         known_hosts=_known_hosts(
             [*(get("UserKnownHostsFile") or _KNOWN_HOSTS), *(get("GlobalKnownHostsFile") or _SYSTEM_KNOWN_HOSTS)]
         ),
@@ -144,15 +144,8 @@ def _stage(hop: Hop, login: Login) -> Stage:
     )
 
 
-def _own_key(name: str, login: Login) -> list[str]:
-    path = Path(name).expanduser()
-    if not path.is_file():
-        raise login.missing_key(str(path))
-    return [str(path)]
-
-
 def _key_files(names: Sequence[str]) -> list[str]:
-    """The files that asyncssh can use, itself or to choose among an agent's keys; OpenSSH is silent on others as well."""
+    """The files that asyncssh can use, or choose an agent's keys by; OpenSSH is silent on others as well."""
     paths = [str(path) for name in names if (path := Path(name).expanduser()).is_file()]
     return [path for path in paths if is_usable_key(path)]
 

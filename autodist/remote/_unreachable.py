@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from autodist.errors import HostUnreachable
 from autodist.remote._base import Machine
@@ -42,9 +43,17 @@ class Login:
 
     @classmethod
     def to(cls, machine: Machine) -> Login:
-        """Return the login to a machine."""
+        """Return the login to a machine.
+
+        Raises:
+            HostUnreachable: Its key file does not exist.
+
+        """
         ssh = machine.ssh or Ssh()
-        return cls(machine.address, machine.address, ssh.username, ssh.port)
+        login = cls(machine.address, machine.address, ssh.username, ssh.port)
+        if ssh.key_file is not None and not Path(ssh.key_file).expanduser().is_file():
+            raise login.missing_key(str(Path(ssh.key_file).expanduser()))
+        return login
 
     def through(self, host: str, user: str | None, port: int | None) -> Login:
         """Return the login to a host on the way."""
