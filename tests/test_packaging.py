@@ -124,7 +124,9 @@ def test_install_test_tools_says_what_is_skipped():
 
 # --- what an import costs
 
-_LOADED = "import sys; print(sorted({m.partition('.')[0] for m in sys.modules} & {'tensorflow', 'keras', 'horovod'}))"
+_LOADED = """import sys
+print(sorted({m.partition('.')[0] for m in sys.modules} & {'tensorflow', 'keras', 'horovod', 'asyncssh'}))
+"""
 
 _COMMAND = """import runpy, sys
 sys.argv = {}
@@ -144,12 +146,13 @@ except SystemExit as end:
         "import autodist.compressors",
         "import autodist.strategies",
         "import autodist.launch",
+        "import autodist.remote",
         _COMMAND.format(["autodist", "--help"]),
         _COMMAND.format(["autodist", "run", "--help"]),
     ],
-    ids=["import", "names", "resource_spec", "compressors", "strategies", "launch", "--help", "run --help"],
+    ids=["import", "names", "resource_spec", "compressors", "strategies", "launch", "remote", "--help", "run --help"],
 )
-def test_tensorflow_is_not_loaded_before_it_is_needed(code: str):
+def test_what_is_slow_to_load_is_not_loaded_before_it_is_needed(code: str):
     result = run(sys.executable, "-c", f"{code}\n{_LOADED}")
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[-1] == "[]"
