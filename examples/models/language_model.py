@@ -1,0 +1,64 @@
+"""An LSTM language model with sampled softmax (Jozefowicz et al., 2016): two large tables, both touched in few rows."""
+
+from functools import partial
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ._base import Workload, from_loss, sizes
+
+__all__ = ["WORKLOADS"]
+
+
+def make(vocabulary, width, units, length, num_sampled, batch_size):
+    """The classes that the softmax samples come with the batch: the same for all examples of it."""
+    random = np.random.default_rng(0)
+    embedding = _variable(random, "embedding", (vocabulary, width))
+    softmax = _variable(random, "softmax", (vocabulary, units))
+    bias = tf.Variable(tf.zeros([vocabulary]), name="softmax_bias")
+    lstm = keras.layers.LSTM(units, return_sequences=True)
+    lstm.build((None, length, width))
+
+    def loss_of(ids, sampled):
+        hidden = tf.reshape(lstm(tf.nn.embedding_lookup(embedding, ids[:, :-1])), [-1, units])
+        candidates = sampled[0]
+        # Every class is drawn equally often, so that the correction of the logits is one constant.
+        expected = tf.fill([num_sampled], num_sampled / vocabulary)
+        labels = tf.reshape(ids[:, 1:], [-1, 1])
+        drawn = (tf.cast(candidates, tf.int64), tf.fill(tf.shape(labels), num_sampled / vocabulary), expected)
+        losses = tf.nn.sampled_softmax_loss(
+            softmax, bias, tf.cast(labels, tf.int64), hidden, num_sampled, vocabulary, sampled_values=drawn
+        )
+        return tf.reduce_mean(losses)
+
+    variables = [embedding, softmax, bias, *(variable.value for variable in lstm.trainable_variables)]
+    batch = partial(_batch, vocabulary, length, num_sampled, batch_size)
+    return from_loss(loss_of, variables, keras.optimizers.Adagrad(0.1, initial_accumulator_value=0.1), batch)
+
+
+def _variable(random, name, shape):
+    return tf.Variable(0.1 * random.standard_normal(shape, dtype=np.float32), name=name)
+
+
+def _batch(vocabulary, length, num_sampled, batch_size, number):
+    random = np.random.default_rng(number)
+    # Few words are frequent, as in a language.
+    ids = np.minimum(random.zipf(1.3, size=(batch_size, length + 1)) - 1, vocabulary - 1)
+    sampled = random.choice(vocabulary, num_sampled, replace=False)
+    return ids.astype(np.int32), np.tile(sampled.astype(np.int32), (batch_size, 1))
+
+
+WORKLOADS = (
+    Workload(
+        "lstm",
+        "an LSTM language model with sampled softmax",
+        sizes(
+            "vocabulary width units length num_sampled batch_size",
+            tiny=(50, 6, 8, 5, 10, 12),
+            small=(20000, 128, 256, 16, 256, 16),
+            full=(793470, 512, 2048, 20, 8192, 128),
+        ),
+        make,
+    ),
+)
