@@ -34,7 +34,9 @@ def make(vocabulary, width, units, length, num_sampled, batch_size):
 
     variables = [embedding, softmax, bias, *(variable.value for variable in lstm.trainable_variables)]
     batch = partial(_batch, vocabulary, length, num_sampled, batch_size)
-    return from_loss(loss_of, variables, keras.optimizers.Adagrad(0.1, initial_accumulator_value=0.1), batch)
+    # Not the paper's Adagrad: that of Keras adds the squares of a row's gradients one by one, so that its result depends
+    # on how many replicas share the sampled classes.
+    return from_loss(loss_of, variables, keras.optimizers.SGD(0.5), batch)
 
 
 def _variable(random, name, shape):

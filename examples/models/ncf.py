@@ -34,7 +34,9 @@ def make(sparse, users, items, factors, layers, batch_size):
         return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(label, logits))
 
     variables = [*tables.values(), *(v.value for v in perceptron.trainable_variables + score.trainable_variables)]
-    return from_loss(loss_of, variables, keras.optimizers.Adam(1e-3), partial(_batch, users, items, batch_size))
+    # Adam moves every row in each step, also those that the batch does not touch.
+    optimizer = keras.optimizers.SGD(0.05) if sparse else keras.optimizers.Adam(1e-3)
+    return from_loss(loss_of, variables, optimizer, partial(_batch, users, items, batch_size))
 
 
 def _table(name, shape):
