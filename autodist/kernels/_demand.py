@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from autodist.graph import (
@@ -102,7 +103,15 @@ class Demand:
             self._stack.extend((tensor, True) for tensor in data_inputs(self.analysis.nodes[name]))
 
     def _from_batch(self, mark: str) -> bool:
-        return self.analysis.extent(self.analysis.nodes[mark].input[0]) is not Extent.CONSTANT
+        """Whether a gradient depends on the batch; its parts are joined together, constant indices as well."""
+        return self.analysis.marks[mark].gradient in self._gradients_of_batch
+
+    @cached_property
+    def _gradients_of_batch(self) -> frozenset[int]:
+        """The numbers of the gradients any part of which depends on the batch."""
+        nodes, extent = self.analysis.nodes, self.analysis.extent
+        marks = self.analysis.marks.items()
+        return frozenset(m.gradient for name, m in marks if extent(nodes[name].input[0]) is not Extent.CONSTANT)
 
     def _cut(self, tensor: str, extent: Extent) -> Extent:
         if self.analysis.dependence.is_reduced(tensor) or extent in (Extent.ROWS, Extent.SUBSET):

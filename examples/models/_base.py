@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 __all__ = [
-    "SIZES", "Training", "Workload", "classification", "from_loss", "images", "make_step", "normalization", "sizes", "stem",
+    "SIZES", "Training", "Workload",
+    "classification", "from_loss", "images", "make_step", "normalization", "sizes", "stem",
 ]  # fmt: skip
 
 SIZES = ("tiny", "small", "full")

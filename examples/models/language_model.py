@@ -34,8 +34,8 @@ def make(vocabulary, width, units, length, num_sampled, batch_size):
 
     variables = [embedding, softmax, bias, *(variable.value for variable in lstm.trainable_variables)]
     batch = partial(_batch, vocabulary, length, num_sampled, batch_size)
-    # Not the paper's Adagrad: that of Keras adds the squares of a row's gradients one by one, so that its result depends
-    # on how many replicas share the sampled classes.
+    # Not the paper's Adagrad: that of Keras squares the gradients of a row one by one before it adds them up, so that
+    # its result depends on how many replicas share the sampled classes.
     return from_loss(loss_of, variables, keras.optimizers.SGD(0.5), batch)
 
 
