@@ -5,6 +5,7 @@ Importing this package does not import TensorFlow; capturing does.
 
 from autodist.graph._analysis import StepAnalysis, Write
 from autodist.graph._capture import CapturedStep, VariableNames, capture
+from autodist.graph._constants import static_value
 from autodist.graph._extent import EXTENT_OF, Extent
 from autodist.graph._factors import FactoredGradient, Factors, factors_of
 from autodist.graph._graph_def import (
@@ -70,6 +71,7 @@ __all__ = [
     "parse_mark",
     "prune",
     "split_tensor",
+    "static_value",
     "strip_missing_colocation",
     "tensor_dtype",
 ]

@@ -22,6 +22,7 @@ from autodist.graph import (
     output_shape,
     parse_mark,
     split_tensor,
+    static_value,
     strip_missing_colocation,
     tensor_dtype,
 )
@@ -273,6 +274,7 @@ class Cutting:
         prefix = f"autodist/partition/{cut.number}/{values}"
         rows = Rows(self.out, prefix, sources[1], ids_dtype, cut.grid.begins[0])
         parts, local = rows.parts("values", sources[0], dtype), rows.local()
+        counts = rows.counts(static_value(self.nodes, sources[1]))
         for shard, part in enumerate(cut.shards):
             row, number = cut.grid.row_part(shard), self._number()
             own, columns = parts[row], part.size[1:]
@@ -280,8 +282,8 @@ class Cutting:
                 name = f"{cut.copy(shard, values)}/columns"
                 own = self._slice(name, own, (0, *part.begin[1:]), (None, *columns), dtype)
             for mark, tensor, kind, shape in (
-                (values, own, dtype, (None, *columns)),
-                (indices, local[row], ids_dtype, (None,)),
+                (values, own, dtype, (counts[row], *columns)),
+                (indices, local[row], ids_dtype, (counts[row],)),
             ):
                 old = parse_mark(self.nodes[mark].attr[MARK].s)
                 self._mark(cut.copy(shard, mark), tensor, kind, old, number, shape)

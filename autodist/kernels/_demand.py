@@ -103,15 +103,18 @@ class Demand:
             self._stack.extend((tensor, True) for tensor in data_inputs(self.analysis.nodes[name]))
 
     def _from_batch(self, mark: str) -> bool:
-        """Whether a gradient depends on the batch; its parts are joined together, constant indices as well."""
-        return self.analysis.marks[mark].gradient in self._gradients_of_batch
+        """Whether a mark has another value on each replica, or has to be joined along with one that has."""
+        if self.analysis.extent(self.analysis.nodes[mark].input[0]) is not Extent.CONSTANT:
+            return True
+        return self.analysis.marks[mark].part == "indices" and self._lengths_of_values.get(mark, 0) is None
 
     @cached_property
-    def _gradients_of_batch(self) -> frozenset[int]:
-        """The numbers of the gradients any part of which depends on the batch."""
-        nodes, extent = self.analysis.nodes, self.analysis.extent
-        marks = self.analysis.marks.items()
-        return frozenset(m.gradient for name, m in marks if extent(nodes[name].input[0]) is not Extent.CONSTANT)
+    def _lengths_of_values(self) -> dict[str, int | None]:
+        """By mark of indices, the rows of the values that belong to it, if these depend on the batch."""
+        marks = self.analysis.marks
+        values = {m.gradient: name for name, m in marks.items() if m.part == "values" and self._from_batch(name)}
+        lengths = {g: (tensor_shape(self.analysis.nodes, name) or (None,))[0] for g, name in values.items()}
+        return {name: lengths.get(m.gradient, 0) for name, m in marks.items() if m.part == "indices"}
 
     def _cut(self, tensor: str, extent: Extent) -> Extent:
         if self.analysis.dependence.is_reduced(tensor) or extent in (Extent.ROWS, Extent.SUBSET):

@@ -99,24 +99,26 @@ class Joins:
 
     def _join_gradient(self, variable: str, marks: tuple[str, ...]) -> None:
         kinds = {self.analysis.marks[mark].part: mark for mark in marks}
-        shape = self._shapes[variable]
         # Replicas compute with an intermediate gradient, so all workers get it, whoever keeps the variable.
         receiver = None if self.demand.intermediate & set(marks) else variable
         if "dense" in kinds:
-            self._join_dense_gradient(receiver, kinds["dense"], shape)
+            self._join_dense_gradient(receiver, kinds["dense"], self._shapes[variable])
         if "dense_shape" in kinds:  # the variable's on every replica
             mark = kinds["dense_shape"]
             self.out.identity(mark, self._source(mark, 0), tensor_dtype(self.analysis.nodes, mark))
-        sparse = tuple(kinds[part] for part in ("values", "indices") if part in kinds)
-        if sparse:
+        if "indices" in kinds:
+            sparse = tuple(kinds[part] for part in ("values", "indices") if part in kinds)
             self._join_sparse_gradient(receiver, sparse)
+        elif "values" in kinds:  # of the same rows on all replicas
+            shape = tensor_shape(self.analysis.nodes, kinds["values"])
+            self._join_dense_gradient(receiver, kinds["values"], shape)
         if "left" in kinds:
             self._join_factors(receiver, (kinds["left"], kinds["right"]))
 
     def _source(self, mark: str, replica: int) -> str:
         return self.replica_tensor(self.analysis.nodes[mark].input[0], replica)
 
-    def _join_dense_gradient(self, variable: str | None, mark: str, shape: tuple[int, ...]) -> None:
+    def _join_dense_gradient(self, variable: str | None, mark: str, shape: tuple[int | None, ...] | None) -> None:
         dtype = tensor_dtype(self.analysis.nodes, mark)
         terms = self._terms(mark, self.analysis.nodes[mark].input[0], self._weight(mark), "share", dtype)
         local = self.out.sum(f"autodist/local/{mark}", terms, dtype)

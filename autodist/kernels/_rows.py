@@ -112,6 +112,19 @@ class Rows:
             found.append(name if begin else ids)
         return found
 
+    def counts(self, ids: Any) -> list[int | None]:
+        """Part by part, how many row numbers it has; None if they are not known beforehand.
+
+        Args:
+            ids: The row numbers as an array, or None.
+        """
+        import numpy as np
+
+        if ids is None:
+            return [None] * len(self.begins)
+        part = np.searchsorted(self.begins, np.ravel(ids), side="right") - 1
+        return [int(count) for count in np.bincount(part, minlength=len(self.begins))]
+
     def positions(self) -> list[str]:
         """Part by part, where the row numbers stood."""
         name = f"{self.prefix}/every_position"

@@ -27,18 +27,23 @@ class Embeddings(layers.Layer):
 
 def encoder_layer(x, width, heads, name):
     """Attention over the whole sequence, then two dense layers; normalized after each as in BERT."""
-    attended = layers.MultiHeadAttention(heads, width // heads, name=f"{name}_attention")(x, x)
+    attended = _attention(width, heads, f"{name}_attention")(x, x)
     x = layers.LayerNormalization(name=f"{name}_norm")(x + attended)
     return _feed_forward(x, width, name)
 
 
 def decoder_layer(x, memory, width, heads, name):
     """Attention over what comes before, then over the source, then two dense layers."""
-    attended = layers.MultiHeadAttention(heads, width // heads, name=f"{name}_self")(x, x, use_causal_mask=True)
+    attended = _attention(width, heads, f"{name}_self")(x, x, use_causal_mask=True)
     x = layers.LayerNormalization(name=f"{name}_self_norm")(x + attended)
-    attended = layers.MultiHeadAttention(heads, width // heads, name=f"{name}_source")(x, memory)
+    attended = _attention(width, heads, f"{name}_source")(x, memory)
     x = layers.LayerNormalization(name=f"{name}_source_norm")(x + attended)
     return _feed_forward(x, width, name)
+
+
+def _attention(width, heads, name):
+    # Without biases: that of the keys cancels out in the softmax, so its gradient is round-off, which Adam blows up.
+    return layers.MultiHeadAttention(heads, width // heads, use_bias=False, name=name)
 
 
 def _feed_forward(x, width, name):

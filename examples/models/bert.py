@@ -26,7 +26,7 @@ def make(num_layers, width, heads, vocabulary, length, batch_size):
         logits = embeddings.logits(hidden)
         return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
 
-    optimizer = keras.optimizers.AdamW(1e-3, weight_decay=0.01)
+    optimizer = keras.optimizers.AdamW(1e-3, weight_decay=0.01, epsilon=1e-6)
     batch = partial(_batch, vocabulary, length, batch_size)
     return from_loss(loss_of, model.trainable_variables, optimizer, batch)
 

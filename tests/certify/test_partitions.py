@@ -17,6 +17,8 @@ QUICK = (
     ("mixed", "dense", "raw"),
     ("collective", "dense", "momentum"),
     ("collective", "lookup", "adam"),
+    ("collective", "positions", "adam"),
+    ("servers", "positions", "v1_adagrad"),
     ("horovod", "embedding", "v1_adagrad"),
     ("horovod", "lookup", "adamw"),
 )

@@ -76,7 +76,8 @@ def improves(figure: str, before: float, after: float) -> bool:
 
 
 def test_every_example_is_tested():
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SMALL)
+    of_the_registry = {"train_model"}  # tests/certify/test_models.py
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SMALL) | of_the_registry
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -36,6 +36,38 @@ def frozen_part(ad):
     supervised(ad, model, optimizer.apply)
 
 
+def with_positions(ad, rows):
+    """Words and their positions; Adagrad squares what it gets, so it shows how often a row came."""
+    words = PlainModel("lookup").variables[0]
+    positions = tf.Variable(0.1 * np.arange(20, dtype=np.float32).reshape(5, 4), name="positions")
+    optimizer = keras.optimizers.Adagrad(0.1)
+    optimizer.build([words, positions])
+
+    @ad.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            embedded = tf.nn.embedding_lookup(words, x) + tf.nn.embedding_lookup(positions, rows())
+            loss = mean_squared(y, tf.reduce_sum(tf.tanh(embedded), [1, 2])[:, None])
+        optimizer.apply(tape.gradient(loss, [words, positions]), [words, positions])
+        return loss
+
+    for x, y in sparse_batches():
+        step(x, y)
+
+
+@case()
+def rows_of_no_batch(ad):
+    """Rows that are the same for all examples, as positions of words are."""
+    with_positions(ad, lambda: tf.range(3))
+
+
+@case()
+def rows_from_a_variable(ad):
+    """The same, but not known when the step is traced."""
+    chosen = tf.Variable([4, 0, 2], trainable=False, name="chosen")
+    with_positions(ad, lambda: tf.convert_to_tensor(chosen))
+
+
 @case()
 def double_precision(ad):
     supervised(ad, PlainModel(dtype=np.float64), sgd, dense_batches(dtype=np.float64))

@@ -1,11 +1,12 @@
 """Small models, and what trains them."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from ..data import BATCH_SIZES, PlainModel, batches, keras_model, mean_squared
 
-MODELS = ("dense", "embedding", "lookup", "tied")
+MODELS = ("dense", "embedding", "lookup", "tied", "positions")
 OPTIMIZERS = {
     "raw": None,
     "sgd": lambda: keras.optimizers.SGD(0.1),
@@ -30,14 +31,30 @@ class Tied:
         return tf.reduce_mean(tf.einsum("bwd,vd->bv", rows, self.table), axis=1, keepdims=True)
 
 
+class Positions:
+    """Words and their positions, whose rows are the same for all examples."""
+
+    def __init__(self):
+        self.table = PlainModel("lookup").variables[0]
+        self.positions = tf.Variable(0.1 * np.arange(20, dtype=np.float32).reshape(5, 4), name="positions")
+        self.variables = [self.table, self.positions]
+
+    def __call__(self, ids):
+        rows = tf.nn.embedding_lookup(self.table, ids) + tf.nn.embedding_lookup(self.positions, [4, 0, 3])
+        return tf.reduce_sum(tf.tanh(rows), [1, 2])[:, None]
+
+
+SHAPES = {"tied": Tied, "positions": Positions}
+
+
 def train(ad, model, optimizer):
     """Train a model: Keras optimizers of Keras models by `fit`, all else in a loop."""
-    kind = "lookup" if model == "tied" else model
+    kind = "lookup" if model in SHAPES else model
     made = OPTIMIZERS[optimizer]() if OPTIMIZERS[optimizer] is not None else None
-    if model != "tied" and isinstance(made, keras.optimizers.Optimizer):
+    if model not in SHAPES and isinstance(made, keras.optimizers.Optimizer):
         fit(keras_model(kind), made, kind)
-    elif model == "tied" or made is None:
-        loop(ad, Tied() if model == "tied" else PlainModel(kind), made, kind)
+    elif model in SHAPES or made is None:
+        loop(ad, SHAPES[model]() if model in SHAPES else PlainModel(kind), made, kind)
     else:
         network = keras_model(kind)
         loop(ad, network, made, kind, [v.value for v in network.trainable_variables])
