@@ -62,9 +62,11 @@ def _parents() -> Iterator[Path]:
 def remove_abandoned() -> None:
     """Remove the directories of agents of this user that were killed since this machine was started."""
     for parent in _parents():
-        for lock in parent.glob(f"*/{_LOCK}"):
-            with contextlib.suppress(OSError):
-                _remove_if_abandoned(lock)
+        with contextlib.suppress(OSError):  # it may be another user's
+            for entry in os.scandir(parent):
+                with contextlib.suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        _remove_if_abandoned(Path(entry, _LOCK))
 
 
 def _remove_if_abandoned(lock: Path) -> None:

@@ -114,6 +114,6 @@ class Handshake:
     async def _failed(self, message: str, hint: str | None = None) -> HostUnreachable:
         """Return the error, with what was said instead of a greeting."""
         said = await self._complaints.text() or self._noise.decode(errors="replace").strip()
-        quoted = f"; it said: {said[-_QUOTED_CHARS:]}" if said else ""
+        quoted = f"; it said: {said[-_QUOTED_CHARS:].strip()}" if said else ""
         default = "see whether a login there without a terminal works: `ssh HOST true`"
         return HostUnreachable(f"{message}{quoted}", hint=hint or default, address=self._machine.address)

@@ -33,7 +33,7 @@ __all__ = ["main"]
 _READ_BYTES = 1 << 18
 _LAST_WORDS_S = 1.0
 _SECOND_LOOK_S = 0.5
-_REAP_AFTER_S = 5.0  # whoever waits for a child of its own, such as a call, has done so by then
+_REAP_AFTER_S = 2.0  # whoever waits for a child of its own, such as a call, has done so by then
 
 
 def main(settings: Settings, place: Place, guard: socket.socket) -> NoReturn:

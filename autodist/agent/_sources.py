@@ -28,14 +28,15 @@ MODULES = (
 """What is sent; these import the standard library and each other only."""
 
 _FIRST = """
-import json, os, sys
+import sys
+sys.path[:] = [entry for entry in sys.path if entry]  # what lies in the directory of the login must not be imported
+import json, os
 marker, oldest = MARKER, OLDEST
 if sys.version_info < oldest:
     told = {"python": "%d.%d.%d" % tuple(sys.version_info[:3]), "executable": sys.executable}
     os.write(1, (marker + json.dumps(told) + "\\n").encode("ascii"))
     os._exit(0)
 
-sys.path[:] = [entry for entry in sys.path if entry]  # what lies in the directory of the login must not be imported
 size, text = int(i.readline()), b""
 while len(text) < size:
     piece = i.read(size - len(text))
