@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -124,7 +123,7 @@ class Agent:
         settings = Settings(run_id, f"<autodist {secrets.token_hex(16)}>\n", heartbeat_s, grace_s, isolate)
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
-        argv = [machine.python or sys.executable, "-c", COMMAND]
+        argv = [machine.interpreter, "-c", COMMAND]
         channel = await transport.open(machine, argv, timeout_s)
         channel.write(first_input(settings))
         complaints = Complaints(channel)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import sys
 from typing import Any
 
 from autodist.agent._complaints import Complaints
@@ -37,7 +36,7 @@ class Handshake:
         self._machine = machine
         self._complaints = complaints
         self._channel = channel
-        self._python = machine.python or sys.executable
+        self._python = machine.interpreter
         self._noise = b""
 
     async def greeting(self, marker: str, timeout_s: float, told_s: float) -> tuple[Greeting, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ class Machine:
     Attributes:
         address: Host name or IP address.
         ssh: How to log in; None is as ``~/.ssh/config`` says.
-        python: Path of its Python interpreter; None is the launching one's.
+        python: Path of its Python interpreter; None is that of the ``ssh`` group's virtual environment, or the
+            launching one's.
         directory: Working directory of its workers; None is the launching one's.
 
     Example:
@@ -34,6 +36,13 @@ class Machine:
 
     def __str__(self) -> str:
         return self.address
+
+    @property
+    def interpreter(self) -> str:
+        """The Python to start there: the one that is named, or that of the virtual environment, or this one's path."""
+        if self.python is None and self.ssh is not None and self.ssh.python_venv is not None:
+            return "python3"
+        return self.python or sys.executable
 
 
 def machines_of(spec: ResourceSpec) -> dict[Machine, tuple[int, ...]]:
