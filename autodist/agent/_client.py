@@ -176,15 +176,21 @@ class Agent:
         path: str = await answer
         return path
 
-    async def fetch(self, *, most_files: int = 1000, most_bytes: int = 64 << 20) -> Fetched:
+    async def fetch(self, below: str = "", *, most_files: int = 1000, most_bytes: int = 64 << 20) -> Fetched:
         """Return the files of the run's directory on the machine, in the order of their paths, up to the bounds.
+
+        Args:
+            below: A folder in it; then only its files, and their paths are those below it. It may be missing.
+            most_files: How many at most.
+            most_bytes: All of them together.
 
         Raises:
             HostUnreachable: The agent is lost.
 
         """
         stream = self._open_stream()
-        answer = self._line.ask("fetch", stream=stream.number, most_files=most_files, most_bytes=most_bytes)
+        bounds = {"most_files": most_files, "most_bytes": most_bytes}
+        answer = self._line.ask("fetch", stream=stream.number, below=below, **bounds)
         stream.end()
         content = bytearray()
         with contextlib.suppress(StreamReset):  # then the answer says why

@@ -114,16 +114,16 @@ class Requests:
             raise
         return str(path)
 
-    async def _fetch(self, stream: Stream, most_files: int, most_bytes: int) -> dict[str, Any]:
+    async def _fetch(self, stream: Stream, below: str, most_files: int, most_bytes: int) -> dict[str, Any]:
         """Send the files one after the other on the stream; the answer says where one ends."""
         try:
-            return await self._send_files(stream, most_files, most_bytes)
-        except OSError:
+            root = self._holder.place.directory.path
+            return await self._send_files(path_below(root, below) if below else root, stream, most_files, most_bytes)
+        except (OSError, ValueError):
             stream.reset()
             raise
 
-    async def _send_files(self, stream: Stream, most_files: int, room_bytes: int) -> dict[str, Any]:
-        root = self._holder.place.directory.path
+    async def _send_files(self, root: Path, stream: Stream, most_files: int, room_bytes: int) -> dict[str, Any]:
         sent: list[tuple[str, int]] = []
         left_out: list[str] = []
         for name, size in await asyncio.to_thread(lambda: list(list_files(root))):

@@ -23,7 +23,8 @@ mark: any shell can quote it."""
 
 MODULES = (
     "_calls", "_descriptors", "_directory", "_environment", "_frames", "_greeting", "_guard", "_holder", "_isolation",
-    "_place", "_processes", "_relay", "_requests", "_settings", "_start", "_streams", "_workers",
+    "_place", "_processes", "_relay", "_requests", "_settings", "_site", "_start", "_streams", "_versions",
+    "_workers",
 )  # fmt: skip
 """What is sent; these import the standard library and each other only."""
 

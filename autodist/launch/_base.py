@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -38,6 +39,11 @@ class Job:
         finish_timeout_s: Longest wait of some workers for one that has ended; 0 for no bound.
         grace_s: Time between asking a worker to end and killing it.
         step_timeout_s: Longest time a step may block, handed to the runtime; None is the runtime's default.
+        bring: Files and directories below the script's directory that go with it to machines that don't have them; None
+            for the Python modules and packages beside the script.
+        connect_timeout_s: Longest time until another machine has answered.
+        host_timeout_s: Longest silence of another machine, after which it counts as lost.
+        check_versions: Whether all machines must have the same software.
 
     Raises:
         UsageError: The script is not a file, a time or a number is negative, or graphs can't be written where they are
@@ -60,6 +66,10 @@ class Job:
     dump_graphs: Path | None = None
     max_restarts: int = 0
     attempt: int = 0
+    bring: tuple[Path, ...] | None = None
+    connect_timeout_s: float = 30.0
+    host_timeout_s: float = 4.0
+    check_versions: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "script", Path(self.script))
@@ -71,6 +81,9 @@ class Job:
                 raise UsageError(f"`{name}` is {getattr(self, name)}, it must be 0 or more seconds")
         if self.max_restarts < 0:
             raise UsageError(f"`max_restarts` is {self.max_restarts}, it must be 0 or more")
+        for name in ("connect_timeout_s", "host_timeout_s"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise UsageError(f"`{name}` is {getattr(self, name)}, it must be a number of seconds above 0")
         if self.seed is not None and not 0 <= self.seed < 2**32:
             raise UsageError(f"the seed is {self.seed}, it must be 0 to {2**32 - 1}")
 
@@ -108,8 +121,9 @@ class WorkerCommand:
         rank: The worker.
         host: Its name in the spec.
         argv: Program and arguments.
-        env: The whole environment of the process; holds the run's token, so it is in no repr.
-        own_env: Names of the variables in ``env`` that come from the launcher, the job or the spec.
+        env: Variables over those of its machine; hold the run's token, so they are in no repr.
+        directory: Its working directory there.
+        brought: Files that are sent there, as far as the machine doesn't have them.
 
     """
 
@@ -117,12 +131,13 @@ class WorkerCommand:
     host: str
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(repr=False)
-    own_env: tuple[str, ...] = ()
+    directory: str = "."
+    brought: tuple[str, ...] = ()
 
     def describe(self) -> PlannedWorker:
         """Return what may be shown of it."""
-        env = mask_secrets({name: self.env[name] for name in self.own_env})
-        return PlannedWorker(self.rank, self.host, self.argv, env)
+        env = mask_secrets(self.env)
+        return PlannedWorker(self.rank, self.host, self.argv, env, self.directory, self.brought)
 
 
 class RunObserver(Protocol):

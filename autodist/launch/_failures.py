@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autodist.launch._deadlines import Overdue
-from autodist.launch._processes import ExitStatus, WorkerProcess
+from autodist.launch._gang import ExitStatus, StartedWorker
 from autodist.launch._run_directory import RunDirectory
 from autodist.report import FailureKind, FailureReport
 
@@ -34,6 +34,7 @@ class Symptom:
         message: What it said about itself before; empty if nothing.
         exit_code: What it said it would return; None if it said nothing.
         overdue: The bound it exceeded.
+        lost: Why its machine can't be reached any more; empty while it can.
 
     """
 
@@ -42,13 +43,14 @@ class Symptom:
     message: str = ""
     exit_code: int | None = None
     overdue: Overdue | None = None
+    lost: str = ""
 
 
 def root_cause(symptoms: list[Symptom]) -> Symptom:
     """Return the symptom that has probably caused the others, out of those seen within moments, in their order.
 
     A worker that dies by a signal says nothing; the others notice it, and may report that sooner than the kernel
-    reports the death. In all other cases the first is the cause.
+    reports the death. A machine that is gone says even less. In all other cases the first is the cause.
 
     Example:
         >>> seen = [Symptom(0, message="connection lost"), Symptom(1, ExitStatus(None, "SIGKILL"))]
@@ -57,7 +59,8 @@ def root_cause(symptoms: list[Symptom]) -> Symptom:
 
     """
     killed = [symptom for symptom in symptoms if symptom.status is not None and symptom.status.signal]
-    return (killed or symptoms)[0]
+    lost = [symptom for symptom in symptoms if symptom.lost]
+    return (lost or killed or symptoms)[0]
 
 
 def exit_code_of(symptom: Symptom) -> int:
@@ -68,31 +71,45 @@ def exit_code_of(symptom: Symptom) -> int:
     return status_code or symptom.exit_code or 1
 
 
-def report_failure(symptom: Symptom, worker: WorkerProcess, directory: RunDirectory) -> FailureReport:
+def report_failure(
+    symptom: Symptom, worker: StartedWorker, directory: RunDirectory, also_failed: tuple[int, ...] = ()
+) -> FailureReport:
     """Describe the cause, once the worker's log is complete."""
     overdue, status = symptom.overdue, symptom.status
     log = directory.log(symptom.rank)
     return FailureReport(
-        kind=overdue.kind if overdue else FailureKind.FAILED,
+        kind=_kind(symptom),
         rank=symptom.rank,
-        host=worker.command.host,
+        host=worker.host,
         pid=worker.pid,
         exit_code=symptom.exit_code if status is None else status.exit_code,
         signal=status.signal if status else None,
-        message=overdue.message if overdue else _message(symptom),
-        hint=overdue.hint if overdue else _hint(status, log),
+        message=overdue.message if overdue else _message(symptom, worker),
+        hint=overdue.hint if overdue else _hint(symptom, log),
         log_path=log,
         tail=directory.tail(symptom.rank, _STACK_LINES if overdue else _TAIL_LINES),
+        also_failed=also_failed,
     )
 
 
-def _message(symptom: Symptom) -> str:
+def _kind(symptom: Symptom) -> FailureKind:
+    if symptom.lost:
+        return FailureKind.HOST_LOST
+    return symptom.overdue.kind if symptom.overdue else FailureKind.FAILED
+
+
+def _message(symptom: Symptom, worker: StartedWorker) -> str:
+    if symptom.lost:
+        return f"the host `{worker.host}` of worker {symptom.rank} was lost: {symptom.lost}"
     how = str(symptom.status or ExitStatus(symptom.exit_code))
     said = f": {symptom.message}" if symptom.message else ""
     return f"worker {symptom.rank} ended with {how}{said}"
 
 
-def _hint(status: ExitStatus | None, log: Path) -> str:
+def _hint(symptom: Symptom, log: Path) -> str:
+    status = symptom.status
+    if symptom.lost:
+        return "the machine may be down or cut off; workers on it end by themselves as soon as they miss the launcher"
     if status is not None and status.signal:
         return _SIGNAL_HINTS.get(status.signal, f"somebody has sent it {status.signal}")
     return f"all that it wrote is in `{log}`"

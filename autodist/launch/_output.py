@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import codecs
-import os
+import queue
 import re
-import selectors
 import threading
-import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from io import FileIO
-from typing import IO
 
 from autodist.launch._run_directory import RunDirectory
 from autodist.report import OutputLine
 
 __all__ = ["LineSplitter", "OutputPump"]
 
-_CHUNK_BYTES = 65536
+_MOST_WAITING_BYTES = 4 * 1024 * 1024
+_LAST_PIECE_S = 1.0
 _LONGEST_LINE = 65536  # characters; what is longer is cut, so that a worker without line ends can't fill the memory
 _BACKSPACES = re.compile("\b+")
 
@@ -87,67 +86,62 @@ def _last_state(line: str) -> str:
 
 
 class OutputPump:
-    """One thread that reads the streams of all workers, writes their logs and hands on every line.
+    """One thread that takes what all workers write, keeps it in their logs and hands on every line.
+
+    Whoever reads the workers' streams must not be held up by a full disk or a terminal that stands still, so the bytes
+    wait here; a reader that can hold back does so while :attr:`is_full`.
 
     Args:
         directory: Where the logs go.
+        num_workers: How many logs there are.
         on_line: Called with rank and line, in the pump's thread.
 
     """
 
-    def __init__(self, directory: RunDirectory, on_line: Callable[[int, OutputLine], None]) -> None:
-        self._directory = directory
+    def __init__(self, directory: RunDirectory, num_workers: int, on_line: Callable[[int, OutputLine], None]) -> None:
         self._on_line = on_line
-        self._selector = selectors.DefaultSelector()
-        self._logs: dict[int, FileIO] = {}
-        self._stop_at: float | None = None
+        self._pieces: queue.SimpleQueue[_Piece | None] = queue.SimpleQueue()
+        self._fed = 0
+        self._taken = 0
+        self._splitters: dict[tuple[int, bool], LineSplitter] = {}
+        self._logs: list[FileIO] = [directory.log(rank).open("ab", buffering=0) for rank in range(num_workers)]
+        self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="output", daemon=True)
-
-    def add(self, rank: int, stream: IO[bytes], is_error: bool) -> None:
-        """Read a stream of a worker; all streams are added before the start."""
-        if rank not in self._logs:
-            self._logs[rank] = self._directory.log(rank).open("ab", buffering=0)
-        self._selector.register(stream, selectors.EVENT_READ, (rank, LineSplitter(is_error)))
-
-    def start(self) -> None:
-        """Begin to read."""
         self._thread.start()
 
-    def finish(self, timeout_s: float) -> None:
-        """Wait until all streams have ended, at most ``timeout_s`` seconds.
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits to be written that the workers had better wait, too."""
+        return self._fed - self._taken > _MOST_WAITING_BYTES
 
-        A process that left its worker's session keeps the worker's streams open; it is not waited for.
-        """
-        self._stop_at = time.monotonic() + timeout_s
-        if self._thread.ident is None:  # not all workers could be started; what some have written is kept
-            self._thread.start()
-        self._thread.join(timeout_s + 1.0)
+    def feed(self, rank: int, data: bytes, is_error: bool) -> None:
+        """Take bytes that a worker wrote; never blocks, for one thread."""
+        self._fed += len(data)
+        self._pieces.put(_Piece(rank, data, is_error))
+
+    def finish(self, timeout_s: float) -> None:
+        """Wait until all that was fed is written, at most ``timeout_s`` seconds."""
+        self._pieces.put(None)
+        self._thread.join(timeout_s)
+        self._is_over.set()
+        self._thread.join(_LAST_PIECE_S)
 
     def _run(self) -> None:
-        while self._selector.get_map() and not self._is_over():
-            for key, _ in self._selector.select(timeout=0.2):
-                self._read(key)
-        for key in list(self._selector.get_map().values()):
-            self._end(key)
-        for log in self._logs.values():
+        while not self._is_over.is_set() and (piece := self._pieces.get()) is not None:
+            self._take(piece)
+        for (rank, _), splitter in self._splitters.items():
+            for line in splitter.close():
+                self._hand_on(rank, line)
+        for log in self._logs:
             log.close()
 
-    def _is_over(self) -> bool:
-        return self._stop_at is not None and time.monotonic() > self._stop_at
-
-    def _read(self, key: selectors.SelectorKey) -> None:
-        rank, splitter = key.data
-        data = os.read(key.fd, _CHUNK_BYTES)
-        if not data:
-            self._end(key)
-        for line in splitter.feed(data):
-            self._hand_on(rank, line)
-
-    def _end(self, key: selectors.SelectorKey) -> None:
-        rank, splitter = key.data
-        self._selector.unregister(key.fileobj)
-        for line in splitter.close():
-            self._hand_on(rank, line)
+    def _take(self, piece: _Piece) -> None:
+        key = (piece.rank, piece.is_error)
+        if key not in self._splitters:
+            self._splitters[key] = LineSplitter(piece.is_error)
+        for line in self._splitters[key].feed(piece.data):
+            self._hand_on(piece.rank, line)
+        self._taken += len(piece.data)
 
     def _hand_on(self, rank: int, line: OutputLine) -> None:
         if not line.is_update:
@@ -162,3 +156,10 @@ class OutputPump:
             if not log.closed:
                 self._on_line(rank, OutputLine(f"autodist: the log can't be written any more: {error}", is_error=True))
                 log.close()
+
+
+@dataclass(frozen=True)
+class _Piece:
+    rank: int
+    data: bytes
+    is_error: bool

@@ -3,144 +3,105 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from autodist import strategies
-from autodist.errors import LaunchError, UsageError
+from autodist.errors import UsageError
 from autodist.launch._base import Job, WorkerCommand
+from autodist.launch._machines import Position, machines_with_ranks, positions
+from autodist.launch._sites import Site
 from autodist.resource_spec import Host
 from autodist.runtime import HorovodRendezvous, WorkerEnvironment
 
-__all__ = ["Meeting", "Place", "plan_local_workers", "plan_workers", "strategy_argument"]
+__all__ = ["Meeting", "machine_name", "plan_workers"]
 
 _SLOWEST_HEARTBEAT_S = 2.0
 _FASTEST_HEARTBEAT_S = 0.1
 _NO_BOUND_S = 7 * 86400.0  # a wait of the runtime has a bound; this one nobody meets
+_HERE = "127.0.0.1"
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """Where the workers of a run meet.
+    """What makes the workers of a run find together.
 
     Attributes:
         run_id: Identity of the run.
-        run_dir: Its directory.
-        spec_path: The resolved spec.
-        address: Of the coordinator.
-        port: Of the coordinator.
-        token: Its secret.
-        horovod: Where Horovod's own rendezvous is, if there is one.
+        token: The coordinator's secret.
 
     """
 
     run_id: str
-    run_dir: Path
-    spec_path: Path
-    address: str = "127.0.0.1"
-    port: int = 0
-    token: str = field(default="", repr=False)
-    horovod: HorovodRendezvous | None = None
+    token: str = field(repr=False)
 
 
-def plan_local_workers(job: Job, meeting: Meeting, environ: Mapping[str, str] | None = None) -> list[WorkerCommand]:
-    """Return the commands of all workers, by rank, for a job whose hosts are all this machine.
+def plan_workers(job: Job, meeting: Meeting, sites: Sequence[Site]) -> list[WorkerCommand]:
+    """Return the commands of all workers, by rank.
 
     Args:
         job: What to run.
-        meeting: Where the workers meet.
-        environ: What the workers' environments start from; by default this process'.
+        meeting: How workers find together.
+        sites: Where each is.
 
     Raises:
-        LaunchError: A host is another machine.
-        StrategyError: The strategy is unknown.
+        UsageError: A variable of the environment is no number.
 
     """
-    _check_local(job.spec.hosts)
-    world_size = job.spec.world_size
-    places = [Place(rank, world_size, 0, meeting.address) for rank in range(world_size)]
-    return plan_workers(job, meeting, places, environ)
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a worker is among the machines.
-
-    Attributes:
-        local_rank: The worker among those of its machine.
-        local_world_size: How many these are.
-        node_rank: The machine among all machines.
-        address: Under which other workers reach it.
-        machine: The machine's name, where Horovod is to see another one than the rendezvous's.
-        interface: Its network interface for Horovod's Gloo.
-
-    """
-
-    local_rank: int
-    local_world_size: int
-    node_rank: int
-    address: str
-    machine: str | None = None
-    interface: str = "lo"
-
-
-def plan_workers(
-    job: Job, meeting: Meeting, places: Sequence[Place], environ: Mapping[str, str] | None = None
-) -> list[WorkerCommand]:
-    """Return the commands of all workers, by rank, wherever they are.
-
-    Args:
-        job: What to run.
-        meeting: Where the workers meet.
-        places: Where each is.
-        environ: What the workers' environments start from; by default this process'.
-
-    """
-    base = dict(os.environ if environ is None else environ)
-    common = WorkerEnvironment(
-        world_size=job.spec.world_size,
-        master_addr=meeting.address,
-        master_port=meeting.port,
-        run_id=meeting.run_id,
-        run_dir=meeting.run_dir,
-        token=meeting.token,
-        spec_path=meeting.spec_path,
-        strategy=strategy_argument(job.strategy),
-        seed=job.seed,
-        step_timeout_s=_step_timeout_s(job, base),
-        start_timeout_s=job.start_timeout_s or _NO_BOUND_S,
-        heartbeat_s=_heartbeat_s(job),
-        attempt=job.attempt,
-        dump_graphs=None if job.dump_graphs is None else job.dump_graphs.absolute(),
-        launcher_pid=os.getpid(),
-        horovod=meeting.horovod,
-    )
+    placed = zip(job.spec.hosts, sites, positions(machines_with_ranks(job.spec)), strict=True)
     return [
-        _command(job, host, _placed(common, rank, place), base)
-        for rank, (host, place) in enumerate(zip(job.spec.hosts, places, strict=True))
+        _command(job, host, site, _environment(job, meeting, rank, site, position))
+        for rank, (host, site, position) in enumerate(placed)
     ]
 
 
-def _placed(common: WorkerEnvironment, rank: int, place: Place) -> WorkerEnvironment:
-    horovod = common.horovod
-    if horovod is not None and place.machine is not None:
-        horovod = replace(horovod, host_name=place.machine, interface=place.interface)
-    return replace(
-        common,
+def _environment(job: Job, meeting: Meeting, rank: int, site: Site, position: Position) -> WorkerEnvironment:
+    """Return what a worker is told of itself; it reaches the launcher by way of its own machine's loopback."""
+    return WorkerEnvironment(
         rank=rank,
-        local_rank=place.local_rank,
-        local_world_size=place.local_world_size,
-        node_rank=place.node_rank,
-        address=place.address,
-        horovod=horovod,
+        local_rank=position.local_rank,
+        node_rank=position.node_rank,
+        world_size=job.spec.world_size,
+        local_world_size=position.local_world_size,
+        master_addr=_HERE,
+        master_port=site.master_port,
+        address=site.address,
+        run_id=meeting.run_id,
+        run_dir=Path(site.run_dir),
+        token=meeting.token,
+        spec_path=Path(site.spec_path),
+        strategy=site.strategy,
+        seed=job.seed,
+        step_timeout_s=_step_timeout_s(job),
+        start_timeout_s=job.start_timeout_s or _NO_BOUND_S,
+        heartbeat_s=_heartbeat_s(job),
+        attempt=job.attempt,
+        dump_graphs=None if site.dump_graphs is None else Path(site.dump_graphs),
+        horovod=_horovod(site, position),
     )
 
 
-def _step_timeout_s(job: Job, environ: Mapping[str, str]) -> float | None:
+def _horovod(site: Site, position: Position) -> HorovodRendezvous | None:
+    if site.horovod_port is None:
+        return None
+    return HorovodRendezvous(
+        _HERE,
+        site.horovod_port,
+        host_name=machine_name(position.node_rank),
+        interface=site.interface,
+        cross_rank=position.cross_rank,
+        cross_size=position.cross_size,
+    )
+
+
+def machine_name(node_rank: int) -> str:
+    """Return what Horovod calls a machine: nothing but equal or not equal, and fit for a URL."""
+    return f"node{node_rank}"
+
+
+def _step_timeout_s(job: Job) -> float | None:
     """The job's bound, else the one in the environment, which the runtime's messages name."""
-    given = {**environ, **job.env}.get("AUTODIST_STEP_TIMEOUT_S")
+    given = {**os.environ, **job.env}.get("AUTODIST_STEP_TIMEOUT_S")
     if job.step_timeout_s is not None or not given:
         return job.step_timeout_s
     try:
@@ -150,31 +111,6 @@ def _step_timeout_s(job: Job, environ: Mapping[str, str]) -> float | None:
         raise UsageError(message, hint="give seconds: `AUTODIST_STEP_TIMEOUT_S=120`") from None
 
 
-def strategy_argument(strategy: str | None) -> str | None:
-    """Return what workers get as the strategy: files by absolute path, all else as it is.
-
-    Raises:
-        StrategyError: It is neither a known builder with arguments that it takes nor a readable strategy.
-
-    """
-    if strategy is None:
-        return None
-    found = strategies.get(strategy)
-    if isinstance(found, strategies.Manual):
-        return str(Path(found.plan).resolve())
-    return str(Path(strategy).resolve()) if isinstance(found, strategies.Strategy) else strategy
-
-
-def _check_local(hosts: tuple[Host, ...]) -> None:
-    remote = [host.name for host in hosts if not host.is_local]
-    if remote:
-        raise LaunchError(
-            f"the hosts {', '.join(f'`{name}`' for name in remote)} are other machines, and workers can be started "
-            "on this machine only: the SSH launcher is not there yet",
-            hint="use `localhost` as address, or leave out `--spec` and give `--workers`",
-        )
-
-
 def _heartbeat_s(job: Job) -> float:
     """Often enough for the shortest bound."""
     bounds_s = (job.start_timeout_s, job.stall_timeout_s, job.finish_timeout_s)
@@ -182,10 +118,19 @@ def _heartbeat_s(job: Job) -> float:
     return min((_SLOWEST_HEARTBEAT_S, *wanted_s))
 
 
-def _command(job: Job, host: Host, environment: WorkerEnvironment, base: Mapping[str, str]) -> WorkerCommand:
-    own = _defaults(base) | dict(job.env) | dict(host.env) | _devices(host) | environment.to_environ()
-    argv = (host.python or sys.executable, "-m", "autodist.launch.worker", str(job.script), *job.script_args)
-    return WorkerCommand(environment.rank, host.name, argv, {**base, **own}, tuple(own))
+def _command(job: Job, host: Host, site: Site, environment: WorkerEnvironment) -> WorkerCommand:
+    base = {**os.environ, **site.variables} if site.is_here else site.variables
+    own = {**_defaults(base), **site.shared_envs, **job.env, **dict(host.env), **_devices(host)}
+    is_moved = site.is_here and host.directory is not None
+    script = os.path.abspath(site.script) if is_moved else site.script
+    return WorkerCommand(
+        rank=environment.rank,
+        host=host.name,
+        argv=(host.python or site.python, "-m", "autodist.launch.worker", script, *job.script_args),
+        env={**site.variables, **own, **environment.to_environ()},
+        directory=host.directory or site.directory,
+        brought=site.brought,
+    )
 
 
 def _defaults(base: Mapping[str, str]) -> dict[str, str]:

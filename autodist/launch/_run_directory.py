@@ -11,15 +11,16 @@ import shlex
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from autodist.errors import LaunchError, UsageError
 from autodist.launch._secrets import mask_command, mask_secrets, without_secrets
 from autodist.resource_spec import ResourceSpec
 
-__all__ = ["RunDirectory"]
+__all__ = ["RunDirectory", "is_launchers_own"]
 
+_LAUNCHERS_OWN = ("spec.json", "command.txt", "env.json", "events.jsonl", "summary.json", "status.json")
 _TAIL_BYTES = 64 * 1024
 _SHOWN_VARIABLES = ("AUTODIST_", "HOROVOD_", "TF_", "CUDA_", "OMP_", "MKL_", "KERAS_", "XLA_")
 _SHOWN_NAMES = frozenset(
@@ -154,6 +155,11 @@ def _run_id_in(path: Path) -> str | None:
     with contextlib.suppress(OSError, ValueError):
         return str(json.loads((path / "env.json").read_text())["AUTODIST_RUN_ID"])
     return None
+
+
+def is_launchers_own(path: PurePosixPath) -> bool:
+    """Whether a path below the directory is that of a file which only the launcher writes."""
+    return path.parts[:1] == ("logs",) or str(path) in _LAUNCHERS_OWN
 
 
 def _telling(env: Mapping[str, str]) -> dict[str, str]:

@@ -5,52 +5,24 @@ from __future__ import annotations
 import queue
 import signal
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from autodist.launch._base import Job, RunObserver
 from autodist.launch._deadlines import Standing, find_overdue
 from autodist.launch._failures import Symptom, root_cause
-from autodist.launch._processes import ExitStatus, WorkerProcess, is_anything_left
+from autodist.launch._gang import Event, Exited, ExitStatus, Gang, Interrupted, Lost
 from autodist.launch._run_directory import RunDirectory
 from autodist.launch._status import StatusKeeper
 from autodist.report import RunState
 from autodist.runtime import CoordinatorServer
 
-__all__ = ["Event", "Exited", "Interrupted", "Reported", "Supervisor", "Verdict"]
+__all__ = ["Supervisor", "Verdict"]
 
 _TICK_S = 0.2
 _SETTLE_S = 0.3  # in which a second symptom may still turn out to be the cause
 _OWN_END_S = 1.5  # for a worker that has reported its failure to end by itself, with its own exit code
 _STACKS_S = 1.0
-_AFTER_KILL_S = 10.0
-
-
-@dataclass(frozen=True)
-class Exited:
-    """A worker's process has ended."""
-
-    rank: int
-    status: ExitStatus
-
-
-@dataclass(frozen=True)
-class Reported:
-    """A worker has said that it failed."""
-
-    rank: int
-    message: str
-    exit_code: int
-
-
-@dataclass(frozen=True)
-class Interrupted:
-    """Somebody wants the run to end."""
-
-    signum: signal.Signals
-
-
-Event = Exited | Reported | Interrupted
+_AFTER_GRACE_S = 15.0  # for processes that were sent SIGKILL, and for the way there and back
 
 
 @dataclass(frozen=True)
@@ -59,11 +31,13 @@ class Verdict:
 
     Attributes:
         symptom: The cause of the failure.
+        also_failed: The other workers that failed within moments, in the order of their ranks.
         interrupted: The signal that ended the run.
 
     """
 
     symptom: Symptom | None = None
+    also_failed: tuple[int, ...] = ()
     interrupted: signal.Signals | None = None
 
 
@@ -72,7 +46,7 @@ class Supervisor:
 
     Args:
         job: Holds the bounds.
-        workers: All workers, started, by rank.
+        gang: All workers, started.
         events: What happens to them; a ``SimpleQueue``, as a signal handler may put into no other.
         coordinator: Knows their progress.
         directory: For the events that are kept.
@@ -84,7 +58,7 @@ class Supervisor:
     def __init__(
         self,
         job: Job,
-        workers: Sequence[WorkerProcess],
+        gang: Gang,
         events: queue.SimpleQueue[Event],
         coordinator: CoordinatorServer,
         directory: RunDirectory,
@@ -93,14 +67,15 @@ class Supervisor:
     ) -> None:
         self._job = job
         self._status = status
-        self._workers = {worker.rank: worker for worker in workers}
+        self._gang = gang
         self._events = events
         self._coordinator = coordinator
         self._directory = directory
         self._observer = observer
-        self._started_s = dict.fromkeys(self._workers, time.monotonic())
+        self._started_s = {worker.rank: time.monotonic() for worker in gang.workers}
         self._ended_s: dict[int, float] = {}
-        self.statuses: dict[int, ExitStatus] = {}
+        self._statuses: dict[int, ExitStatus] = {}
+        self._lost: set[int] = set()
         self._symptoms: list[Symptom] = []
         self._interrupts: list[signal.Signals] = []
 
@@ -117,16 +92,17 @@ class Supervisor:
             return Verdict()
         self._settle()
         symptom = root_cause(self._symptoms)
+        others = {other.rank for other in self._symptoms} - {symptom.rank}
         self._coordinator.abort(f"the run was stopped because of worker {symptom.rank}")
         self._stop()
-        return Verdict(symptom=self._with_own_status(symptom))
-
-    def kill(self) -> None:
-        """End everything now."""
-        self._signal_all(signal.SIGKILL)
+        return Verdict(symptom=self._with_own_status(symptom), also_failed=tuple(sorted(others)))
 
     def _all_ended(self) -> bool:
-        return len(self.statuses) == len(self._workers)
+        return not self._running()
+
+    def _running(self) -> list[int]:
+        """The workers that are there as far as is known."""
+        return [rank for rank in self._started_s if rank not in self._statuses and rank not in self._lost]
 
     def _take_event(self, timeout_s: float) -> bool:
         """Note the next event; False if there was none within the time."""
@@ -140,19 +116,28 @@ class Supervisor:
             self._directory.event("interrupted", signal=event.signum.name)
         elif isinstance(event, Exited):
             self._note_exit(event)
+        elif isinstance(event, Lost):
+            self._note_loss(event)
         else:
             self._symptoms.append(Symptom(event.rank, message=event.message, exit_code=event.exit_code))
             self._directory.event("reported-failure", rank=event.rank, message=event.message)
         return True
 
     def _note_exit(self, event: Exited) -> None:
-        self.statuses[event.rank] = event.status
+        self._statuses[event.rank] = event.status
         self._directory.event("exited", rank=event.rank, exit_code=event.status.exit_code, signal=event.status.signal)
         self._status.worker_ended(event.rank, event.status.exit_code, event.status.signal)
         if event.status.is_success:
             self._ended_s[event.rank] = time.monotonic()
         else:
             self._symptoms.append(Symptom(event.rank, event.status))
+
+    def _note_loss(self, event: Lost) -> None:
+        self._lost.update(event.ranks)
+        self._directory.event("lost", ranks=event.ranks, reason=event.reason)
+        unfinished = [rank for rank in event.ranks if rank not in self._ended_s]
+        if unfinished:
+            self._symptoms.append(Symptom(unfinished[0], self._statuses.get(unfinished[0]), lost=event.reason))
 
     def _check_deadlines(self) -> None:
         if self._symptoms or self._interrupts:
@@ -166,26 +151,33 @@ class Supervisor:
 
     def _dump_stacks(self) -> None:
         """Have every running worker write its Python stack into its log."""
-        for rank, worker in self._workers.items():
-            if rank not in self.statuses:
-                worker.signal_leader(signal.SIGUSR1)
+        for rank in self._running():
+            self._gang.signal(rank, signal.SIGUSR1)
         time.sleep(_STACKS_S)
 
     def _settle(self) -> None:
-        """Gather what else goes wrong at the same moment, and let the first to report end by itself."""
+        """Gather what else goes wrong at the same moment, and let the first to report end by itself.
+
+        When a machine dies, its neighbours see that before the launcher does; so all machines are asked.
+        """
         if self._symptoms[0].overdue is not None:
             return
+        self._gang.check_machines()
         began = time.monotonic()
-        while not self._interrupts and not self._all_ended():
+        while not self._interrupts:
             waited_s = time.monotonic() - began
-            is_gone = root_cause(self._symptoms).rank in self.statuses
-            if waited_s >= (_SETTLE_S if is_gone else _OWN_END_S):
+            is_over = self._all_ended() or waited_s >= (_SETTLE_S if self._is_cause_gone() else _OWN_END_S)
+            if is_over and self._gang.is_checked:
                 return
             self._take_event(0.05)
 
+    def _is_cause_gone(self) -> bool:
+        rank = root_cause(self._symptoms).rank
+        return rank in self._statuses or rank in self._lost
+
     def _with_own_status(self, symptom: Symptom) -> Symptom:
         """Join what a worker said with how it ended, unless the launcher's own signal ended it."""
-        status = self.statuses.get(symptom.rank)
+        status = self._statuses.get(symptom.rank)
         said = next((other for other in self._symptoms if other.rank == symptom.rank and other.message), symptom)
         ended_itself = status is not None and (status.signal is None or symptom.status is not None)
         return replace(
@@ -196,29 +188,28 @@ class Supervisor:
         )
 
     def _stop(self) -> None:
-        """TERM to everything that is left, KILL to what is left after the grace time or at a further Ctrl-C."""
-        running = len(self._workers) - len(self.statuses)
+        """End everything that is left, within the grace time or at a further Ctrl-C."""
+        running = len(self._running())
         if running:
             self._status.enter(RunState.STOPPING)
             noun = "worker" if running == 1 else "workers"
             again = "; press again to kill" if self._interrupts else ""
             self._observer.notice(f"stopping {running} {noun} (grace {self._job.grace_s:g} s{again})")
-        self._signal_all(signal.SIGTERM)
-        if not self._wait_until_gone(self._job.grace_s, interruptible=True):
-            self.kill()
-            if not self._wait_until_gone(_AFTER_KILL_S, interruptible=False):
-                self._observer.notice("some processes can't be ended: they hang in the kernel")
-
-    def _signal_all(self, signum: signal.Signals) -> None:
-        for worker in self._workers.values():
-            worker.signal_session(signum)
+        self._gang.stop()
+        if not self._wait_until_gone(self._job.grace_s + _AFTER_GRACE_S, interruptible=True):
+            self._gang.stop(now=True)
+            self._wait_until_gone(_AFTER_GRACE_S, interruptible=False)
+        if self._gang.num_left:
+            self._observer.notice("some processes can't be ended: they hang in the kernel")
 
     def _wait_until_gone(self, timeout_s: float, interruptible: bool) -> bool:
         """Whether nothing is left within the time; a further interruption ends the wait."""
         known = len(self._interrupts)
         deadline_s = time.monotonic() + timeout_s
-        while not self._all_ended() or is_anything_left(self._workers.values()):
+        while not self._gang.is_gone:
             if time.monotonic() > deadline_s or (interruptible and len(self._interrupts) > known):
                 return False
             self._take_event(0.05)
+        while self._take_event(0.0):
+            pass
         return True

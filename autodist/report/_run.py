@@ -53,6 +53,8 @@ class FailureKind(Enum):
     """A worker came to no further training step within the stall timeout."""
     ENDED_EARLY = "ended-early"
     """A worker ended without error while others still waited for it."""
+    HOST_LOST = "host-lost"
+    """The machine of a worker can't be reached any more."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class FailureReport:
         hint: What to do.
         log_path: Everything the worker wrote.
         tail: The last lines of it.
+        also_failed: Ranks of the others that failed within moments, probably as a consequence.
 
     """
 
@@ -83,6 +86,7 @@ class FailureReport:
     hint: str
     log_path: Path
     tail: tuple[str, ...] = ()
+    also_failed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,9 @@ class PlannedWorker:
         host: Its host's name.
         argv: Program and arguments.
         env: The variables that the launcher sets for it, without secrets.
+        directory: Its working directory.
+        brought: Files that would be sent there, unless the machine has them at the same place.
+        transport: How its machine is reached.
 
     """
 
@@ -141,3 +148,6 @@ class PlannedWorker:
     host: str
     argv: tuple[str, ...]
     env: Mapping[str, str]
+    directory: str = "."
+    brought: tuple[str, ...] = ()
+    transport: str = "local"

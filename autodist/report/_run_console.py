@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from autodist.report._consoles import error_console, output_console
 from autodist.report._errors import show_message
 from autodist.report._escapes import only_colours, plain
-from autodist.report._run import FailureReport, OutputLine, RunInfo, RunResult
+from autodist.report._run import FailureKind, FailureReport, OutputLine, RunInfo, RunResult
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -140,12 +140,14 @@ def _encodable(text: str, console: Console) -> str:
 def _show_failure(failure: FailureReport, result: RunResult, console: Console) -> None:
     """Show who failed, its last lines, and last what to do."""
     how = f"signal {failure.signal}" if failure.signal else f"exit code {failure.exit_code}"
-    ended = how if failure.signal or failure.exit_code is not None else "stopped by the launcher"
+    ended = how if failure.signal or failure.exit_code is not None else _ended_otherwise(failure)
     console.print()
     console.print(f"run failed after {duration_text(result.duration_s)}, exit code {result.exit_code}", style="bold")
     console.print(
         f"  first failure  worker {failure.rank} of {result.world_size} on {failure.host}, pid {failure.pid}, {ended}"
     )
+    if failure.also_failed:
+        console.print(f"  then failed    {_workers(failure.also_failed)}, probably for that reason")
     console.print(f"  its log        {shown_path(failure.log_path)}")
     if failure.tail:
         console.print(f"  last lines     ({len(failure.tail)})")
@@ -153,6 +155,17 @@ def _show_failure(failure: FailureReport, result: RunResult, console: Console) -
         console.print(f"    {plain(line)}")
     console.print()
     show_message(failure.message, failure.hint, console)
+
+
+def _ended_otherwise(failure: FailureReport) -> str:
+    return "lost with its host" if failure.kind is FailureKind.HOST_LOST else "stopped by the launcher"
+
+
+def _workers(ranks: tuple[int, ...]) -> str:
+    if len(ranks) == 1:
+        return f"worker {ranks[0]}"
+    listed = ", ".join(map(str, ranks[:8])) + (", ..." if len(ranks) > 8 else "")
+    return f"{len(ranks)} others ({listed})"
 
 
 def duration_text(duration_s: float) -> str:

@@ -17,6 +17,9 @@ class HorovodRendezvous:
         port: Of the rendezvous server.
         host_name: Of the worker's machine, as Horovod is to see it.
         interface: Network interface for Gloo.
+        cross_rank: The worker among those that have the same rank on their machines; None where every machine has as
+            many workers, which tells it.
+        cross_size: How many these are; None in the same case.
 
     """
 
@@ -24,6 +27,8 @@ class HorovodRendezvous:
     port: int
     host_name: str = "127.0.0.1"
     interface: str = "lo"
+    cross_rank: int | None = None
+    cross_size: int | None = None
 
     @classmethod
     def from_environ(cls, variables: Mapping[str, str]) -> HorovodRendezvous | None:
@@ -45,8 +50,8 @@ class HorovodRendezvous:
             "HOROVOD_SIZE": str(size),
             "HOROVOD_LOCAL_RANK": str(local_rank),
             "HOROVOD_LOCAL_SIZE": str(local_size),
-            "HOROVOD_CROSS_RANK": str(node_rank),
-            "HOROVOD_CROSS_SIZE": str(size // local_size),
+            "HOROVOD_CROSS_RANK": str(node_rank if self.cross_rank is None else self.cross_rank),
+            "HOROVOD_CROSS_SIZE": str(size // local_size if self.cross_size is None else self.cross_size),
             "HOROVOD_HOSTNAME": self.host_name,
             "HOROVOD_GLOO_RENDEZVOUS_ADDR": self.address,
             "HOROVOD_GLOO_RENDEZVOUS_PORT": str(self.port),

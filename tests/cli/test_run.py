@@ -165,7 +165,7 @@ def test_killed_launcher_leaves_nothing(shell):
         STEP + "import os, signal, subprocess, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "subprocess.Popen(['sleep', '300'])\nif os.fork() == 0: time.sleep(300)\n" + READY + "time.sleep(60)"
     )  # fmt: skip
-    with shell.start("run", "train.py", "-n", "2") as process:
+    with shell.start("run", "train.py", "-n", "2", "--grace", "1") as process:
         shell.wait_for("ready0")
         shell.wait_for("ready1")
         assert len(marked(shell.mark)) >= 6

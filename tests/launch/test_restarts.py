@@ -77,7 +77,7 @@ def test_none_is_asked_for(run, bench):
     [
         pytest.param("sys.exit(2)", 2, marks=pytest.mark.slow),
         ("from autodist.errors import UsageError\nraise UsageError('no')", 2),
-        ("w.rank or os.kill(os.getppid(), signal.SIGINT)\ntime.sleep(60)", 130),
+        (f"w.rank or os.kill({os.getpid()}, signal.SIGINT)\ntime.sleep(60)", 130),
     ],
     ids=["exit code", "error", "Ctrl-C"],
 )

@@ -1,30 +1,42 @@
-"""Workers on emulated hosts that share this machine's files and processes."""
+"""Workers on emulated hosts that share this machine's files."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import final
 
-from autodist.launch import Job, LocalLauncher, Meeting, Place, WorkerCommand, plan_workers
+from autodist.launch import ClusterLauncher, Job, Launcher, RunObserver, SilentObserver
+from autodist.remote import Channel, LocalTransport, Machine, Transport
+from autodist.report import RunResult
 from autodist.testing._emulated._cluster import EmulatedCluster
-from autodist.testing._emulated._network import HEAD, INTERFACE, address_of
 
 __all__ = ["EmulatedLauncher"]
 
 
 @dataclass(frozen=True)
-class EmulatedLauncher(LocalLauncher):
+class EmulatedLauncher(Launcher):
     """Starts each worker on its emulated host; runs on the cluster's launching host."""
 
-    address: str = address_of(HEAD)
+    observer: RunObserver = field(default_factory=SilentObserver)
 
-    def commands(self, job: Job, meeting: Meeting) -> list[WorkerCommand]:
-        """Return the workers' commands, each inside its host."""
-        cluster = EmulatedCluster.current()
-        hosts = job.spec.hosts
-        places = [Place(0, 1, rank, host.address, host.name, INTERFACE) for rank, host in enumerate(hosts)]
-        commands = plan_workers(job, meeting, places)
-        return [replace(c, argv=cluster.inside(host.name, c.argv)) for c, host in zip(commands, hosts, strict=True)]
+    def launch(self, job: Job) -> RunResult:
+        """Run ``job`` to its end."""
+        return ClusterLauncher(self.observer, _Inside(EmulatedCluster.current())).launch(job)
 
-    def machines(self, job: Job) -> list[str]:
-        """Return the hosts' names."""
-        return [host.name for host in job.spec.hosts]
+
+@final
+class _Inside(Transport):
+    """Starts programs with a host's network, without SSH."""
+
+    def __init__(self, cluster: EmulatedCluster) -> None:
+        self._cluster = cluster
+        self._local = LocalTransport()
+
+    async def open(self, machine: Machine, argv: Sequence[str], timeout_s: float) -> Channel:
+        """Start a program on a host."""
+        names = {host.address: host.name for host in self._cluster.spec.hosts}
+        return await self._local.open(machine, self._cluster.inside(names[machine.address], argv), timeout_s)
+
+    async def close(self) -> None:
+        """Nothing is open."""

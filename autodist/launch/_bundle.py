@@ -1,0 +1,121 @@
+"""The user's code: the script, and what it imports from its own directory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+from autodist.errors import UsageError
+
+__all__ = ["Bundle"]
+
+_MOST_FILES = 2000
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A script with the files that go with it to machines that don't have them.
+
+    Attributes:
+        root: The script's directory, from which it imports; absolute, without links.
+        files: Paths below it, the script first.
+
+    """
+
+    root: Path
+    files: tuple[PurePosixPath, ...]
+
+    @classmethod
+    def of(cls, script: Path, bring: Sequence[Path] | None = None) -> Bundle:
+        """Gather what a script needs.
+
+        Args:
+            script: The script.
+            bring: Files and directories below the script's directory; None for the Python modules and packages that
+                are beside the script.
+
+        Raises:
+            UsageError: Something is not there or lies elsewhere.
+
+        """
+        real = script.resolve()
+        found = _modules_beside(real) if bring is None else _named(bring, real.parent)
+        others = sorted({path.relative_to(real.parent).as_posix() for path in found} - {real.name})
+        return cls(real.parent, tuple(map(PurePosixPath, (real.name, *others))))
+
+    @property
+    def script(self) -> Path:
+        """The script on this machine."""
+        return self.root / self.files[0]
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """Of all files."""
+        return sum(_size(self.root / file) for file in self.files)
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of files by their paths below the root; of what is too much to be sent, the script alone."""
+        files = self.files[:1] if self._is_too_much else self.files
+        return {str(file): hashlib.sha256((self.root / file).read_bytes()).hexdigest() for file in files}
+
+    @property
+    def _is_too_much(self) -> bool:
+        return len(self.files) > _MOST_FILES or self.size_bytes > _MOST_BYTES
+
+    def check_size(self) -> None:
+        """See that it is not too much to be sent to other machines.
+
+        Raises:
+            UsageError: It is.
+
+        """
+        if self._is_too_much:
+            raise UsageError(
+                f"the script and what is to go with it, below `{self.root}`, are {len(self.files):,} files of "
+                f"{self.size_bytes / 1e6:,.0f} MB; at most {_MOST_FILES:,} of {_MOST_BYTES / 1e6:.0f} MB are sent",
+                hint="name what the script needs by `--bring`, or have it under the same path on all hosts (a shared "
+                "file system, `git clone`)",
+            )
+
+
+def _modules_beside(script: Path) -> Iterator[Path]:
+    """Yield what ``import`` finds in the script's directory: modules, and packages with the data in them."""
+    for path in sorted(script.parent.iterdir()):
+        if path.suffix == ".py" and path.is_file():
+            yield path
+        elif (path / "__init__.py").is_file():
+            yield from _below(path)
+
+
+def _named(paths: Sequence[Path], root: Path) -> Iterator[Path]:
+    mistakes = []
+    for path in paths:
+        absolute = path.absolute() if path.exists() else root / path
+        whole = absolute.parent.resolve() / absolute.name
+        if not whole.exists():
+            mistakes.append(f"`{path}` of `--bring` does not exist")
+        elif not whole.is_relative_to(root) or whole == root:
+            mistakes.append(f"`{path}` of `--bring` is not below the script's directory `{root}`")
+        else:
+            yield from _below(whole) if whole.is_dir() else (whole,)
+    if mistakes:
+        raise UsageError("\n".join(mistakes), hint="name files and directories beside the script")
+
+
+def _below(directory: Path) -> Iterator[Path]:
+    for folder, names, files in os.walk(directory):
+        names[:] = sorted(name for name in names if name != "__pycache__" and not name.startswith("."))
+        yield from (path for name in files if (path := Path(folder, name)).is_file())
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError as error:
+        raise UsageError(f"`{file}`, which goes with the script, can't be read: {error.strerror}") from error

@@ -1,0 +1,113 @@
+"""What is needed of the workers of a run, wherever they are, to watch them and to end them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = ["Event", "ExitStatus", "Exited", "Gang", "Interrupted", "Lost", "Reported", "StartedWorker"]
+
+
+@dataclass(frozen=True)
+class ExitStatus:
+    """How a process ended.
+
+    Attributes:
+        exit_code: What it returned; None if a signal ended it.
+        signal: Name of that signal; None if it returned.
+
+    """
+
+    exit_code: int | None
+    signal: str | None = None
+
+    @property
+    def is_success(self) -> bool:
+        """Whether it returned 0."""
+        return self.exit_code == 0
+
+    def __str__(self) -> str:
+        return f"signal {self.signal}" if self.signal else f"exit code {self.exit_code}"
+
+
+@dataclass(frozen=True)
+class StartedWorker:
+    """A worker that was started.
+
+    Attributes:
+        rank: The worker.
+        host: Its host's name in the spec.
+        pid: Its process id, as its machine numbers it.
+
+    """
+
+    rank: int
+    host: str
+    pid: int
+
+
+class Gang(Protocol):
+    """All workers of a run; none of the methods waits for anything."""
+
+    @property
+    def workers(self) -> Sequence[StartedWorker]:
+        """All of them, by rank."""
+
+    def signal(self, rank: int, signum: signal.Signals) -> None:
+        """Send a signal to a worker, and to nothing that it has started; one that has ended gets none."""
+
+    def check_machines(self) -> None:
+        """Have every machine answer that it is there; one that doesn't within the heartbeat time is :class:`Lost`."""
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether all machines have answered the last check, or are lost."""
+
+    def stop(self, now: bool = False) -> None:
+        """End all workers and all that they have started: TERM, KILL after the grace time; KILL at once if ``now``."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing is left after a ``stop``; every :class:`Exited` has been put into the queue before."""
+
+    @property
+    def num_left(self) -> int:
+        """Processes that not even KILL has ended, as far as is known."""
+
+
+@dataclass(frozen=True)
+class Exited:
+    """A worker's process has ended."""
+
+    rank: int
+    status: ExitStatus
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A machine can't be reached any more; its workers end there by themselves."""
+
+    ranks: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A worker has said that it failed."""
+
+    rank: int
+    message: str
+    exit_code: int
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """Somebody wants the run to end."""
+
+    signum: signal.Signals
+
+
+Event = Exited | Lost | Reported | Interrupted
+"""What happens to a run."""

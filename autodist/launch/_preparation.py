@@ -1,0 +1,170 @@
+"""Making machines ready for a run: their software is compared, files go there, and the way back is opened."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from autodist.agent import Agent
+from autodist.errors import LaunchError
+from autodist.launch._base import Job
+from autodist.launch._bundle import Bundle
+from autodist.launch._fleet import Fleet
+from autodist.launch._machines import is_here
+from autodist.launch._run_directory import RunDirectory
+from autodist.launch._secrets import without_secrets
+from autodist.launch._sites import CODE, INPUT, OUTPUT, SPEC, Site, local_site, remote_site, strategy_file
+from autodist.launch._software import Software, check_software
+from autodist.remote import Machine
+
+__all__ = ["Ports", "compare_software", "prepare"]
+
+_LOOKUP_S = 30.0
+_VERSIONS_S = 90.0
+_DIGESTS_S = 120.0
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where the launcher's own servers listen on its loopback.
+
+    Attributes:
+        coordinator: Of the coordinator.
+        horovod: Of Horovod's rendezvous; None if there is none.
+
+    """
+
+    coordinator: int
+    horovod: int | None
+
+
+async def compare_software(job: Job, fleet: Fleet) -> list[str]:
+    """Compare what the interpreters of the workers have; nothing is done where it is one interpreter.
+
+    Returns:
+        What the user should know although the run can go on.
+
+    Raises:
+        LaunchError: They differ.
+
+    """
+    pythons = {machine: _pythons(job, ranks) for machine, ranks in fleet.machines.items()}
+    if sum(map(len, pythons.values())) == 1:
+        return []
+
+    async def ask(machine: Machine, agent: Agent) -> dict[str, Software]:
+        found = {}
+        for python, host in pythons[machine].items():
+            told = await agent.call("versions.versions", timeout_s=_VERSIONS_S, python=python)
+            if told:  # of an interpreter that is not there, the start of the worker will say so
+                found[host] = Software(told["python"], told["executable"], told["packages"], told["has_horovod"])
+        return found
+
+    answers = await fleet.on_agents(ask)
+    by_host = {host: software for answer in answers.values() for host, software in answer.items()}
+    return check_software(by_host, job.strategy)
+
+
+def _pythons(job: Job, ranks: tuple[int, ...]) -> dict[str, str]:
+    """Return the interpreters of a machine, empty for that of the agent, each with the first host that uses it."""
+    found: dict[str, str] = {}
+    for rank in ranks:
+        found.setdefault(job.spec.hosts[rank].python or "", job.spec.hosts[rank].name)
+    return found
+
+
+async def prepare(job: Job, directory: RunDirectory, fleet: Fleet, ports: Ports) -> list[Site]:
+    """Make all machines ready.
+
+    Returns:
+        Where each worker is to be started, by rank.
+
+    Raises:
+        LaunchError: Something can't be done on some machines; all of them are listed.
+        UsageError: The user's code is too large to be sent.
+
+    """
+    others = [machine.address for machine in fleet.machines if not is_here(machine)]
+    bundle = Bundle.of(job.script, job.bring) if others else None
+
+    async def one(machine: Machine, agent: Agent) -> Site:
+        neighbours = [address for address in others if address != machine.address]
+        if not is_here(machine):
+            assert bundle is not None
+            return await _remote(job, machine, agent, bundle, neighbours, ports)
+        there = await _place(machine, agent, neighbours) if others else {}
+        site = local_site(job, directory, **there)
+        return replace(site, master_port=ports.coordinator, horovod_port=ports.horovod)
+
+    sites = await fleet.on_agents(one)
+    by_rank = {rank: sites[machine] for machine, ranks in fleet.machines.items() for rank in ranks}
+    return [by_rank[rank] for rank in sorted(by_rank)]
+
+
+async def _remote(
+    job: Job, machine: Machine, agent: Agent, bundle: Bundle, neighbours: list[str], ports: Ports
+) -> Site:
+    there, (script, brought), shared_envs, coordinator, horovod, _ = await asyncio.gather(
+        _place(machine, agent, neighbours),
+        _bring(agent, bundle),
+        agent.call("site.expand", timeout_s=_LOOKUP_S, texts=dict(machine.ssh.shared_envs if machine.ssh else ())),
+        _relay(agent, ports.coordinator),
+        _relay(agent, ports.horovod),
+        _put(agent, dict(_inputs(job))),
+    )
+    site = remote_site(
+        job,
+        machine,
+        agent.directory,
+        script=script,
+        python=machine.python or agent.greeting.executable,
+        **there,
+        brought=brought,
+        shared_envs=shared_envs,
+    )
+    assert coordinator is not None
+    return replace(site, master_port=coordinator, horovod_port=horovod)
+
+
+async def _place(machine: Machine, agent: Agent, neighbours: list[str]) -> dict[str, str]:
+    """Return the address and the interface by which others reach a machine."""
+    if not neighbours:
+        return {"address": "127.0.0.1", "interface": "lo"}  # it has all workers
+    found: dict[str, str] = await agent.call(
+        "site.place", timeout_s=_LOOKUP_S, address=machine.address, others=neighbours
+    )
+    if not found["address"]:
+        raise LaunchError(
+            f"`{machine.address}` has no network interface by which the other hosts could reach it: its address is "
+            f"none of its own, and it has no route to {', '.join(f'`{other}`' for other in neighbours[:3])}",
+            hint="give addresses in the resource spec that all hosts can resolve and reach",
+        )
+    return found
+
+
+async def _bring(agent: Agent, bundle: Bundle) -> tuple[str, tuple[str, ...]]:
+    """See to it that a machine has the user's code; returns the script's path there, and what was sent."""
+    root = str(bundle.root)
+    if await agent.call("site.has_files", timeout_s=_DIGESTS_S, root=root, digests=bundle.digests):
+        return str(bundle.script), ()
+    bundle.check_size()
+    paths = await _put(agent, {f"{CODE}/{file}": (bundle.root / file).read_bytes() for file in bundle.files})
+    return paths[0], tuple(map(str, bundle.files))
+
+
+def _inputs(job: Job) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of the run beside the user's code."""
+    # Secret variables reach the workers by their environment.
+    yield f"{OUTPUT}/{SPEC}", (without_secrets(job.spec).to_json() + "\n").encode()
+    strategy = strategy_file(job)
+    if strategy is not None:
+        yield f"{INPUT}/{strategy.name}", strategy.read_bytes()
+
+
+async def _put(agent: Agent, contents: Mapping[str, bytes]) -> list[str]:
+    return await asyncio.gather(*(agent.put(name, content) for name, content in contents.items()))
+
+
+async def _relay(agent: Agent, port: int | None) -> int | None:
+    return None if port is None else await agent.relay("127.0.0.1", port)

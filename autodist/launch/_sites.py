@@ -1,0 +1,155 @@
+"""What the workers of one machine are told of it: where they meet, and where their files are."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autodist.launch._base import Job
+from autodist.launch._bundle import Bundle
+from autodist.launch._environment import travelling_environment
+from autodist.launch._machines import is_here, machines_with_ranks
+from autodist.launch._run_directory import RunDirectory
+from autodist.launch._strategy_argument import strategy_argument
+from autodist.remote import Machine
+
+__all__ = [
+    "CODE",
+    "GRAPHS",
+    "INPUT",
+    "OUTPUT",
+    "SPEC",
+    "Site",
+    "expected_sites",
+    "local_site",
+    "remote_site",
+    "strategy_file",
+]
+
+CODE, INPUT, OUTPUT, GRAPHS = "code", "input", "output", "graphs"
+"""Folders of the run's directory on another machine."""
+
+SPEC = "spec.json"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A machine as a run uses it; all paths are the machine's own.
+
+    Attributes:
+        address: Under which the workers of other machines reach those of this one.
+        interface: The network interface that has it.
+        python: The interpreter for hosts that name none.
+        script: The script.
+        directory: Working directory of hosts that name none.
+        run_dir: Where workers put what belongs to the run.
+        spec_path: The resolved spec.
+        strategy: What workers get as the strategy.
+        dump_graphs: Where graphs go.
+        master_port: Of the coordinator, on the machine's loopback.
+        horovod_port: Of Horovod's rendezvous, on the machine's loopback; None if there is none.
+        variables: What its workers' environments have before those of the job, over the machine's own.
+        shared_envs: Variables of the login, expanded.
+        brought: Files that were sent there.
+        is_here: Whether it is this machine.
+
+    """
+
+    address: str
+    interface: str
+    python: str
+    script: str
+    directory: str
+    run_dir: str
+    spec_path: str
+    strategy: str | None
+    dump_graphs: str | None
+    master_port: int = 0
+    horovod_port: int | None = None
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    shared_envs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    brought: tuple[str, ...] = ()
+    is_here: bool = False
+
+
+def local_site(job: Job, directory: RunDirectory, address: str = "127.0.0.1", interface: str = "lo") -> Site:
+    """Return this machine: everything stays where it is."""
+    return Site(
+        address=address,
+        interface=interface,
+        python=sys.executable,
+        script=str(job.script),
+        directory=os.getcwd(),
+        run_dir=str(directory.path),
+        spec_path=str(directory.spec),
+        strategy=strategy_argument(job.strategy),
+        dump_graphs=None if job.dump_graphs is None else str(job.dump_graphs.absolute()),
+        is_here=True,
+    )
+
+
+def remote_site(
+    job: Job,
+    machine: Machine,
+    root: str,
+    *,
+    script: str,
+    python: str | None = None,
+    address: str | None = None,
+    interface: str = "",
+    brought: tuple[str, ...] = (),
+    shared_envs: Mapping[str, str] | None = None,
+) -> Site:
+    """Return another machine.
+
+    Args:
+        job: What is to be run.
+        machine: The machine.
+        root: Path of the run's directory there.
+        script: Path of the script there.
+        python: Path of its interpreter.
+        address: Under which others reach it.
+        interface: The one that has it.
+        brought: What was sent there.
+        shared_envs: Variables of the login, expanded.
+
+    """
+    strategy = strategy_argument(job.strategy)
+    file = strategy_file(job)
+    return Site(
+        address=machine.address if address is None else address,
+        interface=interface,
+        python=python or machine.python or sys.executable,
+        script=script,
+        directory=os.getcwd(),
+        run_dir=f"{root}/{OUTPUT}",
+        spec_path=f"{root}/{OUTPUT}/{SPEC}",
+        strategy=strategy if file is None else f"{root}/{INPUT}/{file.name}",
+        dump_graphs=None if job.dump_graphs is None else f"{root}/{GRAPHS}",
+        variables=travelling_environment(),
+        shared_envs=dict(machine.ssh.shared_envs if machine.ssh else ()) if shared_envs is None else shared_envs,
+        brought=brought,
+    )
+
+
+def strategy_file(job: Job) -> Path | None:
+    """Return the file that the strategy is read from, if it is a file."""
+    given = strategy_argument(job.strategy)
+    return Path(given) if given is not None and Path(given).is_file() else None
+
+
+def expected_sites(job: Job, directory: RunDirectory) -> list[Site]:
+    """Return where each worker is going to be, by rank, as far as that can be told without asking the machines."""
+    found: dict[int, Site] = {}
+    bundle = Bundle.of(job.script, job.bring)
+    for machine, ranks in machines_with_ranks(job.spec).items():
+        if is_here(machine):
+            site = local_site(job, directory)
+        else:
+            brought = tuple(map(str, bundle.files))
+            site = remote_site(job, machine, "<run>", script=f"<run>/{CODE}/{bundle.files[0]}", brought=brought)
+        found |= dict.fromkeys(ranks, site)
+    return [found[rank] for rank in sorted(found)]

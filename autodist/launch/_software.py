@@ -1,0 +1,123 @@
+"""Whether the machines of a run have the same software: what differs is told before anything starts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from autodist import strategies
+from autodist.errors import LaunchError
+
+__all__ = ["Software", "check_software"]
+
+_MOST_NAMED = 4
+_PACKAGES = ("autodist", "tensorflow", "keras")
+_INSTALLED_AS = {"tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm")}
+
+
+@dataclass(frozen=True)
+class Software:
+    """What one machine's interpreter has.
+
+    Attributes:
+        python: Its version, ``"3.12.3"``.
+        executable: Its path there.
+        packages: Version by name of the distribution, for those that are installed.
+        has_horovod: Whether Horovod was built for TensorFlow.
+
+    """
+
+    python: str
+    executable: str
+    packages: Mapping[str, str]
+    has_horovod: bool
+
+    def version(self, name: str) -> str:
+        """Return a package's version; empty if it is not installed."""
+        return next((self.packages[key] for key in _INSTALLED_AS.get(name, (name,)) if key in self.packages), "")
+
+
+def check_software(found: Mapping[str, Software], strategy: str | None = None) -> list[str]:
+    """Compare the machines of a run.
+
+    Args:
+        found: What each has, by the name to call it; the chief's first.
+        strategy: The strategy as the job names it.
+
+    Returns:
+        What the user should know although the run can go on.
+
+    Raises:
+        LaunchError: They differ in what must be equal, or miss it; all of it is listed.
+
+    """
+    versions = {"Python": {name: _minor(software.python) for name, software in found.items()}}
+    versions |= {package: {name: has.version(package) for name, has in found.items()} for package in _PACKAGES}
+    wrong = {package: by_host for package, by_host in versions.items() if not _are_equal(by_host)}
+    rows = [f"  {package:<11} {_shown(by_host)}" for package, by_host in wrong.items()]
+    without = [name for name, has in found.items() if not has.has_horovod]
+    needs_horovod = _uses_horovod(strategy, next(iter(found.values())).has_horovod)
+    if without and needs_horovod:
+        rows.append(f"  horovod     not built for TensorFlow on {_listed(without)}")
+    if rows:
+        hint = _remedy(found, wrong) if wrong else _HOROVOD_REMEDY
+        raise LaunchError("\n".join(["the hosts must have the same software", *rows]), hint=hint)
+    if 0 < len(without) < len(found):
+        return [f"Horovod is missing on {_listed(without)}; this run does not use it"]
+    return []
+
+
+_HOROVOD_REMEDY = (
+    "install Horovod there, or choose the other communicator, as in "
+    "`--strategy \"AllReduce(communicator='collective')\"`"
+)
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def _are_equal(by_host: Mapping[str, str]) -> bool:
+    return len(set(by_host.values())) == 1 and all(by_host.values())
+
+
+def _shown(by_host: Mapping[str, str]) -> str:
+    """Return which version is where, the most frequent first."""
+    hosts: dict[str, list[str]] = {}
+    for name, version in by_host.items():
+        hosts.setdefault(version, []).append(name)
+    ordered = sorted(hosts.items(), key=lambda item: (not item[0], -len(item[1])))
+    return "; ".join(f"{version or 'not installed'} on {_listed(names)}" for version, names in ordered)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return (
+        ", ".join(names)
+        if len(names) <= _MOST_NAMED
+        else f"{', '.join(names[: _MOST_NAMED - 1])} and {len(names) - _MOST_NAMED + 1} more"
+    )
+
+
+def _remedy(found: Mapping[str, Software], wrong: Mapping[str, Mapping[str, str]]) -> str:
+    """Say what to type, for the first thing that is wrong, on the first host where it is."""
+    package, by_host = next(iter(wrong.items()))
+    wanted = next((version for version, _ in Counter(filter(None, by_host.values())).most_common(1)), "")
+    host = next(name for name, version in by_host.items() if version != wanted or not version)
+    other = "name another interpreter of the host by `python` in the resource spec"
+    if package == "Python":
+        return f"{other}, such as `python: /usr/bin/python{wanted}` for `{host}`"
+    requirement = f"{package}=={wanted}" if wanted else package
+    return f"on `{host}`: `{found[host].executable} -m pip install {requirement}`; or {other}"
+
+
+def _uses_horovod(strategy: str | None, is_there: bool) -> bool:
+    """Whether the chief, which makes the strategy, will use Horovod: it does where it has it, unless told otherwise."""
+    if strategy is None:
+        return is_there
+    chosen = strategies.get(strategy)
+    if isinstance(chosen, strategies.Strategy):
+        return "horovod" in chosen.carriers
+    # Builders that only place variables at servers have no communicator to choose.
+    communicator = "auto" if isinstance(chosen, strategies.Manual) else getattr(chosen, "communicator", "queue")
+    return is_there if communicator == "auto" else bool(communicator == "horovod")

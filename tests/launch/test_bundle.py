@@ -1,0 +1,67 @@
+"""The user's code on its way to other machines."""
+
+import hashlib
+
+import pytest
+
+from autodist.errors import UsageError
+from autodist.launch import _bundle
+from autodist.launch._bundle import Bundle
+
+
+@pytest.fixture
+def project(tmp_path):
+    files = {
+        "train it.py": "import model, layers.dense", "model.py": "", "notes.txt": "", "data/big.bin": "",
+        "layers/__init__.py": "", "layers/dense.py": "", "layers/table.json": "{}", "layers/deep/x.py": "",
+        "layers/__pycache__/dense.pyc": "", "layers/.git/config": "", "venv/lib/other.py": "", "runs/x/log.py": "",
+    }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def names(bundle):
+    return [str(file) for file in bundle.files]
+
+
+def test_what_the_script_can_import_goes_with_it(project):
+    bundle = Bundle.of(project / "train it.py")
+    assert names(bundle) == [
+        "train it.py", "layers/__init__.py", "layers/deep/x.py", "layers/dense.py", "layers/table.json", "model.py",
+    ]  # fmt: skip
+    assert bundle.script == project / "train it.py"
+    assert bundle.digests["train it.py"] == hashlib.sha256(b"import model, layers.dense").hexdigest()
+    bundle.check_size()
+
+
+def test_a_link_to_the_script_brings_what_it_imports(project, tmp_path_factory):
+    link = tmp_path_factory.mktemp("elsewhere") / "link.py"
+    link.symlink_to(project / "train it.py")
+    assert Bundle.of(link) == Bundle.of(project / "train it.py")
+
+
+def test_named_files_go_instead(project, monkeypatch):
+    script = project / "train it.py"
+    monkeypatch.chdir(project)
+    brought = [project / "data", project / "notes.txt"]
+    assert names(Bundle.of(script, brought)) == ["train it.py", "data/big.bin", "notes.txt"]
+    monkeypatch.chdir("/")
+    assert names(Bundle.of(script, [type(script)("model.py")])) == ["train it.py", "model.py"]
+    assert names(Bundle.of(script, [])) == ["train it.py"]
+
+
+def test_what_is_not_beside_the_script_is_refused(project):
+    with pytest.raises(UsageError, match=r"`nope` of .--bring. does not exist\n.*`/etc/hostname`.*is not below"):
+        Bundle.of(project / "train it.py", [type(project)("nope"), type(project)("/etc/hostname")])
+
+
+def test_too_much_is_refused_only_when_it_is_to_be_sent(project, monkeypatch):
+    monkeypatch.setattr(_bundle, "_MOST_BYTES", 20)
+    bundle = Bundle.of(project / "train it.py")
+    assert list(bundle.digests) == ["train it.py"]
+    with pytest.raises(UsageError, match="6 files") as caught:
+        bundle.check_size()
+    assert "--bring" in caught.value.hint
+    assert "shared file system" in caught.value.hint

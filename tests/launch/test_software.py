@@ -1,0 +1,60 @@
+"""Machines with different software are told apart before anything starts."""
+
+import pytest
+
+from autodist.errors import LaunchError
+from autodist.launch._software import Software, check_software
+
+PACKAGES = {"autodist": "1.0", "tensorflow-cpu": "2.21.0", "keras": "3.15.1"}
+
+
+def software(python="3.12.3", has_horovod=True, **packages):
+    versions = PACKAGES | {name.replace("_", "-"): version for name, version in packages.items()}
+    return Software(
+        python, "/venv/bin/python", {name: version for name, version in versions.items() if version}, has_horovod
+    )
+
+
+def test_equal_machines_pass_whatever_tensorflow_is_called():
+    other = software(python="3.12.9", tensorflow_cpu="", tensorflow="2.21.0")
+    assert check_software({"a": software(), "b": other}) == []
+
+
+def test_all_differences_are_told_with_a_remedy():
+    found = {
+        "h1": software(), "h2": software(), "h3": software(keras="3.14.0"), "h4": software(autodist=""),
+        "h5": software(python="3.11.2"),
+    }  # fmt: skip
+    with pytest.raises(LaunchError) as caught:
+        check_software(found)
+    assert caught.value.message.splitlines() == [
+        "the hosts must have the same software",
+        "  Python      3.12 on h1, h2, h3, h4; 3.11 on h5",
+        "  autodist    1.0 on h1, h2, h3, h5; not installed on h4",
+        "  keras       3.15.1 on h1, h2, h4, h5; 3.14.0 on h3",
+    ]
+    assert "`python: /usr/bin/python3.12` for `h5`" in caught.value.hint
+
+
+def test_what_is_missing_is_to_be_installed_where_it_is_missing():
+    with pytest.raises(LaunchError) as caught:
+        check_software({"h1": software(), "h2": software(tensorflow_cpu="")})
+    assert caught.value.hint.startswith("on `h2`: `/venv/bin/python -m pip install tensorflow==2.21.0`")
+    with pytest.raises(LaunchError, match=r"tensorflow +not installed on h1, h2"):
+        check_software({"h1": software(tensorflow_cpu=""), "h2": software(tensorflow_cpu="")})
+
+
+@pytest.mark.parametrize("strategy", [None, "AllReduce", "AllReduce(communicator='horovod')"])
+def test_horovod_must_be_on_all_hosts_if_the_chief_will_use_it(strategy):
+    with pytest.raises(LaunchError, match=r"horovod +not built for TensorFlow on h2") as caught:
+        check_software({"h1": software(), "h2": software(has_horovod=False)}, strategy)
+    assert "communicator='collective'" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("strategy", "chief_has_it"), [("PS", True), ("AllReduce(communicator='collective')", True), (None, False)]
+)
+def test_horovod_that_is_not_used_may_be_missing(strategy, chief_has_it):
+    found = {"h1": software(has_horovod=chief_has_it), "h2": software(has_horovod=not chief_has_it)}
+    missing = "h2" if chief_has_it else "h1"
+    assert check_software(found, strategy) == [f"Horovod is missing on {missing}; this run does not use it"]
