@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import logging
 import random
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from autodist.errors import LaunchError
+from autodist.runtime._listeners import accept_only_at
 from autodist.runtime._worker import Worker
 
 __all__ = ["PROCESS_SERVER"]
 
+_LOG = logging.getLogger("autodist")
 _PORTS = range(20000, 32000)  # below the ports that Linux gives to outgoing connections, so nobody takes one by chance
 
 
@@ -49,9 +53,27 @@ def _start(worker: Worker, config: Any) -> Any:
         release()
         cluster = tf.train.ClusterSpec({"worker": addresses})
         server = tf.distribute.Server(cluster, job_name="worker", task_index=worker.rank, config=config)
+    _narrow(worker.environment.address, port)
     # A session whose peer has no open port yet fails with "connection refused", or hangs.
     coordinator.barrier("servers", timeout_s)
+    _narrow(worker.environment.address, port)  # again, for who connected in between
     return server
+
+
+def _narrow(address: str, port: int) -> None:
+    """See to it that only the cluster's own network reaches the server, which serves everybody who does."""
+    try:
+        accept_only_at(address, port)
+    except (OSError, ValueError) as error:
+        _warn_once(
+            f"TensorFlow's server on port {port} accepts connections to all addresses of this machine, not only to "
+            f"`{address}`: {error}; whoever reaches it can run code: keep the port behind a firewall"
+        )
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    _LOG.warning(message)
 
 
 @contextlib.contextmanager
@@ -61,7 +83,7 @@ def _reserved_port() -> Iterator[tuple[int, Callable[[], None]]]:
     for port in candidates:
         holder = socket.socket()
         try:
-            holder.bind(("", port))
+            holder.bind(("", port))  # as TensorFlow will; nobody can connect, since it does not listen
         except OSError:
             holder.close()
             continue

@@ -51,9 +51,9 @@ class Shell:
                 process.kill()
         return subprocess.CompletedProcess(args, process.returncode, output, errors)
 
-    def wait_for(self, name: str) -> None:
+    def wait_for(self, name: str, timeout_s: float = 30.0) -> None:
         """Wait until a worker has made this file."""
-        deadline = time.monotonic() + 30.0
+        deadline = time.monotonic() + timeout_s
         while not (self.directory / name).exists():
             assert time.monotonic() < deadline, f"{name} was never made"
             time.sleep(0.02)

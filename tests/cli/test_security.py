@@ -1,0 +1,116 @@
+"""What a run shows to others on the machine and on the network: ports, command lines, files."""
+
+import concurrent.futures
+import hashlib
+import os
+import re
+import socket
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.processes import MARK
+
+SCRIPT = """
+import autodist, hashlib, keras, numpy as np, os, time
+with autodist.scope():
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(3)])
+    model.compile(optimizer="sgd", loss="mse")
+    before = model.get_weights()[0]
+    model.fit(np.ones((32, 4)), np.ones((32, 3)), batch_size=8, verbose=0)
+    assert (model.get_weights()[0] != before).all()
+    rank = os.environ["RANK"]
+    print("the token is", hashlib.sha256(os.environ["AUTODIST_TOKEN"].encode()).hexdigest())
+    open(f"ready{rank}", "w").close()
+    while not os.path.exists("go"): time.sleep(0.05)
+    model.fit(np.ones((32, 4)), np.ones((32, 3)), batch_size=8, verbose=0)
+"""
+
+
+def processes_of(mark: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.environ().get(MARK) == mark:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def listeners(processes: list[psutil.Process]) -> set[tuple[str, int]]:
+    return {
+        (connection.laddr.ip, connection.laddr.port)
+        for process in processes
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+
+
+def is_open(place: tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(place, 1.0).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "PSLoadBalancing",
+        pytest.param("AllReduce(communicator='horovod')", marks=pytest.mark.horovod),
+        pytest.param("AllReduce(communicator='collective')", marks=pytest.mark.slow),
+    ],
+)
+def test_what_a_run_shows(shell, strategy):
+    shell.write(SCRIPT)
+    with shell.start("run", "train.py", "-n", "2", "--strategy", strategy) as process:
+        try:
+            for rank in (0, 1):
+                shell.wait_for(f"ready{rank}", 120.0)
+            processes = processes_of(shell.mark)
+            found = listeners(processes)
+            others = [address for address in own_addresses() if address != "127.0.0.1"]
+            tried = [(address, port) for address in others for _, port in found]
+            with concurrent.futures.ThreadPoolExecutor(len(tried)) as pool:
+                reached = {place for place, is_reached in zip(tried, pool.map(is_open, tried), strict=True) if is_reached}
+            shown = [" ".join(other.cmdline()) for other in processes]
+        finally:
+            (shell.directory / "go").touch()
+            output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert len(processes) >= 3
+    assert len(found) >= 2, "the coordinator, and what the strategy needs"
+    assert reached == set()
+    assert all(is_loopback(address) or address == "::" for address, _ in found), found
+    digests = set(re.findall(r"the token is (\w+)", output))
+    assert len(digests) == 1
+    run_dir = shell.directory / "runs" / "latest"
+    texts = [
+        output,
+        errors,
+        *shown,
+        *(file.read_text() for file in run_dir.rglob("*") if file.is_file() and is_text(file)),
+    ]
+    words = {word for text in texts for word in re.findall(r"[0-9a-fA-F]{16,}", text)}
+    assert digests <= words, "the words are found"
+    assert digests.isdisjoint(hashlib.sha256(word.encode()).hexdigest() for word in words)
+
+
+def own_addresses() -> list[str]:
+    """All of this machine, and another one of its loopback."""
+    families = (socket.AF_INET, socket.AF_INET6)
+    every = (address for interface in psutil.net_if_addrs().values() for address in interface)
+    found = [address.address for address in every if address.family in families and "%" not in address.address]
+    return [*found, "127.0.0.2"]
+
+
+def is_loopback(address: str) -> bool:
+    return address.startswith("127.") or address == "::1"
+
+
+def is_text(file: Path) -> bool:
+    return file.suffix in (".json", ".jsonl", ".txt", ".log", ".yml")
