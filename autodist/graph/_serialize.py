@@ -26,6 +26,7 @@ _FORMAT = "autodist training graph"
 _VERSION = 1
 _HEADER = "header.json"
 _GRAPH_DEF = "graph.pb"
+_MOST_BYTES = 2**31  # of a protobuf message
 _BROKEN = (zipfile.BadZipFile, zlib.error, KeyError, EOFError, NotImplementedError, RuntimeError)
 """What reading a damaged archive raises."""
 
@@ -60,9 +61,9 @@ def load_graph(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bytes | No
     name = os.fspath(path)
     try:
         with zipfile.ZipFile(path) as archive:
-            header = json.loads(archive.read(_HEADER))
+            header = json.loads(_read(archive, _HEADER))
             _check(header, name)
-            content = archive.read(_GRAPH_DEF) if header["has_graph_def"] else None
+            content = _read(archive, _GRAPH_DEF) if header["has_graph_def"] else None
         return _fields(header), content
     except OSError as error:
         raise GraphError(f"the graph file `{name}` can't be read: {error.strerror or error}") from error
@@ -73,6 +74,14 @@ def load_graph(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bytes | No
             f"`{name}` is no graph file, or it is damaged: {error}",
             hint="a run keeps its graph as `graph.zip` in its run directory",
         ) from error
+
+
+def _read(archive: zipfile.ZipFile, member: str) -> bytes:
+    """Return what a file of the archive holds; a small archive may claim to hold more than the memory does."""
+    size_bytes = archive.getinfo(member).file_size
+    if size_bytes > _MOST_BYTES:
+        raise ValueError(f"its `{member}` has {size_bytes:,} bytes, {_MOST_BYTES:,} are allowed")
+    return archive.read(member)
 
 
 def parse_graph_def(content: bytes | None) -> Any:

@@ -76,7 +76,9 @@ def test_what_a_run_shows(shell, strategy):
             others = [address for address in own_addresses() if address != "127.0.0.1"]
             tried = [(address, port) for address in others for _, port in found]
             with concurrent.futures.ThreadPoolExecutor(len(tried)) as pool:
-                reached = {place for place, is_reached in zip(tried, pool.map(is_open, tried), strict=True) if is_reached}
+                reached = {
+                    place for place, is_reached in zip(tried, pool.map(is_open, tried), strict=True) if is_reached
+                }
             shown = [" ".join(other.cmdline()) for other in processes]
         finally:
             (shell.directory / "go").touch()

@@ -117,6 +117,13 @@ def test_files_that_are_no_graphs_are_refused(tmp_path):
             TrainingGraph.load(tmp_path / name)
 
 
+def test_file_that_claims_to_be_huge_is_not_unpacked(tmp_path, real, monkeypatch):
+    real.save(tmp_path / "g.zip")
+    monkeypatch.setattr("autodist.graph._serialize._MOST_BYTES", 100)
+    with pytest.raises(GraphError, match=r"its `header.json` has [\d,]+ bytes, 100 are allowed"):
+        TrainingGraph.load(tmp_path / "g.zip")
+
+
 def test_damage_is_seen(tmp_path, real):
     real.save(tmp_path / "g.zip")
     content = (tmp_path / "g.zip").read_bytes()
