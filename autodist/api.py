@@ -15,6 +15,7 @@ from autodist.resource_spec import Device, ResourceSpec
 from autodist.runtime import (
     OPEN,
     Engine,
+    LoopCheckpoint,
     Patches,
     Recorder,
     ReferenceEngine,
@@ -149,6 +150,39 @@ class AutoDist:
             num_local=counts[rank],
             handed_out=handed_out,
         )
+
+    def checkpoint(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        every_steps: int | None = None,
+        every_s: float | None = None,
+        keep: int = 2,
+        **trackables: Any,
+    ) -> LoopCheckpoint:
+        """Save a training loop, and take it up again from the newest checkpoint, which is restored at once.
+
+        Args:
+            directory: Where checkpoints are, on the chief's machine.
+            every_steps: Steps from one checkpoint to the next. Without this and `every_s`, one is saved after each
+                pass over the data.
+            every_s: Seconds from one checkpoint to the next, by the chief's clock.
+            keep: How many checkpoints to keep.
+            trackables: What to save, by name: models, optimizers, modules, variables.
+
+        Returns:
+            Whose ``steps(dataset)`` the loop goes over.
+
+        Raises:
+            UsageError: An argument is not allowed, a model is not built, or the checkpoint is of something else.
+
+        Example:
+            >>> checkpoint = ad.checkpoint("checkpoints", every_steps=100, model=model)     # doctest: +SKIP
+            >>> for epoch in range(3):                                                       # doctest: +SKIP
+            ...     for step, (x, y) in checkpoint.steps(ad.shard(dataset)):
+            ...         loss = train_step(x, y)
+        """
+        return LoopCheckpoint(self._engine, directory, every_steps, every_s, keep, trackables)
 
 
 @contextlib.contextmanager

@@ -80,7 +80,7 @@ def _report_once(worker: Worker) -> None:
 
 def _checked(ending: Ending, worker: Worker) -> Ending:
     """Turn success into an error if nothing was trained: copies of the script have only run side by side."""
-    if ending.exit_code != 0 or worker.steps_taken > 0:
+    if ending.exit_code != 0 or worker.steps_taken > 0 or worker.steps_restored > 0:
         return ending
     if worker.world_size == 1:
         sys.stderr.write("warning: the script ended without a training step inside `autodist.scope()`\n")

@@ -16,6 +16,7 @@ from autodist.runtime._engine import Engine
 from autodist.runtime._hooks import hook_functions, hook_optimizers
 from autodist.runtime._horovod_environment import HorovodRendezvous
 from autodist.runtime._keras import hook_fit
+from autodist.runtime._loop_checkpoint import LoopCheckpoint
 from autodist.runtime._patches import Patches
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._reference import ReferenceEngine
@@ -36,6 +37,7 @@ __all__ = [
     "Engine",
     "HorovodRendezvous",
     "LocalArray",
+    "LoopCheckpoint",
     "NoGradientError",
     "OpenScope",
     "Patches",

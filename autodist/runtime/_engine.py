@@ -64,6 +64,7 @@ class Engine:
         self._steps: dict[Any, CompiledStep] = {}
         self._scope = scope
         self._closings = 0
+        self._standstills = 0
         self._settling = Settling(worker, scope)
         self._failed = False
         self._whereabouts = Whereabouts(worker)
@@ -175,6 +176,23 @@ class Engine:
         if steps and not self._failed:
             self._settling.settle(steps)
             self.state.settle()
+
+    @contextlib.contextmanager
+    def standstill(self) -> Iterator[None]:
+        """Have the variables as they are after the steps so far, and the chief's copies current, while inside.
+
+        Without servers that apply updates by themselves nothing can change before the chief takes its next step; with
+        them, all workers wait here for each other.
+        """
+        is_relaxed = any(step.graph.relaxed for step in self._steps.values())
+        self.settle()
+        if self.worker.is_chief:
+            self.state.pull_all()
+        yield
+        if is_relaxed:
+            self._standstills += 1
+            with self._whereabouts.at("saves a checkpoint"):
+                self._barrier(f"standstill/{self._scope}/{self._standstills}")
 
     def _check_not_failed(self) -> None:
         if self._failed and self.worker.world_size > 1:

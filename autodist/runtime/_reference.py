@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from autodist.graph import CapturedStep, VariableNames, capture
@@ -44,6 +45,11 @@ class ReferenceEngine:
 
     def settle(self) -> None:
         """Nothing is on its way."""
+
+    @contextlib.contextmanager
+    def standstill(self) -> Iterator[None]:
+        """Nothing changes between steps."""
+        yield
 
     def close(self) -> None:
         """Nothing to bring back."""

@@ -197,17 +197,19 @@ class Worker:
         coordinator: The line to the other workers; None for a script run alone.
         steps_taken: Training steps done so far; the runtime adds one per step. A plain attribute, so that it costs
             nothing; the bootstrap reports it to the launcher every few seconds.
+        steps_restored: Training steps of earlier attempts that a checkpoint has brought back.
         in_step: True while a step blocks on other workers, False between steps, None when nobody says. With it the
             launcher tells a worker that waits for others from one that saves a model.
 
     """
 
-    __slots__ = ("_exit_callbacks", "coordinator", "environment", "in_step", "steps_taken")
+    __slots__ = ("_exit_callbacks", "coordinator", "environment", "in_step", "steps_restored", "steps_taken")
 
     def __init__(self, environment: WorkerEnvironment, coordinator: CoordinatorClient | None = None) -> None:
         self.environment = environment
         self.coordinator = coordinator
         self.steps_taken = 0
+        self.steps_restored = 0
         self.in_step: bool | None = None
         self._exit_callbacks: list[Callable[[], None]] = []
 
