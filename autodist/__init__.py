@@ -20,13 +20,24 @@ from autodist import errors
 if TYPE_CHECKING:
     from autodist import strategies
     from autodist.api import AutoDist, function, scope
+    from autodist.callbacks import BackupAndRestore
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies import Strategy
 
-__all__ = ["AutoDist", "ResourceSpec", "Strategy", "errors", "function", "scope", "strategies"]
+__all__ = [
+    "AutoDist",
+    "BackupAndRestore",
+    "ResourceSpec",
+    "Strategy",
+    "errors",
+    "function",
+    "scope",
+    "strategies",
+]
 
 _HOMES = {
     "AutoDist": "autodist.api",
+    "BackupAndRestore": "autodist.callbacks",
     "ResourceSpec": "autodist.resource_spec",
     "Strategy": "autodist.strategies",
     "function": "autodist.api",

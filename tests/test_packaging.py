@@ -42,7 +42,8 @@ MAY_IMPORT = {
     "agent": _AGENT,
     "launch": _RUNTIME | _AGENT | {"report"},
     "api": _API,
-    "__init__": _API,
+    "callbacks": _RUNTIME,
+    "__init__": _API | {"callbacks"},
     "testing": _API | {"__init__", "simulator", "search", "report"},
     "cli": _API | {"__init__", "simulator", "search", "report", "testing"},
     "__main__": {"cli"},
@@ -166,7 +167,7 @@ def test_public_names():
 
     assert autodist.__all__ == sorted(autodist.__all__)
     assert set(autodist.__all__) == {
-        "AutoDist", "ResourceSpec", "Strategy", "errors", "function", "scope", "strategies",
+        "AutoDist", "BackupAndRestore", "ResourceSpec", "Strategy", "errors", "function", "scope", "strategies",
     }  # fmt: skip
     for name in autodist.__all__:
         assert getattr(autodist, name) is not None

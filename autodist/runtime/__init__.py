@@ -7,12 +7,15 @@ coordination too.
 from autodist.runtime._agreement import step_files
 from autodist.runtime._arguments import Arguments, flatten
 from autodist.runtime._batch import BatchSplit, LocalArray, batch_size, part_of, split_global, split_local
+from autodist.runtime._callback_state import best_weights, callback_states, restore_callbacks
 from autodist.runtime._checkpoint_note import CheckpointNote
+from autodist.runtime._checkpoints import Checkpoints
 from autodist.runtime._compile import NoGradientError
 from autodist.runtime._convention import Convention, check_convention
 from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._coordinator_server import CoordinatorServer
 from autodist.runtime._engine import Engine
+from autodist.runtime._fit_position import FitFollower, FitPosition
 from autodist.runtime._hooks import hook_functions, hook_optimizers
 from autodist.runtime._horovod_environment import HorovodRendezvous
 from autodist.runtime._keras import hook_fit
@@ -31,10 +34,13 @@ __all__ = [
     "Arguments",
     "BatchSplit",
     "CheckpointNote",
+    "Checkpoints",
     "Convention",
     "CoordinatorClient",
     "CoordinatorServer",
     "Engine",
+    "FitFollower",
+    "FitPosition",
     "HorovodRendezvous",
     "LocalArray",
     "LoopCheckpoint",
@@ -48,6 +54,8 @@ __all__ = [
     "Worker",
     "WorkerEnvironment",
     "batch_size",
+    "best_weights",
+    "callback_states",
     "check_convention",
     "current_worker",
     "flatten",
@@ -57,6 +65,7 @@ __all__ = [
     "hook_variables",
     "part_of",
     "refuse_fit_outside",
+    "restore_callbacks",
     "shard_dataset",
     "split_global",
     "split_local",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from autodist.errors import CaptureError
+from autodist.errors import CaptureError, UsageError
 from autodist.runtime._engine import Engine
+from autodist.runtime._fit_position import FitFollower, FitPosition, without_optionals
 from autodist.runtime._patches import Patches
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime._shard import ShardedDataset
@@ -76,18 +79,63 @@ class _FitHooks:
 
             if not self._engine.worker.is_chief and kwargs.get("verbose", "auto") == "auto":
                 kwargs["verbose"] = 0
-            if not isinstance(x, tf.data.Dataset | ShardedDataset):
-                history = original(model, x, *args, **kwargs)
-            else:
-                self._sharded.append(model)
-                try:
-                    history = original(model, self._shard(x).dataset, *args, **kwargs)
-                finally:
-                    self._sharded.remove(model)
+            bound = inspect.signature(original).bind(model, x, *args, **kwargs)
+            with _followed(bound.arguments, self._engine):
+                if not isinstance(x, tf.data.Dataset | ShardedDataset):
+                    history = original(*bound.args, **bound.kwargs)
+                else:
+                    bound.arguments["x"] = self._shard(x).dataset
+                    self._sharded.append(model)
+                    try:
+                        history = original(*bound.args, **bound.kwargs)
+                    finally:
+                        self._sharded.remove(model)
             self._engine.settle()
             return history
 
         return fit
+
+
+@contextlib.contextmanager
+def _followed(arguments: dict[str, Any], engine: Engine | ReferenceEngine) -> Iterator[None]:
+    """Let the callback that wants it follow the ``fit`` inside, whose arguments these are; it becomes the last one."""
+    callbacks = _callbacks(arguments)
+    followers = [callback for callback in callbacks if isinstance(callback, FitFollower)]
+    if not followers:
+        yield
+        return
+    if len(followers) > 1:
+        raise UsageError("`fit` was given two of `autodist.BackupAndRestore`, it takes one")
+    others = [callback for callback in callbacks if callback is not followers[0]]
+    arguments["callbacks"] = [*others, *followers]
+    from keras.src.backend.tensorflow import trainer
+
+    original = trainer.TFEpochIterator
+
+    def first(*args: Any, **kwargs: Any) -> Any:
+        trainer.TFEpochIterator = original  # the next one is that of the validation data
+        epochs = original(*args, **kwargs)
+        followers[0].follow(engine, FitPosition(epochs), others)
+        return epochs
+
+    trainer.TFEpochIterator = first
+    try:
+        yield
+    finally:
+        trainer.TFEpochIterator = original
+
+
+def _callbacks(arguments: dict[str, Any]) -> list[Any]:
+    """The callbacks of a ``fit``, with the history that Keras would append behind them."""
+    import keras
+
+    given = arguments.get("callbacks")
+    if given is None or isinstance(given, keras.callbacks.CallbackList):
+        return [] if given is None else list(given.callbacks)
+    callbacks = list(given) if isinstance(given, list | tuple) else [given]
+    if not any(isinstance(callback, keras.callbacks.History) for callback in callbacks):
+        callbacks.append(keras.callbacks.History())
+    return callbacks
 
 
 class _TrainFunction:
@@ -107,7 +155,7 @@ class _TrainFunction:
                 if k == 0:
                     raise
                 break
-            logs = self._engine.run_batch(self._step, _without_optionals(batch), local=self.local)
+            logs = self._engine.run_batch(self._step, without_optionals(batch), local=self.local)
         return logs
 
     @functools.cached_property
@@ -118,10 +166,3 @@ class _TrainFunction:
             return model.train_step(data)
 
         return train_step
-
-
-def _without_optionals(batch: Any) -> Any:
-    """Keras marks absent parts of a batch (no sample weights, say) by empty optionals."""
-    import tensorflow as tf
-
-    return tf.nest.map_structure(lambda leaf: None if isinstance(leaf, tf.experimental.Optional) else leaf, batch)

@@ -1,7 +1,5 @@
 """Training loops with checkpoints: killed at any step, they end with the weights of a run that was not."""
 
-import pytest
-
 from .runs import assert_same, run
 
 

@@ -1,0 +1,58 @@
+"""What Keras' own callbacks count from epoch to epoch, in and out of a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["best_weights", "callback_states", "restore_callbacks"]
+
+_KEPT = {
+    "History": ("epoch", "history"),
+    "EarlyStopping": ("wait", "stopped_epoch", "best", "best_epoch"),
+    "ReduceLROnPlateau": ("wait", "best", "cooldown_counter"),
+    "ModelCheckpoint": ("best", "_batches_seen_since_last_saving", "_last_batch_seen"),
+    "SwapEMAWeights": ("_ema_weights_in_model",),
+}
+
+
+def callback_states(callbacks: Sequence[Any]) -> list[dict[str, Any]]:
+    """What there is to keep of each callback, as JSON; of callbacks that are not Keras' own, nothing."""
+    return [_state(callback) for callback in callbacks]
+
+
+def restore_callbacks(callbacks: Sequence[Any], states: Sequence[dict[str, Any]]) -> None:
+    """Give callbacks what was kept of them; those of another fit's list keep what they have."""
+    for callback, state in zip(callbacks, states, strict=False):
+        if state.keys() == _state(callback).keys():
+            for name, value in state.items():
+                setattr(callback, name, value)
+
+
+def best_weights(callbacks: Sequence[Any]) -> list[Any]:
+    """The callbacks that keep weights to go back to at the end."""
+    return [c for c in callbacks if _kind(c) == "EarlyStopping" and c.restore_best_weights]
+
+
+def _state(callback: Any) -> dict[str, Any]:
+    names = _KEPT.get(_kind(callback), ())
+    return {name: _plain(getattr(callback, name)) for name in names if hasattr(callback, name)}
+
+
+def _kind(callback: Any) -> str:
+    import keras
+
+    own = (c for c in type(callback).__mro__ if getattr(keras.callbacks, c.__name__, None) is c)
+    return next((c.__name__ for c in own), "")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return np.asarray(value).tolist()
