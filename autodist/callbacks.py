@@ -108,6 +108,7 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
             self._batch = self._found["batch"]
             self._restore(self._found)
             self._found = None
+            self._report_metrics()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Save when it is time."""
@@ -118,6 +119,7 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Save when it is time."""
+        vars(self.model).pop("_get_metrics_result_or_logs", None)
         self._epoch, self._batch = epoch + 1, 0
         if self.save_freq == "epoch":
             self._save()
@@ -129,6 +131,11 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
             self._checkpoints.remove()
         elif self._steps != self._saved_steps:
             self._save()
+
+    def _report_metrics(self) -> None:
+        """Have Keras give the metrics as the logs of this epoch even if it finds that no step of it is left."""
+        original = self.model._get_metrics_result_or_logs
+        self.model._get_metrics_result_or_logs = lambda logs: original(logs or self.model.get_metrics_result())
 
     def _save(self) -> None:
         assert self._engine is not None

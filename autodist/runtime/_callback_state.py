@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,16 @@ _KEPT = {
 }
 
 
-def callback_states(callbacks: Sequence[Any]) -> list[dict[str, Any]]:
-    """What there is to keep of each callback, as JSON; of callbacks that are not Keras' own, nothing."""
-    return [_state(callback) for callback in callbacks]
+def callback_states(callbacks: Sequence[Any]) -> dict[str, dict[str, Any]]:
+    """What there is to keep of callbacks, as JSON; of those that are not Keras' own, nothing."""
+    return {key: _state(callback) for key, callback in _numbered(callbacks)}
 
 
-def restore_callbacks(callbacks: Sequence[Any], states: Sequence[dict[str, Any]]) -> None:
-    """Give callbacks what was kept of them; those of another fit's list keep what they have."""
-    for callback, state in zip(callbacks, states, strict=False):
-        if state.keys() == _state(callback).keys():
-            for name, value in state.items():
-                setattr(callback, name, value)
+def restore_callbacks(callbacks: Sequence[Any], states: Mapping[str, Mapping[str, Any]]) -> None:
+    """Give callbacks what was kept of them; the first of a kind what was kept of the first, and so on."""
+    for key, callback in _numbered(callbacks):
+        for name, value in states.get(key, {}).items():
+            setattr(callback, name, value)
 
 
 def best_weights(callbacks: Sequence[Any]) -> list[Any]:
@@ -36,9 +36,17 @@ def best_weights(callbacks: Sequence[Any]) -> list[Any]:
     return [c for c in callbacks if _kind(c) == "EarlyStopping" and c.restore_best_weights]
 
 
+def _numbered(callbacks: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    seen: Counter[str] = Counter()
+    for callback in callbacks:
+        kind = _kind(callback)
+        if kind in _KEPT:
+            yield f"{kind}/{seen[kind]}", callback
+            seen[kind] += 1
+
+
 def _state(callback: Any) -> dict[str, Any]:
-    names = _KEPT.get(_kind(callback), ())
-    return {name: _plain(getattr(callback, name)) for name in names if hasattr(callback, name)}
+    return {name: _plain(getattr(callback, name)) for name in _KEPT[_kind(callback)] if hasattr(callback, name)}
 
 
 def _kind(callback: Any) -> str:

@@ -119,7 +119,9 @@ class Checkpoints:
     def _read(self, root: Any) -> None:
         assert self._prefix is not None, "`find` has found a checkpoint"
         try:
-            root.read(self._prefix).assert_existing_objects_matched()
+            status = root.read(self._prefix)
+            status.expect_partial()  # of the files there may be more: the position, metrics
+            status.assert_existing_objects_matched()
         except (AssertionError, ValueError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise UsageError(

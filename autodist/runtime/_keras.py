@@ -132,7 +132,7 @@ def _callbacks(arguments: dict[str, Any]) -> list[Any]:
     given = arguments.get("callbacks")
     if given is None or isinstance(given, keras.callbacks.CallbackList):
         return [] if given is None else list(given.callbacks)
-    callbacks = list(given) if isinstance(given, list | tuple) else [given]
+    callbacks: list[Any] = keras.tree.flatten(given)
     if not any(isinstance(callback, keras.callbacks.History) for callback in callbacks):
         callbacks.append(keras.callbacks.History())
     return callbacks

@@ -1,0 +1,140 @@
+"""`fit` with `autodist.BackupAndRestore`: interrupted at any batch, it ends where it ends otherwise, bit by bit."""
+
+import keras
+import numpy as np
+import pytest
+
+import autodist
+
+from .killing import dataset, model
+
+pytestmark = pytest.mark.filterwarnings("ignore:`shuffle=True` was passed", "ignore:Your input ran out of data")
+
+
+class Stop(BaseException):
+    """Ends a process, as far as a test in one process can."""
+
+
+class StopAt(keras.callbacks.Callback):
+    def __init__(self, epoch, batch=None):
+        super().__init__()
+        self.place = (epoch, batch)
+        self.epoch = None
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epoch = epoch
+
+    def on_train_batch_end(self, batch, logs=None):
+        if (self.epoch, batch) == self.place:
+            raise Stop
+
+    def on_epoch_end(self, epoch, logs=None):
+        if (epoch, None) == self.place:
+            raise Stop
+
+
+def train(directory, stop=None, *, make=None, compile_with=None, callbacks=(), save_freq=1, epochs=3, **fit):
+    """What training ends with, and the logs of all epochs."""
+    keras.backend.clear_session()
+    keras.utils.set_random_seed(3)
+    data = {"x": dataset()} if not fit else {name: value() if callable(value) else value for name, value in fit.items()}
+    with autodist.scope(spec=autodist.ResourceSpec.local(cpus=2)):
+        trained = (make or model)()
+        options = {
+            "optimizer": keras.optimizers.Adam(0.02),
+            "loss": "mse",
+            "metrics": ["mae"],
+            **(compile_with or dict)(),
+        }
+        trained.compile(**options)
+        backup = autodist.BackupAndRestore(directory, save_freq=save_freq) if directory is not None else None
+        given = [backup, *(make_callback() for make_callback in callbacks)]
+        given += [StopAt(*stop)] if stop is not None else []
+        history = trained.fit(
+            **data, epochs=epochs, verbose=0, callbacks=[callback for callback in given if callback is not None]
+        )
+    values = [v.numpy() for v in (*trained.variables, *trained.optimizer.variables)]
+    return values, history.history, history.epoch
+
+
+def assert_equal(found, expected):
+    values, history, epochs = found
+    for one, other in zip(values, expected[0], strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert history == expected[1]
+    assert epochs == expected[2]
+
+
+def interrupted(directory, *places, **options):
+    for place in places:
+        with pytest.raises(Stop):
+            train(directory, place, **options)
+    return train(directory, **options)
+
+
+def arrays():
+    return tuple(np.concatenate(part) for part in zip(*dataset(seed=1).as_numpy_iterator(), strict=True))
+
+
+class Sequence(keras.utils.PyDataset):
+    def __init__(self):
+        super().__init__()
+        self.x, self.y = arrays()
+
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, k):
+        return self.x[8 * k : 8 * k + 8], self.y[8 * k : 8 * k + 8]
+
+
+def generator():
+    sequence = Sequence()
+    while True:
+        for k in range(len(sequence)):
+            yield sequence[k]
+
+
+def unknown():
+    return dataset().filter(lambda x, y: True)
+
+
+SOURCES = {
+    "dataset": {},
+    "unknown cardinality": {"x": unknown},
+    "endless": {"x": lambda: dataset().repeat(), "steps_per_epoch": 5},
+    "more data than steps": {"x": dataset, "steps_per_epoch": 4},
+    "validation": {"x": dataset, "validation_data": lambda: arrays()},
+    "arrays": {"x": lambda: arrays()[0], "y": lambda: arrays()[1], "batch_size": 8},
+    "sequence": {"x": Sequence, "shuffle": False},
+    "generator": {"x": generator, "steps_per_epoch": 5},
+    "several steps at once": {"compile_with": lambda: {"steps_per_execution": 3}, "save_freq": 3},
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_sources(source, tmp_path):
+    options = SOURCES[source]
+    expected = train(None, **options)
+    found = interrupted(tmp_path / "backup", (0, 2), (1, None), (2, 2), **options)
+    assert_equal(found, expected)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_callbacks_count(tmp_path):
+    options = {
+        "make": lambda: model(0.3),
+        "compile_with": lambda: {"optimizer": keras.optimizers.SGD(0.1, momentum=0.9)},
+        "epochs": 6,
+        "callbacks": [
+            lambda: keras.callbacks.ReduceLROnPlateau(monitor="loss", factor=0.5, patience=1, min_delta=10.0),
+            lambda: keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.9),
+            lambda: keras.callbacks.EarlyStopping(
+                monitor="loss", patience=3, min_delta=10.0, restore_best_weights=True
+            ),
+        ],
+    }
+    expected = train(None, **options)
+    assert len(expected[2]) < 6
+    found = interrupted(tmp_path, (0, 3), (1, 5), (2, 0), **options)
+    assert_equal(found, expected)
