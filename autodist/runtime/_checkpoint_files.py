@@ -43,11 +43,7 @@ class CheckpointFiles:
             prefix = self._prefix(number)
             try:
                 yield prefix, _read_position(prefix)
-            except (OSError, ValueError, KeyError, RuntimeError) as error:
-                _LOG.warning("the checkpoint `%s` can't be read, an older one is taken: %s", prefix, error)
-            except Exception as error:
-                if not _is_of_tensorflow(error):
-                    raise
+            except Exception as error:  # of a damaged file TensorFlow speaks in errors of every kind
                 _LOG.warning("the checkpoint `%s` can't be read, an older one is taken: %s", prefix, error)
 
     def write(self, root: Any, number: int) -> None:
@@ -117,7 +113,11 @@ class CheckpointFiles:
             (self._directory / "checkpoint").unlink(missing_ok=True)
             return
         update_checkpoint_state_internal(
-            str(self._directory), paths[-1], all_model_checkpoint_paths=paths, save_relative_paths=True
+            str(self._directory),
+            paths[-1],
+            all_model_checkpoint_paths=paths,
+            save_relative_paths=True,
+            all_model_checkpoint_timestamps=[os.stat(f"{path}.index").st_mtime for path in paths],
         )
         _to_disk(self._directory / "checkpoint")
         _to_disk(self._directory)
@@ -140,12 +140,6 @@ def _read_position(prefix: str) -> dict[str, Any]:
     for name in reader.get_variable_to_shape_map():
         reader.get_tensor(name)
     return position
-
-
-def _is_of_tensorflow(error: Exception) -> bool:
-    import tensorflow as tf
-
-    return isinstance(error, tf.errors.OpError)
 
 
 def _to_disk(path: Path) -> None:
