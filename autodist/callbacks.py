@@ -119,7 +119,7 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Save when it is time."""
-        vars(self.model).pop("_get_metrics_result_or_logs", None)
+        self.model.__dict__.pop("_get_metrics_result_or_logs", None)
         self._epoch, self._batch = epoch + 1, 0
         if self.save_freq == "epoch":
             self._save()

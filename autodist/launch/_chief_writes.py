@@ -32,9 +32,13 @@ def leave_saving_to_chief(rank: int) -> None:
     def guard_methods(model: ModuleType) -> None:
         _replace(model.Model, "Model.", ("save", "save_weights", "export"), rank)
 
+    def guard_backup(module: ModuleType) -> None:
+        _replace(module.BackupAndRestore, "keras.callbacks.BackupAndRestore.", ("_save_model", "on_train_end"), rank)
+
     # The public names are imported from these two modules, so they must be changed here, before anyone copies them.
     after_import("keras.src.saving.saving_api", guard_functions)
     after_import("keras.src.models.model", guard_methods)
+    after_import("keras.src.callbacks.backup_and_restore", guard_backup)
 
 
 def _replace(owner: Any, prefix: str, names: tuple[str, ...], rank: int) -> None:
