@@ -112,7 +112,10 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(
+    "source",
+    [source if source == "unknown cardinality" else pytest.param(source, marks=pytest.mark.slow) for source in SOURCES],
+)
 def test_sources(source, tmp_path):
     options = SOURCES[source]
     expected = train(None, **options)
@@ -121,6 +124,7 @@ def test_sources(source, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_callbacks_count(tmp_path):
     options = {
         "make": lambda: model(0.3),
