@@ -112,9 +112,11 @@ SOURCES = {
 }
 
 
+QUICK = "unknown cardinality"
+
+
 @pytest.mark.parametrize(
-    "source",
-    [source if source == "unknown cardinality" else pytest.param(source, marks=pytest.mark.slow) for source in SOURCES],
+    "source", [QUICK, *(pytest.param(source, marks=pytest.mark.slow) for source in SOURCES if source != QUICK)]
 )
 def test_sources(source, tmp_path):
     options = SOURCES[source]
