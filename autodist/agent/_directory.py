@@ -98,10 +98,9 @@ def path_below(directory: Path, name: str) -> Path:
 
 
 def list_files(directory: Path) -> Iterator[tuple[str, int]]:
-    """Return path and size in bytes of each regular file below a directory, in the order of the paths."""
-    for folder, folders, names in os.walk(directory):
-        folders.sort()
-        for name in sorted(names):
+    """Return path and size in bytes of each regular file below a directory."""
+    for folder, _, names in os.walk(directory):
+        for name in names:
             path = Path(folder) / name
             relative = path.relative_to(directory).as_posix()
             with contextlib.suppress(OSError):

@@ -126,7 +126,7 @@ class Requests:
     async def _send_files(self, root: Path, stream: Stream, most_files: int, room_bytes: int) -> dict[str, Any]:
         sent: list[tuple[str, int]] = []
         left_out: list[str] = []
-        for name, size in await asyncio.to_thread(lambda: list(list_files(root))):
+        for name, size in await asyncio.to_thread(lambda: sorted(list_files(root))):
             content = None
             if len(sent) < most_files and size <= room_bytes:
                 content = await asyncio.to_thread(_read, root / name, size)

@@ -1,0 +1,93 @@
+"""Functions of the agent's modules, called by name on the machine."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from autodist.agent import _sources
+from autodist.errors import LaunchError, TimedOut
+from tests.agent.workbench import agent_here, run, spawn
+
+FACTS = """
+import subprocess, threading, time
+__all__ = ["add", "fail", "leave", "run", "wait", "whose"]
+def add(a, b=0): return {"sum": a + b}
+def fail(): raise ValueError("no such thing")
+def leave(): raise SystemExit(3)
+def run(argv): return subprocess.run(argv, capture_output=True, text=True).stdout
+def wait(seconds): time.sleep(seconds)
+def whose(): return threading.current_thread().name
+def _private(): return 1
+def what(): return object()
+"""
+
+
+@pytest.fixture(autouse=True)
+def facts(monkeypatch: pytest.MonkeyPatch):
+    """Send these functions instead of the agent's own."""
+    sources = {**_sources._modules(), "autodist.agent._facts": FACTS + "\n__all__.append('what')"}
+    monkeypatch.setattr(_sources, "_modules", lambda: sources)
+
+
+def test_results_come_back():
+    async def test():
+        async with agent_here() as (agent, _):
+            assert await agent.call("facts.add", a=1, b=2) == {"sum": 3}
+            assert await agent.call("facts.add", a="ü", b="\n") == {"sum": "ü\n"}
+            assert await agent.call("facts.whose") == "facts.whose"
+            assert await agent.call("facts.run", argv=["echo", "a b"]) == "a b\n"
+            found = await asyncio.gather(*(agent.call("facts.add", a=number) for number in range(50)))
+            assert found == [{"sum": number} for number in range(50)]
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("facts.fail", {}, "on `here`: `facts.fail` failed: ValueError: no such thing"),
+        ("facts.leave", {}, "`facts.leave` failed: SystemExit: 3"),
+        ("facts.add", {}, "TypeError"),
+        ("facts.add", {"a": 1, "c": 2}, "TypeError"),
+        ("facts.what", {}, "can't be sent as JSON"),
+        ("facts._private", {}, "has no function `_private`"),
+        ("facts.subprocess", {}, "has no function `subprocess`"),
+        ("facts", {}, "has no function ``"),
+        ("os.getpid", {}, "has no functions `os`"),
+        ("guard.main", {}, "has no functions `guard`"),
+    ],
+)
+def test_what_goes_wrong_is_told_and_the_agent_goes_on(name: str, arguments: dict, expected: str):
+    async def test():
+        async with agent_here() as (agent, events):
+            with pytest.raises(LaunchError) as caught:
+                await agent.call(name, **arguments)
+            assert expected in caught.value.message
+            assert await agent.call("facts.add", a=1) == {"sum": 1}
+            assert events.losses == []
+
+    run(test())
+
+
+def test_a_call_takes_no_longer_than_it_may_and_holds_up_nothing():
+    async def test():
+        async with agent_here() as (agent, events):
+            waiting = asyncio.ensure_future(agent.call("facts.wait", seconds=1000, timeout_s=1.5))
+            await spawn(agent, "echo fine")
+            assert await events.exit_of() == (0, None)
+            assert not waiting.done()
+            with pytest.raises(TimedOut, match=r"`facts.wait` did not return within 1\.5 s"):
+                await waiting
+
+    run(test())
+
+
+def test_arguments_that_json_cannot_hold_are_refused_here():
+    async def test():
+        async with agent_here() as (agent, _):
+            with pytest.raises(LaunchError, match="can't be asked of `here`"):
+                await agent.call("facts.add", a=object())
+
+    run(test())
