@@ -9,15 +9,23 @@ import asyncio
 import json
 import sys
 
+from autodist import remote
 from autodist.agent import Agent
-from autodist.remote import LocalTransport
-from tests.agent.workbench import HERE, STUBBORN, AsNobody, Recorder, spawn
+from autodist.remote import LocalTransport, Machine
+from tests.agent.workbench import STUBBORN, AsNobody, Recorder, spawn
+
+TRANSPORTS = {
+    "here": LocalTransport,
+    "nobody": AsNobody,
+    "asyncssh": lambda: remote.AsyncsshTransport(),
+    "ssh": lambda: remote.OpensshTransport(),
+}
 
 
-async def main(as_nobody: bool, python: str | None, workers: int, is_flooded: bool, **settings) -> None:
+async def main(road: str, address: str, python: str | None, workers: int, is_flooded: bool, **settings) -> None:
     events = Recorder()
-    transport = AsNobody() if as_nobody else LocalTransport()
-    machine = HERE if python is None else type(HERE)(HERE.address, python=python)
+    transport = TRANSPORTS[road]()
+    machine = Machine(address, python=python)
     agent = await Agent.start(transport, machine, run_id="test", events=events, timeout_s=60.0, **settings)
     pids = [await spawn(agent, STUBBORN, rank) for rank in range(workers)]
     await events.until(lambda: all(events.text(rank) == b"ready\n" for rank in range(workers)))
@@ -35,6 +43,7 @@ async def main(as_nobody: bool, python: str | None, workers: int, is_flooded: bo
     await events.until(lambda: events.losses)
     print(json.dumps({"lost": events.losses[0]}), flush=True)
     await agent.close()
+    await transport.close()
 
 
 if __name__ == "__main__":

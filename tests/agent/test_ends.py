@@ -24,7 +24,7 @@ MODES = pytest.mark.parametrize(
         pytest.param({}, id="plain"),
         pytest.param({"isolate": True}, id="isolated", marks=needs_root),
         pytest.param(
-            {"as_nobody": True, "python": NOBODYS_PYTHON},
+            {"road": "nobody", "python": NOBODYS_PYTHON},
             id="nobody",
             marks=[
                 needs_root,
@@ -65,7 +65,7 @@ class Client:
 
 @contextlib.contextmanager
 def a_client(mark: str, **settings: Any) -> Iterator[Client]:
-    settings = {"as_nobody": False, "python": None, "workers": 2, "is_flooded": False, **settings}
+    settings = {"road": "here", "address": "here", "python": None, "workers": 2, "is_flooded": False, **settings}
     settings = {"heartbeat_s": 60.0, "grace_s": 0.5, **settings}
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.agent.client", json.dumps(settings)], stdout=subprocess.PIPE
@@ -73,7 +73,7 @@ def a_client(mark: str, **settings: Any) -> Iterator[Client]:
     try:
         client = Client(process, mark)
         assert client.told["is_isolated"] == bool(settings.get("isolate"))
-        assert client.told["user"] == ("nobody" if settings["as_nobody"] else client.told["user"])
+        assert client.told["user"] == ("nobody" if settings["road"] == "nobody" else client.told["user"])
         assert len(marked(mark)) >= 5 * settings["workers"] + 3
         yield client
     finally:

@@ -38,6 +38,8 @@ def end(root: int, grace_s: float) -> Ending:
 @pytest.fixture
 def tree():
     process = start("sh", "-c", TREE)
+    while len(descendants(process.pid)) < 4:
+        time.sleep(0.01)
     yield process
     end(process.pid, 0.0)
     process.kill()
@@ -46,8 +48,7 @@ def tree():
 
 
 def test_descendants_are_found_whatever_their_sessions(tree: subprocess.Popen[bytes]):
-    while len(found := descendants(tree.pid)) < 4:
-        time.sleep(0.01)
+    found = descendants(tree.pid)
     assert len(found) == 4
     assert len({process.session for process in found}) == 2
     assert tree.pid not in {process.pid for process in found}
@@ -55,7 +56,6 @@ def test_descendants_are_found_whatever_their_sessions(tree: subprocess.Popen[by
 
 
 def test_an_ending_ends_descendants_and_not_the_root(tree: subprocess.Popen[bytes]):
-    time.sleep(0.1)
     below = [process.pid for process in descendants(tree.pid)]
     assert end(tree.pid, 1000.0).left == ()
     assert not any(is_alive(pid) for pid in below)
