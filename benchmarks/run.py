@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 _NAMES = (
-    "step_overhead", "rewrite", "memory", "launch", "broadcast", "strategies", "network", "wire_bytes", "overlap", "agents",
+    "step_overhead", "rewrite", "memory", "launch", "broadcast", "strategies", "network", "wire_bytes", "overlap",
+    "agents",
 )  # fmt: skip
 _TIMEOUT_S = 590.0  # of all benchmarks together
 
