@@ -41,11 +41,12 @@ MAY_IMPORT = {
     "remote": _BASE | {"resource_spec"},
     "agent": _AGENT,
     "launch": _RUNTIME | _AGENT | {"report"},
+    "doctor": _AGENT | {"report"},
     "api": _API,
     "callbacks": _RUNTIME,
     "__init__": _API | {"callbacks"},
     "testing": _API | {"__init__", "simulator", "search", "report"},
-    "cli": _API | {"__init__", "simulator", "search", "report", "testing"},
+    "cli": _API | _AGENT | {"__init__", "simulator", "search", "report", "testing", "doctor"},
     "__main__": {"cli"},
 }
 

@@ -16,9 +16,10 @@ from autodist.errors import UsageError
 if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["ClusterOptions", "cluster_options", "load_spec", "resolve_spec"]
+__all__ = ["DEFAULT_SPEC", "ClusterOptions", "cluster_options", "load_spec", "resolve_spec"]
 
-_DEFAULT_SPEC = Path("cluster.yml")
+DEFAULT_SPEC = Path("cluster.yml")
+"""What is read if nothing says which cluster is meant."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,8 @@ def resolve_spec(cluster: ClusterOptions) -> ResourceSpec:
     if not cluster.given and is_in_slurm(os.environ):
         _say_that_the_file_is_left_out()
         return read_slurm(os.environ)
-    if not cluster.given and _DEFAULT_SPEC.is_file():
-        return ResourceSpec.from_file(_DEFAULT_SPEC)
+    if not cluster.given and DEFAULT_SPEC.is_file():
+        return ResourceSpec.from_file(DEFAULT_SPEC)
     return ResourceSpec.local(1 if cluster.workers is None else cluster.workers, cluster.replicas)
 
 
@@ -107,10 +108,10 @@ def _refuse_several(cluster: ClusterOptions) -> None:
 
 
 def _say_that_the_file_is_left_out() -> None:
-    if _DEFAULT_SPEC.is_file():
+    if DEFAULT_SPEC.is_file():
         from autodist.report import error_console
 
-        text = f"autodist: the cluster is the Slurm allocation; `--spec {_DEFAULT_SPEC}` takes the file that is here"
+        text = f"autodist: the cluster is the Slurm allocation; `--spec {DEFAULT_SPEC}` takes the file that is here"
         error_console().print(text, style="dim", highlight=False)
 
 

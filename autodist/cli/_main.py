@@ -27,6 +27,7 @@ _COMMANDS = {
     "strategies": "autodist.cli._strategies",
     "explain": "autodist.cli._explain",
     "diff": "autodist.cli._diff",
+    "doctor": "autodist.cli._doctor",
     "env": "autodist.cli._env",
 }
 

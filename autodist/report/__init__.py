@@ -1,9 +1,11 @@
 """What to show, as data, and how to show it on a terminal. Drawing imports rich when it is done, not before."""
 
+from autodist.report._cells import fitted as fitted_table
 from autodist.report._cells import table_console
 from autodist.report._consoles import error_console, output_console
 from autodist.report._difference import show_difference
 from autodist.report._errors import show_error, show_warning
+from autodist.report._escapes import plain as plain_text
 from autodist.report._explanation import show_explanation
 from autodist.report._facts import show_facts
 from autodist.report._plan import show_plan
@@ -36,7 +38,9 @@ __all__ = [
     "WorkerState",
     "WorkerStatus",
     "error_console",
+    "fitted_table",
     "output_console",
+    "plain_text",
     "show_difference",
     "show_error",
     "show_explanation",

@@ -1,0 +1,111 @@
+"""Cores, memory and GPUs of this machine, as far as this process may use them; runs on the machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["cores", "gpus", "memory"]
+
+_NVIDIA_SMI_TIMEOUT_S = 20.0
+_CGROUPS = "/sys/fs/cgroup"
+_OWN_CGROUPS = "/proc/self/cgroup"
+_QUERY = ("--query-gpu=index,name,memory.total,memory.used", "--format=csv,noheader,nounits")
+
+
+def cores() -> dict[str, float]:
+    """Return the ``installed`` cores, and how many may be used: by affinity and by the quotas of control groups."""
+    installed = os.cpu_count() or 1
+    usable = float(len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else float(installed)
+    return {"installed": float(installed), "usable": min((usable, *_quotas()))}
+
+
+def memory() -> dict[str, int]:
+    """Return the bytes in ``total`` and ``available``, both within the limits of control groups."""
+    told = {}
+    with open("/proc/meminfo", encoding="ascii") as file:
+        for line in file:
+            name, _, rest = line.partition(":")
+            told[name] = int(rest.split()[0]) * 1024
+    total, available = told["MemTotal"], told.get("MemAvailable", told["MemFree"])
+    for limit, used in _memory_limits():
+        if limit < told["MemTotal"]:
+            total, available = min(total, limit), min(available, max(0, limit - used))
+    return {"total": total, "available": available}
+
+
+def gpus() -> list[dict[str, Any]]:
+    """Return ``index``, ``name``, ``memory_mb`` and ``used_mb`` of each NVIDIA GPU; none without ``nvidia-smi``."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    try:
+        done = subprocess.run(
+            [program, *_QUERY], capture_output=True, text=True, timeout=_NVIDIA_SMI_TIMEOUT_S, check=True
+        )
+        return [_gpu(line) for line in done.stdout.splitlines() if line.strip()]
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return []
+
+
+def _gpu(line: str) -> dict[str, Any]:
+    index, rest = line.split(",", 1)
+    name, total, used = rest.rsplit(",", 2)
+    return {"index": int(index), "name": name.strip(), "memory_mb": float(total), "used_mb": float(used)}
+
+
+def _quotas() -> Iterator[float]:
+    """Yield the cores that each control group around this process allows."""
+    for directory in _groups("cpu"):
+        old = (*_words(f"{directory}/cpu.cfs_quota_us", 1), *_words(f"{directory}/cpu.cfs_period_us", 1))
+        words = _words(f"{directory}/cpu.max", 2) or old
+        # Without a quota the first word is "max", or -1.
+        if len(words) == 2 and all(word.isdecimal() for word in words) and int(words[1]) > 0:
+            yield int(words[0]) / int(words[1])
+
+
+def _memory_limits() -> Iterator[tuple[int, int]]:
+    """Yield limit and use of each control group around this process, in bytes."""
+    for directory in _groups("memory"):
+        for limit_file, use_file in (
+            ("memory.max", "memory.current"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ):
+            limit, used = _words(f"{directory}/{limit_file}", 1), _words(f"{directory}/{use_file}", 1)
+            if limit and limit[0].isdecimal():
+                yield int(limit[0]), int(used[0]) if used and used[0].isdecimal() else 0
+
+
+def _groups(controller: str) -> Iterator[str]:
+    """Yield the directories of this process' control groups, version 1 and 2, and of those around them."""
+    try:
+        with open(_OWN_CGROUPS, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            root = _CGROUPS
+        elif controller in controllers.split(","):
+            root = f"{_CGROUPS}/{controller}"
+        else:
+            continue
+        while True:
+            yield root + path.rstrip("/")
+            if path in ("", "/"):
+                break
+            path = os.path.dirname(path)
+
+
+def _words(path: str, count: int) -> tuple[str, ...]:
+    """Return the words of a file if there are so many, else none."""
+    try:
+        with open(path, encoding="ascii") as file:
+            words = tuple(file.read().split())
+    except (OSError, ValueError):
+        return ()
+    return words if len(words) == count else ()

@@ -1,0 +1,200 @@
+"""Connections between machines: whether they can be made, how long a message takes, how much passes; runs there.
+
+One machine listens (:func:`listen`) and the others connect. Who connects says the token first, so that nobody else can
+make a machine send or receive anything. What is measured is measured by the side that receives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import random
+import select
+import socket
+import statistics
+import struct
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["bandwidth", "latency", "listen", "reach"]
+
+_ECHO, _SINK = b"E", b"S"
+_TOKEN_BYTES = 64
+_WINDOW = struct.Struct("!dd")  # seconds to warm up, seconds to measure
+_RATE = struct.Struct("!d")  # bytes per second
+_CHUNK = bytes(1 << 18)
+_IDLE_S = 10.0  # longest silence on a connection
+_MOST_CONNECTIONS = 256
+
+
+def listen(address: str, first_port: int, last_port: int, token: str, lifetime_s: float) -> int:
+    """Listen for the functions below until the lifetime is over, and return the port.
+
+    Args:
+        address: Of this machine.
+        first_port: Of the range to choose from.
+        last_port: The last one of it.
+        token: What others have to say, 64 characters.
+        lifetime_s: How long to listen.
+
+    Raises:
+        OSError: The address is not one of this machine, or no port is free.
+
+    """
+    end = _bound(address, range(first_port, last_port + 1))
+    threading.Thread(target=_serve, args=(end, token.encode(), time.monotonic() + lifetime_s), daemon=True).start()
+    return int(end.getsockname()[1])
+
+
+def reach(targets: Sequence[Sequence[Any]], token: str, patience_s: float) -> dict[str, str]:
+    """Try to connect to each of ``(name, address, port)`` at once, and return by name why not, empty where it went."""
+    found = {str(name): f"no answer within {patience_s:g} s" for name, _, _ in targets}
+
+    def attempt(name: str, address: str, port: int) -> None:
+        try:
+            with _connected(address, port, token, _ECHO, patience_s) as end:
+                _ping(end)
+            found[name] = ""
+        except OSError as error:
+            found[name] = error.strerror or str(error)
+
+    threads = [threading.Thread(target=attempt, args=target, daemon=True) for target in targets]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + patience_s + 1.0
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return dict(found)
+
+
+def latency(address: str, port: int, token: str, rounds: int) -> float:
+    """Return the milliseconds that a small message takes one way: half of the median there and back.
+
+    Raises:
+        OSError: The connection can't be made, or breaks.
+
+    """
+    with _connected(address, port, token, _ECHO, _IDLE_S) as end:
+        for _ in range(3):
+            _ping(end)
+        return 500.0 * statistics.median(_ping(end) for _ in range(rounds))
+
+
+def bandwidth(address: str, port: int, token: str, warm_up_s: float, measure_s: float) -> float:
+    """Return the Gbit/s that arrive at the other machine when this one sends as fast as it can.
+
+    Raises:
+        OSError: The connection can't be made, or breaks.
+
+    """
+    with _connected(address, port, token, _SINK, _IDLE_S) as end:
+        end.sendall(_WINDOW.pack(warm_up_s, measure_s))
+        end.setblocking(False)
+        # What the kernel still holds when the time is over is not worth waiting for on a slow link.
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        deadline = time.monotonic() + warm_up_s + measure_s + _IDLE_S
+        while time.monotonic() < deadline:
+            readable, writable, _ = select.select([end], [end], [], 1.0)
+            if readable:
+                end.settimeout(_IDLE_S)
+                return 8e-9 * float(_RATE.unpack(_exactly(end, _RATE.size))[0])
+            if writable:
+                with contextlib.suppress(BlockingIOError):
+                    end.send(_CHUNK)
+    raise TimeoutError("the other machine did not say what has arrived")
+
+
+def _bound(address: str, ports: range) -> socket.socket:
+    for port in random.sample(ports, min(50, len(ports))):
+        end = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+        try:
+            end.bind((address, port))
+            end.listen(64)
+        except OSError as error:
+            end.close()
+            failed = error
+            continue
+        return end
+    raise failed
+
+
+def _connected(address: str, port: int, token: str, what: bytes, timeout_s: float) -> socket.socket:
+    end = socket.create_connection((address, port), timeout_s)
+    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    end.sendall(token.encode() + what)
+    return end
+
+
+def _ping(end: socket.socket) -> float:
+    started = time.perf_counter()
+    end.sendall(b".")
+    _exactly(end, 1)
+    return time.perf_counter() - started
+
+
+def _exactly(end: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = end.recv(size - len(data))
+        if not piece:
+            raise ConnectionError("the other machine has closed the connection")
+        data += piece
+    return data
+
+
+def _serve(end: socket.socket, token: bytes, deadline: float) -> None:
+    room = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+    with end:
+        while (left := deadline - time.monotonic()) > 0:
+            end.settimeout(left)
+            try:
+                connection, _ = end.accept()
+            except OSError:
+                continue
+            if room.acquire(blocking=False):
+                threading.Thread(target=_answer, args=(connection, token, deadline, room), daemon=True).start()
+            else:
+                connection.close()
+
+
+def _answer(end: socket.socket, token: bytes, deadline: float, room: threading.BoundedSemaphore) -> None:
+    try:
+        with end, contextlib.suppress(OSError):
+            end.settimeout(_IDLE_S)
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if hmac.compare_digest(_exactly(end, _TOKEN_BYTES), token):
+                _ANSWERS[_exactly(end, 1)](end, deadline)
+    finally:
+        room.release()
+
+
+def _echo(end: socket.socket, deadline: float) -> None:
+    while time.monotonic() < deadline and (data := end.recv(64)):
+        end.sendall(data)
+
+
+def _sink(end: socket.socket, deadline: float) -> None:
+    end.sendall(_RATE.pack(_received_rate(end)))
+
+
+_ANSWERS = {_ECHO: _echo, _SINK: _sink}
+
+
+def _received_rate(end: socket.socket) -> float:
+    """Return the bytes per second that arrive within the time that is measured."""
+    warm_up_s, measure_s = _WINDOW.unpack(_exactly(end, _WINDOW.size))
+    room = bytearray(1 << 20)
+    begun, total = time.monotonic(), 0
+    first_s = last_s = 0.0
+    while last_s < warm_up_s + measure_s:
+        size = end.recv_into(room)
+        last_s = time.monotonic() - begun
+        if not size:
+            break
+        if first_s:
+            total += size
+        elif last_s >= warm_up_s:
+            first_s = last_s
+    return total / (last_s - first_s) if last_s > first_s else 0.0

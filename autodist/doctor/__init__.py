@@ -1,0 +1,22 @@
+"""Is a cluster fit for training: every machine looked at by an agent, every problem with its remedy."""
+
+from autodist.doctor._diagnose import Diagnosis, diagnose
+from autodist.doctor._examination import Examination, Facts, Visit
+from autodist.doctor._finding import Finding, Status
+from autodist.doctor._links import write_links
+from autodist.doctor._probe import MeasuredLink
+from autodist.doctor._show import show_diagnosis, to_json
+
+__all__ = [
+    "Diagnosis",
+    "Examination",
+    "Facts",
+    "Finding",
+    "MeasuredLink",
+    "Status",
+    "Visit",
+    "diagnose",
+    "show_diagnosis",
+    "to_json",
+    "write_links",
+]

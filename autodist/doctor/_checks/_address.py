@@ -1,0 +1,50 @@
+"""Do the names of the spec mean on each machine what they should?"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Sequence
+
+from autodist.doctor._examination import Examination, Facts, Visit
+from autodist.doctor._finding import Finding, Status
+
+__all__ = ["check_address"]
+
+
+def check_address(examination: Examination) -> Iterator[Finding]:
+    """Yield whether each machine has an address that others can use, and what it takes the others' names for.
+
+    A name that a machine does not know does no harm: workers are told each other's addresses.
+    """
+    if len(examination.visits) < 2:
+        return
+    own = {visit.name: _usable(facts) for visit, facts in examination.known}
+    for visit, facts in examination.known:
+        yield _of_itself(visit, facts)
+        for other, addresses in own.items():
+            meant = facts.names.get(other, ())
+            if other != visit.name and meant and not set(meant) & addresses:
+                yield _of_another(visit, other, meant, addresses)
+
+
+def _usable(facts: Facts) -> set[str]:
+    every = {address for addresses in facts.interfaces.values() for address in addresses}
+    return {text for text in every if not (ip := ipaddress.ip_address(text)).is_loopback and not ip.is_link_local}
+
+
+def _of_itself(visit: Visit, facts: Facts) -> Finding:
+    if not facts.address:
+        remedy = f"connect `{visit.name}` to the network of the others, or name it by an address that it has there"
+        return Finding(visit.name, "address", Status.FAIL, "it has no address that others could reach", remedy)
+    here = [ip for ip in facts.names.get(visit.name, ()) if ipaddress.ip_address(ip).is_loopback]
+    if not here or facts.address in facts.names[visit.name]:
+        return Finding(visit.name, "address", Status.OK, f"others reach it at {facts.address}")
+    text = f"its own name means {here[0]} there, where others can't reach it; {facts.address} is used"
+    remedy = f"write `{facts.address} {visit.name}` into its /etc/hosts instead of `{here[0]} {visit.name}`"
+    return Finding(visit.name, "address", Status.WARN, text, remedy)
+
+
+def _of_another(visit: Visit, other: str, meant: Sequence[str], addresses: set[str]) -> Finding:
+    text = f"`{other}` means {', '.join(meant)} there, which is no address of that machine"
+    remedy = f"correct its /etc/hosts, or name `{other}` by an address in the spec: {', '.join(sorted(addresses)[:2])}"
+    return Finding(visit.name, "names", Status.WARN, text, remedy)

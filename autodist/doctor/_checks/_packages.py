@@ -1,0 +1,46 @@
+"""Are the packages there, in the same versions everywhere?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from autodist.doctor._examination import Examination, Facts
+from autodist.doctor._finding import Finding, Status
+
+__all__ = ["check_packages"]
+
+_NEEDED = ("autodist", "tensorflow", "keras")
+_WORTH_HAVING = ("horovod", "numpy")
+
+
+def check_packages(examination: Examination) -> Iterator[Finding]:
+    """Yield each package of each machine; those that are needed must be there, in the version of most."""
+    for package in (*_NEEDED, *_WORTH_HAVING):
+        found = {visit.name: facts.packages.get(package, "") for visit, facts in examination.known}
+        usual = max(Counter(filter(None, found.values())).items(), key=lambda item: item[1], default=("", 0))[0]
+        for visit, facts in examination.known:
+            yield _judge(package, found[visit.name], usual, visit.name, facts)
+
+
+def _judge(package: str, version: str, usual: str, host: str, facts: Facts) -> Finding:
+    is_needed = package in _NEEDED
+    worst = Status.FAIL if is_needed else Status.WARN
+    if version and version == usual:
+        return Finding(host, package, Status.OK, f"{package} {version}")
+    if not version and not usual and not is_needed:
+        return Finding(host, package, Status.OK, f"{package} is on no host: TensorFlow's own collectives do its work")
+    remedy = f"on `{host}`: {_command(package, usual, facts)}"
+    if not version:
+        return Finding(host, package, worst, f"{package} is not installed for {facts.executable}", remedy)
+    return Finding(host, package, worst, f"{package} {version}, other hosts have {usual}", remedy)
+
+
+def _command(package: str, version: str, facts: Facts) -> str:
+    """Return what to type to have the version."""
+    if package == "horovod":
+        return "install Horovod the way the other hosts have it"
+    name = package
+    if package == "tensorflow" and not facts.gpus:
+        name = "tensorflow-cpu"
+    return f"`{facts.executable} -m pip install {name}{f'=={version}' if version else ''}`"

@@ -1,0 +1,106 @@
+"""Bandwidth and latency between all pairs of machines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from autodist.doctor._clinic import Clinic, Patient
+from autodist.errors import AutoDistError
+
+__all__ = ["MeasuredLink", "disjoint_rounds", "measure_links"]
+
+_WARM_UP_S, _MEASURE_S = 0.3, 1.0
+_LATENCY_ROUNDS = 101
+_TIMEOUT_S = 40.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class MeasuredLink:
+    """What passes between two machines.
+
+    Attributes:
+        a: Name of one machine in the spec.
+        b: Name of the other.
+        there_gbps: Gbit/s of data from a to b; 0 if it could not be measured.
+        back_gbps: Gbit/s of data from b to a; 0 if it could not be measured.
+        latency_ms: Milliseconds one way.
+        error: Why it could not be measured; else empty.
+
+    """
+
+    a: str
+    b: str
+    there_gbps: float = 0.0
+    back_gbps: float = 0.0
+    latency_ms: float = 0.0
+    error: str = ""
+
+    @property
+    def bandwidth_gbps(self) -> float:
+        """The slower direction, which is what a step waits for."""
+        return min(self.there_gbps, self.back_gbps)
+
+
+def disjoint_rounds(items: Sequence[T]) -> list[list[tuple[T, T]]]:
+    """Return all pairs in as few rounds as possible; in a round nobody is in two pairs.
+
+    Example:
+        >>> disjoint_rounds("abcd")
+        [[('a', 'd'), ('b', 'c')], [('a', 'c'), ('d', 'b')], [('a', 'b'), ('c', 'd')]]
+
+    """
+    circle: list[T | None] = [*items, *([None] if len(items) % 2 else [])]
+    rounds = []
+    for _ in range(len(circle) - 1):
+        half = len(circle) // 2
+        pairs = zip(circle[:half], reversed(circle[half:]), strict=True)
+        rounds.append([(a, b) for a, b in pairs if a is not None and b is not None])
+        circle = [circle[0], circle[-1], *circle[1:-1]]
+    return rounds
+
+
+async def measure_links(clinic: Clinic, note: Callable[[str], None]) -> tuple[MeasuredLink, ...]:
+    """Measure all pairs of machines in both directions, those at once that have no machine in common.
+
+    Args:
+        clinic: The machines.
+        note: Is told what happens.
+
+    """
+    patients = [patient for patient in clinic.patients if patient.port]
+    rounds = disjoint_rounds(patients)
+    num_pairs = sum(map(len, rounds))
+    if not num_pairs:
+        return ()
+    duration_s = len(rounds) * 2 * (_WARM_UP_S + _MEASURE_S)
+    note(f"measuring {num_pairs} link{'s' if num_pairs > 1 else ''}, about {duration_s:.0f} s")
+    found: list[MeasuredLink] = []
+    for pairs in rounds:
+        found += await asyncio.gather(*(_measured(a, b, clinic.token) for a, b in pairs))
+    order = {visit.name: rank for rank, visit in enumerate(clinic.visits)}
+    return tuple(sorted(found, key=lambda link: (order[link.a], order[link.b])))
+
+
+async def _measured(first: Patient, second: Patient, token: str) -> MeasuredLink:
+    a, b = first.visit.name, second.visit.name
+    try:
+        latency_ms = await _ask("probe.latency", first, second, token, rounds=_LATENCY_ROUNDS)
+        window = {"warm_up_s": _WARM_UP_S, "measure_s": _MEASURE_S}
+        there = await _ask("probe.bandwidth", first, second, token, **window)
+        back = await _ask("probe.bandwidth", second, first, token, **window)
+    except AutoDistError as error:
+        return MeasuredLink(a, b, error=error.message)
+    return MeasuredLink(a, b, there, back, latency_ms)
+
+
+async def _ask(function: str, from_: Patient, to: Patient, token: str, **settings: float) -> float:
+    _, address, port = to.target
+    told: float = await from_.agent.call(
+        function, timeout_s=_TIMEOUT_S, address=address, port=port, token=token, **settings
+    )
+    return told
