@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "remote": _BASE | {"resource_spec"},
     "agent": _AGENT,
     "launch": _RUNTIME | _AGENT | {"report"},
-    "doctor": _AGENT | {"report"},
+    "doctor": _AGENT | {"report", "documents"},
     "api": _API,
     "callbacks": _RUNTIME,
     "__init__": _API | {"callbacks"},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -14,6 +13,7 @@ import yaml
 
 from autodist.doctor._examination import Visit
 from autodist.doctor._probe import MeasuredLink
+from autodist.documents import yaml_number, yaml_text
 from autodist.errors import SpecError
 from autodist.resource_spec import Link, ResourceSpec
 
@@ -94,8 +94,8 @@ def edited(text: str, links: Iterable[Link], source: str) -> str:
 
 def _section(links: Iterable[Link]) -> str:
     rows = (
-        f"  - {{between: [{_quoted(link.a)}, {_quoted(link.b)}], "
-        f"bandwidth_gbps: {_number(link.bandwidth_gbps)}, latency_ms: {_number(link.latency_ms)}}}\n"
+        f"  - {{between: [{yaml_text(link.a)}, {yaml_text(link.b)}], "
+        f"bandwidth_gbps: {yaml_number(link.bandwidth_gbps)}, latency_ms: {yaml_number(link.latency_ms)}}}\n"
         for link in links
     )
     return "".join([f"{_SECTION}:  # measured by `autodist doctor --probe --write-links`\n", *rows])
@@ -108,14 +108,6 @@ def _last_line(node: yaml.Node) -> int:
         return int(end.line - 1 if end.column == 0 and end.line > node.start_mark.line else end.line)
     children = node.value if isinstance(node, yaml.SequenceNode) else [part for pair in node.value for part in pair]
     return max([int(node.start_mark.line), *map(_last_line, children)])
-
-
-def _quoted(name: str) -> str:
-    return name if name.replace("-", "").replace(".", "").isalnum() and name[0].isalpha() else json.dumps(name)
-
-
-def _number(value: float) -> str:
-    return f"{value:.10f}".rstrip("0").rstrip(".") if value < 1e9 else f"{value:.0f}"
 
 
 def _three_digits(value: float) -> float:

@@ -22,6 +22,9 @@ __all__ = ["show_diagnosis", "to_json"]
 _SCHEMA_VERSION = 1
 _STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "bold red"}
 _MOST_IN_MATRIX = 16
+_NUMBERS = ("Cores", "Memory GB", "GPUs", "Disk GB", "Clock ms")
+_DISPENSABLE = ("AutoDist", "Clock ms", "Disk GB", "Horovod", "Keras", "Memory GB", "Python")
+"""Columns that narrow terminals do without, the first one first."""
 
 
 def to_json(diagnosis: Diagnosis) -> str:
@@ -54,6 +57,7 @@ def show_diagnosis(diagnosis: Diagnosis, *, everything: bool = False, console: C
         console: Where; standard output by default.
 
     """
+    from rich.padding import Padding
     from rich.text import Text
 
     console = console or table_console()
@@ -61,10 +65,10 @@ def show_diagnosis(diagnosis: Diagnosis, *, everything: bool = False, console: C
     shown = [finding for finding in diagnosis.findings if everything or finding.status is not Status.OK]
     for hosts, finding in _merged(shown):
         console.print()
-        mark = Text(f"{finding.status.value:<5}", style=_STYLES[finding.status])
+        mark = Text(f"{finding.status.value:<6}", style=_STYLES[finding.status])
         console.print(Text.assemble(mark, plain_text(f"{finding.check} on {', '.join(hosts)}: {finding.message}")))
         if finding.remedy:
-            console.print(Text(plain_text(f"      remedy: {finding.remedy}")))
+            console.print(Padding(Text(plain_text(f"remedy: {finding.remedy}")), (0, 0, 0, 6), expand=False))
     if diagnosis.links:
         console.print()
         _show_links(diagnosis, console)
@@ -105,8 +109,10 @@ def _machines(diagnosis: Diagnosis, width: int) -> Any:
         "Disk GB": [f"{v.facts.disks['directory'].free_bytes / 1e9:.0f}" if v.facts else "" for v in visits],
         "Clock ms": [f"{v.clock_ahead_s * 1e3:+.0f}" if v.facts else "" for v in visits],
     }
-    right = ("Cores", "Memory GB", "GPUs", "Disk GB", "Clock ms")
-    return fitted_table(columns, width, right=right, shrink={"Host": 12})
+    for header in _DISPENSABLE:
+        if sum(max(map(len, [header, *cells])) + 2 for header, cells in columns.items()) > width:
+            del columns[header]
+    return fitted_table(columns, width, right=_NUMBERS, shrink={"Host": 12})
 
 
 def _column(visits: Sequence[Visit], name: str) -> list[str]:
@@ -128,6 +134,8 @@ def _show_links(diagnosis: Diagnosis, console: Console) -> None:
         rates[link.a, link.b], rates[link.b, link.a] = (_rate(link, link.there_gbps), _rate(link, link.back_gbps))
         delays[link.a, link.b] = delays[link.b, link.a] = "?" if link.error else f"{link.latency_ms:.3g}"
     for title, cells in (("Gbit/s from, to", rates), ("ms one way", delays)):
+        if cells is delays:
+            console.print()
         columns = {title: names} | {to: [cells.get((name, to), "-") for name in names] for to in names}
         console.print(fitted_table(columns, console.width, right=names, shrink={title: 12}))
 

@@ -19,7 +19,7 @@ def check_clock(examination: Examination) -> Iterator[Finding]:
         found = f"{abs(ahead_s) * 1e3:.0f} ms" if abs(ahead_s) < _MOST_S else f"{abs(ahead_s):.1f} s"
         text = f"{found} {'ahead of' if ahead_s > 0 else 'behind'} this machine's clock"
         if abs(ahead_s) - visit.clock_error_s > _MOST_S:
-            remedy = f"have `{visit.name}` keep its time: `timedatectl set-ntp true`, or chrony"
+            remedy = "have it keep its time: `timedatectl set-ntp true`, or chrony"
             yield Finding(visit.name, "clock", Status.WARN, text, remedy)
         else:
             yield Finding(visit.name, "clock", Status.OK, text)

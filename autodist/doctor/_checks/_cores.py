@@ -18,7 +18,7 @@ def check_cores(examination: Examination) -> Iterator[Finding]:
             f"{facts.cores:g} of {facts.installed_cores:g} cores, by affinity or a quota"
         )  # fmt: skip
         if wanted > facts.cores:
-            remedy = f"give `{visit.name}` fewer `workers` or `cpus` in the spec: devices that share a core only wait"
+            remedy = "give the host fewer `workers` or `cpus` in the spec: devices that share a core only wait"
             yield Finding(visit.name, "cores", Status.WARN, f"{wanted} CPU devices on {found}", remedy)
         else:
             yield Finding(visit.name, "cores", Status.OK, found)

@@ -17,11 +17,11 @@ def check_gpus(examination: Examination) -> Iterator[Finding]:
         missing, idle = sorted(wanted - set(facts.gpus)), sorted(set(facts.gpus) - wanted)
         found = _listed(sorted(facts.gpus))
         if missing:
-            remedy = f"correct `gpus` of `{visit.name}` in the spec, or see what `nvidia-smi` says there"
+            remedy = "correct `gpus` of the host in the spec, or see what `nvidia-smi` says there"
             text = f"the spec has {_listed(missing)}, there {'is' if len(facts.gpus) == 1 else 'are'} {found}"
             yield Finding(visit.name, "gpus", Status.FAIL, text, remedy)
         elif idle:
-            remedy = f"write `gpus: {len(facts.gpus)}` for `{visit.name}` in the spec to train on all of them"
+            remedy = f"write `gpus: {len(facts.gpus)}` for the host in the spec to train on all of them"
             yield Finding(visit.name, "gpus", Status.WARN, f"{_listed(idle)} not used by the spec", remedy)
         else:
             yield Finding(visit.name, "gpus", Status.OK, found)

@@ -17,7 +17,7 @@ def check_limits(examination: Examination) -> Iterator[Finding]:
     least = _BASE + _PER_WORKER * examination.spec.world_size
     for visit, facts in examination.known:
         if 0 <= facts.open_files < least:
-            remedy = f"raise `nofile` of `{visit.name}` in /etc/security/limits.conf to {max(4096, least)} or more"
+            remedy = f"raise `nofile` in its /etc/security/limits.conf to {max(4096, least)} or more"
             text = f"{facts.open_files} open files allowed, {least} may be needed"
             yield Finding(visit.name, "limits", Status.WARN, text, remedy)
         else:

@@ -19,10 +19,10 @@ def check_memory(examination: Examination) -> Iterator[Finding]:
         promised_gb = sum(host.memory_gb or 0.0 for host in visit.hosts)
         found = f"{available_gb:.1f} of {total_gb:.1f} GB free"
         if promised_gb > total_gb * 1.01:
-            remedy = f"write `memory_gb: {total_gb / len(visit.hosts):.1f}` for `{visit.name}` in the spec"
+            remedy = f"write `memory_gb: {total_gb / len(visit.hosts):.1f}` for the host in the spec"
             yield Finding(visit.name, "memory", Status.WARN, f"{found}, the spec says {promised_gb:g} GB", remedy)
         elif facts.available_bytes < _LEAST_BYTES * len(visit.hosts):
-            remedy = f"end what else runs on `{visit.name}`; each worker needs about 1 GB for TensorFlow alone"
+            remedy = "end what else runs there; each worker needs about 1 GB for TensorFlow alone"
             yield Finding(visit.name, "memory", Status.WARN, found, remedy)
         else:
             yield Finding(visit.name, "memory", Status.OK, found)

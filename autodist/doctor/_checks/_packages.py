@@ -29,18 +29,17 @@ def _judge(package: str, version: str, usual: str, host: str, facts: Facts) -> F
     if version and version == usual:
         return Finding(host, package, Status.OK, f"{package} {version}")
     if not version and not usual and not is_needed:
-        return Finding(host, package, Status.OK, f"{package} is on no host: TensorFlow's own collectives do its work")
-    remedy = f"on `{host}`: {_command(package, usual, facts)}"
+        return Finding(host, package, Status.OK, f"{package} is on no host, and not needed")
     if not version:
-        return Finding(host, package, worst, f"{package} is not installed for {facts.executable}", remedy)
-    return Finding(host, package, worst, f"{package} {version}, other hosts have {usual}", remedy)
+        text = f"{package} is not installed for {facts.executable}"
+    else:
+        text = f"{package} {version}, other hosts have {usual}"
+    return Finding(host, package, worst, text, _remedy(package, usual, facts))
 
 
-def _command(package: str, version: str, facts: Facts) -> str:
-    """Return what to type to have the version."""
+def _remedy(package: str, version: str, facts: Facts) -> str:
+    """Say what to type to have the version."""
     if package == "horovod":
-        return "install Horovod the way the other hosts have it"
-    name = package
-    if package == "tensorflow" and not facts.gpus:
-        name = "tensorflow-cpu"
-    return f"`{facts.executable} -m pip install {name}{f'=={version}' if version else ''}`"
+        return "install Horovod there the way the other hosts have it"
+    name = "tensorflow-cpu" if package == "tensorflow" and not facts.gpus else package
+    return f"`{facts.executable} -m pip install {name}{f'=={version}' if version else ''}` there"

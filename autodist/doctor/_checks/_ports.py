@@ -19,5 +19,5 @@ def check_ports(examination: Examination) -> Iterator[Finding]:
         if facts.free_ports >= _LEAST:
             yield Finding(visit.name, "ports", Status.OK, found)
             continue
-        remedy = f"see who has them: `ss -tanp | grep -E ':2[0-9]{{4}}|:3[01][0-9]{{3}}'` on `{visit.name}`"
+        remedy = "see who has them: `ss -tanp | grep -E ':2[0-9]{4}|:3[01][0-9]{3}'` there"
         yield Finding(visit.name, "ports", Status.WARN if facts.free_ports else Status.FAIL, found, remedy)

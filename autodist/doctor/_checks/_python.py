@@ -19,7 +19,7 @@ def check_python(examination: Examination) -> Iterator[Finding]:
     usual = max(Counter(minors).items(), key=lambda item: item[1])[0] if minors else _FIRST
     for (visit, facts), minor in zip(examination.known, minors, strict=True):
         found = f"Python {facts.python}"
-        remedy = f"install Python {'.'.join(map(str, usual))} on `{visit.name}` and name it by `python` in the spec"
+        remedy = f"install Python {'.'.join(map(str, usual))} there, and name it by `python` of the host in the spec"
         if not _FIRST <= minor <= _LAST:
             allowed = f"{found}, AutoDist runs on 3.{_FIRST[1]} to 3.{_LAST[1]}"
             yield Finding(visit.name, "python", Status.FAIL, allowed, remedy)
