@@ -43,20 +43,25 @@ def meanings(names: Sequence[str], timeout_s: float) -> dict[str, list[str]]:
     return dict(found)
 
 
-def reached_by(name: str, others: Sequence[str]) -> str:
-    """Return the address of this machine under which others reach it; empty if it has none.
+def reached_by(name: str, others: Sequence[str]) -> tuple[str, str]:
+    """Return the address of this machine under which others reach it, and its interface; both empty if it has none.
 
-    It is what its name means here if that is an address of an interface, else that from which it talks to the others:
-    Debian writes 127.0.1.1 for the machine's own name into ``/etc/hosts``.
+    It is what its name means here if that is an address of an interface. Often it is not: Debian writes 127.0.1.1 for
+    the machine's own name into ``/etc/hosts``, and an alias of ``~/.ssh/config`` means something on the launching
+    machine only. Then it is the address from which this machine would talk to the others.
 
     Args:
         name: What the spec calls this machine.
         others: What it calls the other machines.
 
     """
-    own = {ip for ips in interfaces().values() for ip in ips if not ipaddress.ip_address(ip).is_loopback}
+    own = {ip: interface for interface, ips in interfaces().items() for ip in ips if not _is_loopback(ip)}
     candidates = (*_addresses_of(name), *(_source(ip) for other in others for ip in _addresses_of(other)))
-    return next((ip for ip in candidates if ip in own), "")
+    return next(((ip, own[ip]) for ip in candidates if ip in own), ("", ""))
+
+
+def _is_loopback(ip: str) -> bool:
+    return ipaddress.ip_address(ip).is_loopback
 
 
 def _addresses_of(name: str) -> list[str]:

@@ -5,25 +5,22 @@ The standard library only, and nothing that is asked about is imported.
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
-import platform
 import random
 import resource
 import shutil
 import socket
-import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autodist.agent._addresses import interfaces, meanings, reached_by
 from autodist.agent._hardware import cores, gpus, memory
+from autodist.agent._versions import versions
 
 __all__ = ["clock", "gather"]
 
-_PACKAGES = ("autodist", "tensorflow", "tensorflow-cpu", "keras", "horovod", "numpy")
 _TRIED_PORTS = 200
 _RESOLVE_TIMEOUT_S = 8.0
 
@@ -44,11 +41,12 @@ def gather(directory: str, name: str, others: Sequence[str], first_port: int, la
         last_port: The last one of it.
 
     """
+    told = versions()
     return {
-        "python": platform.python_version(),
-        "executable": sys.executable,
+        "python": told["python"],
+        "executable": told["executable"],
         "host_name": socket.gethostname(),
-        "packages": _packages(),
+        "packages": _packages(told),
         "cores": cores(),
         "memory": memory(),
         "gpus": gpus(),
@@ -56,20 +54,18 @@ def gather(directory: str, name: str, others: Sequence[str], first_port: int, la
         "free_ports": _free_ports(range(first_port, last_port + 1)),
         "interfaces": interfaces(),
         "names": meanings([name, *others], _RESOLVE_TIMEOUT_S),
-        "address": reached_by(name, others),
+        "address": reached_by(name, others)[0],
         "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
     }
 
 
-def _packages() -> dict[str, str]:
-    """Return the versions of those packages that are installed; TensorFlow's wheels are one package here."""
+def _packages(told: Mapping[str, Any]) -> dict[str, str]:
+    """Return the versions of packages that are installed; TensorFlow's wheels are one package here."""
     found: dict[str, str] = {}
-    for name in _PACKAGES:
-        try:
-            found.setdefault(name.removesuffix("-cpu"), importlib.metadata.version(name))
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+    for name, version in told["packages"].items():
+        found.setdefault("tensorflow" if name.startswith("tensorflow-") else name, version)
+    # A Horovod that was built without TensorFlow is none.
+    return {name: version for name, version in found.items() if name != "horovod" or told["has_horovod"]}
 
 
 def _disks(directory: str) -> dict[str, dict[str, Any]]:

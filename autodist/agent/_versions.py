@@ -14,7 +14,9 @@ from typing import Any
 
 __all__ = ["versions"]
 
-_PACKAGES = ("autodist", "tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm", "keras", "horovod")
+_PACKAGES = (
+    "autodist", "tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm", "keras", "horovod", "numpy",
+)  # fmt: skip
 _TIMEOUT_S = 60.0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,13 +10,13 @@ import click
 
 from autodist.cli._cluster import DEFAULT_SPEC, ClusterOptions, cluster_options, resolve_spec
 from autodist.cli._options import debug_option
-from autodist.cli._transport import make_transport, transport_option
 from autodist.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from autodist.doctor import Diagnosis
+    from autodist.launch import TransportName
 
 __all__ = ["doctor"]
 
@@ -26,7 +27,11 @@ _UNFIT = 3
 @cluster_options
 @click.option("--probe", is_flag=True, help="Measure bandwidth and latency between all machines.")
 @click.option("--write-links", is_flag=True, help="Measure, and write the result into `links` of the spec file.")
-@transport_option
+@click.option(
+    "--transport",
+    type=click.Choice(["asyncssh", "ssh", "srun"]),
+    help="The way to other machines. Default: srun in a Slurm job, else asyncssh.",
+)
 @click.option("--timeout", metavar="SECONDS", type=float, default=30.0, show_default=True, help="To reach a machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @click.option("-v", "--verbose", is_flag=True, help="Show also what is all right.")
@@ -35,7 +40,7 @@ def doctor(
     cluster: ClusterOptions,
     probe: bool,
     write_links: bool,
-    transport: str | None,
+    transport: TransportName | None,
     timeout: float,
     as_json: bool,
     verbose: bool,
@@ -46,12 +51,14 @@ def doctor(
     with 3 if training could not run.
     """
     from autodist.doctor import Status, diagnose, show_diagnosis, to_json
+    from autodist.launch import make_transport
+    from autodist.remote import default_transport
 
     path = _spec_file(cluster) if write_links else None
     if timeout <= 0:
         raise UsageError(f"`--timeout` is {timeout:g}, it must be above 0")
     spec = resolve_spec(cluster)
-    road = make_transport(transport, spec)
+    road = make_transport(transport or default_transport(os.environ, spec))
     diagnosis = diagnose(spec, road, probe=probe or write_links, timeout_s=timeout, note=_note())
     if as_json:
         click.echo(to_json(diagnosis))

@@ -87,15 +87,11 @@ def run(
 
     Options may stand before or after SCRIPT; what follows `--` belongs to the script.
     """
+    from autodist.remote import default_transport
+
     job = _job(script, script_args, resolve_spec(cluster), **settings)
-    road = transport or _default_transport()
+    road = transport or default_transport(os.environ, job.spec)
     return _show_plan(job, road) if dry_run else _launch(job, road, ranks, verbose)
-
-
-def _default_transport() -> TransportName:
-    from autodist.resource_spec import is_in_slurm
-
-    return "srun" if is_in_slurm(os.environ) else "asyncssh"
 
 
 def _job(

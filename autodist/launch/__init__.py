@@ -10,7 +10,7 @@ from autodist.launch._runs import find_run, list_runs
 from autodist.launch._secrets import is_secret
 from autodist.launch._status import read_status
 from autodist.launch._stop import stop_run
-from autodist.launch._transports import TRANSPORTS, TransportName
+from autodist.launch._transports import TRANSPORTS, TransportName, make_transport
 from autodist.report import CheckpointProgress, FailureKind, FailureReport, OutputLine, RunInfo, RunResult
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "find_run",
     "is_secret",
     "list_runs",
+    "make_transport",
     "read_logs",
     "read_status",
     "requested_environment",

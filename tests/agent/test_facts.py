@@ -58,9 +58,9 @@ def test_an_own_address_is_found_by_name_or_by_the_way_to_the_others(monkeypatch
     monkeypatch.setattr(_addresses, "interfaces", lambda: {"lo": ["127.0.0.1"], "eth0": ["10.0.0.7", "10.0.1.7"]})
     monkeypatch.setattr(_addresses, "_addresses_of", lambda name: means.get(name, []))
     monkeypatch.setattr(_addresses, "_source", lambda ip: "10.0.1.7" if ip == "10.0.0.9" else "")
-    assert _addresses.reached_by("known", ["other"]) == "10.0.0.7"
-    assert _addresses.reached_by("me", ["other"]) == "10.0.1.7"
-    assert _addresses.reached_by("me", ["stranger"]) == ""
+    assert _addresses.reached_by("known", ["other"]) == ("10.0.0.7", "eth0")
+    assert _addresses.reached_by("me", ["other"]) == ("10.0.1.7", "eth0")
+    assert _addresses.reached_by("me", ["stranger"]) == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from autodist.cli import main
 from autodist.resource_spec import ResourceSpec
 
 PYTHON = sys.executable
@@ -57,10 +58,10 @@ def test_tensorflow_need_not_be_there(tmp_path: Path):
         (["--spec", "nope.yml"], "`nope.yml` does not exist"),
     ],
 )
-def test_wrong_usage(tmp_path: Path, args, text):
-    result = doctor(*args, cwd=tmp_path)
-    assert result.returncode == 2
-    assert text in result.stderr
+def test_wrong_usage(tmp_path: Path, monkeypatch, capsys, args, text):
+    monkeypatch.chdir(tmp_path)
+    assert main(["doctor", *args]) == 2
+    assert text in " ".join(capsys.readouterr().err.split())
 
 
 SPEC = """\
