@@ -102,6 +102,7 @@ class Fleet:
                 )
 
         raise_all(await self._on_all(start))
+        self.agents = {machine: self.agents[machine] for machine in self.machines}  # not in the order of their answers
 
     async def spawn(self, commands: Sequence[WorkerCommand]) -> None:
         """Start all workers.

@@ -1,0 +1,221 @@
+"""Workers on other machines: emulated hosts with their own sshd, disk and processes; no TensorFlow unless said."""
+
+import json
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from .clusters import HEAD, WORK, Person, lines_of
+
+pytestmark = pytest.mark.emulated
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    from autodist.testing import EmulatedCluster
+
+    with EmulatedCluster(4) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def person(cluster):
+    """Somebody whose runs leave nothing on the hosts."""
+    for host in ("head", "h1", "h2", "h3", "h4"):
+        cluster.run(host, ["rm", "-rf", WORK, "/root/data"])
+    person = Person(cluster, ("h1", "h2", "h3", "h4"))
+    yield person
+    assert person.left() == []
+
+
+NAME = 'it\'s; a "train" $(touch pwned) &.py'
+
+
+def test_the_script_goes_there_and_what_belongs_to_the_run_comes_back(person):
+    person.write(
+        f"src/{NAME}",
+        HEAD + "import helper, package.part\n"
+        "print(repr(sys.argv[1:]), os.getcwd(), os.uname().nodename, helper.__file__)\n"
+        "run = os.environ['AUTODIST_RUN_DIR']\nopen(f'{run}/from {w.rank}.txt', 'w').write(os.environ['MINE'])\n"
+        "os.makedirs(f'{run}/deep', exist_ok=True); open(f'{run}/deep/same', 'w').write(str(w.rank))\n"
+        "open('stays', 'w').close()\nassert 'SECRET_OF_HEAD' not in os.environ\n"
+        "w.coordinator.put(str(w.rank), os.environ['AUTODIST_ADDRESS'].encode())\n"
+        "print([w.coordinator.get(str(rank), 30.0).decode() for rank in range(w.world_size)])\n",
+    )  # fmt: skip
+    person.write("src/helper.py", "")
+    person.write("src/package/__init__.py", "")
+    person.write("src/package/part.py", "")
+    person.write("plan.yml", '"*": {ps: {}}')
+    result = person.run(
+        f"src/{NAME}", "-H", "h1,h2", "--strategy", "plan.yml", "--env", "MINE=a 'b' $c",
+        *("--", "x y", "$HOME", "'", "é\n"), env={"SECRET_OF_HEAD": "1"},
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    for rank, host in enumerate(("h1", "h2")):
+        told, addresses = lines_of(result.stdout, rank)
+        assert told.startswith(repr(["x y", "$HOME", "'", "é\n"]) + f" {WORK} {host} /root/.cache/autodist/runs/")
+        assert addresses == "['10.77.0.1', '10.77.0.2']"
+        assert (person.cluster.disk(host) / WORK[1:] / "stays").is_file()
+        assert (person.run_dir() / f"from {rank}.txt").read_text() == "a 'b' $c"
+    assert (person.run_dir() / "deep" / "same").read_text() == "0"
+    assert (person.run_dir() / "strategy.yml").is_file()
+    assert not list((person.cluster.disk("head") / WORK[1:]).rglob("pwned"))
+    notices = [line for line in result.stderr.splitlines() if "connect" in line]
+    assert notices[0] == "autodist: connecting to 2 hosts"
+    assert notices[1].startswith("autodist: connected in ")
+    assert [event["host"] for event in person.events() if event["event"] == "connected"] == ["h1", "h2"]
+
+
+def test_what_is_there_already_stays_where_it_is_and_hosts_have_their_own_settings(person):
+    text = (
+        HEAD + "import module\nprint(__file__, module.name, os.getcwd(), os.environ['WHO'], os.environ['LOCAL_RANK'])\n"
+    )
+    person.write("train.py", text)
+    person.write("module.py", "name = 'the same'")
+    person.write("train.py", text, host="h1")
+    person.write("module.py", "name = 'the same'", host="h1")
+    person.write("train.py", text, host="h2")
+    person.write("module.py", "name = 'an old one'", host="h2")
+    person.write(
+        "cluster.yml",
+        "nodes:\n  - {address: h1, workers: 2, env: {WHO: one}}\n"
+        "  - {address: h2, directory: ~/data/new, ssh_config: g}\n"
+        "ssh: {g: {username: root, shared_envs: {WHO: $USER-two}}}\n",
+    )
+    result = person.run("train.py")
+    assert result.returncode == 0, result.stderr
+    assert lines_of(result.stdout, 0) == [f"{WORK}/train.py the same {WORK} one 0"]
+    assert lines_of(result.stdout, 1) == [f"{WORK}/train.py the same {WORK} one 1"]
+    [there] = lines_of(result.stdout, 2)
+    assert there.startswith("/root/.cache/autodist/runs/")
+    assert there.endswith("/code/train.py the same /root/data/new root-two 0")
+
+
+def test_all_hosts_that_cannot_be_reached_are_told_at_once(person):
+    person.write("train.py", HEAD)
+    person.cluster.crash("h4")
+    try:
+        result = person.run("train.py", "-H", "h1,h4,nowhere.invalid", "--connect-timeout", "3")
+    finally:
+        person.cluster.restart("h4")
+    assert result.returncode == 1
+    assert "error: 2 of 3 machines have a problem\n" in result.stderr
+    assert "`h4`" in result.stderr
+    assert "`nowhere.invalid`" in result.stderr
+    assert "hint: " in result.stderr
+    assert json.loads((person.run_dir() / "summary.json").read_text())["exit_code"] == 1
+    assert "started" not in [event["event"] for event in person.events()]
+
+
+def test_different_software_is_told_before_anything_starts(person, tmp_path):
+    person.write("/root/data/bare", f'#!/bin/sh\nexec {sys._base_executable} -I -S "$@"\n', host="h2")
+    person.cluster.run("h2", ["chmod", "755", "/root/data/bare"])
+    person.write("train.py", HEAD)
+    person.write("cluster.yml", "nodes: [{address: h1}, {address: h2, python: /root/data/bare}]")
+    result = person.run("train.py")
+    assert result.returncode == 1
+    assert "error: the hosts must have the same software\n" in result.stderr
+    assert "not installed on h2" in result.stderr
+    assert "-m pip install autodist==" in result.stderr
+    assert "started" not in [event["event"] for event in person.events()]
+    result = person.run("train.py", "--no-check-versions")
+    assert (result.returncode, "No module named" in result.stderr) == (1, True)
+
+
+def test_failure_is_told_with_its_host_and_all_are_stopped(person):
+    person.write("train.py", HEAD + "if w.rank == 2: raise ValueError('only here')\ntime.sleep(120)")
+    result = person.run("train.py", "-H", "h1,h2,h3")
+    assert result.returncode == 1
+    assert "first failure  worker 2 of 3 on h3, pid" in result.stderr
+    assert "error: worker 2 ended with exit code 1: ValueError: only here" in result.stderr
+
+
+def test_a_host_that_dies_is_named_and_not_those_that_notice_it_first(person):
+    person.write(
+        "train.py",
+        HEAD + "import socket\n"
+        "if w.rank == 1:\n    server = socket.create_server((os.environ['AUTODIST_ADDRESS'], 7070))\n"
+        "    w.coordinator.put('port', b'open'); peers = [server.accept() for _ in range(2)]\n"
+        "    print('up', flush=True); time.sleep(120)\n"
+        "w.coordinator.get('port', 60.0)\nconnection = socket.create_connection(('10.77.0.2', 7070))\n"
+        # A dead host sends nothing, and a real communicator notices that by its own timeout.
+        "print('up', flush=True); connection.settimeout(6.0)\n"
+        "while True:\n    connection.recv(1)\n",
+    )  # fmt: skip
+    process = person.start("train.py", "-H", "h1,h2,h3")
+    seen = [process.stdout.readline() for _ in range(3)]
+    assert all(line.endswith(" up\n") for line in seen)
+    began = time.monotonic()
+    person.cluster.crash("h2")
+    try:
+        _, errors = process.communicate(timeout=60)
+    finally:
+        person.cluster.restart("h2")
+    assert process.returncode == 1, errors
+    assert time.monotonic() - began < 30
+    assert "first failure  worker 1 of 3 on h2, pid" in errors
+    assert "lost with its host" in errors
+    assert "error: the host `h2` of worker 1 was lost" in errors
+    assert json.loads((person.run_dir() / "summary.json").read_text())["failure"]["kind"] == "host-lost"
+
+
+def test_interruption_ends_workers_on_all_hosts(person):
+    person.write("train.py", HEAD + "print('up', flush=True)\ntime.sleep(120)")
+    process = person.start("train.py", "-H", "h1,h2")
+    assert sorted(process.stdout.readline() for _ in range(2)) == ["[0] up\n", "[1] up\n"]
+    [launcher] = [
+        pid for pid, line in person.cluster.processes("head").items() if "autodist" in line and "nsenter" not in line
+    ]
+    os.kill(launcher, signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, errors
+    assert "stopping 2 workers (grace 2 s; press again to kill)" in errors
+
+
+# --- training
+
+
+TRAIN = """
+import keras, numpy as np, tensorflow as tf, autodist
+keras.utils.set_random_seed(1)
+x = np.random.default_rng(0).standard_normal((64, 8)).astype("float32")
+with autodist.scope() as ad:
+    model = keras.Sequential([keras.layers.Input((8,)), keras.layers.Dense(4)])
+    before = model.get_weights()[0].copy()
+    model.compile("sgd", "mse")
+    model.fit(x, x[:, :4], batch_size=16, epochs=2, shuffle=False, verbose=0)
+after = model.get_weights()[0]
+assert not np.array_equal(before, after)
+print("weights", float(after.sum()).hex())
+"""
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "PSLoadBalancing",
+        pytest.param("AllReduce(communicator='collective')", marks=pytest.mark.slow),
+        pytest.param("AllReduce(communicator='horovod')", marks=[pytest.mark.slow, pytest.mark.horovod]),
+    ],
+)
+def test_training_over_ssh(person, strategy):
+    person.write("train.py", TRAIN)
+    result = person.run("train.py", "-H", "h1,h2", "--strategy", strategy, "--host-timeout", "20", timeout_s=280)
+    assert result.returncode == 0, result.stderr
+    [first], [second] = lines_of(result.stdout, 0), lines_of(result.stdout, 1)
+    assert first == second
+    assert {"graph.zip", "strategy.json"} <= {path.name for path in person.run_dir().iterdir()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("transport", ["asyncssh", "ssh"])
+def test_dumped_graphs_come_back(person, transport):
+    person.write("train.py", TRAIN)
+    result = person.run("train.py", "-H", "h1,h2", "--dump-graphs", "graphs", "--transport", transport, timeout_s=280)
+    assert result.returncode == 0, result.stderr
+    folder = person.cluster.disk("head") / WORK[1:] / "graphs"
+    assert {path.name for path in folder.iterdir()} == {"rank_0", "rank_1"}
+    assert list(folder.rglob("*.pb"))
