@@ -26,7 +26,7 @@ _SECTIONS = {
     "Cluster": ("spec", "hosts", "hostfile", "workers", "replicas"),
     "Other machines": ("transport", "bring", "connect-timeout", "host-timeout", "no-check-versions"),
     "Environment of the workers": ("env", "env-file"),
-    "Bounds": ("start-timeout", "stall-timeout", "grace"),
+    "Bounds": ("start-timeout", "stall-timeout", "grace", "max-restarts"),
     "What is shown": ("ranks", "dry-run", "verbose", "debug", "help"),
 }
 
@@ -69,6 +69,14 @@ def _seconds(name: str, default: float, help_text: str) -> Callable[[Any], Any]:
 @_seconds("--start-timeout", 300.0, "Longest time to a worker's first step, 0 for no bound.")
 @_seconds("--stall-timeout", 600.0, "Longest time between two steps of a worker, 0 for no bound.")
 @_seconds("--grace", 5.0, "Time between asking a worker to end and killing it.")
+@click.option(
+    "--max-restarts",
+    metavar="N",
+    type=int,
+    default=0,
+    show_default=True,
+    help="After a failure start all workers again, up to N times; the script goes on from its checkpoints.",
+)
 @click.option("--ranks", type=RanksType(), metavar="LIST", help="Whose lines to show, like 0,2-3. Default: all.")
 @click.option("--dry-run", is_flag=True, help="Show what would be started, and start nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show more.")
@@ -112,6 +120,7 @@ def _job(
     start_timeout: float,
     stall_timeout: float,
     grace: float,
+    max_restarts: int,
 ) -> Job:
     from autodist.launch import Job
 
@@ -132,17 +141,19 @@ def _job(
         start_timeout_s=start_timeout,
         stall_timeout_s=stall_timeout,
         grace_s=grace,
+        max_restarts=max_restarts,
     )
 
 
 def _launch(job: Job, transport: TransportName, ranks: frozenset[int] | None, is_verbose: bool) -> int:
-    from autodist.launch import ClusterLauncher
+    from autodist.launch import ClusterLauncher, RestartingLauncher
     from autodist.report import RunConsole
 
     unknown = sorted(rank for rank in ranks or () if rank >= job.spec.world_size)
     if unknown:
         raise UsageError(f"`--ranks` names {unknown[0]}, the ranks of this run are 0 to {job.spec.world_size - 1}")
-    return ClusterLauncher(RunConsole(ranks, is_verbose), transport).launch(job).exit_code
+    console = RunConsole(ranks, is_verbose)
+    return RestartingLauncher(ClusterLauncher(console, transport), console).launch(job).exit_code
 
 
 def _show_plan(job: Job, transport: TransportName) -> int:

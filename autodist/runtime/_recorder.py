@@ -24,7 +24,7 @@ class Recorder:
     The file ``<rank>.npz`` holds ``initial/NAME``, ``final/NAME`` and ``output/STEP/POSITION``.
 
     Attributes:
-        directory: Where to.
+        directory: Where to; in the environment it may be relative to the run's directory, from which files come back.
         num_steps: Steps to record.
         is_reference: Whether the steps run as plain TensorFlow, undistributed.
     """
@@ -42,7 +42,8 @@ class Recorder:
         variables = os.environ if environ is None else environ
         if not variables.get(_DIRECTORY):
             return None
-        return cls(Path(variables[_DIRECTORY]), int(variables[_STEPS]), bool(variables.get(_REFERENCE)))
+        directory = Path(variables.get("AUTODIST_RUN_DIR", ""), variables[_DIRECTORY])
+        return cls(directory, int(variables[_STEPS]), bool(variables.get(_REFERENCE)))
 
     def to_environ(self) -> dict[str, str]:
         """The variables that make :meth:`from_environ` return such a recorder."""

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from autodist.errors import CertificateFailed, WorkerFailed
-from autodist.launch import Job, LocalLauncher
+from autodist.launch import ClusterLauncher, Job
+from autodist.remote import default_transport
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime import Recorder
 
 __all__ = ["Certificate", "Difference", "certify", "compare_recordings"]
 
 _SEED = 20260
+_RECORDED = Path("recorded")  # in the run's directory, which is brought back from other machines
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,8 @@ def certify(
         script: A training script.
         script_args: Its arguments.
         strategy: A builder's name or a strategy's file; None for the script's choice.
-        spec: The cluster; None for this machine.
+        spec: The cluster; None for this machine. If its chief is another machine, the single device is one of the
+            chief's.
         workers: Workers on this machine, without a spec.
         replicas: CPU devices of each, without a spec.
         steps: Steps to compare, at least 1.
@@ -125,12 +130,20 @@ def certify(
     with tempfile.TemporaryDirectory(prefix="autodist-certify-") as scratch:
         kept = reference or Path(scratch) / "reference"
         if not (kept / "0.npz").is_file():
-            recorder = Recorder(kept, steps, is_reference=True)
-            _run(script, script_args, ResourceSpec.local(), None, recorder, env or {}, Path(scratch) / "run-one")
-        distributed = Path(scratch) / "distributed"
-        recorder = Recorder(distributed, steps, is_reference=False)
-        _run(script, script_args, cluster, strategy, recorder, env or {}, Path(scratch) / "run-many")
-        return compare_recordings(kept, distributed, tolerance)
+            recorder = Recorder(_RECORDED, steps, is_reference=True)
+            run_dir = Path(scratch) / "run-one"
+            _run(script, script_args, _single_device(cluster), None, recorder, env or {}, run_dir)
+            kept.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(run_dir / _RECORDED / "0.npz", kept / "0.npz")
+        recorder = Recorder(_RECORDED, steps, is_reference=False)
+        run_dir = Path(scratch) / "run-many"
+        _run(script, script_args, cluster, strategy, recorder, env or {}, run_dir)
+        return compare_recordings(kept, run_dir / _RECORDED, tolerance)
+
+
+def _single_device(spec: ResourceSpec) -> ResourceSpec:
+    chief = spec.chief
+    return ResourceSpec.local() if chief.is_local else ResourceSpec((replace(chief, cpus=1, gpus=chief.gpus[:1]),))
 
 
 def _run(
@@ -151,7 +164,7 @@ def _run(
         env={**env, **recorder.to_environ()},
         run_dir=run_dir,
     )
-    result = LocalLauncher().launch(job)
+    result = ClusterLauncher(transport=default_transport(os.environ, spec)).launch(job)
     which = "single-device" if recorder.is_reference else "distributed"
     if result.exit_code != 0:
         failure = result.failure
@@ -160,7 +173,7 @@ def _run(
         )
         # The run's directory goes away, so the error brings the last lines along.
         raise WorkerFailed("\n".join([f"the {which} run failed: {told[0]}", *told[1:]]), exit_code=result.exit_code)
-    missing = [rank for rank in range(spec.world_size) if not (recorder.directory / f"{rank}.npz").is_file()]
+    missing = [rank for rank in range(spec.world_size) if not (run_dir / _RECORDED / f"{rank}.npz").is_file()]
     if missing:
         raise WorkerFailed(
             f"the {which} run took fewer than {recorder.num_steps} steps on ranks {missing}",

@@ -106,6 +106,36 @@ def test_dry_run_starts_nothing(shell):
     assert [path.name for path in shell.directory.iterdir()] == ["train.py"]
 
 
+def test_dry_run_for_other_machines_reaches_for_none(shell):
+    shell.write("")
+    shell.write("", name="model.py")
+    shell.write("ssh: {g: {username: me}}\nnodes: [{address: nowhere.invalid, directory: ~/x, ssh_config: g}]", "c.yml")
+    result = shell("run", "train.py", "--spec", "c.yml", "--transport", "ssh", "--env", "MY_KEY=hush", "--dry-run")
+    assert result.returncode == 0, result.stderr
+    assert "worker 0 on nowhere.invalid by ssh\n" in result.stdout
+    assert "  in       '~/x'\n" in result.stdout
+    assert "  brings   train.py, model.py, unless the host has the same at the same path\n" in result.stdout
+    assert "MY_KEY='***'\n" in result.stdout
+    assert "hush" not in result.stdout
+    assert "  env      PATH=" not in result.stdout
+
+
+def test_restarts_are_asked_for_by_an_option(shell):
+    shell.write(STEP + "import os; raise SystemExit(3 if os.environ['AUTODIST_ATTEMPT'] == '0' else 0)")
+    result = shell("run", "train.py", "--max-restarts", "1")
+    assert result.returncode == 0, result.stderr
+    assert "autodist: restart 1 of 1 in 1 s" in result.stderr
+    assert shell("run", "train.py", "--max-restarts", "-1").returncode == 2
+
+
+def test_help_has_its_options_in_groups(shell):
+    text = shell("run", "--help").stdout
+    for title, option in (("Options", "--strategy"), ("Cluster", "--spec"), ("Other machines", "--transport")):
+        section = text[text.index(f"\n{title}:\n") :].partition("\n\n")[0]
+        assert f"  {option}" in section
+    assert text.count("\nOptions:\n") == 1
+
+
 def test_seed_and_run_dir(shell):
     shell.write(STEP + "import random, os; print(random.random(), os.environ['AUTODIST_SEED'])")
     first = shell("run", "train.py", "--seed", "3", "--run-dir", "out/1").stdout

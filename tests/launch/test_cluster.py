@@ -219,3 +219,19 @@ def test_dumped_graphs_come_back(person, transport):
     folder = person.cluster.disk("head") / WORK[1:] / "graphs"
     assert {path.name for path in folder.iterdir()} == {"rank_0", "rank_1"}
     assert list(folder.rglob("*.pb"))
+
+
+@pytest.mark.slow
+def test_certificate_of_a_cluster(person):
+    person.write("train.py", TRAIN.partition("after = ")[0])
+    person.write(
+        "certify.py",
+        "import os\nfrom autodist.resource_spec import ResourceSpec\nfrom autodist.testing import certify\n"
+        "spec = ResourceSpec.from_yaml('nodes: [{address: h1}, {address: h2}]')\n"
+        "env = {name: os.environ[name] for name in ('PYTHONPATH',) if name in os.environ}\n"
+        "print(certify('train.py', strategy='PS', spec=spec, steps=3, env=env).check())\n",
+    )
+    command = ["sh", "-c", 'cd "$0" && exec "$@"', WORK, sys.executable, "certify.py"]
+    done = person.cluster.run("head", command, timeout_s=280)
+    assert done.returncode == 0, done.stderr
+    assert "num_workers=2" in done.stdout
