@@ -27,6 +27,7 @@ _COMMANDS = {
     "strategies": "autodist.cli._strategies",
     "explain": "autodist.cli._explain",
     "diff": "autodist.cli._diff",
+    "init": "autodist.cli._init",
     "doctor": "autodist.cli._doctor",
     "env": "autodist.cli._env",
 }

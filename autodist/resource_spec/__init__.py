@@ -6,6 +6,8 @@ from autodist.resource_spec._model import Device, Host, Link, ResourceSpec, Ssh
 from autodist.resource_spec._ranges import expand_host_range
 from autodist.resource_spec._slurm import is_in_slurm, read_slurm
 from autodist.resource_spec._ssh_config import SshHost, read_ssh_config
+from autodist.resource_spec._ssh_spec import cluster_of
+from autodist.resource_spec._write import to_yaml
 
 __all__ = [
     "Device",
@@ -14,6 +16,7 @@ __all__ = [
     "ResourceSpec",
     "Ssh",
     "SshHost",
+    "cluster_of",
     "expand_host_range",
     "is_in_slurm",
     "parse_hostfile",
@@ -21,4 +24,5 @@ __all__ = [
     "read_hostfile",
     "read_slurm",
     "read_ssh_config",
+    "to_yaml",
 ]
