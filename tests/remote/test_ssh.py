@@ -27,7 +27,7 @@ sys.exit(3)
 # --- programs
 
 
-@pytest.mark.parametrize("user", ["root", "trainer"])
+@pytest.mark.parametrize("user", ["root", pytest.param("trainer", marks=pytest.mark.slow)])
 def test_programs_get_their_arguments_and_three_streams(person, user):
     person.user = user
     given = "x" * 100_000 + "\nlast"
@@ -42,6 +42,7 @@ def test_programs_get_their_arguments_and_three_streams(person, user):
     assert (repeated["stdout"], repeated["stderr"], repeated["code"]) == (given, "to stderr", 3)
 
 
+@pytest.mark.slow
 def test_a_program_that_does_not_exist_says_so(person):
     found = person.open("h1", "/no/such/program")
     assert "/no/such/program" in found["stderr"]
@@ -56,6 +57,7 @@ def test_a_shell_that_talks_is_no_obstacle(person):
     assert found["code"] == 3
 
 
+@pytest.mark.slow
 def test_the_virtual_environment_of_the_spec_is_active(person):
     person.file("h1", "/root/activate", "export MARK='of the venv'\n")
     argv = [PYTHON, "-c", "import os; print(os.environ['MARK'])"]
@@ -102,12 +104,14 @@ def test_included_files_and_match_are_read(reader):
     assert seen(reader.open("node", *SEEN))[:2] == ("h1", "trainer")
 
 
+@pytest.mark.slow
 def test_the_systems_configuration_comes_last(reader):
     reader.shell("head", "printf 'Host node\\n  HostName h1\\n  User trainer\\n' >> /etc/ssh/ssh_config")
     reader.configure("Host node\n  User root\n")
     assert seen(reader.open("node", *SEEN))[:2] == ("h1", "root")
 
 
+@pytest.mark.slow
 def test_another_file_can_be_named(reader):
     reader.configure("Host node\n  HostName h1\n")
     reader.file("head", "/root/other config", "Host node\n  HostName h2\n")
@@ -128,6 +132,7 @@ def test_jump_hosts_lead_to_what_is_behind_them(emulate):
         person.cluster.close()
 
 
+@pytest.mark.slow
 def test_a_jump_host_that_fails_is_named(reader):
     reader.configure("Host h2\n  ProxyJump nobody@h1\n")
     found = reader.open("h2")
@@ -144,6 +149,7 @@ def test_jump_hosts_that_need_each_other_are_a_mistake(emulate):
     assert person.open("h1")["stdout"] == "h1\n"
 
 
+@pytest.mark.slow
 def test_a_configuration_that_cannot_be_read_is_named(reader):
     reader.configure("Host h1\n  Port many\n")
     found = reader.open("h1")
@@ -155,6 +161,7 @@ def test_a_configuration_that_cannot_be_read_is_named(reader):
 # --- keys
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rsa", "ecdsa"])
 def test_other_kinds_of_keys_log_in(reader, kind):
     reader.shell("head", f"ssh-keygen -q -t {kind} -N '' -f ~/.ssh/mine; rm ~/.ssh/id_ed25519*")
@@ -207,6 +214,7 @@ def test_unknown_host_keys_are_refused_whatever_the_configuration_says(person):
         assert person.shell("head", "grep -c h1 ~/.ssh/known_hosts || true") == "0\n"
 
 
+@pytest.mark.slow
 def test_the_remedy_for_an_unknown_host_key_works(person):
     person.shell("head", "ssh-keygen -q -R h1; ssh-keygen -q -R 10.77.0.1")
     remedy = re.search(r"`(ssh-keyscan [^`]*)`", person.open("h1")["hint"])[1]
@@ -241,6 +249,7 @@ def test_machines_that_are_not_there_are_told_apart(person):
     assert all(one["seconds"] < 15 and one["hint"] for one in found)
 
 
+@pytest.mark.slow
 def test_a_machine_that_accepts_and_says_nothing_is_given_up(person):
     silent = "import socket, time; s = socket.create_server(('', 2200)); c = s.accept(); time.sleep(60)"
     command = person.cluster.command("h1", [PYTHON, "-c", silent])
@@ -252,6 +261,7 @@ def test_a_machine_that_accepts_and_says_nothing_is_given_up(person):
     assert "`h1`: no login within 2 s" in found["error"]
 
 
+@pytest.mark.slow
 def test_a_cut_machine_is_seen_to_be(person):
     process = person.start([{"address": "h1", "argv": ["sleep", "100"]}])
     person.cluster.cut("h1")
@@ -282,7 +292,7 @@ def test_many_machines_are_logged_in_to_at_once(person):
     assert len({one["stdout"] for one in found}) == 32, found
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
 def test_nothing_is_left_of_a_killed_launcher(person, number):
     process = person.start([{"address": host, "argv": ["cat"]} for host in ("h1", "h2")])
     assert list(person.cluster.processes("h1").values()) == ["cat"]
