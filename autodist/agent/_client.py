@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from autodist.agent._complaints import Complaints
 from autodist.agent._frames import CHUNK_BYTES
@@ -19,10 +19,12 @@ from autodist.agent._relay import join
 from autodist.agent._settings import Settings
 from autodist.agent._sources import COMMAND, first_input
 from autodist.agent._streams import Stream, StreamReset
-from autodist.errors import HostUnreachable, LaunchError
+from autodist.errors import HostUnreachable, LaunchError, TimedOut
 from autodist.remote import Machine, Transport
 
 __all__ = ["Agent", "AgentEvents", "Fetched"]
+
+_T = TypeVar("_T")
 
 _CONNECT_S = 10.0
 _MARGIN_S = 3.0  # beyond the agent's own bounds
@@ -155,48 +157,68 @@ class Agent:
         """
         return await self._line.ask("call", function=function, arguments=arguments, timeout_s=timeout_s)
 
-    async def put(self, name: str, content: bytes) -> str:
+    async def put(self, name: str, content: bytes, *, timeout_s: float = 300.0) -> str:
         """Write a file into the run's directory on the machine and return its path there.
 
         Args:
             name: Path below the directory, with ``/`` between the parts; directories are made.
             content: All of it; replaces a file of that name at once, not bit by bit.
+            timeout_s: Longest time, > 0.
 
         Raises:
+            TimedOut: It took longer.
             LaunchError: It can't be written there.
             HostUnreachable: The agent is lost.
 
         """
+        return await self._bounded(self._put(name, content), timeout_s, f"writing `{name}`")
+
+    async def _put(self, name: str, content: bytes) -> str:
         stream = self._open_stream()
         answer = self._line.ask("put", name=name, stream=stream.number)
-        with contextlib.suppress(StreamReset):  # then the answer says why
-            for begin in range(0, len(content), CHUNK_BYTES):
-                await stream.write(content[begin : begin + CHUNK_BYTES])
-            stream.end()
-        path: str = await answer
+        try:
+            with contextlib.suppress(StreamReset):  # then the answer says why
+                for begin in range(0, len(content), CHUNK_BYTES):
+                    await stream.write(content[begin : begin + CHUNK_BYTES])
+                stream.end()
+            path: str = await answer
+        finally:
+            answer.cancel()
+            stream.reset()
         return path
 
-    async def fetch(self, below: str = "", *, most_files: int = 1000, most_bytes: int = 64 << 20) -> Fetched:
+    async def fetch(
+        self, below: str = "", *, most_files: int = 1000, most_bytes: int = 64 << 20, timeout_s: float = 300.0
+    ) -> Fetched:
         """Return the files of the run's directory on the machine, in the order of their paths, up to the bounds.
 
         Args:
             below: A folder in it; then only its files, and their paths are those below it. It may be missing.
             most_files: How many at most.
             most_bytes: All of them together.
+            timeout_s: Longest time, > 0.
 
         Raises:
+            TimedOut: It took longer.
             HostUnreachable: The agent is lost.
 
         """
-        stream = self._open_stream()
         bounds = {"most_files": most_files, "most_bytes": most_bytes}
+        return await self._bounded(self._fetch(below, bounds), timeout_s, "fetching files")
+
+    async def _fetch(self, below: str, bounds: dict[str, int]) -> Fetched:
+        stream = self._open_stream()
         answer = self._line.ask("fetch", stream=stream.number, below=below, **bounds)
         stream.end()
         content = bytearray()
-        with contextlib.suppress(StreamReset):  # then the answer says why
-            while data := await stream.read():
-                content += data
-        told = await answer
+        try:
+            with contextlib.suppress(StreamReset):  # then the answer says why
+                while (data := await stream.read()) and len(content) <= bounds["most_bytes"]:
+                    content += data
+            told = await answer
+        finally:
+            answer.cancel()
+            stream.reset()
         files: dict[str, bytes] = {}
         for name, size in told["files"]:
             files[name] = bytes(content[:size])
@@ -289,6 +311,12 @@ class Agent:
         for task in self._tasks:
             task.cancel()
         await self._line.close(longest_s)
+
+    async def _bounded(self, work: Coroutine[Any, Any, _T], timeout_s: float, what: str) -> _T:
+        try:
+            return await asyncio.wait_for(work, timeout_s)
+        except asyncio.TimeoutError:
+            raise TimedOut(f"{what} on `{self.machine}` took longer than {timeout_s:g} s") from None
 
     def _open_stream(self) -> Stream:
         number = self._next_stream

@@ -18,6 +18,8 @@ from pathlib import Path
 __all__ = ["RunDirectory", "list_files", "path_below", "remove_abandoned"]
 
 _LOCK = ".lock"
+_LONGEST_NAME = 64
+_TEMPORARY = "autodist-"  # what directories begin with that are not in the home
 
 
 class RunDirectory:
@@ -37,36 +39,46 @@ class RunDirectory:
 
     def remove(self) -> None:
         """Remove it with all that is in it, as far as that is possible."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        _remove(self.path)
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    if path.exists():  # perhaps because of directories that their owner may not write to
+        for folder, _, _ in os.walk(path):
+            with contextlib.suppress(OSError):
+                os.chmod(folder, 0o700)
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _make(run_id: str) -> Path:
-    prefix = "".join(char if char.isalnum() or char in "-_." else "_" for char in run_id).lstrip(".") + "-"
-    *favourites, last = _parents()
-    for parent in favourites:
-        with contextlib.suppress(OSError):
-            parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-    return Path(tempfile.mkdtemp(prefix=f"autodist-{prefix}", dir=last))
+    prefix = "".join(char if char.isalnum() or char in "-_." else "_" for char in run_id).lstrip(".")[:_LONGEST_NAME]
+    parent = _home() / "autodist" / "runs"
+    with contextlib.suppress(OSError):
+        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=f"{prefix}-", dir=parent))
+    return Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{prefix}-"))
 
 
-def _parents() -> Iterator[Path]:
-    """Where the directory may be, best first; the last is the one for temporary files."""
+def _home() -> Path:
+    """Where the user's caches are."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
-    home = Path(cache) if os.path.isabs(cache) else Path(os.path.expanduser("~")) / ".cache"
-    if home.is_absolute():
-        yield home / "autodist" / "runs"
-    yield Path(tempfile.gettempdir())
+    return Path(cache) if os.path.isabs(cache) else Path(os.path.expanduser("~"), ".cache")
 
 
 def remove_abandoned() -> None:
     """Remove the directories of agents of this user that were killed since this machine was started."""
-    for parent in _parents():
-        with contextlib.suppress(OSError):  # it may be another user's
-            for entry in os.scandir(parent):
-                with contextlib.suppress(OSError):
-                    if entry.is_dir(follow_symlinks=False):
-                        _remove_if_abandoned(Path(entry, _LOCK))
+    with contextlib.suppress(OSError):
+        _remove_abandoned_in(_home() / "autodist" / "runs", "")
+    with contextlib.suppress(OSError):
+        _remove_abandoned_in(Path(tempfile.gettempdir()), _TEMPORARY)
+
+
+def _remove_abandoned_in(parent: Path, prefix: str) -> None:
+    for entry in os.scandir(parent):
+        with contextlib.suppress(OSError):
+            if entry.name.startswith(prefix) and entry.is_dir(follow_symlinks=False):
+                _remove_if_abandoned(Path(entry, _LOCK))
 
 
 def _remove_if_abandoned(lock: Path) -> None:
@@ -77,7 +89,7 @@ def _remove_if_abandoned(lock: Path) -> None:
         if file.read(100).decode(errors="replace") != _boot_id():
             return
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        shutil.rmtree(lock.parent, ignore_errors=True)
+        _remove(lock.parent)
 
 
 def _boot_id() -> str:

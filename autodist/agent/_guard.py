@@ -37,7 +37,7 @@ def main(settings: Settings) -> NoReturn:
     _start_afresh()
     become_subreaper("autodist-guard")
     obstacle = find_obstacle() if settings.isolate else ""
-    directory = RunDirectory(settings.run_id)
+    directory = _directory(settings)
     place = Place(directory, os.getpid(), settings.isolate and not obstacle, obstacle)
     if place.is_isolated:
         enter_namespace()
@@ -74,9 +74,18 @@ def _start_afresh() -> None:
         return  # it leads a process group, as with `ssh`: nobody else is in that
 
 
+def _directory(settings: Settings) -> RunDirectory:
+    try:
+        return RunDirectory(settings.run_id)
+    except OSError as error:
+        _say(f"no directory can be made for the run: {error}\n")
+        os._exit(1)
+
+
 def _hold(settings: Settings, place: Place, guard: socket.socket) -> NoReturn:
     """Be the holder."""
     try:
+        os.setsid()  # so that no signal to a group or session reaches both
         from autodist.agent._holder import main as hold
 
         hold(settings, place, guard)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from autodist.agent._complaints import Complaints
@@ -57,7 +57,7 @@ class Line:
         self._on_event, self._on_output, self._on_loss = on_event, on_output, on_loss
         self._tasks = [asyncio.ensure_future(self._read(first)), asyncio.ensure_future(self._beat())]
 
-    def ask(self, name: str, /, **arguments: Any) -> Awaitable[Any]:
+    def ask(self, name: str, /, **arguments: Any) -> asyncio.Future[Any]:
         """Ask for something at once, so that what is sent afterwards comes after it; await the result for the answer.
 
         Raises:
@@ -72,7 +72,7 @@ class Line:
         number = next(self._numbers)
         self._channel.write(self._encoded(number, name, arguments))
         self._answers[number] = asyncio.get_running_loop().create_future()
-        return self._answer(number)
+        return asyncio.ensure_future(self._answer(number))
 
     async def _answer(self, number: int) -> Any:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -9,13 +10,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.agent.workbench import NOBODYS_PYTHON, STUBBORN, is_alive, needs_root
+from autodist.remote import Channel, LocalTransport, Machine
+from tests.agent.workbench import NOBODYS_PYTHON, STUBBORN, agent_here, is_alive, needs_root, run, spawn
 from tests.processes import marked
 
 MODES = pytest.mark.parametrize(
@@ -154,6 +156,44 @@ def test_a_flooded_client_that_stands_still_stops_nothing(mark: str):
         status = Path(f"/proc/{client.told['holder']}/status").read_text()
         assert int(status.partition("VmRSS:")[2].split()[0]) < 100_000  # kB
         assert client.leaves_nothing(client.process.pid)
+
+
+def test_a_signal_to_the_group_of_the_agent_is_not_the_end_of_both(mark: str):
+    with a_client(mark) as client:
+        os.killpg(client.told["guard"], signal.SIGKILL)
+        assert "was killed" in json.loads(client.line())["lost"]
+        assert client.leaves_nothing()
+
+
+def test_a_client_that_lives_but_reads_nothing_stops_nothing(mark: str):
+    class Deaf(LocalTransport):
+        async def open(self, machine: Machine, argv: Sequence[str], timeout_s: float) -> Channel:
+            channel = await super().open(machine, argv, timeout_s)
+            read = channel.read
+
+            async def read_if_not_deaf(most_bytes: int = 65536) -> bytes:
+                await hears.wait()
+                return await read(most_bytes)
+
+            monkeypatch.setattr(channel, "read", read_if_not_deaf)
+            return channel
+
+    async def test() -> None:
+        async with agent_here(transport=Deaf(), grace_s=0.5) as (agent, events):
+            await spawn(agent, "trap '' TERM; exec yes")
+            await events.until(lambda: events.text())
+            hears.clear()
+            await asyncio.sleep(1.0)
+            os.kill(agent.greeting.guard_pid, signal.SIGTERM)
+            while is_alive(agent.greeting.guard_pid):
+                await asyncio.sleep(0.05)
+            assert not is_alive(agent.greeting.holder_pid)
+            hears.set()
+
+    hears = asyncio.Event()
+    hears.set()
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        run(test())
 
 
 def test_only_descendants_are_ended(mark: str):

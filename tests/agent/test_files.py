@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from autodist.agent._directory import RunDirectory, path_below, remove_abandoned
-from autodist.errors import HostUnreachable, LaunchError
+from autodist.errors import HostUnreachable, LaunchError, TimedOut
 from autodist.remote import Machine
 from tests.agent.workbench import NOBODY, NOBODYS_PYTHON, AsNobody, agent_here, needs_root, run, spawn
 
@@ -99,11 +100,39 @@ def test_what_cannot_be_written_is_told():
     run(test())
 
 
+def test_a_machine_whose_disk_does_not_answer_is_not_waited_for():
+    async def test():
+        async with agent_here() as (agent, _):
+            await agent.put("a", b"content")
+            os.kill(agent.greeting.holder_pid, signal.SIGSTOP)
+            with pytest.raises(TimedOut, match=r"writing `x` on `here` took longer than 0\.5 s"):
+                await agent.put("x", bytes(3 << 20), timeout_s=0.5)
+            with pytest.raises(TimedOut, match="fetching files on `here`"):
+                await agent.fetch(timeout_s=0.5)
+            os.kill(agent.greeting.holder_pid, signal.SIGCONT)
+            assert (await agent.fetch()).files == {"a": b"content"}
+
+    run(test())
+
+
+@needs_root
+@pytest.mark.skipif(not os.path.exists(NOBODYS_PYTHON), reason=f"there is no {NOBODYS_PYTHON}")
+def test_what_may_not_be_written_to_is_removed_too():
+    async def test():
+        machine = Machine("here", python=NOBODYS_PYTHON)
+        async with agent_here(transport=AsNobody(), machine=machine) as (agent, events):
+            await spawn(agent, "mkdir -p a/b; touch a/b/c; chmod 500 a/b a", cwd=agent.directory)
+            assert await events.exit_of() == (0, None)
+            return Path(agent.directory)
+
+    assert not run(test()).exists()
+
+
 def test_the_directory_goes_with_the_agent(cache: Path):
     async def test():
         async with agent_here() as (agent, events):
-            await spawn(agent, f"mkdir -p {agent.directory}/x; chmod 500 {agent.directory}/x; exit 0")
-            await events.exit_of()
+            await spawn(agent, "mkdir -p x/y; touch x/y/z", cwd=agent.directory)
+            assert await events.exit_of() == (0, None)
             return Path(agent.directory)
 
     directory = run(test())

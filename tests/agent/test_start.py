@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextlib
 import os
 import platform
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,10 +20,10 @@ import pytest
 from autodist.agent import Agent
 from autodist.agent._settings import Settings
 from autodist.agent._sources import COMMAND, MODULES, first_input
-from autodist.errors import HostUnreachable
+from autodist.errors import HostUnreachable, LaunchError
 from autodist.remote import Channel, LocalTransport, Machine
 from tests.agent.workbench import HERE, Recorder, agent_here, needs_root, run, spawn
-from tests.processes import left
+from tests.processes import left, marked
 
 PYTHONS = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
 OLD_PYTHONS = ["2.7", "3.5", "3.6", "3.7", "3.8", "3.9"]
@@ -207,6 +209,52 @@ def test_a_start_that_is_given_up_leaves_nothing(mark: str):
 
     run(test())
     assert left(mark) == []
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.12", "3.13"])
+@pytest.mark.parametrize("isolate", [False, pytest.param(True, marks=needs_root)], ids=["", "isolated"])
+def test_agents_run_with_every_python_that_may_run_them(version: str, isolate: bool):
+    found = next(PYTHONS.glob(f"{version}.*/bin/python"), None) or shutil.which(f"python{version}")
+    if found is None:
+        pytest.skip(f"there is no Python {version} on this machine")
+
+    async def test():
+        async with agent_here(machine=Machine("here", python=str(found)), isolate=isolate) as (agent, events):
+            assert agent.greeting.python.startswith(version)
+            await spawn(agent, "echo fine; (setsid sleep 1000 &) ; exit 3")
+            assert await events.exit_of() == (3, None)
+            await agent.put("x", b"content")
+            assert (await agent.fetch()).files == {"x": b"content"}
+            assert await agent.stop() == ()
+            with contextlib.suppress(LaunchError):
+                await agent.call("facts.nothing")
+            assert events.losses == []
+
+    run(test())
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.05, 0.1, 0.2])
+def test_a_client_that_is_killed_at_any_moment_of_the_start_leaves_nothing(mark: str, delay_s: float, cache: Path):
+    code = """
+from tests.agent.workbench import agent_here, run, spawn
+async def test():
+    print("go", flush=True)
+    async with agent_here() as (agent, events):
+        await spawn(agent, "sleep 1000")
+        await spawn(agent, "setsid sleep 1000", rank=1)
+        await events.exit_of()
+run(test())
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"go\n"
+    time.sleep(delay_s)
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 20
+    while (marked(mark) or list(cache.glob("autodist/runs/*"))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert marked(mark) == []
+    assert list(cache.glob("autodist/runs/*")) == []
 
 
 def test_a_ctrl_c_at_the_terminal_does_not_reach_the_agent():
