@@ -91,7 +91,7 @@ def a_client(mark: str, **settings: Any) -> Iterator[Client]:
         ("client", signal.SIGKILL),
         ("holder", signal.SIGKILL),
         ("guard", signal.SIGKILL),
-        ("guard", signal.SIGTERM),
+        pytest.param("guard", signal.SIGTERM, marks=pytest.mark.slow),
         pytest.param("client", signal.SIGTERM, marks=pytest.mark.slow),
         pytest.param("guard", signal.SIGHUP, marks=pytest.mark.slow),
         pytest.param("guard", signal.SIGINT, marks=pytest.mark.slow),
@@ -131,6 +131,7 @@ def test_nothing_is_left_after_the_client_was_silent_for_too_long(mark: str):
         assert client.process.wait(SLACK_S) == 0
 
 
+@pytest.mark.slow
 def test_nothing_is_left_after_the_agent_was_silent_for_too_long(mark: str):
     with a_client(mark, heartbeat_s=1.5) as client:
         client.end("holder", signal.SIGSTOP)
