@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from autodist.errors import UsageError
+from autodist.graph import mark_v1_gradients
 from autodist.resource_spec import Device, ResourceSpec
 from autodist.runtime import (
     OPEN,
     Engine,
+    GraphSession,
     LoopCheckpoint,
     Patches,
     Recorder,
@@ -27,6 +29,7 @@ from autodist.runtime import (
     hook_functions,
     hook_optimizers,
     hook_variables,
+    make_session,
     refuse_fit_outside,
     shard_dataset,
 )
@@ -122,7 +125,29 @@ class AutoDist:
         hook_functions(patches, self._engine)
         hook_optimizers(patches, self._engine)
         hook_fit(patches, self._engine, self.shard)
+        self._v1_gradients = patches.enter_context(mark_v1_gradients())
         return patches
+
+    def Session(self) -> GraphSession:
+        """A session for a TensorFlow 1 graph that is built inside the scope; it runs training steps distributed.
+
+        Example:
+            >>> with tf.Graph().as_default(), ad.scope():               # doctest: +SKIP
+            ...     x = tf.compat.v1.placeholder(tf.float32, [None, 784])
+            ...     train = tf.compat.v1.train.AdamOptimizer().minimize(loss_of(x))
+            ...     session = ad.Session()
+            ...     session.run(tf.compat.v1.global_variables_initializer())
+            ...     session.run(train, {x: batch})
+
+        Raises:
+            UsageError: No graph is being built, or the scope is not open.
+        """
+        if OPEN.current is not self:
+            raise UsageError(
+                "`Session` was called outside of its scope",
+                hint="write `with tf.Graph().as_default(), ad.scope():`, and build the graph and the session inside",
+            )
+        return make_session(self._engine, self._v1_gradients)
 
     def function(self, step: Callable[..., Any]) -> Callable[..., Any]:
         """Decorator of a training step: like ``tf.function``, and distributed.

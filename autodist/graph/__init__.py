@@ -4,7 +4,7 @@ Importing this package does not import TensorFlow; capturing does.
 """
 
 from autodist.graph._analysis import StepAnalysis, Write
-from autodist.graph._capture import CapturedStep, VariableNames, capture
+from autodist.graph._capture import SOURCE_GRAPH, CapturedStep, VariableNames, capture
 from autodist.graph._constants import static_value
 from autodist.graph._extent import EXTENT_OF, Extent
 from autodist.graph._factors import FactoredGradient, Factors, factors_of
@@ -21,7 +21,7 @@ from autodist.graph._graph_def import (
     strip_missing_colocation,
     tensor_dtype,
 )
-from autodist.graph._marks import MARK, Mark, marks_gradients, parse_mark
+from autodist.graph._marks import MARK, TARGET, Mark, adopt_marks, marks_gradients, parse_mark
 from autodist.graph._nodes import NodeList
 from autodist.graph._products import Factor, Product
 from autodist.graph._reduction import Reduction
@@ -29,10 +29,13 @@ from autodist.graph._training_graph import Gradient, Output, Piece, Role, StepIn
 from autodist.graph._update_region import Obstacle, UpdateRegion, UpdateRegions
 from autodist.graph._update_rules import Domain, is_aligned
 from autodist.graph._uses import Use
+from autodist.graph._v1_marks import mark_v1_gradients
 
 __all__ = [
     "EXTENT_OF",
     "MARK",
+    "SOURCE_GRAPH",
+    "TARGET",
     "CapturedStep",
     "Domain",
     "Extent",
@@ -57,6 +60,7 @@ __all__ = [
     "Variable",
     "VariableNames",
     "Write",
+    "adopt_marks",
     "ancestors",
     "capture",
     "constant_value",
@@ -64,6 +68,7 @@ __all__ = [
     "factors_of",
     "is_aligned",
     "is_stateful",
+    "mark_v1_gradients",
     "marks_gradients",
     "node_of",
     "normalize",

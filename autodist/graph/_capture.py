@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,10 @@ from autodist.graph._refusals import refuse_marks_in_control_flow, refuse_sparse
 from autodist.graph._roles import BareVariable, assign_roles
 from autodist.graph._training_graph import Output, StepInput, TrainingGraph
 
-__all__ = ["CapturedStep", "VariableNames", "capture"]
+__all__ = ["SOURCE_GRAPH", "CapturedStep", "VariableNames", "capture"]
+
+SOURCE_GRAPH = "_autodist_source"
+"""Attribute of a function's graph: where its ops were imported from, under the same names."""
 
 _ACTING_OPS = frozenset({"Assert", "EagerPyFunc", "LogMessage", "Print", "PrintV2", "PyFunc"})
 
@@ -158,10 +162,18 @@ class _Lines:
             except KeyError:
                 name = name.rpartition("/")[0]  # an inlined op: the call that brought it in
                 continue
-            frames = [f for f in operation.traceback if not f.filename.startswith(self._foreign)]
+            frames = [f for f in self._traceback(operation) if not f.filename.startswith(self._foreign)]
             user = [f for f in frames if "site-packages" not in f.filename and "lib/python" not in f.filename]
             return f"{user[-1].filename}:{user[-1].lineno}" if user else operation.name
         return "an unknown line"
+
+    def _traceback(self, operation: Any) -> Any:
+        """Where an op was made; one that was imported has it in the graph that it comes from."""
+        source = getattr(self._graph, SOURCE_GRAPH, None)
+        if operation.traceback is None and source is not None:
+            with contextlib.suppress(KeyError):
+                return source.get_operation_by_name(operation.name).traceback or ()
+        return operation.traceback or ()
 
 
 def _variables(graph: Any, names: VariableNames, lines: _Lines) -> tuple[list[BareVariable], dict[str, Any]]:

@@ -19,11 +19,14 @@ gradients combine.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = ["MARK", "SECOND", "TARGET", "Mark", "mark_gradients", "marks_gradients", "parse_mark"]
+__all__ = [
+    "MARK", "SECOND", "TARGET", "Mark", "Marker",
+    "adopt_marks", "mark_gradients", "marks_gradients", "parse_mark", "replace_method",
+]  # fmt: skip
 
 MARK = "_autodist_gradient"
 """NodeDef attribute of a marked Identity."""
@@ -62,7 +65,7 @@ def parse_mark(value: bytes) -> Mark:
     return Mark(int(gradient), part, late == "1", int(target))
 
 
-class _Marker:
+class Marker:
     """Marks gradients and remembers the variable handle that each belongs to."""
 
     def __init__(self) -> None:
@@ -148,24 +151,41 @@ def _identity(tensor: Any, attribute: str, value: bytes, name: str = "autodist_t
         return tf.identity(tensor, name=name)
 
 
+_TRACING: list[Marker] = []
+"""The markers of the tracings that are going on."""
+
+
 @contextlib.contextmanager
 def mark_gradients() -> Iterator[list[Any]]:
     """Mark every gradient that is traced inside; yields the growing list of variable handles, by gradient number."""
-    marker = _Marker()
+    marker = Marker()
     with contextlib.ExitStack() as patches:
         _patch_tape(marker, patches)
         _patch_keras_optimizers(marker, patches)
         _patch_v1_optimizers(marker, patches)
+        _TRACING.append(marker)
+        patches.callback(_TRACING.pop)
         yield marker.handles
 
 
-def _replace(patches: contextlib.ExitStack, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+def adopt_marks(handles: Sequence[Any]) -> None:
+    """While a step is traced: have a graph with marks of its own be imported, before any gradient is marked.
+
+    Args:
+        handles: By the gradients' numbers in that graph, the eager handle of the variable that each belongs to.
+    """
+    for marker in _TRACING[-1:]:  # nobody asks for marks in other tracings
+        assert not marker.handles, "gradients of this step were marked before"
+        marker.handles.extend(handles)
+
+
+def replace_method(patches: contextlib.ExitStack, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
     original = owner.__dict__[name]
     setattr(owner, name, wrap(original))
     patches.callback(setattr, owner, name, original)
 
 
-def _patch_tape(marker: _Marker, patches: contextlib.ExitStack) -> None:
+def _patch_tape(marker: Marker, patches: contextlib.ExitStack) -> None:
     import tensorflow as tf
 
     def wrap(original: Any) -> Any:
@@ -184,7 +204,7 @@ def _patch_tape(marker: _Marker, patches: contextlib.ExitStack) -> None:
 
         return gradient
 
-    _replace(patches, tf.GradientTape, "gradient", wrap)
+    replace_method(patches, tf.GradientTape, "gradient", wrap)
 
 
 def _subclasses(cls: Any) -> Iterator[Any]:
@@ -193,7 +213,7 @@ def _subclasses(cls: Any) -> Iterator[Any]:
         yield from _subclasses(subclass)
 
 
-def _patch_keras_optimizers(marker: _Marker, patches: contextlib.ExitStack) -> None:
+def _patch_keras_optimizers(marker: Marker, patches: contextlib.ExitStack) -> None:
     from keras.src.optimizers.base_optimizer import BaseOptimizer
 
     def wrap(original: Any) -> Any:
@@ -214,10 +234,10 @@ def _patch_keras_optimizers(marker: _Marker, patches: contextlib.ExitStack) -> N
 
     for cls in set(_subclasses(BaseOptimizer)):
         if "apply" in cls.__dict__:
-            _replace(patches, cls, "apply", wrap)
+            replace_method(patches, cls, "apply", wrap)
 
 
-def _patch_v1_optimizers(marker: _Marker, patches: contextlib.ExitStack) -> None:
+def _patch_v1_optimizers(marker: Marker, patches: contextlib.ExitStack) -> None:
     import tensorflow as tf
 
     def wrap(original: Any) -> Any:
@@ -227,7 +247,7 @@ def _patch_v1_optimizers(marker: _Marker, patches: contextlib.ExitStack) -> None
 
         return apply_gradients
 
-    _replace(patches, tf.compat.v1.train.Optimizer, "apply_gradients", wrap)
+    replace_method(patches, tf.compat.v1.train.Optimizer, "apply_gradients", wrap)
 
 
 def marks_gradients(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

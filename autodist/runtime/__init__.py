@@ -16,6 +16,7 @@ from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._coordinator_server import CoordinatorServer
 from autodist.runtime._engine import Engine
 from autodist.runtime._fit_position import FitFollower, FitPosition
+from autodist.runtime._graph_session import GraphSession, make_session
 from autodist.runtime._hooks import hook_functions, hook_optimizers
 from autodist.runtime._horovod_environment import HorovodRendezvous
 from autodist.runtime._keras import hook_fit
@@ -41,6 +42,7 @@ __all__ = [
     "Engine",
     "FitFollower",
     "FitPosition",
+    "GraphSession",
     "HorovodRendezvous",
     "LocalArray",
     "LoopCheckpoint",
@@ -63,6 +65,7 @@ __all__ = [
     "hook_functions",
     "hook_optimizers",
     "hook_variables",
+    "make_session",
     "part_of",
     "refuse_fit_outside",
     "restore_callbacks",

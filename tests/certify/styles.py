@@ -10,7 +10,7 @@ import autodist
 
 from .data import BATCH_SIZES, Case, PlainModel, batches, keras_model, mean_squared
 
-STYLES = ("fit", "loop", "tf_function", "v1", "raw")
+STYLES = ("fit", "loop", "tf_function", "v1", "session", "raw")
 KINDS = ("dense", "embedding", "lookup")
 OPTIMIZERS = ("sgd", "momentum", "adam", "adagrad")
 
@@ -85,6 +85,21 @@ def v1(ad, kind, optimizer):
         step(x, y)
 
 
+def session(ad, kind, optimizer):
+    """A graph that is built first and run by a session."""
+    ids = kind != "dense"
+    with tf.Graph().as_default():
+        model = PlainModel(kind)
+        x = tf.compat.v1.placeholder(tf.int32 if ids else tf.float32, [None, 3 if ids else 6])
+        y = tf.compat.v1.placeholder(tf.float32, [None, 1])
+        loss = mean_squared(y, model(x))
+        train = v1_optimizer(optimizer).minimize(loss, var_list=model.variables)
+        running = ad.Session()
+        running.run(tf.compat.v1.global_variables_initializer())
+        for batch in batches(kind):
+            running.run([loss, train], dict(zip((x, y), batch, strict=True)))
+
+
 def raw(ad, kind, optimizer):
     model = PlainModel(kind)
     slots = [[tf.Variable(tf.zeros(v.shape), name=f"{v.name[:-2]}_{k}") for k in "mv"] for v in model.variables]
@@ -142,7 +157,7 @@ def dense(gradient):
 
 
 RAW_UPDATES = {"sgd": raw_sgd, "momentum": raw_momentum, "adam": raw_adam, "adagrad": raw_adagrad}
-TRAIN = {"fit": fit, "loop": loop, "tf_function": tf_function, "v1": v1, "raw": raw}
+TRAIN = {"fit": fit, "loop": loop, "tf_function": tf_function, "v1": v1, "session": session, "raw": raw}
 CASES = {
     f"{style}-{kind}-{optimizer}": Case(functools.partial(TRAIN[style], kind=kind, optimizer=optimizer))
     for style, kind, optimizer in itertools.product(STYLES, KINDS, OPTIMIZERS)

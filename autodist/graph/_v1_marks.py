@@ -1,0 +1,68 @@
+"""Marks on the gradients of a TensorFlow 1 graph, which is built before anybody knows what will be run of it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from autodist.graph._marks import Marker, replace_method
+
+__all__ = ["mark_v1_gradients"]
+
+
+@contextlib.contextmanager
+def mark_v1_gradients() -> Iterator[list[Any]]:
+    """Mark every gradient that is added to a graph other than that of a function.
+
+    Yields:
+        The growing list of variable handles, tensors of that graph, by gradient number.
+    """
+    marker = Marker()
+    with contextlib.ExitStack() as patches:
+        _patch_gradients(marker, patches)
+        _patch_optimizers(marker, patches)
+        yield marker.handles
+
+
+def _patch_gradients(marker: Marker, patches: contextlib.ExitStack) -> None:
+    """What `tf.gradients` and the optimizers' `compute_gradients` both call."""
+    from tensorflow.python.ops import gradients_util
+
+    def wrap(original: Any) -> Any:
+        def gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:
+            if marker.depth or not _is_building_graph():
+                return original(ys, xs, *args, **kwargs)
+            with marker.differentiating(ys):
+                marker.depth += 1
+                try:
+                    found = original(ys, xs, *args, **kwargs)
+                finally:
+                    marker.depth -= 1
+                sources = xs if isinstance(xs, list | tuple) else [xs]
+                return [marker.gradient(g, x, late=False) for g, x in zip(found, sources, strict=True)]
+
+        return gradients
+
+    replace_method(patches, gradients_util, "_GradientsHelper", wrap)
+
+
+def _patch_optimizers(marker: Marker, patches: contextlib.ExitStack) -> None:
+    import tensorflow as tf
+
+    def wrap(original: Any) -> Any:
+        def apply_gradients(optimizer: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+            pairs = list(grads_and_vars)
+            if _is_building_graph():
+                pairs = [(marker.gradient(g, v, late=True), v) for g, v in pairs]
+            return original(optimizer, pairs, *args, **kwargs)
+
+        return apply_gradients
+
+    replace_method(patches, tf.compat.v1.train.Optimizer, "apply_gradients", wrap)
+
+
+def _is_building_graph() -> bool:
+    import tensorflow as tf
+
+    return not tf.executing_eagerly() and not tf.compat.v1.get_default_graph().building_function

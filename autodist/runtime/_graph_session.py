@@ -1,0 +1,283 @@
+"""TensorFlow 1 style: a graph that is built first and then run by ``session.run(fetches, feed_dict)``.
+
+What a call of ``run`` fetches becomes a function of what it feeds: the part of the graph behind the fetches, imported
+into a tracing, with an eager variable in place of every variable of the graph. A function that has a gradient behind
+its fetches is a training step and goes through the same kernels as all others; every other one runs on each worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autodist.errors import UsageError
+from autodist.graph import MARK, SOURCE_GRAPH, TARGET, adopt_marks, node_of, strip_missing_colocation
+from autodist.runtime._engine import Engine
+from autodist.runtime._reference import ReferenceEngine
+
+__all__ = ["GraphSession", "make_session"]
+
+_FILE_WRITERS = frozenset({"MergeV2Checkpoints", "Save", "SaveSlices", "SaveV2", "WriteFile"})
+
+
+@dataclass(frozen=True)
+class _Program:
+    """What a call of ``run`` with certain fetches and feeds does."""
+
+    function: Callable[..., Any]
+    trains: bool
+
+
+class GraphSession:
+    """Runs parts of a TensorFlow 1 graph, as ``tf.compat.v1.Session`` does; made by ``AutoDist.Session``.
+
+    Args:
+        engine: Runs training steps.
+        graph: The graph.
+        gradients: The growing list of variable handles in the graph, by number of the gradient.
+    """
+
+    def __init__(self, engine: Engine | ReferenceEngine, graph: Any, gradients: Sequence[Any]) -> None:
+        self._graph = graph
+        self._engine = engine
+        self._gradients = gradients
+        self._variables: dict[str, Any] = {}
+        self._programs: dict[Any, _Program] = {}
+        self._entered = contextlib.ExitStack()
+
+    @property
+    def graph(self) -> Any:
+        """The graph whose parts it runs."""
+        return self._graph
+
+    @property
+    def sess_str(self) -> str:
+        """TensorFlow's name for where a session runs; this one has no single place."""
+        return ""
+
+    def run(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> Any:
+        """Run what is needed for `fetches`.
+
+        Args:
+            fetches: Tensors, operations, variables, names of them, or lists, tuples and dicts of these.
+            feed_dict: Values of placeholders (or of any tensor). Those whose dim 0 is unknown in the graph are the
+                global batch, which is split over the replicas when the call trains.
+
+        Returns:
+            The values as NumPy arrays, in the structure of `fetches`; None for operations.
+
+        Raises:
+            UsageError: A batch with a dim 0 of fixed size is fed to a training step, or a variable has no value.
+            CaptureError: The step can't be captured.
+        """
+        import tensorflow as tf
+
+        leaves = [self._element(fetch) for fetch in tf.nest.flatten(fetches)]
+        feeds = {self._element(tensor).name: _array(tensor, value) for tensor, value in (feed_dict or {}).items()}
+        values = self._values([leaf.name for leaf in leaves], dict(sorted(feeds.items())))
+        return tf.nest.pack_sequence_as(fetches, values)
+
+    def close(self) -> None:
+        """Do nothing: values live in the scope."""
+
+    def as_default(self) -> Any:
+        """Make it the session of ``tensor.eval()`` and ``operation.run()`` inside a ``with`` block."""
+        from tensorflow.python.framework import stack
+
+        return stack.default_session(self)
+
+    def __enter__(self) -> GraphSession:
+        self._entered.enter_context(self.graph.as_default())
+        self._entered.enter_context(self.as_default())
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._entered.close()
+
+    # What is fetched ---------------------------------------------------------------------------------------------
+
+    def _element(self, fetch: Any) -> Any:
+        """The tensor or operation of the graph that is meant."""
+        value = None if isinstance(fetch, str) else getattr(fetch, "_graph_element", None)
+        element = self.graph.as_graph_element(fetch if value is None else value)
+        if _is_operation(element.name) or element.op.type != "VarHandleOp":
+            return element
+        reads = [op for op in element.consumers() if op.type == "ReadVariableOp"]
+        return reads[0].outputs[0] if reads else element
+
+    def _values(self, names: list[str], feeds: dict[str, np.ndarray]) -> list[Any]:
+        from tensorflow.python.eager import context
+
+        wanted = [name for name in dict.fromkeys(names) if name not in feeds]
+        with context.eager_mode():
+            found = dict(zip(wanted, self._run(wanted, feeds), strict=True)) if wanted else {}
+        return [feeds[name] if name in feeds else found[name] for name in names]
+
+    def _run(self, names: list[str], feeds: dict[str, np.ndarray]) -> list[Any]:
+        import tensorflow as tf
+
+        key = (tuple(names), tuple(feeds))
+        if key not in self._programs:
+            self._programs[key] = self._program(names, list(feeds))
+        program = self._programs[key]
+        arguments = tuple(feeds.values())
+        if program.trains:
+            self._check_batch(feeds)
+            tensors = iter(self._engine.run(program.function, arguments, {}))
+        else:
+            tensors = iter(program.function(*map(tf.convert_to_tensor, arguments)))
+        return [None if _is_operation(name) else _numpy(next(tensors)) for name in names]
+
+    def _check_batch(self, feeds: Mapping[str, np.ndarray]) -> None:
+        for name in feeds:
+            shape = self.graph.as_graph_element(name).shape
+            if shape.rank and shape[0] is not None:
+                raise UsageError(
+                    f"`{name}` is fed to a training step and has the shape {shape}, its dim 0 is not free",
+                    hint="make placeholders of the batch by `tf.compat.v1.placeholder(dtype, [None, ...])`",
+                )
+
+    # From a part of the graph to a function ----------------------------------------------------------------------
+
+    def _program(self, names: Sequence[str], feeds: Sequence[str]) -> _Program:
+        import tensorflow as tf
+
+        graph_def = self._part(names, feeds)
+        for node in graph_def.node:
+            if node.op in _FILE_WRITERS and not self._engine.worker.is_chief:
+                _forget(node)
+        handles = [node.name for node in graph_def.node if node.op == "VarHandleOp"]
+        for handle in handles:
+            self._variable(handle)
+
+        def step(*arrays: Any) -> list[Any]:
+            return self._import(graph_def, handles, dict(zip(feeds, arrays, strict=True)), names)
+
+        trains = any(MARK in node.attr for node in graph_def.node)
+        if trains:
+            self._check_values(handles)
+            return _Program(step, trains)
+        placeholders = [self.graph.as_graph_element(name) for name in feeds]
+        specs = [tf.TensorSpec(placeholder.shape, placeholder.dtype) for placeholder in placeholders]
+        return _Program(tf.function(step, autograph=False).get_concrete_function(*specs), trains)
+
+    def _part(self, names: Sequence[str], feeds: Sequence[str]) -> Any:
+        """The part of the graph behind fetches, without what is fed."""
+        graph_def = self.graph.as_graph_def()
+        nodes = {node.name: node for node in graph_def.node}
+        behind = _behind(nodes, [node_of(name) for name in names], {node_of(feed) for feed in feeds})
+        targets = [n for n, node in nodes.items() if TARGET in node.attr and node_of(node.input[0]) in behind]
+        kept = behind | set(targets)
+        part = type(graph_def)(versions=graph_def.versions, library=graph_def.library)
+        part.node.extend(node for node in graph_def.node if node.name in kept)
+        strip_missing_colocation(part)
+        return part
+
+    def _import(
+        self, graph_def: Any, handles: Sequence[str], feeds: Mapping[str, Any], names: Sequence[str]
+    ) -> list[Any]:
+        """Bring a part of the graph into the function that is being traced; returns the tensors of the names."""
+        import tensorflow as tf
+
+        traced = tf.compat.v1.get_default_graph()
+        setattr(traced, SOURCE_GRAPH, self._graph)
+        variables = {name: self._variables[name] for name in handles}
+        for variable in variables.values():
+            traced.watch_variable(variable)
+        if any(MARK in node.attr for node in graph_def.node):
+            adopt_marks([self._handle(gradient) for gradient in self._gradients])
+        inputs = {f"{name}:0": traced.capture(variable.handle) for name, variable in variables.items()}
+        inputs |= {name: feeds[name] for name in feeds.keys() & _consumed(graph_def)}
+        elements = tf.graph_util.import_graph_def(graph_def, inputs, list(names), name="")
+        return [element for element in elements if isinstance(element, tf.Tensor)]
+
+    def _handle(self, handle: Any) -> Any:
+        variable = self._variables.get(handle.op.name)
+        return None if variable is None else variable.handle
+
+    def _variable(self, name: str) -> Any:
+        """The eager variable that stands for one of the graph."""
+        from tensorflow.python.ops.resource_variable_ops import UninitializedVariable
+
+        if name not in self._variables:
+            operation = self.graph.get_operation_by_name(name)
+            shape, dtype = operation.get_attr("shape"), operation.get_attr("dtype")
+            self._variables[name] = UninitializedVariable(True, name=name, shape=shape, dtype=dtype)
+        return self._variables[name]
+
+    def _check_values(self, handles: Sequence[str]) -> None:
+        import tensorflow as tf
+
+        empty = [n for n in handles if not tf.raw_ops.VarIsInitializedOp(resource=self._variables[n].handle)]
+        if empty:
+            raise UsageError(
+                f"the variables {', '.join(f'`{name}`' for name in empty)} have no value yet",
+                hint="run their initializers first: `session.run(tf.compat.v1.global_variables_initializer())`",
+            )
+
+
+def make_session(engine: Engine | ReferenceEngine, gradients: Sequence[Any]) -> GraphSession:
+    """A session for the graph that is being built.
+
+    Raises:
+        UsageError: None is.
+    """
+    import tensorflow as tf
+    from tensorflow.python.client.session import SessionInterface
+
+    if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
+        raise UsageError(
+            "`Session` was called where no graph is being built",
+            hint="write `with tf.Graph().as_default(), ad.scope():`, and build the graph and the session inside",
+        )
+    return _session_class(SessionInterface)(engine, tf.compat.v1.get_default_graph(), gradients)
+
+
+@functools.cache
+def _session_class(interface: type) -> type[GraphSession]:
+    """The class that TensorFlow's `Saver` takes for a session; TensorFlow isn't imported with this module."""
+    return type("Session", (GraphSession, interface), {"__doc__": GraphSession.__doc__})
+
+
+def _behind(nodes: Mapping[str, Any], roots: Sequence[str], given: set[str]) -> set[str]:
+    found: set[str] = set()
+    stack = [root for root in roots if root not in given]
+    while stack:
+        name = stack.pop()
+        if name not in found:
+            found.add(name)
+            stack.extend(node_of(source.lstrip("^")) for source in nodes[name].input)
+    return found
+
+
+def _consumed(graph_def: Any) -> set[str]:
+    """The tensors that nodes take, by their full names."""
+    tensors = {tensor for node in graph_def.node for tensor in node.input}
+    return {tensor if ":" in tensor else f"{tensor}:0" for tensor in tensors}
+
+
+def _forget(node: Any) -> None:
+    """Make a node do nothing, but keep what it waits for."""
+    waits = [f"^{node_of(source.lstrip('^'))}" for source in node.input]
+    del node.input[:]
+    node.input.extend(dict.fromkeys(waits))
+    node.op = "NoOp"
+    node.attr.clear()
+
+
+def _array(tensor: Any, value: Any) -> np.ndarray:
+    dtype = getattr(tensor, "dtype", None)
+    return np.asarray(value, None if dtype is None else dtype.as_numpy_dtype)
+
+
+def _is_operation(name: str) -> bool:
+    return ":" not in name
+
+
+def _numpy(tensor: Any) -> Any:
+    return tensor.numpy() if hasattr(tensor, "numpy") else tensor

@@ -1,0 +1,148 @@
+"""Sessions of TensorFlow 1 graphs: what may be fetched and fed, and what goes wrong."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import autodist
+from autodist.errors import UsageError
+from autodist.testing import certify
+
+v1 = tf.compat.v1
+BATCH = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+class Regression:
+    """y = x w + b towards the sum of x, with everything by its name."""
+
+    def __init__(self, batch_size=None):
+        self.x = v1.placeholder(tf.float32, [batch_size, 3], "x")
+        self.rate = v1.placeholder(tf.float32, [], "rate")
+        self.w = v1.get_variable("w", [3], initializer=v1.constant_initializer([1.0, 2.0, 3.0]))
+        self.b = v1.get_variable("b", [], initializer=v1.zeros_initializer())
+        self.error = tf.reduce_sum(self.x * self.w, 1) + self.b - tf.reduce_sum(self.x, 1)
+        self.loss = tf.reduce_mean(tf.square(self.error), name="loss")
+        self.steps = v1.train.get_or_create_global_step()
+        self.train = v1.train.GradientDescentOptimizer(self.rate).minimize(self.loss, global_step=self.steps)
+        self.feeds = {self.x: BATCH, self.rate: 0.001}
+
+
+@pytest.fixture
+def scope():
+    ad = autodist.AutoDist()
+    with tf.Graph().as_default(), ad.scope():
+        yield ad
+
+
+def test_fetches_of_every_kind(scope):
+    model, session = Regression(), scope.Session()
+    session.run(v1.global_variables_initializer())
+    fetched = session.run({"loss": "loss:0", "all": [model.w, model.train], "fed": model.rate}, model.feeds)
+    errors = (BATCH * [0, 1, 2]).sum(1)
+    assert fetched["loss"] == pytest.approx(np.mean(errors**2))
+    assert fetched["all"][1] is None
+    assert fetched["fed"] == np.float32(0.001)
+    after = session.run(model.w)
+    np.testing.assert_allclose(after, [1, 2, 3] - 0.002 * (errors[:, None] * BATCH).mean(0), rtol=1e-5)
+    assert session.run(model.steps) == 1
+    assert session.run("w:0").tolist() == after.tolist()
+
+
+def test_as_the_default_session(scope):
+    with scope.Session() as session:
+        model = Regression()
+        v1.global_variables_initializer().run()
+        model.train.run(model.feeds)
+        assert model.loss.eval(model.feeds) == session.run(model.loss, model.feeds)
+        assert v1.get_default_session() is session
+    assert v1.get_default_session() is None
+
+
+def test_gradients_by_hand(scope):
+    """What `tf.gradients` returns is that of the whole batch, and may be clipped."""
+    model, session = Regression(), scope.Session()
+    clipped, norm = tf.clip_by_global_norm(tf.gradients(model.loss, [model.w, model.b]), 1.0)
+    update = [v.assign_sub(g) for v, g in zip((model.w, model.b), clipped, strict=True)]
+    session.run(v1.global_variables_initializer())
+    before = np.append(*session.run([model.w, model.b]))
+    _, found = session.run([update, norm], model.feeds)
+    assert found > 1.0
+    assert np.linalg.norm(before - np.append(*session.run([model.w, model.b]))) == pytest.approx(1.0, rel=1e-4)
+
+
+def test_a_saver_writes_and_restores(scope, tmp_path):
+    model, session = Regression(), scope.Session()
+    saver = v1.train.Saver()
+    session.run(v1.global_variables_initializer())
+    session.run(model.train, model.feeds)
+    saved = session.run([model.w, model.b])
+    path = saver.save(session, str(tmp_path / "model"))
+    session.run(model.train, model.feeds)
+    assert session.run(model.b) != saved[1]
+    saver.restore(session, path)
+    restored = session.run([model.w, model.b])
+    assert restored[0].tolist() == saved[0].tolist()
+    assert restored[1] == saved[1]
+    with tf.Graph().as_default(), v1.Session() as plain:
+        other = Regression()
+        v1.train.Saver().restore(plain, path)
+        assert plain.run(other.w).tolist() == saved[0].tolist()
+
+
+def test_a_variable_without_a_value_is_named(scope):
+    model = Regression()
+    with pytest.raises(UsageError, match=r"`w`, `b`, `global_step` have no value yet.*global_variables_initializer"):
+        scope.Session().run(model.train, model.feeds)
+
+
+def test_a_batch_of_fixed_size_is_refused(scope):
+    model, session = Regression(batch_size=4), scope.Session()
+    session.run(v1.global_variables_initializer())
+    with pytest.raises(UsageError, match=r"`x:0` is fed to a training step.*dim 0 is not free.*None"):
+        session.run(model.train, model.feeds)
+    assert session.run(model.loss, model.feeds) > 0
+
+
+def test_only_where_a_graph_is_built():
+    ad = autodist.AutoDist()
+    with pytest.raises(UsageError, match="outside of its scope"):
+        ad.Session()
+    with ad.scope(), pytest.raises(UsageError, match="where no graph is being built"):
+        ad.Session()
+
+
+SCRIPT = """
+import sys
+import numpy as np, tensorflow as tf, autodist
+v1 = tf.compat.v1
+ad = autodist.AutoDist()
+with tf.Graph().as_default(), ad.scope():
+    v1.set_random_seed(1)
+    x = v1.placeholder(tf.float32, [None, 3])
+    w = v1.get_variable("w", [3, 2])
+    loss = tf.reduce_mean(tf.square(tf.tanh(x @ w) - 0.5))
+    train = v1.train.AdamOptimizer(0.01).minimize(loss)
+    saver = v1.train.Saver()
+    with ad.Session() as session:
+        session.run(v1.global_variables_initializer())
+        for step in range(3):
+            session.run([loss, train], {x: np.random.default_rng(step).normal(size=(8, 3))})
+        saver.save(session, sys.argv[1] + f"/{ad.rank}/model")
+"""
+
+
+def test_on_two_workers_as_on_one(tmp_path):
+    """The chief alone writes the checkpoint; the random initial values are its own as well."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    certify(script, [str(tmp_path)], strategy="PSLoadBalancing", workers=2, steps=3).check()
+    from autodist.launch import Job, LocalLauncher
+    from autodist.resource_spec import ResourceSpec
+
+    saved = tmp_path / "saved"
+    for rank in range(2):
+        (saved / str(rank)).mkdir(parents=True)
+    result = LocalLauncher().launch(Job(script, ResourceSpec.local(2, 1), (str(saved),), run_dir=tmp_path / "run"))
+    assert result.exit_code == 0
+    assert (saved / "0" / "model.index").is_file()
+    assert not list((saved / "1").glob("model.data*"))
