@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -103,6 +103,7 @@ class Agent:
         grace_s: float = 5.0,
         isolate: bool = False,
         timeout_s: float = 30.0,
+        is_full: Callable[[], bool] = lambda: False,
     ) -> Agent:
         """Start an agent on a machine; nothing needs to be installed there beside Python.
 
@@ -116,6 +117,8 @@ class Agent:
             isolate: Whether to put the workers into a PID namespace of their own, where the agent may make one: the
                 kernel then ends them even if both of the agent's processes are killed.
             timeout_s: Longest time until the agent has answered, > 0.
+            is_full: Asked several times a second; while it is true, nothing is read from the agent, so that workers
+                that write much have to wait. Events and answers wait as well.
 
         Raises:
             HostUnreachable: The machine can't be reached, has no such Python, an older one than 3.10, or says nothing
@@ -131,7 +134,7 @@ class Agent:
         complaints = Complaints(channel)
         handshake = Handshake(machine, channel, complaints)
         greeting, rest = await handshake.greeting(settings.marker, deadline_s - loop.time(), timeout_s)
-        line = Line(machine, channel, complaints, heartbeat_s)
+        line = Line(machine, channel, complaints, heartbeat_s, is_full)
         agent = cls(machine, greeting, line, events, grace_s)
         line.serve(rest, agent._take_event, agent._take_output, agent._note_loss)
         return agent

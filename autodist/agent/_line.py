@@ -18,6 +18,7 @@ __all__ = ["Line"]
 
 _READ_BYTES = 1 << 18
 _BEATS = 4  # within the time after which silence is loss
+_HOLD_S = 0.05
 _SECOND_LOOK_S = 0.5
 
 
@@ -29,10 +30,19 @@ class Line:
         channel: The way there.
         complaints: What comes on its standard error.
         heartbeat_s: Longest silence after which the agent is lost.
+        is_full: Asked before more is read; while it is true, nothing is, and those who write there have to wait.
 
     """
 
-    def __init__(self, machine: Machine, channel: Channel, complaints: Complaints, heartbeat_s: float) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        channel: Channel,
+        complaints: Complaints,
+        heartbeat_s: float,
+        is_full: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._is_full = is_full
         self._machine = machine
         self._complaints = complaints
         self._channel = channel
@@ -118,6 +128,9 @@ class Line:
                 self._heard_s = asyncio.get_running_loop().time()
                 for frame in decoder.feed(data):
                     self._take(frame)
+                while self._is_full():
+                    await asyncio.sleep(_HOLD_S)
+                    self._heard_s = asyncio.get_running_loop().time()  # it is not silent, nobody listens
                 data = await self._channel.read(_READ_BYTES)
                 if not data:
                     break

@@ -99,10 +99,15 @@ class Fleet:
                     grace_s=self._grace_s,
                     isolate=not is_local,
                     timeout_s=timeout_s,
+                    is_full=self._is_full,
                 )
 
         raise_all(await self._on_all(start))
         self.agents = {machine: self.agents[machine] for machine in self.machines}  # not in the order of their answers
+
+    def _is_full(self) -> bool:
+        """Whether workers had better wait: somebody reads slowly, or no more; what is to end must not wait for that."""
+        return self._pump.is_full and not self._stops
 
     async def spawn(self, commands: Sequence[WorkerCommand]) -> None:
         """Start all workers.

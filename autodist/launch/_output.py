@@ -120,9 +120,12 @@ class OutputPump:
         self._pieces.put(_Piece(rank, data, is_error))
 
     def finish(self, timeout_s: float) -> None:
-        """Wait until all that was fed is written, at most ``timeout_s`` seconds."""
+        """Wait until all that was fed is written; give up when nothing was for ``timeout_s`` seconds."""
         self._pieces.put(None)
-        self._thread.join(timeout_s)
+        taken = -1
+        while self._thread.is_alive() and taken != self._taken:
+            taken = self._taken
+            self._thread.join(timeout_s)
         self._is_over.set()
         self._thread.join(_LAST_PIECE_S)
 

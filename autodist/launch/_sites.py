@@ -122,7 +122,7 @@ def remote_site(
     return Site(
         address=machine.address if address is None else address,
         interface=interface,
-        python=python or machine.python or sys.executable,
+        python=python or machine.interpreter,
         script=script,
         directory=os.getcwd(),
         run_dir=f"{root}/{OUTPUT}",

@@ -7,7 +7,7 @@ import re
 import shlex
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["RunConsole"]
 
 _BETWEEN_UPDATES_S = 2.0
+_LONGEST_WAIT_S = 0.5
 _RANK_COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red", "bright_cyan", "bright_green")
 # What TensorFlow's C++ side says before it has read TF_CPP_MIN_LOG_LEVEL.
 _CHATTER = re.compile(r"I0000 00:00:\d|WARNING: All log messages before absl::InitializeLog")
@@ -79,19 +80,29 @@ class RunConsole:
 
     def notice(self, text: str) -> None:
         """Show what the launcher says."""
-        with self._lock:
+        with self._own_words():
             self._errors.print(f"autodist: {text}", style="dim")
 
     def run_ended(self, result: RunResult) -> None:
         """Show the failure if there was one, or one line."""
         where = f"{duration_text(result.duration_s)}, everything is in {shown_path(result.run_dir)}"
         if result.failure is not None:
-            with self._lock:
+            with self._own_words():
                 _show_failure(result.failure, result, self._errors)
         elif result.exit_code == 0:
             self.notice(f"done after {where}")
         else:
             self.notice(f"stopped after {where}")
+
+    @contextlib.contextmanager
+    def _own_words(self) -> Iterator[None]:
+        """Keep lines whole, but don't wait long for a worker's line that nobody reads: it may stand there for ever."""
+        is_mine = self._lock.acquire(timeout=_LONGEST_WAIT_S)
+        try:
+            yield
+        finally:
+            if is_mine:
+                self._lock.release()
 
     def _write(self, rank: int, line: OutputLine) -> None:
         console = self._errors if line.is_error else self._output

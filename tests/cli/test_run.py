@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 
+import psutil
 import pytest
 
 from tests.processes import marked
@@ -223,6 +224,36 @@ def test_reader_of_the_output_may_go_away(shell):
         assert process.wait(timeout=30) == 0
         assert "Traceback" not in process.stderr.read()
     assert (shell.directory / "runs/latest/logs/0.log").read_text().splitlines()[-1] == "99999"
+
+
+def test_reader_of_the_output_may_take_its_time(shell):
+    """What nobody has read yet waits in the worker that wrote it, not in the launcher's memory."""
+    shell.write(STEP + "for i in range(800): print(i, 'x' * 60000)\nopen('written', 'w')")
+    with shell.start("run", "train.py") as process:
+        process.stdout.readline()
+        launcher = psutil.Process(process.pid)
+        before = launcher.memory_info().rss
+        time.sleep(3.0)
+        assert launcher.memory_info().rss - before < 24e6
+        assert not (shell.directory / "written").exists()
+        lines, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert [line.split()[1] for line in lines.splitlines()] == [str(i) for i in range(1, 800)]
+
+
+def test_interruption_does_not_wait_for_a_reader(shell):
+    shell.write(STEP + "while True: print('x' * 60000)")
+    with shell.start("run", "train.py", "--grace", "1") as process:
+        process.stdout.readline()
+        time.sleep(2.0)
+        interrupt(process)
+        deadline = time.monotonic() + 20.0
+        while any(not line.startswith(f"{process.pid} ") for line in marked(shell.mark)):
+            assert time.monotonic() < deadline, marked(shell.mark)
+            time.sleep(0.05)
+        process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert shell.left() == []
 
 
 def test_pasted_command_runs_again(shell):
