@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["of_another_run", "worker_environment"]
+__all__ = ["gpus_of_a_job", "of_another_run", "worker_environment"]
 
 _NAMES = frozenset({
     "RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE",
@@ -16,6 +16,7 @@ _NAMES = frozenset({
     "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT",
     "HOROVOD_GLOO_IFACE", "HOROVOD_CONTROLLER", "HOROVOD_CPU_OPERATIONS",
 })  # fmt: skip
+_GPUS, _SLURM = "CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID"
 _PREFIXES = ("OMPI_COMM_WORLD_", "PMI_", "PMIX_")
 
 
@@ -40,4 +41,29 @@ def worker_environment(own: Mapping[str, str], over: Mapping[str, str], parent: 
 
     """
     inherited = {name: value for name, value in own.items() if not of_another_run(name)}
-    return inherited | dict(over) | {"AUTODIST_LAUNCHER_PID": str(parent)}
+    whole = inherited | dict(over) | {"AUTODIST_LAUNCHER_PID": str(parent)}
+    if _GPUS in over and _GPUS in own and _SLURM in own:
+        whole[_GPUS] = gpus_of_a_job(own[_GPUS], over[_GPUS])
+    return whole
+
+
+def gpus_of_a_job(given: str, wanted: str) -> str:
+    """Return the GPUs that are meant when a scheduler gave some of a machine's GPUs to a job.
+
+    The spec counts those of the job from 0; where the scheduler does not hide the others, their own numbers are not
+    these. Numbers beyond those of the job are taken as the machine's own.
+
+    Args:
+        given: ``CUDA_VISIBLE_DEVICES`` as the scheduler has set it.
+        wanted: The same as the spec means it.
+
+    Example:
+        >>> gpus_of_a_job("2,3", "0,1"), gpus_of_a_job("2,3", "2,3"), gpus_of_a_job("2,3", "-1")
+        ('2,3', '2,3', '-1')
+
+    """
+    entries = given.split(",")
+    places = [int(place) for place in wanted.split(",") if place.isdecimal()]
+    if not places or max(places) >= len(entries):
+        return wanted
+    return ",".join(entries[place] for place in places)

@@ -38,7 +38,19 @@ def memory() -> dict[str, int]:
 
 
 def gpus() -> list[dict[str, Any]]:
-    """Return ``index``, ``name``, ``memory_mb`` and ``used_mb`` of each NVIDIA GPU; none without ``nvidia-smi``."""
+    """Return ``index``, ``name``, ``memory_mb`` and ``used_mb`` of each NVIDIA GPU; none without ``nvidia-smi``.
+
+    Inside a Slurm job these are the GPUs of the job, counted from 0.
+    """
+    found, given = _all_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    if given is None or "SLURM_JOB_ID" not in os.environ:
+        return found
+    known = {str(gpu["index"]): gpu for gpu in found}
+    entries = [entry for entry in given.split(",") if entry]
+    return [{**known[entry], "index": place} for place, entry in enumerate(entries) if entry in known]
+
+
+def _all_gpus() -> list[dict[str, Any]]:
     program = shutil.which("nvidia-smi")
     if program is None:
         return []

@@ -99,10 +99,19 @@ def test_gpus_are_what_nvidia_smi_says(tmp_path: Path, monkeypatch):
     program.write_text("#!/bin/sh\necho '0, Tesla V100, SXM2, 16160, 11'\necho '1, A100, 40960, 0'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for name in ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID"):
+        monkeypatch.delenv(name, raising=False)
     assert _hardware.gpus() == [
         {"index": 0, "name": "Tesla V100, SXM2", "memory_mb": 16160.0, "used_mb": 11.0},
         {"index": 1, "name": "A100", "memory_mb": 40960.0, "used_mb": 0.0},
     ]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert len(_hardware.gpus()) == 2
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert _hardware.gpus() == [{"index": 0, "name": "A100", "memory_mb": 40960.0, "used_mb": 0.0}]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert _hardware.gpus() == []
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     for broken in ("exit 9", "echo nonsense"):
         program.write_text(f"#!/bin/sh\n{broken}\n")
         assert _hardware.gpus() == []
