@@ -7,7 +7,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -85,6 +85,12 @@ class StatusKeeper:
     def worker_ended(self, rank: int, exit_code: int | None, signal: str | None = None) -> None:
         """Note how a worker's process has ended."""
         self._change_worker(rank, state=WorkerState.ENDED, exit_code=exit_code, signal=signal)
+
+    def workers_lost(self, ranks: Collection[int]) -> None:
+        """Note that the machine of these workers can't be reached any more; those that had ended have ended."""
+        for worker in self._status.workers:
+            if worker.rank in ranks and worker.state is WorkerState.RUNNING:
+                self._change_worker(worker.rank, state=WorkerState.LOST)
 
     def progressed(self, progress: Mapping[int, Progress]) -> None:
         """Note the steps taken; may be called as often as one likes, it is written every few seconds."""

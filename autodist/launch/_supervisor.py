@@ -135,6 +135,7 @@ class Supervisor:
     def _note_loss(self, event: Lost) -> None:
         self._lost.update(event.ranks)
         self._directory.event("lost", ranks=event.ranks, reason=event.reason)
+        self._status.workers_lost(event.ranks)
         unfinished = [rank for rank in event.ranks if rank not in self._ended_s]
         if unfinished:
             self._symptoms.append(Symptom(unfinished[0], self._statuses.get(unfinished[0]), lost=event.reason))

@@ -38,7 +38,7 @@ class WorkerState(Enum):
     RUNNING = "running"
     ENDED = "ended"
     LOST = "lost"
-    """The launcher was killed, and the worker ended with it; found by who reads, never written."""
+    """Its machine can't be reached any more, or the launcher was killed; either way the worker ends by itself."""
 
 
 @dataclass(frozen=True)

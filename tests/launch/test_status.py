@@ -85,6 +85,17 @@ def test_attempts_are_one_run(directory):
     assert (read_status(directory.path).state, read_status(directory.path).exit_code) == (RunState.ENDED, 130)
 
 
+def test_workers_of_a_lost_machine(directory):
+    with StatusKeeper(directory, ["a", "a#1", "b"]) as status:
+        for rank in range(3):
+            status.worker_started(rank, 10 + rank)
+        status.worker_ended(0, 0)
+        status.workers_lost((0, 1))
+        states = [worker.state for worker in read_status(directory.path).workers]
+        assert states == [WorkerState.ENDED, WorkerState.LOST, WorkerState.RUNNING]
+        status.end(1)
+
+
 def test_readers_see_whole_files_only(directory):
     """One writes as fast as it can, we read all the time."""
     stop = threading.Event()
