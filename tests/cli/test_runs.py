@@ -289,6 +289,28 @@ def test_run_of_another_machine(shell, call, status_of):
     assert f"hint: type there: autodist stop {shlex.quote(str(run_dir))}\n" in errors
 
 
+def test_run_that_restarts(shell, status_of):
+    """Its log is followed over the restart, it is stopped in the pause before another one."""
+    shell.write(
+        STEP + "import os\nprint('attempt', os.environ['AUTODIST_ATTEMPT'], flush=True)\n"
+        "open('ready' + os.environ['AUTODIST_ATTEMPT'], 'w')\nos.kill(os.getpid(), 9)\n"
+    )
+    with shell.start("run", "train.py", "--max-restarts", "9") as process:
+        shell.wait_for("ready0")
+        with shell.start("logs", "latest", "-f") as follower:
+            first, second = (int(follower.stdout.readline().removeprefix("[0] attempt ")) for _ in range(2))
+            assert second == first + 1
+            while (seen := status_of("latest"))["state"] != "restarting":
+                assert process.poll() is None
+            assert (seen["exit_code"], seen["ended_at"], seen["workers"][0]["signal"]) == (None, None, "SIGKILL")
+            assert shell("stop", "latest").returncode == 0
+            assert process.wait(timeout=20) == 130
+            assert follower.wait(timeout=20) == 0
+    seen = status_of("latest")
+    assert (seen["state"], seen["exit_code"], seen["attempt"] >= 1) == ("ended", 130, True)
+    assert shell.left() == []
+
+
 def test_logs_of_a_run_that_restarts(tmp_path):
     """The file of the first attempt is put aside while somebody reads it."""
     directory = RunDirectory.create(tmp_path / "run")
