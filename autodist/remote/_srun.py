@@ -33,6 +33,15 @@ _OPTIONS = (
     "--job-name=autodist", "--quiet",
 )  # fmt: skip
 
+_OPTIONS_OF_THE_JOB = frozenset({
+    "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_CPUS_PER_GPU", "SLURM_TRES_PER_TASK", "SLURM_GPUS",
+    "SLURM_GPUS_PER_TASK", "SLURM_GPUS_PER_SOCKET", "SLURM_GPU_BIND", "SLURM_TRES_BIND", "SLURM_NTASKS_PER_CORE",
+    "SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_SOCKET", "SLURM_EXACT", "SLURM_EXCLUSIVE", "SLURM_HINT",
+    "SLURM_THREADS_PER_CORE", "SLURM_DISTRIBUTION", "SLURM_LABELIO",
+})  # fmt: skip
+"""What ``sbatch`` sets and ``srun`` reads as options of its own, which are wrong for one task on one node: the GPUs of
+all nodes, a part of the cores, labels before the lines."""
+
 
 def default_transport(environ: Mapping[str, str], spec: ResourceSpec | None = None) -> Literal["asyncssh", "srun"]:
     """Return the name of the road to take if the user names none: ``srun`` inside a Slurm allocation, else SSH.
@@ -109,7 +118,7 @@ class SrunTransport(Transport):
         return {
             name: value
             for name, value in self._environ.items()
-            if name.startswith("SLURM_") or _SECRET.search(name) is None
+            if name not in _OPTIONS_OF_THE_JOB and (name.startswith("SLURM_") or _SECRET.search(name) is None)
         }
 
 

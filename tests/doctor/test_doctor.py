@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -151,3 +153,30 @@ def test_links_are_measured_and_written(emulate):
         assert 0 < link.latency_ms < 50
     for host in ("h1", "h2", "h3"):
         assert cluster.processes(host) == {}
+
+
+@pytest.mark.emulated
+def test_interrupted_it_leaves_nothing(emulate):
+    """Ctrl-C in the middle of a measurement, beside a machine that does not answer."""
+    cluster = emulate(3)
+    cluster.cut("h3")
+    command = cluster.command(
+        "head", [PYTHON, "-m", "autodist", "doctor", "-H", "h1,h2,h3", "--probe", "--timeout", "5"]
+    )
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/") as process:
+        while line := process.stderr.readline():
+            if "measuring" in line:
+                break
+        assert line, "it ended before it measured"
+        [pid] = [
+            pid
+            for pid, text in cluster.processes("head").items()
+            if "autodist doctor" in text and "nsenter" not in text
+        ]
+        os.kill(pid, signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 130
+    deadline = time.monotonic() + 20
+    while (left := [cluster.processes(host) for host in ("h1", "h2")]) != [{}, {}] and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert left == [{}, {}]

@@ -19,7 +19,7 @@ STAND_IN = Path(__file__).parents[1] / "remote" / "srun"
 JOB = {
     "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "head,h[1-2]", "SLURM_TASKS_PER_NODE": "2(x3)", "SLURM_NTASKS": "6",
     "STAND_IN_NODES": "head h1 h2", "STAND_IN_STEPS": "/root/steps", "STAND_IN_ROAD": "ssh",
-    "SLURM_GPUS_ON_NODE": "", "CUDA_VISIBLE_DEVICES": "5,7",
+    "SLURM_GPUS": "6", "SLURM_CPUS_PER_TASK": "4", "SLURM_GPUS_ON_NODE": "", "CUDA_VISIBLE_DEVICES": "5,7",
     "PATH": f"/root/bin:{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
 }  # fmt: skip
 

@@ -18,6 +18,7 @@ import pytest
 
 from autodist.errors import HostUnreachable
 from autodist.remote import Channel, Machine, SrunTransport, SubprocessChannel, default_transport
+from autodist.remote import _srun as srun
 from autodist.resource_spec import Host, ResourceSpec
 
 STAND_IN = Path(__file__).with_name("srun")
@@ -34,6 +35,7 @@ def allocation(tmp_path: Path) -> dict[str, str]:
     return {
         "PATH": f"{programs}:{os.environ['PATH']}", "HOME": os.environ["HOME"],
         "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "4(x2)", "SLURM_NTASKS": "8",
+        "SLURM_CPUS_PER_TASK": "3", "SLURM_GPUS": "4", "SLURM_LABELIO": "1",
         "STAND_IN_NODES": "n1 n2", "STAND_IN_STEPS": str(tmp_path / "steps"),
     }  # fmt: skip
 
@@ -93,15 +95,17 @@ def test_every_byte_passes_both_ways_at_once_and_unchanged(run):
 
 def test_without_the_option_lines_are_held_back(allocation):
     """What `--unbuffered` is for; if the stand-in did not do this, the test above would show nothing."""
+    environment = {name: value for name, value in allocation.items() if name not in srun._OPTIONS_OF_THE_JOB}
     options = ["--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--nodelist=n1"]
-    code = "import os, time; os.write(1, b'begin'); time.sleep(30)"
+    code = "import os, time; os.write(1, b'line\\nbegin'); time.sleep(30)"
     with subprocess.Popen(
-        ["srun", *options, *python(code)], env=allocation, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as srun:
-        os.set_blocking(srun.stdout.fileno(), False)
-        time.sleep(1.0)
-        assert srun.stdout.read() is None
-        srun.terminate()
+        ["srun", *options, *python(code)], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline() == b"line\n"
+        os.set_blocking(process.stdout.fileno(), False)
+        time.sleep(0.5)
+        assert process.stdout.read() is None
+        process.terminate()
 
 
 def test_the_streams_stay_apart_and_the_exit_code_comes_back(run):
@@ -131,6 +135,7 @@ def test_secrets_stay_here_and_the_rest_of_the_environment_goes_along(run):
     assert variables["SLURM_JWT"] == "needed"
     assert variables["SLURMD_NODENAME"] == "n2"
     assert "hidden" not in output.decode()
+    assert not srun._OPTIONS_OF_THE_JOB & set(variables)
 
 
 def test_several_programs_run_on_a_node_at_once(allocation):
