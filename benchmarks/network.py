@@ -12,10 +12,9 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-from measuring import SCRIPTS, Result, Row, progress, ratio_row, row
+from measuring import Result, Row, progress, ratio_row, row
+from on_hosts import train_on_hosts
 
 from autodist.testing import EmulatedCluster
 
@@ -67,11 +66,8 @@ def measure(quick: bool) -> Result:
 
 def _measured(cluster: EmulatedCluster, strategy: str, rounds: int) -> list[Row]:
     before = _rate(cluster)
-    with tempfile.TemporaryDirectory() as directory:
-        output = f"{directory}/times.json"
-        command = [sys.executable, str(SCRIPTS / "emulated_run.py"), "network_training.py", strategy]
-        cluster.call([*command, f"{directory}/run", str(rounds), output], timeout_s=_TIMEOUT_S)
-        times = json.loads(Path(output).read_text())
+    run_dir = train_on_hosts(cluster, "network_training.py", strategy, (str(rounds), "times.json"), _TIMEOUT_S)
+    times = json.loads((run_dir / "times.json").read_text())
     link_s = _SIZE_BYTES / statistics.mean([before, _rate(cluster)])
     limits = [max(link_s, plain) for plain in times["plain"]]
     sent = times["sent_bytes_per_step"] / _SIZE_BYTES
@@ -84,11 +80,11 @@ def _measured(cluster: EmulatedCluster, strategy: str, rounds: int) -> list[Row]
 
 def _rate(cluster: EmulatedCluster) -> float:
     """Bytes per second of a plain TCP stream from one host to the other."""
-    taker = subprocess.Popen(cluster.inside("h2", [sys.executable, "-c", _TAKE]), stdout=subprocess.PIPE, text=True)
+    taker = subprocess.Popen(cluster.command("h2", [sys.executable, "-c", _TAKE]), stdout=subprocess.PIPE, text=True)
     assert taker.stdout is not None
     taker.stdout.readline()
     sent = subprocess.run(
-        cluster.inside("h1", [sys.executable, "-c", _SEND]), stdout=subprocess.PIPE, text=True, check=True, timeout=60
+        cluster.command("h1", [sys.executable, "-c", _SEND]), stdout=subprocess.PIPE, text=True, check=True, timeout=60
     )
     taker.communicate(timeout=60)
     return float(sent.stdout)

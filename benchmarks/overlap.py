@@ -7,11 +7,9 @@ gradient is sent before the last one exists.
 from __future__ import annotations
 
 import json
-import sys
-import tempfile
-from pathlib import Path
 
-from measuring import SCRIPTS, Result, Row, progress, ratio_row, row
+from measuring import Result, Row, progress, ratio_row, row
+from on_hosts import train_on_hosts
 
 from autodist.testing import EmulatedCluster
 
@@ -40,9 +38,6 @@ def measure(quick: bool) -> Result:
 
 
 def _times(cluster: EmulatedCluster, strategy: str, rounds: int) -> dict[str, list[float]]:
-    with tempfile.TemporaryDirectory() as directory:
-        output = f"{directory}/times.json"
-        command = [sys.executable, str(SCRIPTS / "emulated_run.py"), "overlap_training.py", strategy]
-        cluster.call([*command, f"{directory}/run", str(rounds), output], timeout_s=_TIMEOUT_S)
-        times: dict[str, list[float]] = json.loads(Path(output).read_text())
+    run_dir = train_on_hosts(cluster, "overlap_training.py", strategy, (str(rounds), "times.json"), _TIMEOUT_S)
+    times: dict[str, list[float]] = json.loads((run_dir / "times.json").read_text())
     return times

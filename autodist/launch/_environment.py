@@ -27,7 +27,7 @@ _TRAVELLING = (
     *("PYTHONOPTIMIZE", "PYTHONDONTWRITEBYTECODE", "PYTHONTRACEMALLOC", "PYTHONASYNCIODEBUG"),
 )
 # Of those, what says where this machine keeps something, or which place it has in somebody else's cluster.
-_STAYING = ("TF_CONFIG", "KERAS_HOME", "AUTODIST_EMULATED")
+_STAYING = ("TF_CONFIG", "KERAS_HOME")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REMEDIES = {
     "CUDA_VISIBLE_DEVICES": "`gpus` of the host in the resource spec",

@@ -1,14 +1,13 @@
 """What tests of AutoDist and of programs that use it need."""
 
 from autodist.testing._certify import Certificate, Difference, certify, compare_recordings
-from autodist.testing._emulated import EmulatedCluster, EmulatedLauncher
+from autodist.testing._emulated import EmulatedCluster
 from autodist.testing._wire import sent_bytes, wire_bytes
 
 __all__ = [
     "Certificate",
     "Difference",
     "EmulatedCluster",
-    "EmulatedLauncher",
     "certify",
     "compare_recordings",
     "sent_bytes",

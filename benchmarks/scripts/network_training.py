@@ -4,6 +4,7 @@ Usage: network_training.py ROUNDS OUTPUT, by `autodist run`
 """
 
 import json
+import os
 import sys
 import time
 
@@ -48,7 +49,8 @@ def block(step, batch):
 
 
 def main():
-    rounds, output = int(sys.argv[1]), sys.argv[2]
+    rounds = int(sys.argv[1])
+    output = os.path.join(os.environ["AUTODIST_RUN_DIR"], sys.argv[2])  # which comes back to the launching host
     batch = np.random.default_rng(0).standard_normal((_BATCH_SIZE, _WIDTH), dtype=np.float32)
     ad = autodist.AutoDist()
     plain, ours = tf.function(make_step()), ad.function(make_step())

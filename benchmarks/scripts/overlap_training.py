@@ -27,7 +27,8 @@ def compiled(overlap, batch):
 
 
 def main():
-    rounds, output = int(sys.argv[1]), sys.argv[2]
+    rounds = int(sys.argv[1])
+    output = os.path.join(os.environ["AUTODIST_RUN_DIR"], sys.argv[2])  # which comes back to the launching host
     batch = np.random.default_rng(0).standard_normal((_BATCH_SIZE, _WIDTH), dtype=np.float32)
     ways = {"overlap": compiled(True, batch), "in_turn": compiled(False, batch)}
     times = {name: [] for name in ways}

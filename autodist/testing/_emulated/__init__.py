@@ -1,6 +1,5 @@
 """Several hosts on one Linux machine, for tests of what runs on clusters."""
 
 from autodist.testing._emulated._cluster import EmulatedCluster
-from autodist.testing._emulated._launcher import EmulatedLauncher
 
-__all__ = ["EmulatedCluster", "EmulatedLauncher"]
+__all__ = ["EmulatedCluster"]

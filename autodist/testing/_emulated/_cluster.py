@@ -243,55 +243,6 @@ class EmulatedCluster:
         """Bytes that each host has sent to others so far, all headers included; ``head`` is left out."""
         return tuple(self._network.sent_bytes(name) for number, name in self._names.items() if number != HEAD)
 
-    # --- hosts that share this machine's files
-
-    def inside(self, name: str, argv: Sequence[str]) -> tuple[str, ...]:
-        """A command that runs another one with a host's network and name, but this machine's files, in one process."""
-        script = 'hostname "$0"; mount --bind "$1" /etc/hosts; shift; exec "$@"'
-        hosts = str(self._directory / "head" / "etc" / "hosts")
-        shell = ("unshare", "--uts", "--mount", "sh", "-euc", script, name, hosts)
-        return (find_tool("ip") or "ip", "netns", "exec", self._network.namespace(name), *shell, *argv)
-
-    def call(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_s: float = 600.0) -> str:
-        """Run a command with the network of ``head`` and this machine's files; returns what it writes to stdout.
-
-        A program there starts workers on the hosts by :class:`EmulatedLauncher`.
-
-        Raises:
-            LaunchError: It failed, or took too long; its standard error is in the message.
-
-        """
-        whole = {**os.environ, **(env or {}), "AUTODIST_EMULATED": self._description}
-        try:
-            result = subprocess.run(
-                self.inside("head", argv), env=whole, capture_output=True, text=True, timeout=timeout_s, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            raise LaunchError(f"`{' '.join(argv)}` took longer than {timeout_s:.0f} s on emulated hosts") from error
-        if result.returncode != 0:
-            raise LaunchError(f"`{' '.join(argv)}` ended with {result.returncode}:\n{result.stderr[-3000:]}")
-        return result.stdout
-
-    @classmethod
-    def current(cls) -> EmulatedCluster:
-        """The cluster on whose launching host this process runs.
-
-        Raises:
-            LaunchError: It runs on no such host.
-
-        """
-        described = os.environ.get("AUTODIST_EMULATED", "").split()
-        if len(described) != 3:
-            raise LaunchError("this process runs on no emulated host", hint="start it by `EmulatedCluster.call`")
-        name, num_hosts, cpus = described
-        cluster = cls(int(num_hosts), cpus=int(cpus))
-        cluster._name = name
-        return cluster
-
-    @property
-    def _description(self) -> str:
-        return f"{self._name} {self.num_hosts} {self.cpus}"
-
     @property
     def _directory(self) -> Path:
         return directory_of(self._name)

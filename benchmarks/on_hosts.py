@@ -1,0 +1,31 @@
+"""Trainings on emulated hosts, launched from their `head` as a user would."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from measuring import SCRIPTS
+
+from autodist.testing import EmulatedCluster
+
+__all__ = ["train_on_hosts"]
+
+_RUNS = "/root/runs"
+
+
+def train_on_hosts(
+    cluster: EmulatedCluster, script: str, strategy: str, arguments: tuple[str, ...], timeout_s: float
+) -> Path:
+    """Run a script of the benchmarks on all hosts; what it wrote into its run's directory is in the one returned."""
+    hosts = ",".join(host.name for host in cluster.spec.hosts)
+    number = sum(1 for _ in (cluster.disk("head") / _RUNS[1:]).glob("*"))
+    run_dir = f"{_RUNS}/{number}"
+    # Sources that are not installed are known to the hosts by this variable only.
+    path = ("--env", "PYTHONPATH") if "PYTHONPATH" in os.environ else ()
+    command = [sys.executable, "-m", "autodist", "run", str(SCRIPTS / script), "-H", hosts, "--strategy", strategy]
+    done = cluster.run("head", [*command, "--run-dir", run_dir, *path, "--", *arguments], timeout_s=timeout_s)
+    if done.returncode != 0:
+        raise RuntimeError(f"`{script}` with {strategy} ended with {done.returncode}:\n{done.stderr[-3000:]}")
+    return cluster.disk("head") / run_dir[1:]
