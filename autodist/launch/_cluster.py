@@ -131,7 +131,7 @@ class _Run:
             loop = stack.enter_context(LoopThread())
             fleet = Fleet(loop, self._machines, self._events, pump, grace_s=job.grace_s, heartbeat_s=job.host_timeout_s)
             stack.callback(fleet.close)
-            ports = Ports(coordinator.port, None if horovod is None else horovod.port)
+            ports = Ports(coordinator.port, horovod.port)
             verdict = self._course(loop, fleet, coordinator, ports)
         return self._result(verdict, fleet, coordinator)
 

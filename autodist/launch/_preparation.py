@@ -31,12 +31,12 @@ class Ports:
 
     Attributes:
         coordinator: Of the coordinator.
-        horovod: Of Horovod's rendezvous; None if there is none.
+        horovod: Of Horovod's rendezvous.
 
     """
 
     coordinator: int
-    horovod: int | None
+    horovod: int
 
 
 async def compare_software(job: Job, fleet: Fleet) -> list[str]:
@@ -109,8 +109,8 @@ async def _remote(
         _place(machine, agent, neighbours),
         _bring(agent, bundle),
         agent.call("site.expand", timeout_s=_LOOKUP_S, texts=dict(machine.ssh.shared_envs if machine.ssh else ())),
-        _relay(agent, ports.coordinator),
-        _relay(agent, ports.horovod),
+        agent.relay("127.0.0.1", ports.coordinator),
+        agent.relay("127.0.0.1", ports.horovod),
         _put(agent, dict(_inputs(job))),
     )
     site = remote_site(
@@ -123,7 +123,6 @@ async def _remote(
         brought=brought,
         shared_envs=shared_envs,
     )
-    assert coordinator is not None
     return replace(site, master_port=coordinator, horovod_port=horovod)
 
 
@@ -164,7 +163,3 @@ def _inputs(job: Job) -> Iterator[tuple[str, bytes]]:
 
 async def _put(agent: Agent, contents: Mapping[str, bytes]) -> list[str]:
     return await asyncio.gather(*(agent.put(name, content) for name, content in contents.items()))
-
-
-async def _relay(agent: Agent, port: int | None) -> int | None:
-    return None if port is None else await agent.relay("127.0.0.1", port)

@@ -1,5 +1,6 @@
 """Workers on other machines: emulated hosts with their own sshd, disk and processes; no TensorFlow unless said."""
 
+import ast
 import json
 import os
 import signal
@@ -173,6 +174,34 @@ def test_interruption_ends_workers_on_all_hosts(person):
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130, errors
     assert "stopping 2 workers (grace 2 s; press again to kill)" in errors
+
+
+def test_interruption_while_a_host_does_not_answer(person):
+    person.write("train.py", HEAD)
+    person.cluster.cut("h2")
+    try:
+        process = person.start("train.py", "-H", "h1,h2", "--connect-timeout", "60")
+        while "connecting to 2 hosts" not in process.stderr.readline():
+            assert process.poll() is None
+        time.sleep(1.0)  # so that h1 has its agent
+        [launcher] = [pid for pid, line in person.cluster.processes("head").items() if "autodist" in line]
+        os.kill(launcher, signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    finally:
+        person.cluster.heal("h2")
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+
+
+def test_the_name_that_debian_gives_a_machine_is_not_its_address(person):
+    ask = "import sys; from autodist.agent._site import place; print(place(sys.argv[1], sys.argv[2:]))"
+    there = {"address": "10.77.0.1", "interface": "eth0"}
+    for address, others in (("10.77.0.1", []), ("trap", ["h2"]), ("alias of ssh", ["nowhere.invalid", "h2"])):
+        person.cluster.run("h1", ["sh", "-c", "grep -q trap /etc/hosts || echo 127.0.1.1 trap >> /etc/hosts"])
+        asked = person.cluster.run("h1", [sys.executable, "-c", ask, address, *others])
+        assert ast.literal_eval(asked.stdout) == there, asked.stderr
+    asked = person.cluster.run("h1", [sys.executable, "-c", ask, "trap"])
+    assert ast.literal_eval(asked.stdout) == {"address": "", "interface": ""}
 
 
 # --- training
