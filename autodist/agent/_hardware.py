@@ -13,6 +13,7 @@ __all__ = ["cores", "gpus", "memory"]
 _NVIDIA_SMI_TIMEOUT_S = 20.0
 _CGROUPS = "/sys/fs/cgroup"
 _OWN_CGROUPS = "/proc/self/cgroup"
+_DRIVERS_GPUS = "/proc/driver/nvidia/gpus"
 _QUERY = ("--query-gpu=index,name,memory.total,memory.used", "--format=csv,noheader,nounits")
 
 
@@ -38,7 +39,7 @@ def memory() -> dict[str, int]:
 
 
 def gpus() -> list[dict[str, Any]]:
-    """Return ``index``, ``name``, ``memory_mb`` and ``used_mb`` of each NVIDIA GPU; none without ``nvidia-smi``.
+    """Return ``index``, ``name``, ``memory_mb`` and ``used_mb`` of each NVIDIA GPU.
 
     Inside a Slurm job these are the GPUs of the job, counted from 0.
     """
@@ -53,7 +54,7 @@ def gpus() -> list[dict[str, Any]]:
 def _all_gpus() -> list[dict[str, Any]]:
     program = shutil.which("nvidia-smi")
     if program is None:
-        return []
+        return _gpus_of_the_driver()
     try:
         done = subprocess.run(
             [program, *_QUERY], capture_output=True, text=True, timeout=_NVIDIA_SMI_TIMEOUT_S, check=True
@@ -61,6 +62,15 @@ def _all_gpus() -> list[dict[str, Any]]:
         return [_gpu(line) for line in done.stdout.splitlines() if line.strip()]
     except (OSError, ValueError, subprocess.SubprocessError):
         return []
+
+
+def _gpus_of_the_driver() -> list[dict[str, Any]]:
+    """Return what is known without ``nvidia-smi``, which containers often do without."""
+    try:
+        count = len(os.listdir(_DRIVERS_GPUS))
+    except OSError:
+        return []
+    return [{"index": index, "name": "", "memory_mb": 0.0, "used_mb": 0.0} for index in range(count)]
 
 
 def _gpu(line: str) -> dict[str, Any]:

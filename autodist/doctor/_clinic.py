@@ -136,7 +136,9 @@ def _places(spec: ResourceSpec) -> list[Visit]:
         # Two names of this machine are one place, and it is reached without SSH.
         key = (True, None) if is_here else (False, machine)
         known = places.get(key)
-        places[key] = replace(known, hosts=known.hosts + hosts) if known else Visit(machine, hosts, is_here)
+        # Here the virtual environment is the one that this runs in, whatever a login would activate.
+        place = replace(machine, ssh=None) if is_here else machine
+        places[key] = replace(known, hosts=known.hosts + hosts) if known else Visit(place, hosts, is_here)
     return list(places.values())
 
 

@@ -123,3 +123,14 @@ def test_full_ports_are_seen():
         port = end.getsockname()[1]
         assert _facts._free_ports(range(port, port + 1)) == 0.0
     assert _facts._free_ports(range(port, port + 1)) == 1.0
+
+
+def test_gpus_without_nvidia_smi_are_those_of_the_driver(tmp_path: Path, monkeypatch):
+    for name in ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(_hardware, "_DRIVERS_GPUS", str(tmp_path / "gpus"))
+    assert _hardware.gpus() == []
+    for name in ("0000:3b:00.0", "0000:5e:00.0"):
+        (tmp_path / "gpus" / name).mkdir(parents=True)
+    assert [gpu["index"] for gpu in _hardware.gpus()] == [0, 1]

@@ -8,7 +8,7 @@ from autodist.doctor import Status
 from autodist.doctor import _checks as checks
 from autodist.doctor import _clinic as clinic
 from autodist.doctor import _examination as parts
-from autodist.errors import HostUnreachable
+from autodist.errors import HostUnreachable, TimedOut
 from autodist.runtime import _server as server
 from tests.doctor.patients import GIGABYTE, changed, cluster, revisited
 
@@ -122,6 +122,13 @@ def test_unreachable_machines_do_not_stop_the_others(message, check):
     assert bad(examination) == [("b", check, Status.FAIL, message)]
     assert next(f.remedy for f in findings(examination) if f.status is Status.FAIL) == "do this"
     assert {f.host for f in findings(examination) if f.check == "tensorflow"} == {"a"}
+
+
+def test_a_machine_that_hangs_is_told_apart():
+    error = TimedOut("on `b`: `facts.gather` did not return within 60 s")
+    examination = revisited(cluster(), "b", error=error, facts=None)
+    assert bad(examination) == [("b", "reachable", Status.FAIL, error.message)]
+    assert "`df`" in next(f.remedy for f in findings(examination) if f.status is Status.FAIL)
 
 
 def test_a_firewall_is_seen():

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from autodist.doctor._examination import Examination
 from autodist.doctor._finding import Finding, Status
+from autodist.errors import HostUnreachable
 
 __all__ = ["check_reachable"]
 
@@ -18,5 +19,8 @@ def check_reachable(examination: Examination) -> Iterator[Finding]:
             yield Finding(visit.name, "reachable", Status.OK, how)
             continue
         check = "host-key" if "host key" in visit.error.message else "reachable"
-        remedy = visit.error.hint or f"see what `ssh {visit.name}` says"
+        # An agent that answers no question was reached, but something there hangs.
+        is_away = isinstance(visit.error, HostUnreachable)
+        stuck = "does a network file system hang there? See what `df` and `dmesg` say"
+        remedy = visit.error.hint or (f"see what `ssh {visit.name}` says" if is_away else stuck)
         yield Finding(visit.name, check, Status.FAIL, visit.error.message, remedy)
