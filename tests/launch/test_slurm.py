@@ -58,6 +58,7 @@ def test_the_allocation_is_the_cluster(submitter):
         assert spec == f"{rank} [('head', 2), ('h1', 2), ('h2', 2)]"
 
 
+@pytest.mark.slow
 def test_gpus_are_counted_among_those_of_the_job(submitter):
     submitter.write("train.py", HEAD + "print(os.environ['CUDA_VISIBLE_DEVICES'])\n")
     result = submitter.run("train.py", env={"SLURM_GPUS_ON_NODE": "2"})
