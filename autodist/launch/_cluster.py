@@ -146,8 +146,18 @@ class _Run:
         try:
             return supervisor.run()
         finally:
-            for notice in loop.run(collect(self._job, self._directory, fleet)) if self._num_remote else ():
-                self._observer.notice(notice)
+            if self._num_remote:
+                self._collect(loop, fleet)
+
+    def _collect(self, loop: LoopThread, fleet: Fleet) -> None:
+        """Bring back what workers have left for the run; a further Ctrl-C cuts that short."""
+        known = len(self._interrupts)
+        try:
+            notices = loop.run(collect(self._job, self._directory, fleet), lambda: len(self._interrupts) > known)
+        except concurrent.futures.CancelledError:
+            notices = ["interrupted: what workers wrote into the run's directory on other hosts is lost"]
+        for notice in notices:
+            self._observer.notice(notice)
 
     def _start(self, loop: LoopThread, fleet: Fleet, ports: Ports) -> None:
         """Come to all machines, make them ready, and start the workers; raises CancelledError after Ctrl-C."""
