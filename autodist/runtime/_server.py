@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import random
 import socket
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from autodist.errors import LaunchError
-from autodist.runtime._listeners import accept_only_at
+from autodist.runtime._binding import binding_to, listens_everywhere
 from autodist.runtime._worker import Worker
 
 __all__ = ["PROCESS_SERVER"]
@@ -52,28 +51,17 @@ def _start(worker: Worker, config: Any) -> Any:
         addresses = [coordinator.get(f"server/{rank}", timeout_s).decode() for rank in range(worker.world_size)]
         release()
         cluster = tf.train.ClusterSpec({"worker": addresses})
-        server = tf.distribute.Server(cluster, job_name="worker", task_index=worker.rank, config=config)
-    _narrow(worker.environment.address, port)
+        with binding_to(worker.environment.address, port):
+            server = tf.distribute.Server(cluster, job_name="worker", task_index=worker.rank, config=config)
+    if listens_everywhere(port):
+        _LOG.warning(
+            "TensorFlow's server on port %d accepts connections to all addresses of this machine, and whoever connects "
+            "can run code here: keep the port behind a firewall",
+            port,
+        )
     # A session whose peer has no open port yet fails with "connection refused", or hangs.
     coordinator.barrier("servers", timeout_s)
-    _narrow(worker.environment.address, port)  # again, for who connected in between
     return server
-
-
-def _narrow(address: str, port: int) -> None:
-    """See to it that only the cluster's own network reaches the server, which serves everybody who does."""
-    try:
-        accept_only_at(address, port)
-    except (OSError, ValueError) as error:
-        _warn_once(
-            f"TensorFlow's server on port {port} accepts connections to all addresses of this machine, not only to "
-            f"`{address}`: {error}; whoever reaches it can run code: keep the port behind a firewall"
-        )
-
-
-@functools.cache
-def _warn_once(message: str) -> None:
-    _LOG.warning(message)
 
 
 @contextlib.contextmanager
@@ -83,7 +71,7 @@ def _reserved_port() -> Iterator[tuple[int, Callable[[], None]]]:
     for port in candidates:
         holder = socket.socket()
         try:
-            holder.bind(("", port))  # as TensorFlow will; nobody can connect, since it does not listen
+            holder.bind(("", port))  # nobody can connect: it does not listen
         except OSError:
             holder.close()
             continue
