@@ -63,7 +63,7 @@ def _seconds(name: str, default: float, help_text: str) -> Callable[[Any], Any]:
     help="File or directory beside the script that goes with it. Repeatable. Default: the Python modules beside it.",
 )
 @_seconds("--connect-timeout", 30.0, "Longest time until a machine has answered.")
-@_seconds("--host-timeout", 4.0, "Longest silence of a machine, after which it counts as lost.")
+@_seconds("--host-timeout", 3.0, "Longest silence of a machine, after which it counts as lost.")
 @click.option("--no-check-versions", is_flag=True, help="Start although the machines have different software.")
 @environment_options
 @_seconds("--start-timeout", 300.0, "Longest time to a worker's first step, 0 for no bound.")

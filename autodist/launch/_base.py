@@ -68,7 +68,7 @@ class Job:
     attempt: int = 0
     bring: tuple[Path, ...] | None = None
     connect_timeout_s: float = 30.0
-    host_timeout_s: float = 4.0
+    host_timeout_s: float = 3.0
     check_versions: bool = True
 
     def __post_init__(self) -> None:
