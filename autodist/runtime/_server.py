@@ -47,7 +47,7 @@ def _start(worker: Worker, config: Any) -> Any:
     assert coordinator is not None, "only workers of a run have servers"
     timeout_s = worker.environment.start_timeout_s
     with _reserved_port() as (port, release):
-        coordinator.put(f"server/{worker.rank}", f"{worker.environment.address}:{port}".encode())
+        coordinator.put(f"server/{worker.rank}", _joined(worker.environment.address, port).encode())
         addresses = [coordinator.get(f"server/{rank}", timeout_s).decode() for rank in range(worker.world_size)]
         release()
         cluster = tf.train.ClusterSpec({"worker": addresses})
@@ -62,6 +62,11 @@ def _start(worker: Worker, config: Any) -> Any:
     # A session whose peer has no open port yet fails with "connection refused", or hangs.
     coordinator.barrier("servers", timeout_s)
     return server
+
+
+def _joined(address: str, port: int) -> str:
+    """An address with a port, as gRPC wants it."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 @contextlib.contextmanager

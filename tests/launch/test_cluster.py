@@ -240,6 +240,28 @@ def test_training_over_ssh(person, strategy):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "PSLoadBalancing",
+        "AllReduce(communicator='collective')",
+        pytest.param("AllReduce(communicator='horovod')", marks=pytest.mark.horovod),
+    ],
+)
+def test_training_over_ipv6(person, strategy):
+    for number, host in ((1, "h1"), (2, "h2"), (254, "head")):
+        address = ["ip", "-6", "addr", "replace", f"fd77::{number}/64", "dev", "eth0", "nodad"]
+        assert person.cluster.run(host, address).returncode == 0
+    known = "ssh-keyscan -6 fd77::1 fd77::2 >> ~/.ssh/known_hosts"
+    assert person.cluster.run("head", ["sh", "-c", known]).returncode == 0
+    person.write("cluster.yml", 'nodes:\n- address: "fd77::1"\n- address: "fd77::2"\n')
+    person.write("train.py", TRAIN)
+    result = person.run("train.py", "--strategy", strategy, "--host-timeout", "20", timeout_s=280)
+    assert result.returncode == 0, result.stderr
+    assert lines_of(result.stdout, 0) == lines_of(result.stdout, 1) != []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["asyncssh", "ssh"])
 def test_dumped_graphs_come_back(person, transport):
     person.write("train.py", TRAIN)
