@@ -13,6 +13,7 @@ parser.add_argument("--kill", nargs="*", default=[])
 parser.add_argument("--save-freq", type=int, default=3)
 parser.add_argument("--epochs", type=int, default=3)
 parser.add_argument("--checkpoints")
+parser.add_argument("--warm-up", action="store_true", help="train before checkpoints are looked for")
 parser.add_argument("--dropout", type=float, default=0.0)
 parser.add_argument("--keep", action="store_true", help="the checkpoints, when fit has ended")
 parser.add_argument("--keras", action="store_true", help="take Keras' own callback")
@@ -38,6 +39,8 @@ else:
 with autodist.scope():
     model = killing.model(arguments.dropout)
     model.compile(keras.optimizers.Adam(0.02, epsilon=1e-3), loss="mse", metrics=["mae"])
+    if arguments.warm_up:
+        model.fit(killing.dataset(seed=6), verbose=0)
     history = model.fit(killing.dataset(), epochs=arguments.epochs, verbose=0, callbacks=[Killing(), backup]).history
 
 killing.keep(arguments.directory, model, model.optimizer, losses=history["loss"] if history else [])

@@ -14,6 +14,8 @@ parser.add_argument("--kill", nargs="*", default=[])
 parser.add_argument("--every-steps", type=int, default=3)
 parser.add_argument("--epochs", type=int, default=3)
 parser.add_argument("--checkpoints")
+parser.add_argument("--warm-up", action="store_true", help="train before checkpoints are looked for")
+parser.add_argument("--every-s", type=float)
 parser.add_argument("--dropout", type=float, default=0.0)
 arguments = parser.parse_args()
 
@@ -33,9 +35,14 @@ with ad.scope():
         )
         return loss
 
+    if arguments.warm_up:
+        for x, y in ad.shard(killing.dataset(seed=6)):
+            train_step(x, y)
+
     checkpoint = ad.checkpoint(
         arguments.checkpoints or f"{arguments.directory}/checkpoints",
         every_steps=arguments.every_steps or None,
+        every_s=arguments.every_s,
         model=model,
         optimizer=optimizer,
     )

@@ -40,15 +40,58 @@ def test_fit_on_collectives(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [2, 3])
-@pytest.mark.parametrize("strategy", [COLLECTIVE, "PSLoadBalancing", PARTITIONED, "Parallax"])
-@pytest.mark.parametrize("script", ["loop.py", "fit.py"])
+@pytest.mark.parametrize(
+    ("script", "strategy", "workers"),
+    [
+        ("loop.py", COLLECTIVE, 3),
+        ("loop.py", PARTITIONED, 2),
+        ("loop.py", "Parallax", 2),
+        ("fit.py", COLLECTIVE, 2),
+        ("fit.py", "PSLoadBalancing", 2),
+        ("fit.py", PARTITIONED, 3),
+        pytest.param("fit.py", "AllReduce(communicator='horovod')", 2, marks=pytest.mark.horovod),
+    ],
+)
 def test_three_kills(script, strategy, workers, tmp_path):
     options = {"strategy": strategy, "workers": workers}
     _, expected = run(script, tmp_path / "one", *DROPOUT, **options)
     orders = kills(workers, seed=zlib.crc32(f"{script} {strategy} {workers}".encode()))
     _, found = run(script, tmp_path / "two", *DROPOUT, **options, kills=orders)
     assert_same(found, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", [COLLECTIVE, PARTITIONED])
+@pytest.mark.parametrize("script", ["loop.py", "fit.py"])
+def test_values_that_come_after_the_first_steps(script, strategy, tmp_path):
+    """Checkpoints are looked for when the session has all variables already."""
+    _, expected = run(script, tmp_path / "one", "--warm-up", strategy=strategy)
+    result, found = run(script, tmp_path / "two", "--warm-up", strategy=strategy, kills=["0:1:7", "1:0:17"])
+    assert_same(found, expected)
+    assert result.checkpoint.restored > 12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["PS(sync=False)", "PS(staleness=2)", "PS(sync=False, local_proxy=True)"])
+@pytest.mark.parametrize("script", ["loop.py", "fit.py"])
+def test_workers_that_do_not_wait_for_each_other(script, strategy, tmp_path):
+    """Their weights differ from run to run; checkpoints are those of one step all the same, and all go on from it."""
+    result, found = run(script, tmp_path, strategy=strategy, kills=["0:1:7", "1:0:17"])
+    assert (result.checkpoint.restored, result.steps) == (15, 9)
+    for name, value in found[0].items():
+        if "losses" not in name:
+            np.testing.assert_array_equal(value, found[1][name], err_msg=name)
+    [steps] = [value for name, value in found[0].items() if name.endswith("iteration")]
+    assert steps >= 24
+
+
+@pytest.mark.slow
+def test_checkpoints_by_the_clock(tmp_path):
+    _, expected = run("loop.py", tmp_path / "one", strategy=PARTITIONED)
+    by_clock = ("--every-steps", "0", "--every-s", "0.001")
+    result, found = run("loop.py", tmp_path / "two", *by_clock, strategy=PARTITIONED, kills=["0:1:7", "1:0:17"])
+    assert_same(found, expected)
+    assert 10 < result.checkpoint.restored <= 17
 
 
 # --- another cluster
