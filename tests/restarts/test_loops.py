@@ -45,7 +45,7 @@ def train(directory, stop=None, *, make=model, optimizers=(adam,), passes=3, dat
                 taken.append((number, step))
                 if step == stop:
                     raise Stop
-    return [np.array(v) for v in (*trained.variables, *optimizer.variables)], taken
+    return [v.numpy() for v in (*trained.variables, *optimizer.variables)], taken
 
 
 class Module(tf.Module):
