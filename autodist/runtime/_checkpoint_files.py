@@ -52,6 +52,8 @@ class CheckpointFiles:
         Raises:
             UsageError: The directory can't be written.
         """
+        import tensorflow as tf
+
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             older = [n for n in self._listed() if n < number]  # others are of a past that a restart has given up
@@ -61,9 +63,10 @@ class CheckpointFiles:
             kept = [*older, number][-self._keep :]
             self._list(kept)
             self._remove_all_but(kept)
-        except OSError as error:
+        except (OSError, tf.errors.OpError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error.message
             raise UsageError(
-                f"a checkpoint can't be written into `{self._directory}`: {error.strerror or error}",
+                f"a checkpoint can't be written into `{self._directory}`: {reason or error}",
                 hint="name a directory on a disk with space, in which you may write",
             ) from error
 

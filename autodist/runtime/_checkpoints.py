@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import logging
@@ -23,6 +24,9 @@ __all__ = ["Checkpoints"]
 
 _LOG = logging.getLogger("autodist")
 _exchanges = itertools.count()
+
+_Found = tuple[str | None, dict[str, Any] | None]
+"""The path of a checkpoint, and the position in it."""
 
 
 class Checkpoints:
@@ -57,7 +61,7 @@ class Checkpoints:
         position: dict[str, Any] | None = None
         if self._worker.is_chief and not self._is_off:
             self._prefix, position = next(self._files.readable(), (None, None))
-        position = self._from_chief(position)
+        self._prefix, position = self._from_chief((self._prefix, position))
         self._restored = position["steps"] if position is not None else 0
         self._worker.steps_restored += self._restored
         if self._worker.is_chief:
@@ -79,6 +83,8 @@ class Checkpoints:
         root = _root(trackables, variables)
         if self._worker.is_chief:
             self._read(root)
+        else:
+            self._read_if_here(root)
         if self._worker.world_size == 1:
             return
         found = {str(k): variable for k, variable in enumerate(_variables(root))}
@@ -129,7 +135,13 @@ class Checkpoints:
                 hint=f"train what it was made for, or give another directory, or remove `{self._directory}`",
             ) from error
 
-    def _from_chief(self, value: dict[str, Any] | None) -> dict[str, Any] | None:
+    def _read_if_here(self, root: Any) -> None:
+        """On a machine that sees the chief's files: then nothing must be sent. Whatever is wrong is put right later."""
+        if Path(f"{self._prefix}.index").is_file():
+            with contextlib.suppress(Exception):
+                root.read(self._prefix).expect_partial()
+
+    def _from_chief(self, value: _Found) -> _Found:
         coordinator = self._worker.coordinator
         if coordinator is None or self._worker.world_size == 1:
             return value
@@ -137,8 +149,8 @@ class Checkpoints:
         if self._worker.is_chief:
             coordinator.put(key, json.dumps(value).encode())
             return value
-        found: dict[str, Any] | None = json.loads(coordinator.get(key, self._worker.environment.start_timeout_s))
-        return found
+        prefix, position = json.loads(coordinator.get(key, self._worker.environment.start_timeout_s))
+        return prefix, position
 
     def _tell(self, saved: int) -> None:
         if self._worker.coordinator is not None:

@@ -45,14 +45,17 @@ def adopt_chief_values(
         wanted: set[str] = set()
         for rank in range(1, worker.world_size):
             wanted |= set(json.loads(coordinator.get(f"{key}/wanted/{rank}", timeout_s)))
-        for name in sorted(wanted):
-            _send(coordinator, f"{key}/{name}", read(name))
+        sent = [part for name in sorted(wanted) for part in _send(coordinator, f"{key}/{name}", read(name))]
+        coordinator.barrier(f"{key}/adopted", timeout_s)
+        for part in sent:
+            coordinator.put(part, b"")  # it would take the launcher's memory to the end of the run
         return []
     chief = json.loads(coordinator.get(f"{key}/digests", timeout_s))
     different = [name for name in names if chief.get(name) != mine[name]]
     coordinator.put(f"{key}/wanted/{worker.rank}", json.dumps(different).encode())
     for name in different:
         assign(name, _receive(coordinator, f"{key}/{name}", timeout_s, like=read(name)))
+    coordinator.barrier(f"{key}/adopted", timeout_s)
     return different
 
 
@@ -66,11 +69,13 @@ def digest(values: Iterable[np.ndarray]) -> str:
     return found.hexdigest()
 
 
-def _send(coordinator: Any, key: str, value: np.ndarray) -> None:
+def _send(coordinator: Any, key: str, value: np.ndarray) -> list[str]:
+    """Returns the keys of what was sent."""
     pieces = list(_pieces(np.ascontiguousarray(value).tobytes()))
     coordinator.put(f"{key}/pieces", str(len(pieces)).encode())
     for k, piece in enumerate(pieces):
         coordinator.put(f"{key}/{k}", piece)
+    return [f"{key}/{k}" for k in range(len(pieces))]
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
