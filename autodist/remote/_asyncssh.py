@@ -148,7 +148,8 @@ async def _log_in(
         kbdint_auth=False,
         agent_forwarding=False,
         x11_forwarding=False,
-        login_timeout=0,  # the caller has the bound
+        connect_timeout=None,  # the caller has the bound
+        login_timeout=0,
         keepalive_interval=KEEPALIVE_S,
         keepalive_count_max=KEEPALIVE_COUNT,
     )

@@ -7,6 +7,8 @@ file of known hosts that does not exist is no error, hosts may be known to the w
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -162,16 +164,18 @@ def is_usable_key(path: str) -> bool:
 
 
 def _known_hosts(files: Sequence[str]) -> asyncssh.SSHKnownHosts:
-    """All that can be read; what can't be understood is known to nobody."""
-    known = asyncssh.SSHKnownHosts()
+    texts = []
     for name in files:
-        try:
-            lines = Path(name).expanduser().read_text(errors="replace").splitlines()
-        except OSError:
-            continue
-        for line in lines:
-            try:
-                known.load(line)
-            except ValueError:
-                continue
+        with contextlib.suppress(OSError):
+            texts.append(Path(name).expanduser().read_text(errors="replace"))
+    return _parse_known_hosts("\n".join(texts))
+
+
+@functools.lru_cache(maxsize=4)  # of thousands of lines, for each of many machines
+def _parse_known_hosts(text: str) -> asyncssh.SSHKnownHosts:
+    """All that can be understood; the rest is known to nobody, as with OpenSSH."""
+    known = asyncssh.SSHKnownHosts()
+    for line in text.splitlines():
+        with contextlib.suppress(ValueError):
+            known.load(line)
     return known

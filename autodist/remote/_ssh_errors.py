@@ -32,12 +32,12 @@ def explain(
     error: Exception, login: Login, stage: Stage | None = None, witness: HostKeyWitness | None = None
 ) -> HostUnreachable:
     """Return what a failed login means."""
-    if isinstance(error, socket.gaierror):
+    if isinstance(error, (socket.gaierror, UnicodeError)):
         return login.unknown_name()
     if isinstance(error, ConnectionRefusedError):
         return login.refused()
     if isinstance(error, asyncssh.PermissionDenied):
-        return login.denied(_tried(stage) if stage is not None else ())
+        return login.denied(_tried(stage, login) if stage is not None else ())
     if isinstance(error, (asyncssh.HostKeyNotVerifiable, asyncssh.KeyExchangeFailed)) and stage is not None:
         return _explain_host_key(error, login, stage, witness)
     if isinstance(error, asyncssh.ChannelOpenError):
@@ -72,14 +72,15 @@ def _explain_channel(reason: str, login: Login) -> HostUnreachable:
     return login.other(f"its sshd opens no channel: {reason}")
 
 
-def _tried(stage: Stage) -> list[str]:
-    """The keys with which a login was tried, or would have been."""
+def _tried(stage: Stage, login: Login) -> list[str]:
+    """As whom and by which keys a login was tried, or would have been."""
     names = stage.key_files or [
         str(path) for name in _DEFAULT_KEYS if (path := Path("~/.ssh", name).expanduser()).is_file()
     ]
     tried = [_describe(name) for name in names]
     agent = "the keys of the SSH agent" if os.environ.get("SSH_AUTH_SOCK") else "no SSH agent"
-    return [f"user `{stage.user}`", *(tried or ["no key file"]), agent]
+    user = [f"user `{stage.user}`"] if login.user is None else []
+    return [*user, *(tried or ["no key file"]), agent]
 
 
 def _describe(name: str) -> str:

@@ -49,6 +49,8 @@ worker.coordinator.barrier("up", 120)
 print("up", os.getpid(), flush=True)
 worker.coordinator.barrier("all are", 120)
 if worker.rank == 2:
+    for number in range(10_000 * what.endswith("much")):
+        print("x" * 100, "much", flush=True)
     if what == "segfault":
         ctypes.string_at(0)
     if what.startswith("exit"):
@@ -304,6 +306,21 @@ def test_a_machine_that_crashes_is_named(start):
         )
     finally:
         run.cluster.restart("h3")
+
+
+def test_a_slow_link_is_no_lost_machine(start, cluster):
+    cluster.shape("h3", "10mbit")
+    try:
+        cluster.run("head", ["dd", "if=/dev/urandom", "of=/root/large", "bs=1M", "count=4"])
+        began = time.monotonic()
+        run = start("exit much", "--bring", "large")
+        run.end(120)
+        assert time.monotonic() - began > 4.0  # the file alone needs 3.3 s
+        failure = run.check_failure(code=3, rank=2, host="h3", how="exit code 3")
+        log = cluster.disk("head") / failure["log"].removeprefix("/")
+        assert log.read_text().count("much\n") == 10_000
+    finally:
+        cluster.shape("h3", None)
 
 
 def test_machines_that_are_not_there_are_all_named_before_anything_starts(start, cluster):

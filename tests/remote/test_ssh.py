@@ -177,7 +177,7 @@ def test_encrypted_keys_log_in_through_an_agent(reader):
     refused = reader.open("h1")
     assert "the login was refused" in refused["error"]
     if reader.transport == "asyncssh":
-        assert "`/root/.ssh/id_ed25519` left out: it is encrypted" in refused["error"]
+        assert "user `root`, `/root/.ssh/id_ed25519` left out: it is encrypted" in refused["error"]
         assert "no SSH agent" in refused["error"]
     reader.file("head", "/root/ask", "#!/bin/sh\necho secret\n", "755")
     add = "ssh-agent -a ~/agent >/dev/null && SSH_ASKPASS_REQUIRE=force SSH_ASKPASS=~/ask ssh-add -q"
@@ -194,7 +194,7 @@ def test_a_refused_login_says_what_was_tried(person):
     assert re.search("log in to `h1` as `trainer`: the login was refused", found["error"])
     assert "`ssh -p 2200 trainer@h1` has to work without a password" in found["hint"]
     if person.transport == "asyncssh":
-        assert "user `trainer`, `/root/.ssh/id_ed25519`, no SSH agent" in found["error"]
+        assert "refused, with `/root/.ssh/id_ed25519`, no SSH agent" in found["error"]
     missing = person.open("h1", ssh={"key_file": "~/no key"})
     assert "`/root/no key` does not exist" in missing["error"]
 
@@ -247,6 +247,23 @@ def test_machines_that_are_not_there_are_told_apart(person):
     assert re.search(r"`h2`: (no login within 8 s|the network does not lead there)", cut)
     assert re.search("`h1`: the connection was refused.*no sshd listens", refused)
     assert all(one["seconds"] < 15 and one["hint"] for one in found)
+
+
+PWN = "touch /tmp/pwned"
+NAMES = [
+    *(f"-oProxyCommand={PWN}", f"$({PWN})", f"`{PWN}`", f"a;{PWN}", "h1 -v", "h1,h2", "%d"),
+    *("a b", "", "a\nb", "'", "ä" * 80),
+]
+
+
+def test_names_are_names_and_no_commands(person):
+    opens = [{"address": name, "argv": ["hostname"]} for name in NAMES]
+    opens += [{"address": "h1", "argv": ["hostname"], "ssh": {"username": name}} for name in NAMES if name]
+    for wanted, found in zip(opens, person.open_all(opens), strict=True):
+        assert "error" in found, (wanted, found)
+        assert found["hint"]
+    for host in ("head", "h1"):
+        assert person.shell(host, "ls /tmp") == ""
 
 
 @pytest.mark.slow
