@@ -85,16 +85,15 @@ async def prepare(job: Job, directory: RunDirectory, fleet: Fleet, ports: Ports)
         UsageError: The user's code is too large to be sent.
 
     """
-    others = [machine.address for machine in fleet.machines if not is_here(machine)]
-    bundle = Bundle.of(job.script, job.bring) if others else None
+    addresses = {machine: job.spec.hosts[ranks[0]].address for machine, ranks in fleet.machines.items()}
+    bundle = None if all(map(is_here, fleet.machines)) else Bundle.of(job.script, job.bring)
 
     async def one(machine: Machine, agent: Agent) -> Site:
-        neighbours = [address for address in others if address != machine.address]
+        others = [address for other, address in addresses.items() if other != machine]
         if not is_here(machine):
             assert bundle is not None
-            return await _remote(job, machine, agent, bundle, neighbours, ports)
-        there = await _place(machine, agent, neighbours) if others else {}
-        site = local_site(job, directory, **there)
+            return await _remote(job, machine, agent, bundle, others, ports)
+        site = local_site(job, directory, **await _place(addresses[machine], agent, others))
         return replace(site, master_port=ports.coordinator, horovod_port=ports.horovod)
 
     sites = await fleet.on_agents(one)
@@ -102,11 +101,9 @@ async def prepare(job: Job, directory: RunDirectory, fleet: Fleet, ports: Ports)
     return [by_rank[rank] for rank in sorted(by_rank)]
 
 
-async def _remote(
-    job: Job, machine: Machine, agent: Agent, bundle: Bundle, neighbours: list[str], ports: Ports
-) -> Site:
+async def _remote(job: Job, machine: Machine, agent: Agent, bundle: Bundle, others: list[str], ports: Ports) -> Site:
     there, (script, brought), shared_envs, coordinator, horovod, _ = await asyncio.gather(
-        _place(machine, agent, neighbours),
+        _place(machine.address, agent, others),
         _bring(agent, bundle),
         agent.call("site.expand", timeout_s=_LOOKUP_S, texts=dict(machine.ssh.shared_envs if machine.ssh else ())),
         agent.relay("127.0.0.1", ports.coordinator),
@@ -126,17 +123,15 @@ async def _remote(
     return replace(site, master_port=coordinator, horovod_port=horovod)
 
 
-async def _place(machine: Machine, agent: Agent, neighbours: list[str]) -> dict[str, str]:
+async def _place(address: str, agent: Agent, others: list[str]) -> dict[str, str]:
     """Return the address and the interface by which others reach a machine."""
-    if not neighbours:
+    if not others:
         return {"address": "127.0.0.1", "interface": "lo"}  # it has all workers
-    found: dict[str, str] = await agent.call(
-        "site.place", timeout_s=_LOOKUP_S, address=machine.address, others=neighbours
-    )
+    found: dict[str, str] = await agent.call("site.place", timeout_s=_LOOKUP_S, address=address, others=others)
     if not found["address"]:
         raise LaunchError(
-            f"`{machine.address}` has no network interface by which the other hosts could reach it: its address is "
-            f"none of its own, and it has no route to {', '.join(f'`{other}`' for other in neighbours[:3])}",
+            f"`{address}` has no network interface by which the other hosts could reach it: its address is none of "
+            f"its own, and it has no route to {', '.join(f'`{other}`' for other in others[:3])}",
             hint="give addresses in the resource spec that all hosts can resolve and reach",
         )
     return found

@@ -145,9 +145,11 @@ def expected_sites(job: Job, directory: RunDirectory) -> list[Site]:
     """Return where each worker is going to be, by rank, as far as that can be told without asking the machines."""
     found: dict[int, Site] = {}
     bundle = Bundle.of(job.script, job.bring)
-    for machine, ranks in machines_with_ranks(job.spec).items():
+    machines = machines_with_ranks(job.spec)
+    for machine, ranks in machines.items():
         if is_here(machine):
-            site = local_site(job, directory)
+            is_alone = len(machines) == 1
+            site = local_site(job, directory, **({} if is_alone else {"address": job.spec.hosts[ranks[0]].address}))
         else:
             brought = tuple(map(str, bundle.files))
             site = remote_site(job, machine, "<run>", script=f"<run>/{CODE}/{bundle.files[0]}", brought=brought)

@@ -95,6 +95,25 @@ def test_what_is_there_already_stays_where_it_is_and_hosts_have_their_own_settin
     assert there.endswith("/code/train.py the same /root/data/new root-two 0")
 
 
+def test_the_launching_machine_may_be_one_of_the_hosts(person):
+    person.write(
+        "train.py",
+        HEAD + "import socket\nprint(__file__, os.environ['AUTODIST_ADDRESS'], os.environ['NODE_RANK'])\n"
+        "server = socket.create_server((os.environ['AUTODIST_ADDRESS'], 7171))\n"
+        "w.coordinator.put(f'at {w.rank}', os.environ['AUTODIST_ADDRESS'].encode())\n"
+        "peer = w.coordinator.get(f'at {1 - w.rank}', 60.0).decode()\n"
+        "connection = socket.create_connection((peer, 7171), timeout=30)\nw.coordinator.barrier('met', 60.0)\n"
+        "open(os.environ['AUTODIST_RUN_DIR'] + f'/{w.rank}', 'w').close()\n",
+    )
+    result = person.run("train.py", "-H", "head,h1")
+    assert result.returncode == 0, result.stderr
+    assert lines_of(result.stdout, 0) == ["train.py 10.77.0.254 0"]
+    [there] = lines_of(result.stdout, 1)
+    assert there.endswith("/code/train.py 10.77.0.1 1")
+    assert "connecting to 1 host\n" in result.stderr
+    assert {"0", "1"} <= {path.name for path in person.run_dir().iterdir()}
+
+
 def test_all_hosts_that_cannot_be_reached_are_told_at_once(person):
     person.write("train.py", HEAD)
     person.cluster.crash("h4")
