@@ -194,9 +194,9 @@ def within(timeout_s, condition):
     ("what", "code", "how", "said"),
     [
         ("segfault", 1, "SIGSEGV", "Fatal Python error: Segmentation fault"),
-        ("exit", 3, "exit code 3", ""),
-        ("exception", 1, "exit code 1", "ValueError: not a number"),
-        ("killed", 1, "SIGKILL", "memory ran out"),
+        pytest.param("exit", 3, "exit code 3", "", marks=pytest.mark.slow),
+        pytest.param("exception", 1, "exit code 1", "ValueError: not a number", marks=pytest.mark.slow),
+        pytest.param("killed", 1, "SIGKILL", "memory ran out", marks=pytest.mark.slow),
         ("exit among those ignoring TERM", 3, "exit code 3", ""),
     ],
 )
@@ -267,7 +267,7 @@ def test_a_second_interruption_does_not_wait(start):
         ("autodist-guard", "trainer", "first process was killed"),
         ("autodist-holder", "trainer", "second process ended with signal 9"),
         # root's workers are in a PID namespace, which ends with its first process.
-        ("autodist-holder", "root", "second process ended with signal 9"),
+        pytest.param("autodist-holder", "root", "second process ended with signal 9", marks=pytest.mark.slow),
     ],
 )
 def test_an_agent_that_is_killed_is_named(start, process, user, said):

@@ -300,7 +300,8 @@ def test_a_login_is_shared_by_its_channels(emulate):
     assert all(one["code"] == 0 for one in found)
 
 
-def test_many_machines_are_logged_in_to_at_once(person):
+def test_many_machines_are_logged_in_to_at_once(reader):
+    person = reader
     person.configure("Host a*\n  HostName h1\nHost b*\n  HostName h2\n")
     names = [f"{letter}{number}" for number in range(16) for letter in "ab"]
     found = person.open_all(
