@@ -87,9 +87,10 @@ class Bundle:
 def _modules_beside(script: Path) -> Iterator[Path]:
     """Yield what ``import`` finds in the script's directory: modules, and packages with the data in them."""
     for path in sorted(script.parent.iterdir()):
-        if path.suffix == ".py" and path.is_file():
+        # os.path, as it says no where one may not look.
+        if path.suffix == ".py" and os.path.isfile(path):
             yield path
-        elif (path / "__init__.py").is_file():
+        elif os.path.isfile(path / "__init__.py"):
             yield from _below(path)
 
 

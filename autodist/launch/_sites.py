@@ -144,14 +144,14 @@ def strategy_file(job: Job) -> Path | None:
 def expected_sites(job: Job, directory: RunDirectory) -> list[Site]:
     """Return where each worker is going to be, by rank, as far as that can be told without asking the machines."""
     found: dict[int, Site] = {}
-    bundle = Bundle.of(job.script, job.bring)
     machines = machines_with_ranks(job.spec)
+    files = () if all(map(is_here, machines)) else Bundle.of(job.script, job.bring).files
     for machine, ranks in machines.items():
         if is_here(machine):
             is_alone = len(machines) == 1
             site = local_site(job, directory, **({} if is_alone else {"address": job.spec.hosts[ranks[0]].address}))
         else:
-            brought = tuple(map(str, bundle.files))
-            site = remote_site(job, machine, "<run>", script=f"<run>/{CODE}/{bundle.files[0]}", brought=brought)
+            brought = tuple(map(str, files))
+            site = remote_site(job, machine, "<run>", script=f"<run>/{CODE}/{files[0]}", brought=brought)
         found |= dict.fromkeys(ranks, site)
     return [found[rank] for rank in sorted(found)]
