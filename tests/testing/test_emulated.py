@@ -1,6 +1,7 @@
 """Emulated hosts: each is a machine of its own, they reach each other over their links, and nothing of them is left."""
 
 import os
+import re
 import shlex
 import signal
 import subprocess

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
@@ -23,6 +24,17 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _TIMEOUT_S = 30.0
 
+# In namespaces that are gone afterwards with all that is mounted and linked here.
+_TRIAL = """
+PATH=$PATH:/usr/sbin:/sbin
+mount --make-rprivate /
+mount -t tmpfs tmpfs /tmp
+mkdir /tmp/upper /tmp/work /tmp/root
+mount -t overlay overlay -o lowerdir=/,upperdir=/tmp/upper,workdir=/tmp/work /tmp/root
+ip link add type veth
+ip link add br0 type bridge
+"""
+
 
 def why_not_here() -> str | None:
     """Why hosts can't be emulated on this machine, in one sentence; None where they can.
@@ -34,7 +46,19 @@ def why_not_here() -> str | None:
     if os.geteuid() != 0:
         return "it needs root"
     packages = sorted({package for tool, package in _PACKAGES.items() if find_tool(tool) is None})
-    return f"it needs {', '.join(packages)}: apt-get install {' '.join(packages)}" if packages else None
+    if packages:
+        return f"it needs {', '.join(packages)}: apt-get install {' '.join(packages)}"
+    return _refusal()
+
+
+@functools.lru_cache(maxsize=1)
+def _refusal() -> str | None:
+    """What the kernel says to the kinds of things that hosts are made of; root of a container may lack the right."""
+    try:
+        run_tool("unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "/bin/sh", "-euc", _TRIAL)
+    except LaunchError as error:
+        return f"the kernel refuses it: {error.message.rpartition('` failed: ')[2]}"
+    return None
 
 
 def find_tool(name: str) -> str | None:
