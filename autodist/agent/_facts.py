@@ -53,7 +53,7 @@ def gather(directory: str, name: str, others: Sequence[str], first_port: int, la
         "disks": _disks(directory),
         "free_ports": _free_ports(range(first_port, last_port + 1)),
         "interfaces": interfaces(),
-        "names": meanings([name, *others], _RESOLVE_TIMEOUT_S),
+        "names": meanings([name, socket.gethostname(), *others], _RESOLVE_TIMEOUT_S),
         "address": reached_by(name, others)[0],
         "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -11,11 +12,12 @@ from collections.abc import Sequence
 import click
 
 from autodist.cli._options import debug_option, is_debugging
-from autodist.errors import AutoDistError
+from autodist.errors import AutoDistError, LaunchError
 
 __all__ = ["main"]
 
 _INTERRUPTED = 130
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 # One line per command: its module, which has a click command of the same name.
 _COMMANDS = {
@@ -78,10 +80,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write("\n")
         return _INTERRUPTED
     except BrokenPipeError:
-        # Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return 1
+    except OSError as error:
+        if error.errno not in _DISK_ERRORS or is_debugging():
+            raise
+        return _show(LaunchError(str(error), hint="make room, or work in another directory"))
+    _flush()
     return result if isinstance(result, int) else 0
+
+
+def _flush() -> None:
+    """Write what is held back while it can be told whether anybody reads."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _forget_output()
+
+
+def _forget_output() -> None:
+    """Keep Python from complaining when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _show(error: AutoDistError) -> int:

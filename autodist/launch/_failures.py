@@ -23,6 +23,12 @@ _SIGNAL_HINTS = {
     "SIGBUS": "native code has crashed; is `/dev/shm` or a mapped file's disk full?",
 }
 
+_ERROR_HINTS = {
+    "FileNotFoundError": "files are looked for on `{host}`, relative paths from the working directory there; what "
+    "`--bring` sends is beside the script, at `Path(__file__).parent`",
+    "ModuleNotFoundError": "install it on `{host}` for the interpreter of its worker, or have it beside the script",
+}
+
 
 @dataclass(frozen=True)
 class Symptom:
@@ -85,7 +91,7 @@ def report_failure(
         exit_code=symptom.exit_code if status is None else status.exit_code,
         signal=status.signal if status else None,
         message=overdue.message if overdue else _message(symptom, worker),
-        hint=overdue.hint if overdue else _hint(symptom, log),
+        hint=overdue.hint if overdue else _hint(symptom, worker.host, log),
         log_path=log,
         tail=directory.tail(symptom.rank, _STACK_LINES if overdue else _TAIL_LINES),
         also_failed=also_failed,
@@ -106,10 +112,14 @@ def _message(symptom: Symptom, worker: StartedWorker) -> str:
     return f"worker {symptom.rank} ended with {how}{said}"
 
 
-def _hint(symptom: Symptom, log: Path) -> str:
+def _hint(symptom: Symptom, host: str, log: Path) -> str:
     status = symptom.status
     if symptom.lost:
         return "the machine may be down or cut off; workers on it end by themselves as soon as they miss the launcher"
     if status is not None and status.signal:
         return _SIGNAL_HINTS.get(status.signal, f"somebody has sent it {status.signal}")
-    return f"all that it wrote is in `{log}`"
+    hints = () if host.partition("#")[0] == "localhost" else _ERROR_HINTS.items()
+    return next(
+        (hint.format(host=host) for start, hint in hints if symptom.message.startswith(start)),
+        f"all that it wrote is in `{log}`",
+    )

@@ -107,6 +107,8 @@ def _remedy(found: Mapping[str, Software], wrong: Mapping[str, Mapping[str, str]
     other = "name another interpreter of the host by `python` in the resource spec"
     if package == "Python":
         return f"{other}, such as `python: /usr/bin/python{wanted}` for `{host}`"
+    if package == "autodist":
+        return f"install AutoDist for `{found[host].executable}` on `{host}` from where this machine has it; or {other}"
     requirement = f"{package}=={wanted}" if wanted else package
     return f"on `{host}`: `{found[host].executable} -m pip install {requirement}`; or {other}"
 

@@ -85,7 +85,7 @@ class RunConsole:
 
     def run_ended(self, result: RunResult) -> None:
         """Show the failure if there was one, or one line."""
-        where = f"{duration_text(result.duration_s)}, everything is in {shown_path(result.run_dir)}"
+        where = f"{duration_text(result.duration_s)}, logs are in {shown_path(result.run_dir)}"
         if result.failure is not None:
             with self._own_words():
                 _show_failure(result.failure, result, self._errors)

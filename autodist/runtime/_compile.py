@@ -18,6 +18,7 @@ from autodist.runtime._arguments import Arguments
 from autodist.runtime._convention import Convention
 from autodist.runtime._dump import GraphDump
 from autodist.runtime._homes import Homes
+from autodist.runtime._horovod_network import check_listeners
 from autodist.runtime._host import SessionHost, Wiring
 from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
@@ -255,7 +256,9 @@ class Compiler:
         if self._worker.world_size > 1 and "horovod" in strategy.carriers:
             import horovod.tensorflow as hvd
 
-            hvd.init()  # again is nothing
+            if not hvd.is_initialized():
+                check_listeners(self._worker)
+                hvd.init()
         if self._state.host is None:
             cpus = max((d.index + 1 for d in layout.local_replicas if d.kind == "CPU"), default=1)
             wiring = Wiring(layout.server, max(cpus, self._spec.hosts[self._worker.rank].cpus))

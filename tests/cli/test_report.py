@@ -97,6 +97,6 @@ def test_header_and_ends(tmp_path):
         "autodist: run r: 16 workers (h0, h1, h2, ... h15), strategy AllReduce",
         f"autodist: logs in {tmp_path}",
         "autodist: seed 7",
-        f"autodist: done after 1 h 1 min, everything is in {tmp_path}",
-        f"autodist: stopped after 1.0 s, everything is in {tmp_path}",
+        f"autodist: done after 1 h 1 min, logs are in {tmp_path}",
+        f"autodist: stopped after 1.0 s, logs are in {tmp_path}",
     ]

@@ -1,14 +1,18 @@
 """``autodist run`` as users run it: a process of its own, small scripts, no TensorFlow unless a test says so."""
 
+import errno
 import os
 import re
 import signal
 import subprocess
+import sys
 import time
 
 import psutil
 import pytest
 
+from autodist.cli import main
+from autodist.launch._run_directory import RunDirectory
 from tests.processes import marked
 
 STEP = "from autodist.runtime._worker import current_worker; w = current_worker(); w.steps_taken += 1\n"
@@ -24,7 +28,7 @@ def test_lines_carry_their_rank_and_streams_stay_apart(shell):
         assert f"[{rank}] err {rank}\n" in result.stderr
     first, *_, last = result.stderr.splitlines()
     assert re.fullmatch(r"autodist: run [\w-]+: 3 workers \(localhost, .*\), strategy left to the script", first)
-    assert re.fullmatch(r"autodist: done after \d+\.\d s, everything is in runs/[\w-]+", last)
+    assert re.fullmatch(r"autodist: done after \d+\.\d s, logs are in runs/[\w-]+", last)
     assert (shell.directory / "runs" / "latest" / "logs" / "2.log").read_text().splitlines()[0] == "out 2"
 
 
@@ -50,6 +54,30 @@ def test_ranks_filters_the_console_only(shell):
     result = shell("run", "train.py", "-n", "2", "--ranks", "2")
     assert result.returncode == 2
     assert "the ranks of this run are 0 to 1" in result.stderr
+
+
+def test_a_reader_that_has_gone_away_is_no_error(shell):
+    shell.write(STEP + "print('x' * 100)")
+    command = [sys.executable, "-m", "autodist", "run", "train.py"]
+    run = subprocess.Popen(command, cwd=shell.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run.stdout.close()
+    _, told = run.communicate(timeout=60)
+    assert run.returncode == 0
+    assert told.splitlines()[-1].startswith("autodist: done after")
+
+
+def test_full_disk(monkeypatch, tmp_path, capsys):
+    def write(*_):
+        raise OSError(errno.ENOSPC, "No space left on device", "runs/x/spec.json")
+
+    (tmp_path / "train.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(RunDirectory, "write_spec", write)
+    assert main(["run", "train.py"]) == 1
+    told = capsys.readouterr().err
+    assert "No space left on device: 'runs/x/spec.json'" in told
+    assert "hint: make room" in told
+    assert "Traceback" not in told
 
 
 def test_failure_block(shell):

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -130,6 +131,19 @@ def test_all_hosts_that_cannot_be_reached_are_told_at_once(person):
     assert "started" not in [event["event"] for event in person.events()]
 
 
+def test_a_file_that_is_on_the_launching_machine_only(person):
+    person.write("data.txt", "here")
+    person.write("train.py", HEAD + "open('data.txt')\n")
+    result = person.run("train.py", "-H", "h1,h2", "--bring", "data.txt")
+    assert result.returncode == 1
+    assert re.search(r"hint: files are looked for on `h[12]`, .* `Path\(__file__\).parent`", result.stderr)
+    person.write(
+        "train.py", HEAD + "from pathlib import Path; print((Path(__file__).parent / 'data.txt').read_text())\n"
+    )
+    result = person.run("train.py", "-H", "h1,h2", "--bring", "data.txt")
+    assert sorted(result.stdout.splitlines()) == ["[0] here", "[1] here"]
+
+
 def test_different_software_is_told_before_anything_starts(person, tmp_path):
     person.write("/root/data/bare", f'#!/bin/sh\nexec {sys._base_executable} -I -S "$@"\n', host="h2")
     person.cluster.run("h2", ["chmod", "755", "/root/data/bare"])
@@ -139,7 +153,7 @@ def test_different_software_is_told_before_anything_starts(person, tmp_path):
     assert result.returncode == 1
     assert "error: the hosts must have the same software\n" in result.stderr
     assert "not installed on h2" in result.stderr
-    assert "-m pip install autodist==" in result.stderr
+    assert "install AutoDist for `" in result.stderr
     assert "started" not in [event["event"] for event in person.events()]
     result = person.run("train.py", "--no-check-versions")
     assert (result.returncode, "No module named" in result.stderr) == (1, True)

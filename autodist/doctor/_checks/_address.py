@@ -19,8 +19,12 @@ def check_address(examination: Examination) -> Iterator[Finding]:
     if len(examination.visits) < 2:
         return
     own = {visit.name: _usable(facts) for visit, facts in examination.known}
+    # Of two machines that mean a loopback address by their names, neither's Horovod can connect to the other's.
+    astray = [
+        visit for visit, facts in examination.known if facts.packages.get("horovod") and _means_loopback(visit, facts)
+    ]
     for visit, facts in examination.known:
-        yield _of_itself(visit, facts)
+        yield _of_itself(visit, facts, stops_horovod=visit in astray and len(astray) > 1)
         for other, addresses in own.items():
             meant = facts.names.get(other, ())
             if other != visit.name and meant and not set(meant) & addresses:
@@ -32,16 +36,30 @@ def _usable(facts: Facts) -> set[str]:
     return {text for text in every if not (ip := ipaddress.ip_address(text)).is_loopback and not ip.is_link_local}
 
 
-def _of_itself(visit: Visit, facts: Facts) -> Finding:
+def _of_itself(visit: Visit, facts: Facts, *, stops_horovod: bool) -> Finding:
     if not facts.address:
         remedy = f"connect `{visit.name}` to the network of the others, or name it by an address that it has there"
         return Finding(visit.name, "address", Status.FAIL, "it has no address that others could reach", remedy)
-    here = [ip for ip in facts.names.get(visit.name, ()) if ipaddress.ip_address(ip).is_loopback]
-    if not here or facts.address in facts.names[visit.name]:
+    if not _means_loopback(visit, facts):
         return Finding(visit.name, "address", Status.OK, f"others reach it at {facts.address}")
-    text = f"its own name means {here[0]} there, where others can't reach it; {facts.address} is used"
-    remedy = f"write `{facts.address} {visit.name}` into its /etc/hosts instead of `{here[0]} {visit.name}`"
-    return Finding(visit.name, "address", Status.WARN, text, remedy)
+    name, meant = _own_name(visit, facts)
+    text = f"its own name means {meant} there, where others can't reach it; all but Horovod uses {facts.address}"
+    remedy = f"write `{facts.address} {name}` into its /etc/hosts instead of `{meant} {name}`"
+    return Finding(visit.name, "address", Status.FAIL if stops_horovod else Status.WARN, text, remedy)
+
+
+def _means_loopback(visit: Visit, facts: Facts) -> bool:
+    return bool(_own_name(visit, facts)[1])
+
+
+def _own_name(visit: Visit, facts: Facts) -> tuple[str, str]:
+    """Return the machine's name for itself, or that of the spec, and the loopback address it means there; or none."""
+    for name in (facts.host_name, visit.name):
+        meant = facts.names.get(name, ())
+        here = [ip for ip in meant if ipaddress.ip_address(ip).is_loopback]
+        if here and facts.address not in meant:
+            return name, here[0]
+    return visit.name, ""
 
 
 def _of_another(visit: Visit, other: str, meant: Sequence[str], addresses: set[str]) -> Finding:

@@ -41,5 +41,7 @@ def _remedy(package: str, version: str, facts: Facts) -> str:
     """Say what to type to have the version."""
     if package == "horovod":
         return "install Horovod there the way the other hosts have it"
+    if package == "autodist":
+        return f"install AutoDist there for {facts.executable}, from where the other hosts have it"
     name = "tensorflow-cpu" if package == "tensorflow" and not facts.gpus else package
     return f"`{facts.executable} -m pip install {name}{f'=={version}' if version else ''}` there"

@@ -1,0 +1,124 @@
+"""Where Horovod's workers will listen, and whether others reach them there.
+
+Horovod takes the network interface that it is given (``HOROVOD_GLOO_IFACE``) for its first connections only. Those that
+carry the gradients listen at the address that the machine's own name means there, and Debian writes 127.0.1.1 for that
+into ``/etc/hosts``. What follows is an abort of the process in the midst of Horovod, so it is told before.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import logging
+import socket
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from autodist.errors import LaunchError
+from autodist.runtime._worker import Worker
+
+__all__ = ["Listener", "check_listeners", "unreachable"]
+
+_LOG = logging.getLogger("autodist")
+_KEY = "horovod/listens/"
+_VERDICT = "horovod/unreachable"
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Where a worker's Horovod will listen.
+
+    Attributes:
+        node_rank: Its machine.
+        name: What the machine calls itself.
+        listens: What that means there; empty for nothing.
+        address: Under which the cluster reaches it.
+
+    """
+
+    node_rank: int
+    name: str
+    listens: str
+    address: str
+
+
+def check_listeners(worker: Worker) -> None:
+    """See to it that the workers' Horovod can connect; all workers call this before they start it, and all agree.
+
+    Raises:
+        LaunchError: It can't; names the machines to blame.
+
+    """
+    here, line = worker.environment, worker.coordinator
+    if line is None or here.local_world_size == here.world_size:
+        return
+    name = socket.gethostname()
+    own = Listener(here.node_rank, name, _bound(name), here.address)
+    line.put(f"{_KEY}{here.rank}", json.dumps(asdict(own)).encode())
+    if here.rank == 0:
+        every = [json.loads(line.get(f"{_KEY}{rank}", here.start_timeout_s)) for rank in range(here.world_size)]
+        blamed = unreachable([Listener(**one) for one in every])
+        line.put(_VERDICT, json.dumps([asdict(listener) for listener in blamed]).encode())
+    to_blame = [Listener(**one) for one in json.loads(line.get(_VERDICT, here.start_timeout_s))]
+    if to_blame:
+        raise _error(to_blame)
+    if own.listens != own.address and not _is_loopback(own.listens):
+        _LOG.warning(
+            "Horovod's traffic goes over %s, which is what this machine's name `%s` means, not over `%s`",
+            *(own.listens, own.name, own.address),
+        )
+
+
+def unreachable(listeners: Sequence[Listener]) -> list[Listener]:
+    """Return those that make a connection fail, one per machine: of two, the one of the larger address connects.
+
+    Example:
+        >>> debian = [Listener(0, "a", "127.0.1.1", "10.0.0.1"), Listener(1, "b", "127.0.1.1", "10.0.0.2")]
+        >>> [listener.name for listener in unreachable(debian)]
+        ['a', 'b']
+        >>> unreachable([debian[0], Listener(1, "b", "10.0.0.2", "10.0.0.2")])
+        []
+
+    """
+    machines = list({listener.node_rank: listener for listener in listeners}.values())
+    nowhere = [one for one in machines if not one.listens]
+    pairs = [(one, other) for one in machines for other in machines if one != other and one.listens and other.listens]
+    cut_off = [one for one, other in pairs if _is_loopback(one.listens) and _order(one) <= _order(other)]
+    return list(dict.fromkeys([*nowhere, *cut_off]))
+
+
+def _order(listener: Listener) -> tuple[int, bytes]:
+    ip = ipaddress.ip_address(listener.listens)
+    return ip.version, ip.packed
+
+
+def _is_loopback(ip: str) -> bool:
+    return bool(ip) and ipaddress.ip_address(ip).is_loopback
+
+
+def _bound(name: str) -> str:
+    """Return the address that Horovod chooses for a name: the first that a socket can be bound to."""
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return ""
+    for family, kind, protocol, _, place in found:
+        try:
+            with socket.socket(family, kind, protocol) as end:
+                end.bind(place)
+                return str(place[0]).partition("%")[0]
+        except OSError:
+            continue
+    return ""
+
+
+def _error(blamed: Sequence[Listener]) -> LaunchError:
+    rows = [f"  on `{one.name}`, which others reach at {one.address}: {one.listens or 'no address'}" for one in blamed]
+    lines = ", ".join(f"`{one.address} {one.name}`" for one in blamed)
+    return LaunchError(
+        "\n".join(
+            ["Horovod listens at the address that a machine's own name means there, where others can't reach it", *rows]
+        ),
+        hint=f"write {lines} into /etc/hosts of the machine, instead of what it says of that name; or do without "
+        "Horovod: `--strategy \"AllReduce(communicator='collective')\"`",
+    )
