@@ -172,6 +172,14 @@ def test_a_program_that_takes_too_long(emulate):
         emulate(1).run("h1", ["sleep", "30"], timeout_s=0.5)
 
 
+@pytest.mark.parametrize("right", ["sys_admin", "net_admin"])
+def test_where_root_lacks_a_right_the_reason_is_told(right):
+    lacking = ["setpriv", f"--bounding-set=-{right}", f"--inh-caps=-{right}", sys.executable, "-c"]
+    code = "from autodist.testing import EmulatedCluster; print(EmulatedCluster.why_not_here())"
+    told = subprocess.run([*lacking, code], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert re.fullmatch("the kernel refuses it: .*Operation not permitted\n", told)
+
+
 # --- nothing is left
 
 
