@@ -73,6 +73,7 @@ class RestartingLauncher(Launcher):
                 break
             if result is not None:
                 attempts[-1] = _put_aside(result, attempt, directory)
+                self.observer.notice(f"the logs of the failed attempt are in {directory.logs}/attempt-{attempt} now")
         return _conclusion(attempts, job)
 
     def _attempt(self, job: Job, is_last: bool) -> RunResult | None:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import autodist
+from autodist.errors import UsageError
 
 from .killing import dataset, model
 
@@ -144,3 +145,43 @@ def test_what_callbacks_count(tmp_path):
     assert len(expected[2]) < 6
     found = interrupted(tmp_path, (0, 3), (1, 5), (2, 0), **options)
     assert_equal(found, expected)
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize("save_freq", [0, -1, "batch", 1.5])
+def test_save_freq(save_freq, tmp_path):
+    with pytest.raises(UsageError, match="`save_freq` is "):
+        autodist.BackupAndRestore(tmp_path, save_freq=save_freq)
+
+
+def test_outside_of_a_scope(tmp_path):
+    outside = model()
+    outside.compile("sgd", "mse")
+    with pytest.raises(UsageError, match="is used outside of a scope"):
+        outside.fit(dataset(), verbose=0, callbacks=[autodist.BackupAndRestore(tmp_path)])
+
+
+def test_a_model_without_variables(tmp_path):
+    with autodist.scope():
+        unbuilt = keras.Sequential([keras.layers.Dense(1)])
+        unbuilt.compile("sgd", "mse")
+        with pytest.raises(UsageError, match="has no variables so far"):
+            unbuilt.fit(dataset(), verbose=0, callbacks=[autodist.BackupAndRestore(tmp_path)])
+
+
+def test_two_of_them(tmp_path):
+    with autodist.scope():
+        trained = model()
+        trained.compile("sgd", "mse")
+        backups = [autodist.BackupAndRestore(tmp_path / name) for name in "ab"]
+        with pytest.raises(UsageError, match="it takes one"):
+            trained.fit(dataset(), verbose=0, callbacks=backups)
+
+
+def test_data_that_is_too_short(tmp_path):
+    with pytest.raises(Stop):
+        train(tmp_path, (0, 5))
+    with pytest.raises(UsageError, match="the data ends after 2 batches, but training stood behind 5"):
+        train(tmp_path, x=lambda: dataset().take(2))

@@ -70,6 +70,7 @@ LOOPS = {
     "dataset that is not sharded": {"sharded": False},
     "unknown length": {"data": lambda: dataset().filter(lambda x, y: True)},
     "by passes": {"every_steps": None},
+    "shuffle without a seed of its own": {"data": lambda: dataset(seed=None)},
 }
 
 
@@ -127,6 +128,7 @@ def test_save_and_step(tmp_path):
         assert [step for step, _ in checkpoint.steps(range(2))] == [5, 6]
 
 
+@pytest.mark.slow
 def test_recording_for_a_certificate_leaves_checkpoints_alone(tmp_path, monkeypatch):
     train(tmp_path / "backup", passes=1)
     before = sorted((tmp_path / "backup").iterdir())
