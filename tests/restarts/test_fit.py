@@ -180,6 +180,7 @@ def test_two_of_them(tmp_path):
             trained.fit(dataset(), verbose=0, callbacks=backups)
 
 
+@pytest.mark.slow
 def test_data_that_is_too_short(tmp_path):
     with pytest.raises(Stop):
         train(tmp_path, (0, 5))
