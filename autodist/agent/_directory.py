@@ -19,6 +19,7 @@ __all__ = ["RunDirectory", "list_files", "path_below", "remove_abandoned"]
 
 _LOCK = ".lock"
 _LONGEST_NAME = 64
+_ATTEMPTS = 10
 _TEMPORARY = "autodist-"  # what directories begin with that are not in the home
 
 
@@ -38,8 +39,11 @@ class RunDirectory:
             os.write(self._lock, _boot_id().encode())
 
     def remove(self) -> None:
-        """Remove it with all that is in it, as far as that is possible."""
+        """Remove it with all that is in it, as far as that is possible, and its parents where no other run is."""
         _remove(self.path)
+        with contextlib.suppress(OSError):  # not empty, or removed by another agent
+            for parent in (_home() / "autodist" / "runs", _home() / "autodist"):
+                parent.rmdir()
 
 
 def _remove(path: Path) -> None:
@@ -54,9 +58,10 @@ def _remove(path: Path) -> None:
 def _make(run_id: str) -> Path:
     prefix = "".join(char if char.isalnum() or char in "-_." else "_" for char in run_id).lstrip(".")[:_LONGEST_NAME]
     parent = _home() / "autodist" / "runs"
-    with contextlib.suppress(OSError):
-        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix=f"{prefix}-", dir=parent))
+    for _ in range(_ATTEMPTS):  # an agent that ends may remove the parent between the two
+        with contextlib.suppress(OSError):
+            parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return Path(tempfile.mkdtemp(prefix=f"{prefix}-", dir=parent))
     return Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{prefix}-"))
 
 
