@@ -269,7 +269,8 @@ class Agent:
         except LaunchError as error:
             message = f"worker {rank} can't be started {error.message}"
             raise LaunchError(
-                message, hint="check `python` and `directory` of this host in the resource spec"
+                message,
+                hint="check `python` and `directory` of this host in the resource spec; `directory: ~/training` is below its home",
             ) from error
         return pid
 

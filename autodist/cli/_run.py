@@ -36,9 +36,21 @@ def _seconds(name: str, default: float, help_text: str) -> Callable[[Any], Any]:
     return click.option(name, metavar="SECONDS", type=float, default=default, show_default=True, help=help_text)
 
 
+class _RunCommand(SectionedCommand):
+    """Says where the options of the script stand."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            error.message = f"{error.message.rstrip('.')}; options of the script stand after `--`."
+            raise
+
+
 @click.command(
     "run",
-    cls=SectionedCommand,
+    cls=_RunCommand,
     sections=_SECTIONS,
     epilog="Example: autodist run train.py --workers 2 --strategy PSLoadBalancing -- --epochs 3",
     options_metavar="[OPTIONS]",

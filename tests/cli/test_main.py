@@ -44,6 +44,7 @@ def test_version(shell):
     [
         (["runn"], "Did you mean 'run'?"),
         (["run", "--worker", "2", "x.py"], "Did you mean '--workers'?"),
+        (["run", "x.py", "--lr", "3"], "No such option '--lr'; options of the script stand after `--`."),
         (["run"], "Missing argument 'SCRIPT'"),
         (["run", "x.py", "--workers", "two"], "'two' is not a valid integer"),
         (["run", "x.py", "--ranks", "1-"], "`1-` is no list of ranks"),
