@@ -270,7 +270,8 @@ class Agent:
             message = f"worker {rank} can't be started {error.message}"
             raise LaunchError(
                 message,
-                hint="check `python` and `directory` of this host in the resource spec; `directory: ~/training` is below its home",
+                hint="check `python` and `directory` of this host in the resource spec; `directory: ~/training` is "
+                "below the login's home",
             ) from error
         return pid
 

@@ -44,8 +44,8 @@ class _RunCommand(SectionedCommand):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            error.message = f"{error.message.rstrip('.')}; options of the script stand after `--`."
-            raise
+            message = f"{error.message.rstrip('.')}; options of the script stand after `--`."
+            raise click.NoSuchOption(error.option_name, message, error.possibilities, error.ctx) from None
 
 
 @click.command(
