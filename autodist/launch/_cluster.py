@@ -189,7 +189,9 @@ class _Run:
                 python=greeting.python, isolated=greeting.is_isolated,
             )  # fmt: skip
         if self._num_remote:
-            self._observer.notice(f"connected in {took_s:.1f} s")
+            directories = {host.directory or os.getcwd() for host in self._job.spec.hosts}
+            place = f"`{directories.pop()}`" if len(directories) == 1 else "each one's `directory`"
+            self._observer.notice(f"connected in {took_s:.1f} s; files that the script writes stay there, in {place}")
 
     def _transport(self) -> Transport:
         given = self._launcher.transport

@@ -68,6 +68,7 @@ def test_the_script_goes_there_and_what_belongs_to_the_run_comes_back(person):
     notices = [line for line in result.stderr.splitlines() if "connect" in line]
     assert notices[0] == "autodist: connecting to 2 hosts"
     assert notices[1].startswith("autodist: connected in ")
+    assert notices[1].endswith(f" s; files that the script writes stay there, in `{WORK}`")
     assert [event["host"] for event in person.events() if event["event"] == "connected"] == ["h1", "h2"]
 
 
