@@ -52,10 +52,16 @@ def find_run(text: str, root: Path = RUNS) -> Path:
             f"`{text}` is the beginning of {len(begun)} runs: {', '.join(f'`{name}`' for name in begun[-5:])}",
             hint="write more of the name",
         )
+    if not names:
+        raise UsageError(
+            f"`{text}` is no run, there is none in `{root.resolve()}`",
+            hint="go where `autodist run` was started, or give the path of the run's directory",
+        )
     near = difflib.get_close_matches(text, [*names, _LATEST], n=1)
-    proposal = f", did you mean `{near[0]}`?" if near else ""
-    where = f"there are {len(names)} runs in `{root.resolve()}`" if names else f"there is no run in `{root.resolve()}`"
-    raise UsageError(f"`{text}` is no run{proposal}", hint=f"{where}; `autodist status` lists them, a path will do too")
+    proposal = f", did you mean `{near[0]}`?" if near and near[0] != text else ""
+    where = "there is 1 run" if len(names) == 1 else f"there are {len(names)} runs"
+    hint = f"{where} in `{root.resolve()}`; `autodist status` lists them, a path will do too"
+    raise UsageError(f"`{text}` is no run{proposal}", hint=hint)
 
 
 def _directories(root: Path) -> Iterator[Path]:

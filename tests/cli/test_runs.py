@@ -128,7 +128,7 @@ def test_names_of_runs(shell, call):
         assert "error: `20260102-bbc` is no run, did you mean `20260102-bbb`?\n\nhint: there are 3 runs" in errors
     assert "`nothing` is no run\n" in call("logs", "nothing")[2]
     shutil.rmtree(shell.directory / "runs")
-    assert "hint: there is no run in" in call("logs", "latest")[2]
+    assert "error: `latest` is no run, there is none in `" in call("logs", "latest")[2]
 
 
 # --- logs
