@@ -19,6 +19,7 @@ pytestmark = pytest.mark.emulated
 HOSTILE = '-it\'s; a "b" $(touch pwned) `touch pwned` $HOME\n&|<>*?[x]{y}\\ #é\u2028漢 [bold]~'
 PRINTABLE = HOSTILE.replace("\n", "").replace("\u2028", "")  # what a spec may hold
 HOSTS = ("h1", "h2")
+CHECKOUT = Path(__file__).parents[2]  # the hosts share it
 HEAD = """
 import hashlib, os, sys, time
 from autodist.runtime._worker import current_worker
@@ -75,11 +76,12 @@ class Site:
             time.sleep(0.05)
 
     def texts(self, host, *directories) -> list[str]:
-        """All files below the directories of a host, without those of Python itself, which may be in a home."""
+        """All files below the directories of a host, without Python's own and the checkout, which may be there."""
         found = []
+        checkout = self.disk(host, str(CHECKOUT))
         for directory in directories:
             for path, names, files in os.walk(self.disk(host, directory)):
-                names[:] = [name for name in names if name not in (".pyenv", "__pycache__")]
+                names[:] = [n for n in names if n not in (".pyenv", "__pycache__") and Path(path, n) != checkout]
                 found += [Path(path, file) for file in files]
         return [file.read_bytes().decode(errors="replace") for file in found if file.is_file()]
 

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -263,7 +264,8 @@ def test_names_are_names_and_no_commands(person):
         assert "error" in found, (wanted, found)
         assert found["hint"]
     for host in ("head", "h1"):
-        assert person.shell(host, "ls /tmp") == ""
+        # The hosts share the checkout, which may be below /tmp.
+        assert set(person.shell(host, "ls /tmp").split()) <= set(Path(__file__).parts)
 
 
 @pytest.mark.slow
@@ -313,7 +315,8 @@ def test_many_machines_are_logged_in_to_at_once(reader):
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
 def test_nothing_is_left_of_a_killed_launcher(person, number):
     process = person.start([{"address": host, "argv": ["cat"]} for host in ("h1", "h2")])
-    assert list(person.cluster.processes("h1").values()) == ["cat"]
+    # The login shell may not have become the program yet.
+    assert list(person.cluster.processes("h1").values()) in (["cat"], ["bash -c exec cat"])
     launcher = next(pid for pid, line in person.cluster.processes("head").items() if "drive.py" in line)
     os.kill(launcher, number)
     process.communicate(timeout=30)
