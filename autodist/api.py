@@ -21,7 +21,9 @@ from autodist.runtime import (
     Patches,
     Recorder,
     ReferenceEngine,
+    ShardBy,
     ShardedDataset,
+    Shares,
     Worker,
     check_convention,
     current_worker,
@@ -156,25 +158,22 @@ class AutoDist:
         """
         return _distributed(step, self)
 
-    def shard(self, dataset: Any) -> ShardedDataset:
-        """Let each worker read only its part of every batch of a ``tf.data.Dataset`` of global batches.
+    def shard(self, dataset: Any, *, by: ShardBy = "auto") -> ShardedDataset:
+        """Let each worker get its part of a ``tf.data.Dataset`` of global batches.
+
+        Args:
+            dataset: The batches as one device would see them.
+            by: ``"batch"``: its rows of every global batch, which are those of one device, exactly; each worker reads
+                all data. ``"file"``: each worker reads files of its own, ``"element"``: elements of its own, before
+                anything is done with them; the size of the global batch is kept, what it consists of is not, and every
+                element is seen once in an epoch. ``"auto"``: what keeps global batches as they are, ``"batch"``.
 
         Raises:
-            UsageError: It is no dataset of batches.
+            UsageError: It is no dataset of batches, or it can't be sharded like that.
         """
-        rank = self._engine.worker.rank
-        counts = [sum(device.host == host.name for device in self._replicas) for host in self.spec.hosts]
-
-        def handed_out(pending: bool) -> None:
-            self._engine.has_local_batch = pending
-
-        return shard_dataset(
-            dataset,
-            num_replicas=sum(counts),
-            first_replica=sum(counts[:rank]),
-            num_local=counts[rank],
-            handed_out=handed_out,
-        )
+        counts = tuple(sum(device.host == host.name for device in self._replicas) for host in self.spec.hosts)
+        shares = Shares(counts, self._engine.worker.rank)
+        return shard_dataset(dataset, shares, by=by, passes=self._engine.passes())
 
     def checkpoint(
         self,

@@ -93,6 +93,7 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
             return
         self._steps = self._saved_steps = found["steps"]
         self._position.go_to(found["data"], found["batch"])
+        self._engine.gather()
         self.model._initial_epoch = self.params["epochs"] if found["is_stopped"] else found["epoch"]
         restore_callbacks(self._others, found["callbacks"])
         if found["batch"]:

@@ -14,6 +14,7 @@ from autodist.runtime._compile import NoGradientError
 from autodist.runtime._convention import Convention, check_convention
 from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._coordinator_server import CoordinatorServer
+from autodist.runtime._ends import Ends, going_on_together
 from autodist.runtime._engine import Engine
 from autodist.runtime._fit_position import FitFollower, FitPosition
 from autodist.runtime._graph_session import GraphSession, make_session
@@ -26,7 +27,7 @@ from autodist.runtime._recorder import Recorder
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime._scopes import OPEN, OpenScope, refuse_fit_outside
 from autodist.runtime._serving import Server
-from autodist.runtime._shard import ShardedDataset, shard_dataset
+from autodist.runtime._shard import Passes, ShardBy, ShardedDataset, Shares, shard_dataset
 from autodist.runtime._variable_hooks import hook_variables
 from autodist.runtime._worker import Worker, WorkerEnvironment, current_worker
 
@@ -39,6 +40,7 @@ __all__ = [
     "Convention",
     "CoordinatorClient",
     "CoordinatorServer",
+    "Ends",
     "Engine",
     "FitFollower",
     "FitPosition",
@@ -48,11 +50,14 @@ __all__ = [
     "LoopCheckpoint",
     "NoGradientError",
     "OpenScope",
+    "Passes",
     "Patches",
     "Recorder",
     "ReferenceEngine",
     "Server",
+    "ShardBy",
     "ShardedDataset",
+    "Shares",
     "Worker",
     "WorkerEnvironment",
     "batch_size",
@@ -61,6 +66,7 @@ __all__ = [
     "check_convention",
     "current_worker",
     "flatten",
+    "going_on_together",
     "hook_fit",
     "hook_functions",
     "hook_optimizers",

@@ -14,8 +14,10 @@ from autodist.resource_spec import ResourceSpec
 from autodist.runtime._arguments import Arguments, flatten
 from autodist.runtime._compile import Compiler
 from autodist.runtime._convention import Convention
+from autodist.runtime._ends import Ends
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._settling import Settling
+from autodist.runtime._shard import Passes
 from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._watchdog import Watchdog
@@ -64,6 +66,8 @@ class Engine:
         self._steps: dict[Any, CompiledStep] = {}
         self._scope = scope
         self._closings = 0
+        self._datasets = 0
+        self._gatherings = 0
         self._standstills = 0
         self._settling = Settling(worker, scope)
         self._failed = False
@@ -79,6 +83,38 @@ class Engine:
     def num_replicas(self) -> int:
         """Replicas in all; 1 means that nothing has to be synchronized."""
         return len(self._spec.replicas)
+
+    # Data --------------------------------------------------------------------------------------------------------
+
+    def passes(self) -> Passes:
+        """What the loops over one sharded dataset need of the engine."""
+        self._datasets += 1
+        coordinator, number = self.worker.coordinator, itertools.count()
+        prefix = f"ends/{self._scope}/{self._datasets}"
+
+        def handed_out(pending: bool) -> None:
+            self.has_local_batch = pending
+
+        def begin() -> Ends:
+            assert coordinator is not None
+            return Ends(coordinator, f"{prefix}/{next(number)}", self.worker.rank, self.worker.world_size)
+
+        is_alone = coordinator is None or self.worker.world_size == 1
+        return Passes(handed_out, None if is_alone else begin, self._check_ends_can_be_told)
+
+    def gather(self) -> None:
+        """Wait for the other workers, after batches of a dataset were passed over: no steps have kept them together."""
+        self._gatherings += 1
+        with self._whereabouts.at("takes up training again"):
+            self._barrier(f"gathered/{self._scope}/{self._gatherings}")
+
+    def _check_ends_can_be_told(self) -> None:
+        if any(step.graph.relaxed for step in self._steps.values()):
+            raise UsageError(
+                "data sharded by file or by element needs steps that all workers take together, but the strategy has "
+                "parameter servers with `sync=False` or a `staleness`",
+                hint="`ad.shard(dataset, by='batch')`, or a synchronous strategy",
+            )
 
     # Running -----------------------------------------------------------------------------------------------------
 

@@ -80,20 +80,43 @@ class _FitHooks:
             if not self._engine.worker.is_chief and kwargs.get("verbose", "auto") == "auto":
                 kwargs["verbose"] = 0
             bound = inspect.signature(original).bind(model, x, *args, **kwargs)
-            with _followed(bound.arguments, self._engine):
-                if not isinstance(x, tf.data.Dataset | ShardedDataset):
-                    history = original(*bound.args, **bound.kwargs)
-                else:
-                    bound.arguments["x"] = self._shard(x).dataset
-                    self._sharded.append(model)
-                    try:
-                        history = original(*bound.args, **bound.kwargs)
-                    finally:
-                        self._sharded.remove(model)
+            with contextlib.ExitStack() as stack:
+                if isinstance(x, tf.data.Dataset | ShardedDataset):
+                    sharded = self._shard(x)
+                    bound.arguments["x"] = sharded.dataset
+                    stack.enter_context(self._given(model, sharded))
+                stack.enter_context(_followed(bound.arguments, self._engine))
+                history = original(*bound.args, **bound.kwargs)
             self._engine.settle()
             return history
 
         return fit
+
+    @contextlib.contextmanager
+    def _given(self, model: Any, sharded: ShardedDataset) -> Iterator[None]:
+        """Have the model's ``fit`` inside know that its batches are parts, and end when all workers' parts have."""
+        self._sharded.append(model)
+        try:
+            with _first_epochs(lambda epochs: _take_batches(epochs, sharded)):
+                yield
+        finally:
+            self._sharded.remove(model)
+
+
+def _take_batches(epochs: Any, sharded: ShardedDataset) -> None:
+    """Have Keras' iterator of epochs take its batches from where the workers go on together."""
+    if sharded.may_end_alone:
+        epochs._distributed_dataset = _Batches(sharded)
+
+
+class _Batches:
+    """A sharded dataset as Keras' iterator of epochs takes it: tensors, anew for each epoch."""
+
+    def __init__(self, sharded: ShardedDataset) -> None:
+        self._sharded = sharded
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._sharded.batches()
 
 
 @contextlib.contextmanager
@@ -108,6 +131,13 @@ def _followed(arguments: dict[str, Any], engine: Engine | ReferenceEngine) -> It
         raise UsageError("`fit` was given two of `autodist.BackupAndRestore`, it takes one")
     others = [callback for callback in callbacks if callback is not followers[0]]
     arguments["callbacks"] = [*others, *followers]
+    with _first_epochs(lambda epochs: followers[0].follow(engine, FitPosition(epochs), others)):
+        yield
+
+
+@contextlib.contextmanager
+def _first_epochs(prepare: Callable[[Any], None]) -> Iterator[None]:
+    """Prepare the first iterator of epochs that Keras makes inside, that of the training data."""
     from keras.src.backend.tensorflow import trainer
 
     original = trainer.TFEpochIterator
@@ -115,7 +145,7 @@ def _followed(arguments: dict[str, Any], engine: Engine | ReferenceEngine) -> It
     def first(*args: Any, **kwargs: Any) -> Any:
         trainer.TFEpochIterator = original  # the next one is that of the validation data
         epochs = original(*args, **kwargs)
-        followers[0].follow(engine, FitPosition(epochs), others)
+        prepare(epochs)
         return epochs
 
     trainer.TFEpochIterator = first

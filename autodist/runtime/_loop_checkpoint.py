@@ -87,6 +87,8 @@ class LoopCheckpoint:
         batches = iter(dataset)
         for _ in range(self._batch):
             next(batches, None)
+        if self._batch:
+            self._engine.gather()
         for batch in batches:
             yield self._step, batch
             self._step += 1

@@ -11,6 +11,7 @@ from autodist.runtime._arguments import Arguments, flatten
 from autodist.runtime._compile import NoGradientError
 from autodist.runtime._orderings import keep_orderings_in_functions
 from autodist.runtime._recorder import Recorder
+from autodist.runtime._shard import Passes
 from autodist.runtime._state import StateStore
 from autodist.runtime._worker import Worker
 
@@ -42,6 +43,13 @@ class ReferenceEngine:
     def run_batch(self, function: Callable[..., Any], batch: Any, *, local: bool) -> Any:
         """Run a training step that takes one structure of arrays."""
         return self._run(function, flatten((batch,), {}), (batch,), {})
+
+    def passes(self) -> Passes:
+        """Loops over sharded datasets need nothing."""
+        return Passes()
+
+    def gather(self) -> None:
+        """There is nobody to wait for."""
 
     def settle(self) -> None:
         """Nothing is on its way."""

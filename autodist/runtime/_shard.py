@@ -1,97 +1,265 @@
-"""Sharded datasets: each worker reads its part of every global batch."""
+"""Sharded datasets: each worker reads its part of every global batch, or of the data."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from autodist.errors import UsageError
 from autodist.runtime._batch import LocalArray, part_of
+from autodist.runtime._ends import Ends, going_on_together
+from autodist.runtime._pipeline import Pipeline, has_unseeded_shuffle, name_of, read_pipeline
 
-__all__ = ["ShardedDataset", "shard_dataset"]
+__all__ = ["Passes", "ShardBy", "ShardedDataset", "Shares", "shard_dataset"]
+
+_LOG = logging.getLogger("autodist")
+_ALLOWED = ("auto", "batch", "element", "file")
+
+ShardBy = Literal["auto", "batch", "element", "file"]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Who gets how much.
+
+    Attributes:
+        replicas: Number of replicas of each worker.
+        rank: This worker.
+    """
+
+    replicas: tuple[int, ...]
+    rank: int
+
+    @property
+    def is_all(self) -> bool:
+        """Whether this worker gets everything."""
+        return self.replicas[self.rank] == sum(self.replicas)
+
+    @property
+    def readers(self) -> tuple[int, ...]:
+        """The workers that get anything."""
+        return tuple(rank for rank, count in enumerate(self.replicas) if count)
+
+    def rows(self, size: Any, minimum: Callable[[Any, Any], Any] = min) -> tuple[Any, Any]:
+        """First and one past the last of this worker's rows of a batch of so many."""
+        first = sum(self.replicas[: self.rank])
+        return part_of(size, sum(self.replicas), first, first + self.replicas[self.rank], minimum)
+
+
+@dataclass(frozen=True)
+class Passes:
+    """What the loops over a sharded dataset have to do with the engine.
+
+    Attributes:
+        handed_out: Called with True before a loop over the dataset gets a batch, with False when the loop ends.
+        begin: Makes the ends of a new pass; None where there is one worker only.
+        check: Refuses what can't be had with parts of different lengths.
+    """
+
+    handed_out: Callable[[bool], None] = lambda _: None
+    begin: Callable[[], Ends] | None = None
+    check: Callable[[], None] = lambda: None
 
 
 class ShardedDataset:
-    """A dataset of global batches, of which each worker gets its own rows.
+    """A dataset of global batches, of which each worker gets its own rows, or a dataset of its own part of the data.
 
-    Iterating yields NumPy arrays of the type :class:`LocalArray`, by which a step knows that they are a part. Worker
-    parts are contiguous and in rank order, so that all parts together are the global batch as one device sees it; a
-    worker whose part of the last batch is empty still takes that step with the others.
+    Iterating yields NumPy arrays of the type :class:`LocalArray`, by which a step knows that they are a part; all parts
+    together are the global batch. A worker whose part is empty still takes that step with the others.
 
     Attributes:
         dataset: The ``tf.data.Dataset`` of this worker's parts.
+        by: ``"batch"``, ``"element"`` or ``"file"``.
     """
 
-    def __init__(self, dataset: Any, handed_out: Callable[[bool], None] = lambda _: None) -> None:
+    def __init__(self, dataset: Any, by: str = "batch", passes: Passes | None = None) -> None:
         self.dataset = dataset
-        self._handed_out = handed_out
+        self.by = by
+        self._passes = Passes() if passes is None else passes
 
     def __iter__(self) -> Iterator[Any]:
         import tensorflow as tf
 
         try:
-            for element in self.dataset:
+            for element in self.batches():
                 local = tf.nest.map_structure(_local, element)
-                self._handed_out(True)
+                self._passes.handed_out(True)
                 yield local
         finally:
-            self._handed_out(False)
+            self._passes.handed_out(False)
+
+    def batches(self) -> Iterator[Any]:
+        """The batches of one pass as tensors, as many on every worker."""
+        if not self.may_end_alone or self._passes.begin is None:
+            return iter(self.dataset)
+        empty = _empties(self.dataset.element_spec)
+        return going_on_together(iter(self.dataset), self._passes.begin(), empty, self._passes.check)
+
+    @property
+    def may_end_alone(self) -> bool:
+        """Whether `dataset` can have fewer batches than another worker's."""
+        return self.by != "batch"
 
     def __len__(self) -> int:
+        if self.may_end_alone and self._passes.begin is not None:
+            raise TypeError(f"the number of batches is not known before the data has been read: sharded by {self.by}")
         return len(self.dataset)
 
     def __repr__(self) -> str:
-        return f"ShardedDataset({self.dataset!r})"
+        return f"ShardedDataset({self.dataset!r}, by={self.by!r})"
 
 
 def _local(tensor: Any) -> np.ndarray:
     return np.asarray(tensor._numpy()).view(LocalArray)
 
 
+def _empties(spec: Any) -> Callable[[Any], Any]:
+    import tensorflow as tf
+
+    def empty(like: Any) -> Any:
+        if like is not None:
+            return tf.nest.map_structure(lambda tensor: tensor[:0], like)
+        return tf.nest.map_structure(lambda s: tf.zeros([0, *(d or 1 for d in s.shape[1:])], s.dtype), spec)
+
+    return empty
+
+
 def shard_dataset(
-    dataset: Any,
-    *,
-    num_replicas: int,
-    first_replica: int,
-    num_local: int,
-    handed_out: Callable[[bool], None] = lambda _: None,
+    dataset: Any, shares: Shares, *, by: ShardBy = "auto", passes: Passes | None = None
 ) -> ShardedDataset:
-    """This worker's part of each batch of a dataset.
+    """This worker's part of a dataset.
 
     Args:
         dataset: A ``tf.data.Dataset`` whose elements are global batches, the same and in the same order on all workers.
-        num_replicas: Replicas of all workers.
-        first_replica: Global number of this worker's first replica.
-        num_local: Replicas of this worker.
-        handed_out: Called with True before the loop over the result gets a batch, with False when the loop ends.
+        shares: Who gets how much.
+        by: See :meth:`autodist.AutoDist.shard`.
+        passes: What loops over the result have to do with the engine.
 
     Raises:
-        UsageError: It is no dataset, or its elements are no batches.
+        UsageError: It is no dataset, its elements are no batches, or it can't be sharded like that.
     """
     import tensorflow as tf
 
+    if by not in _ALLOWED:
+        raise UsageError(f"`by` is {by!r}, allowed: {', '.join(map(repr, _ALLOWED))}")
     if isinstance(dataset, ShardedDataset):
-        return dataset
+        return _as_it_is(dataset, by)
     if not isinstance(dataset, tf.data.Dataset):
         raise UsageError(
             f"`shard` was given a {type(dataset).__name__}, it takes a tf.data.Dataset",
             hint="make one: `tf.data.Dataset.from_tensor_slices((x, y)).batch(64)`",
         )
+    _check_batches(dataset)
+    if by in ("element", "file"):
+        pipeline = read_pipeline(dataset)
+        _check_pipeline(pipeline, shares, by)
+        if not shares.is_all:
+            parts, done = _read_apart(pipeline, shares, by)
+            return ShardedDataset(parts.with_options(dataset.options()), done, passes)
+    if shares.is_all:
+        return ShardedDataset(dataset, "batch", passes)
+    _check_seeded(dataset)
+    return ShardedDataset(_rows_of_batches(dataset, shares), "batch", passes)
+
+
+def _as_it_is(dataset: ShardedDataset, by: str) -> ShardedDataset:
+    if by not in ("auto", dataset.by):
+        raise UsageError(f"the dataset is sharded by {dataset.by} already, it can't be sharded by {by}")
+    return dataset
+
+
+def _check_batches(dataset: Any) -> None:
+    import tensorflow as tf
+
     specs = tf.nest.flatten(dataset.element_spec)
     if any(not isinstance(spec, tf.TensorSpec) or spec.shape.rank == 0 for spec in specs):
         raise UsageError(
             f"`shard` was given a dataset of {dataset.element_spec}, its elements must be batches of dense tensors",
             hint="call `dataset.batch(size)` before `shard`",
         )
-    if num_local == num_replicas:
-        return ShardedDataset(dataset, handed_out)
+
+
+def _check_seeded(dataset: Any) -> None:
+    if has_unseeded_shuffle(dataset):
+        raise UsageError(
+            "`shard` was given a dataset that is shuffled without a seed, each worker has another order",
+            hint="`shuffle(..., seed=0)`, or `autodist run --seed`, which seeds everything",
+        )
+
+
+def _check_pipeline(pipeline: Pipeline, shares: Shares, by: str) -> None:
+    if by == "file" and pipeline.files is None:
+        raise UsageError(
+            f"`shard(by='file')` was given a dataset that is made of a {name_of(pipeline.source)}, not of files",
+            hint="files are read by tf.data.TFRecordDataset, TextLineDataset and FixedLengthRecordDataset, also inside "
+            "`interleave` and `flat_map`; after that come `map`, `filter`, `shuffle`, `cache`, `repeat`, `prefetch` "
+            "and `batch` only; or `by='element'`",
+        )
+    if pipeline.batch_size < sum(shares.replicas):
+        raise UsageError(
+            f"a global batch has {pipeline.batch_size} examples, too few for the {sum(shares.replicas)} replicas to "
+            f"read their own part of the data by {by}",
+            hint="make larger batches, or `by='batch'`",
+        )
+
+
+def _rows_of_batches(dataset: Any, shares: Shares) -> Any:
+    """This worker's rows of each global batch."""
+    import tensorflow as tf
 
     def part(*element: Any) -> Any:
         structure = element if len(element) > 1 or isinstance(dataset.element_spec, tuple) else element[0]
-        size = tf.shape(tf.nest.flatten(structure)[0])[0]
-        start, stop = part_of(size, num_replicas, first_replica, first_replica + num_local, tf.minimum)
+        start, stop = shares.rows(tf.shape(tf.nest.flatten(structure)[0])[0], tf.minimum)
         return tf.nest.map_structure(lambda tensor: tensor[start:stop], structure)
 
-    return ShardedDataset(dataset.map(part).prefetch(tf.data.AUTOTUNE), handed_out)
+    return dataset.map(part).prefetch(tf.data.AUTOTUNE)
+
+
+def _read_apart(pipeline: Pipeline, shares: Shares, by: str) -> tuple[Any, str]:
+    """A dataset of this worker's part of the data, and how it was cut out."""
+    import tensorflow as tf
+
+    start, stop = shares.rows(pipeline.batch_size)
+    if by == "file" and not _has_files_for(pipeline, shares):
+        by = "element"
+    if by == "element":
+        _check_seeded(pipeline.source)
+    if start == stop:
+        source = pipeline.source.take(0).filter(lambda *element: True)  # so that Keras does not count it
+    elif by == "file":
+        source = _of_files(pipeline.source, len(shares.readers), shares.readers.index(shares.rank))
+    else:
+        source = _of_elements(pipeline.source, pipeline.batch_size, start, stop)
+    return pipeline.on(source, max(stop - start, 1)).prefetch(tf.data.AUTOTUNE), by
+
+
+def _has_files_for(pipeline: Pipeline, shares: Shares) -> bool:
+    wanted = len(shares.readers)
+    found = sum(1 for _ in pipeline.files.take(wanted))
+    if found < wanted and shares.rank == 0:
+        files, workers = ("file" if found == 1 else "files"), f"{wanted} workers"
+        _LOG.info("the dataset has %d %s for %s: it is sharded by element instead of by file", found, files, workers)
+    return found >= wanted
+
+
+def _of_files(source: Any, count: int, index: int) -> Any:
+    """Every `count`-th file of a source; a shuffle of the files comes afterwards, so that no seed is needed."""
+    import tensorflow as tf
+    from tensorflow.python.data.experimental.ops import distribute
+
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.FILE
+    return distribute._AutoShardDataset(source.with_options(options), count, index)
+
+
+def _of_elements(source: Any, size: int, start: int, stop: int) -> Any:
+    """The elements of a source that are the rows `start` to `stop` - 1 of each `size` of them."""
+
+    def is_mine(number: Any, element: Any) -> Any:
+        return (number % size >= start) & (number % size < stop)
+
+    return source.enumerate().filter(is_mine).map(lambda number, element: element)

@@ -160,3 +160,12 @@ def test_sharded_batch_changed_on_the_way(run):
     assert result.exit_code == 2, result.text
     assert "looks like a whole batch" in result.text
     assert "dataset.map" in result.text
+
+
+@pytest.mark.slow
+def test_parts_of_the_data_for_servers_that_wait_for_nobody(run):
+    body = "    for b in ad.shard(tf.data.Dataset.from_tensor_slices(x).batch(4), by='element'): step(b)\n"
+    result = run(SCOPE + body, "--strategy", "PS(sync=False)")
+    assert result.exit_code == 2, result.text
+    assert "needs steps that all workers take together" in result.text
+    assert "by='batch'" in result.text

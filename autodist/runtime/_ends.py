@@ -1,0 +1,76 @@
+"""Datasets of which each worker reads its own part: the workers reach their ends after different numbers of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from autodist.errors import TimedOut
+from autodist.runtime._coordinator import CoordinatorClient
+
+__all__ = ["Ends", "going_on_together"]
+
+
+@dataclass(frozen=True)
+class Ends:
+    """After how many batches each worker's part of one pass over a dataset ends.
+
+    A worker says so before it takes the step on its last batch. Steps are synchronous: when one is done, all workers
+    have begun it, so all that had their last batch by then have said so. A worker that has not, goes on.
+
+    Attributes:
+        coordinator: What the workers tell each other by.
+        key: What tells this pass from all others.
+        rank: Of this worker.
+        world_size: Number of workers, at least 1.
+    """
+
+    coordinator: CoordinatorClient
+    key: str
+    rank: int
+    world_size: int
+
+    def say(self, batches: int) -> None:
+        """This worker's part has so many batches."""
+        self.coordinator.put(f"{self.key}/{self.rank}", str(batches).encode())
+
+    def last(self) -> int | None:
+        """The largest number of batches; None while there is a worker that has not come to its last one."""
+        counts = []
+        for rank in range(self.world_size):
+            try:
+                counts.append(int(self.coordinator.get(f"{self.key}/{rank}", 0.0)))
+            except TimedOut:
+                return None
+        return max(counts)
+
+
+def going_on_together(
+    batches: Iterator[Any], ends: Ends, empty: Callable[[Any], Any], check: Callable[[], None]
+) -> Iterator[Any]:
+    """This worker's batches, then empty ones until the last worker has had its last.
+
+    Args:
+        batches: Of this worker.
+        ends: Of this pass.
+        empty: Makes an empty batch like another one, or of nothing if it is None.
+        check: Called before each batch.
+    """
+    taken = 0
+    batch = None
+    following = next(batches, None)
+    if following is None:
+        ends.say(0)
+    while following is not None:
+        batch, following = following, next(batches, None)
+        taken += 1
+        if following is None:
+            ends.say(taken)
+        check()
+        yield batch
+    nothing = empty(batch)
+    while (last := ends.last()) is None or last > taken:
+        taken += 1
+        check()
+        yield nothing

@@ -1,0 +1,205 @@
+"""Who reads which elements: every one of them once, whatever the pipeline and the numbers."""
+
+import collections
+import itertools
+import logging
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from autodist.errors import UsageError
+from autodist.runtime import LocalArray, Shares, shard_dataset
+
+CLUSTERS = [(1,), (1, 1), (1, 1, 1), (2, 1), (1, 0, 2)]
+SIZES = (7, 1, 12, 3, 5)
+
+
+@pytest.fixture(autouse=True)
+def _no_seed():
+    """Whatever seed another test has set."""
+    tf.random.set_seed(None)
+
+
+def write(directory, sizes=SIZES):
+    """Files of records `f-k`, and their names."""
+    names = []
+    for number, size in enumerate(sizes):
+        names.append(str(directory / f"{number}.records"))
+        with tf.io.TFRecordWriter(names[-1]) as writer:
+            for k in range(size):
+                writer.write(f"{number}-{k}".encode())
+    return names
+
+
+def text(directory):
+    names = []
+    for number, size in enumerate(SIZES):
+        names.append(str(directory / f"{number}.txt"))
+        (directory / f"{number}.txt").write_text("".join(f"{number}-{k:02}\n" for k in range(size)))
+    return names
+
+
+PIPELINES = {
+    "records": lambda d: tf.data.TFRecordDataset(write(d)),
+    "records in parallel": lambda d: tf.data.TFRecordDataset(write(d), num_parallel_reads=2),
+    "listed": lambda d: (write(d), tf.data.Dataset.list_files(f"{d}/*.records"))[1].interleave(
+        tf.data.TFRecordDataset, cycle_length=2, num_parallel_calls=2
+    ),
+    "flat": lambda d: tf.data.Dataset.from_tensor_slices(write(d)).shuffle(5).flat_map(tf.data.TFRecordDataset),
+    "text": lambda d: tf.data.TextLineDataset(text(d)),
+    "fixed length": lambda d: tf.data.FixedLengthRecordDataset(text(d), 5),
+}
+
+
+def workers(dataset, cluster, by):
+    """What each worker gets: its batches."""
+    shards = [shard_dataset(dataset, Shares(cluster, rank), by=by) for rank in range(len(cluster))]
+    return shards, [[batch.tolist() for batch in shard] for shard in shards]
+
+
+def elements(dataset):
+    return collections.Counter(itertools.chain.from_iterable(batch.tolist() for batch in dataset.as_numpy_iterator()))
+
+
+def test_allowed_ways():
+    dataset = tf.data.Dataset.range(10).batch(2)
+    with pytest.raises(UsageError, match="`by` is 'row', allowed: 'auto', 'batch', 'element', 'file'"):
+        shard_dataset(dataset, Shares((1, 1), 0), by="row")
+    sharded = shard_dataset(dataset, Shares((1, 1), 0), by="element")
+    assert shard_dataset(sharded, Shares((1, 1), 0)) is sharded
+    with pytest.raises(UsageError, match="sharded by element already"):
+        shard_dataset(sharded, Shares((1, 1), 0), by="file")
+
+
+@pytest.mark.parametrize("by", ["auto", "batch"])
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_rows_of_batches_are_those_of_one_device(cluster, by):
+    dataset = tf.data.Dataset.range(23).shuffle(23, seed=1, reshuffle_each_iteration=False).batch(5)
+    _, found = workers(dataset, cluster, by)
+    joined = [list(itertools.chain(*parts)) for parts in zip(*found, strict=True)]
+    assert joined == [batch.tolist() for batch in dataset.as_numpy_iterator()]
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize("kind", PIPELINES)
+def test_every_element_of_files_once_in_every_epoch(kind, cluster, tmp_path):
+    dataset = PIPELINES[kind](tmp_path).map(tf.strings.upper).shuffle(10).batch(6).prefetch(1)
+    for by in ("file", "element") if "shuffle" not in kind else ("file",):
+        if by == "element" and kind in ("listed", "flat"):
+            continue  # the order of their files is shuffled without a seed
+        shards, found = workers(dataset, cluster, by)
+        for _epoch in range(2):
+            seen = collections.Counter(itertools.chain(*(itertools.chain(*batches) for batches in found)))
+            assert seen == elements(dataset)
+            assert set(seen.values()) == {1}
+            assert len(seen) == sum(SIZES)
+            found = [[batch.tolist() for batch in shard] for shard in shards]
+        if len(cluster) > 1:
+            assert {shard.by for shard in shards} == {by}
+            for batches, rank in zip(found, range(len(cluster)), strict=True):
+                start, stop = Shares(cluster, rank).rows(6)
+                assert all(len(batch) <= stop - start for batch in batches)
+                assert all(len(batch) == stop - start for batch in batches[:-1])
+
+
+@pytest.mark.parametrize("cluster", [(1, 1), (1, 1, 1), (1, 0, 2)])
+def test_files_of_other_workers_are_not_opened(cluster, tmp_path):
+    """Each worker goes through its data while all files but its own are gone."""
+    for kind in ("records", "listed", "flat"):
+        directory = tmp_path / kind
+        directory.mkdir()
+        dataset = PIPELINES[kind](directory).batch(6)
+        shards, found = workers(dataset, cluster, "file")
+        kept = {path: path.read_bytes() for path in directory.iterdir()}
+        for shard, batches in zip(shards, found, strict=True):
+            own = {element.split(b"-")[0].decode() for batch in batches for element in batch}
+            if "listed" not in kind:
+                for path in set(kept) - {directory / f"{number}.records" for number in own}:
+                    path.unlink()
+                assert sorted(itertools.chain(*(b.tolist() for b in shard))) == sorted(itertools.chain(*batches))
+            for path, content in kept.items():
+                path.write_bytes(content)
+        names = [{e.split(b"-")[0] for batch in batches for e in batch} for batches in found]
+        assert sum(map(len, names)) == len(set().union(*names)) == len(SIZES)
+
+
+def test_too_few_files_are_sharded_by_element_and_this_is_said_once(tmp_path, caplog):
+    dataset = tf.data.TFRecordDataset(write(tmp_path, (7, 4)), num_parallel_reads=2).batch(5)
+    with caplog.at_level(logging.INFO, "autodist"):
+        shards, found = workers(dataset, (1, 1, 1), "file")
+    assert [shard.by for shard in shards] == ["element"] * 3
+    assert collections.Counter(itertools.chain(*itertools.chain(*found))) == elements(dataset)
+    assert [r.message for r in caplog.records] == [
+        "the dataset has 2 files for 3 workers: it is sharded by element instead of by file"
+    ]
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize("count", [0, 1, 4, 23, 30])
+def test_elements_without_a_shuffle_make_the_global_batches_of_one_device(count, cluster):
+    dataset = tf.data.Dataset.range(count).map(lambda k: k * 10).batch(5)
+    _, found = workers(dataset, cluster, "element")
+    joined = [list(itertools.chain(*parts)) for parts in itertools.zip_longest(*found, fillvalue=[])]
+    assert joined == [batch.tolist() for batch in dataset.as_numpy_iterator()]
+
+
+@pytest.mark.parametrize("cluster", [(1, 1), (1, 1, 1)])
+def test_operations_are_built_again(cluster):
+    calls = collections.Counter()
+
+    def count(k):
+        calls[int(k)] += 1
+        return k
+
+    table = tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(tf.range(40, dtype=tf.int64), tf.range(40, dtype=tf.int64) * 2), -1
+    )
+
+    def dataset():
+        source = tf.data.Dataset.range(40).map(lambda k: tf.ensure_shape(tf.py_function(count, [k], tf.int64), []))
+        source = source.filter(lambda k: k % 5 != 0).cache().map(table.lookup, num_parallel_calls=2).shuffle(50)
+        source = source.map(lambda k: {"x": tf.fill([k % 3 + 1], k), "y": k}, num_parallel_calls=tf.data.AUTOTUNE)
+        return source.repeat(2).padded_batch(7).map(lambda b: {**b, "z": b["y"] + 1}).prefetch(2)
+
+    shards = [shard_dataset(dataset(), Shares(cluster, rank), by="element") for rank in range(len(cluster))]
+    batches = [batch for shard in shards for batch in shard]
+    assert all(isinstance(batch["x"], LocalArray) for batch in batches)
+    seen = collections.Counter(np.concatenate([batch["y"] for batch in batches]).tolist())
+    assert seen == {2 * k: 2 for k in range(40) if k % 5}
+    assert all((batch["z"] == batch["y"] + 1).all() and (batch["x"][:, 0] == batch["y"]).all() for batch in batches)
+    assert set(calls.values()) == {1}  # what is done with an element is done by one worker
+
+
+def test_incomplete_batches_are_dropped_if_they_were():
+    dataset = tf.data.Dataset.range(23).batch(6, drop_remainder=True)
+    _, found = workers(dataset, (1, 1), "element")
+    assert [len(batch) for batches in found for batch in batches] == [3] * len(found[0]) + [3] * len(found[1])
+    assert sum(map(len, itertools.chain(*found))) > 23 - 6
+
+
+@pytest.mark.parametrize(
+    ("dataset", "by", "message"),
+    [
+        (lambda: tf.data.Dataset.range(9).batch(4), "file", "is made of a RangeDataset, not of files"),
+        (lambda: tf.data.Dataset.range(9).batch(2), "element", "too few for the 3 replicas"),
+        (lambda: tf.data.Dataset.range(9).batch(4).take(1), "element", "there is a TakeDataset behind them"),
+        (lambda: tf.data.Dataset.range(9).batch(3, drop_remainder=True).map(abs), "element", "of a fixed size"),
+        (lambda: tf.data.Dataset.range(9).shuffle(9).batch(3), "batch", "shuffled without a seed"),
+        (lambda: tf.data.Dataset.range(9).shuffle(9).batch(3), "auto", "shuffled without a seed"),
+        (lambda: tf.data.Dataset.range(9).shuffle(9).take(5).batch(3), "element", "shuffled without a seed"),
+    ],
+)
+def test_what_can_not_be_sharded(dataset, by, message):
+    with pytest.raises(UsageError, match=message):
+        shard_dataset(dataset(), Shares((2, 1), 0), by=by)
+
+
+def test_elements_are_taken_before_they_are_dealt_out():
+    """`take` counts the elements of all workers."""
+    dataset = tf.data.Dataset.range(100).take(11).shuffle(20).batch(4)
+    _, found = workers(dataset, (1, 1), "element")
+    assert sorted(itertools.chain(*itertools.chain(*found))) == list(range(11))
