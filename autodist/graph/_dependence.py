@@ -21,6 +21,7 @@ from autodist.graph._graph_def import (
     split_tensor,
     tensor_dtype,
 )
+from autodist.graph._marks import SEED
 
 __all__ = ["BatchDependence"]
 
@@ -60,7 +61,7 @@ class BatchDependence:
         for name in order:
             node = nodes[name]
             inputs = [node_of(tensor) for tensor in data_inputs(node)]
-            if not self._differentiable.isdisjoint(inputs) and _carries_gradients(node):
+            if SEED in node.attr or (not self._differentiable.isdisjoint(inputs) and _carries_gradients(node)):
                 self._differentiable.add(name)
             if name in self.extents or is_mark(name) or not any(i in self.extents for i in inputs):
                 continue

@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 __all__ = [
-    "MARK", "SECOND", "TARGET", "Mark", "Marker",
-    "adopt_marks", "mark_gradients", "marks_gradients", "parse_mark", "replace_method",
+    "MARK", "SECOND", "SEED", "TARGET", "Mark", "Marker",
+    "adopt_marks", "mark_gradients", "marks_gradients", "parse_mark", "replace_method", "seeds",
 ]  # fmt: skip
 
 MARK = "_autodist_gradient"
@@ -33,6 +33,9 @@ MARK = "_autodist_gradient"
 
 TARGET = "_autodist_target"
 """NodeDef attribute of an Identity of what gradients were taken of; its value is the number of that differentiation."""
+
+SEED = "_autodist_seed"
+"""NodeDef attribute of what a backward pass begins with."""
 
 SECOND = "second"
 """Part of what comes back through the mark of a sparse gradient, whose rows differ from replica to replica."""
@@ -189,14 +192,15 @@ def _patch_tape(marker: Marker, patches: contextlib.ExitStack) -> None:
     import tensorflow as tf
 
     def wrap(original: Any) -> Any:
-        def gradient(tape: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+        def gradient(tape: Any, target: Any, sources: Any, output_gradients: Any = None, **kwargs: Any) -> Any:
             # A backward pass may itself use a tape (recomputation): what that one returns is a part of a gradient.
             if marker.depth:
-                return original(tape, target, sources, *args, **kwargs)
+                return original(tape, target, sources, output_gradients, **kwargs)
             with marker.differentiating(target):
+                begin = seeds(target, output_gradients)
                 marker.depth += 1
                 try:
-                    result = original(tape, target, sources, *args, **kwargs)
+                    result = original(tape, target, sources, begin, **kwargs)
                 finally:
                     marker.depth -= 1
                 flat = zip(tf.nest.flatten(result), tf.nest.flatten(sources), strict=True)
@@ -205,6 +209,29 @@ def _patch_tape(marker: Marker, patches: contextlib.ExitStack) -> None:
         return gradient
 
     replace_method(patches, tf.GradientTape, "gradient", wrap)
+
+
+def seeds(target: Any, given: Any = None) -> Any:
+    """What a backward pass begins with, behind marks: all that follows from them is gradient and not data.
+
+    Without them a sum over the batch of what comes back would be taken for one of data, if the loss is linear in what
+    the model gives.
+
+    Args:
+        target: What is differentiated: tensors in any structure.
+        given: The gradients by it that the program has given; None for ones.
+
+    Returns:
+        `given`, where nothing is being traced or a target is no dense tensor of floats; else a list of tensors.
+    """
+    import tensorflow as tf
+
+    targets = tf.nest.flatten(target)
+    dense = all(isinstance(t, tf.Tensor | tf.Variable) and (t.dtype.is_floating or t.dtype.is_complex) for t in targets)
+    if tf.executing_eagerly() or not dense:
+        return given
+    begins = [tf.ones_like(t) for t in targets] if given is None else tf.nest.flatten(given)
+    return [None if b is None else _identity(b, SEED, b"1", name="autodist_seed") for b in begins]
 
 
 def _subclasses(cls: Any) -> Iterator[Any]:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from autodist.graph._marks import Marker, replace_method
+from autodist.graph._marks import Marker, replace_method, seeds
 
 __all__ = ["mark_v1_gradients"]
 
@@ -30,13 +30,14 @@ def _patch_gradients(marker: Marker, patches: contextlib.ExitStack) -> None:
     from tensorflow.python.ops import gradients_util
 
     def wrap(original: Any) -> Any:
-        def gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:
+        def gradients(ys: Any, xs: Any, grad_ys: Any = None, *args: Any, **kwargs: Any) -> Any:
             if marker.depth or not _is_building_graph():
-                return original(ys, xs, *args, **kwargs)
+                return original(ys, xs, grad_ys, *args, **kwargs)
             with marker.differentiating(ys):
+                begin = seeds(ys, grad_ys)
                 marker.depth += 1
                 try:
-                    found = original(ys, xs, *args, **kwargs)
+                    found = original(ys, xs, begin, *args, **kwargs)
                 finally:
                     marker.depth -= 1
                 sources = xs if isinstance(xs, list | tuple) else [xs]

@@ -34,6 +34,55 @@ def sum_loss_regularized(ad):
     supervised(ad, model, sgd, loss=loss)
 
 
+def linear_terms(x, y, kernel, scale):
+    """Linear in what the model gives, so that what comes back to it is data: its sum is the same on all replicas."""
+    shift = tf.tanh(scale)
+    return (tf.tanh(x @ kernel) * shift + 2.0 * shift * scale + shift) * y
+
+
+def train_linear(ad, differentiate):
+    kernel, scale = tf.Variable(tf.ones([6, 4]), name="kernel"), tf.Variable(0.5 * tf.ones([4]), name="scale")
+
+    @ad.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            terms = linear_terms(x, y, kernel, scale)
+            loss = 0.1 * tf.reduce_sum(terms)
+            halves = [0.05 * tf.reduce_sum(terms), 0.05 * tf.reduce_sum(terms)]
+        sgd(differentiate(tape, loss, halves, [kernel, scale]), [kernel, scale])
+        return loss
+
+    for x, y in dense_batches():
+        step(x, y)
+
+
+@case()
+def sum_loss_linear(ad):
+    train_linear(ad, lambda tape, loss, halves, sources: tape.gradient(loss, sources))
+
+
+@case()
+def sum_losses_linear(ad):
+    """Several targets, and a gradient by them that is given."""
+    ones = lambda halves: [tf.ones_like(half) for half in halves]  # noqa: E731
+    train_linear(ad, lambda tape, loss, halves, sources: tape.gradient(halves, sources, output_gradients=ones(halves)))
+
+
+@case()
+def sum_loss_linear_in_a_session(ad):
+    """The same by `tf.gradients`."""
+    with tf.Graph().as_default():
+        kernel = tf.compat.v1.get_variable("kernel", initializer=tf.ones([6, 4]))
+        scale = tf.compat.v1.get_variable("scale", initializer=0.5 * tf.ones([4]))
+        x, y = (tf.compat.v1.placeholder(tf.float32, [None, width]) for width in (6, 1))
+        loss = 0.1 * tf.reduce_sum(linear_terms(x, y, kernel, scale))
+        train = tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+        session = ad.Session()
+        session.run(tf.compat.v1.global_variables_initializer())
+        for batch in dense_batches():
+            session.run([loss, train], dict(zip((x, y), batch, strict=True)))
+
+
 @case()
 def loss_per_example(ad):
     """The gradient of a vector is that of its sum."""
