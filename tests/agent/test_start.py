@@ -8,7 +8,6 @@ import contextlib
 import os
 import platform
 import shutil
-import signal
 import subprocess
 import sys
 import time
