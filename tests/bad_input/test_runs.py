@@ -92,6 +92,7 @@ def test_script_that_never_trains(run):
     assert "without a training step" in result.text
 
 
+@pytest.mark.slow
 def test_fit_outside_of_any_scope(run):
     fit = "model.compile('sgd', 'mse'); model.fit(x, x[:, :1], verbose=0)\n"
     for script in (
@@ -132,6 +133,7 @@ def test_ranks_that_trace_different_steps(run):
     assert "worker 0 is in step 2, but worker 1 is tracing a new step after 1 step" in result.text
 
 
+@pytest.mark.slow
 def test_ranks_with_different_variables(run):
     body = "    extra = keras.layers.Dense(1 + RANK); model.add(extra); model.build((None, 4))\n    step(x)\n"
     result = run(SCOPE + body)
@@ -154,6 +156,7 @@ def test_assignment_on_one_rank_only(run):
     assert "worker 1 is in step 2, but worker 0 has assigned" in result.text
 
 
+@pytest.mark.slow
 def test_sharded_batch_changed_on_the_way(run):
     body = "    for b in ad.shard(tf.data.Dataset.from_tensor_slices(x).batch(8)): step(tf.cast(b, 'float32') * 2)\n"
     result = run(SCOPE + body)
