@@ -29,6 +29,7 @@ MODES = pytest.mark.parametrize(
             {"road": "nobody", "python": NOBODYS_PYTHON},
             id="nobody",
             marks=[
+                pytest.mark.slow,
                 needs_root,
                 pytest.mark.skipif(not os.path.exists(NOBODYS_PYTHON), reason=f"there is no {NOBODYS_PYTHON}"),
             ],

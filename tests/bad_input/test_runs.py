@@ -141,6 +141,7 @@ def test_ranks_with_different_variables(run):
     assert "worker 1 traced another step than the chief" in result.text
 
 
+@pytest.mark.slow
 def test_ranks_with_different_global_batches(run):
     result = run(SCOPE + "    step(x + RANK)\n")
     assert (result.exit_code, result.first_failure) == (2, 1), result.text
