@@ -15,9 +15,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["RunDirectory", "list_files", "path_below", "remove_abandoned"]
+__all__ = ["RunDirectory", "list_files", "make_part", "path_below", "remove_abandoned"]
 
 _LOCK = ".lock"
+_PARTS = ".parts"
+_RESERVED = (_LOCK, _PARTS)
 _LONGEST_NAME = 64
 _ATTEMPTS = 10
 _TEMPORARY = "autodist-"  # what directories begin with that are not in the home
@@ -109,9 +111,16 @@ def path_below(directory: Path, name: str) -> Path:
 
     """
     parts = name.split("/")
-    if any(part in ("", ".", "..") or "\0" in part for part in parts) or name == _LOCK:
+    if any(part in ("", ".", "..") or "\0" in part for part in parts) or parts[0] in _RESERVED:
         raise ValueError(f"`{name}` is no path of a file below the run's directory")
     return directory.joinpath(*parts)
+
+
+def make_part(directory: Path) -> tuple[int, str]:
+    """Make a file, for what is not whole yet, that is not listed; return its descriptor and path."""
+    parts = directory / _PARTS
+    parts.mkdir(mode=0o700, exist_ok=True)
+    return tempfile.mkstemp(dir=parts)
 
 
 def list_files(directory: Path) -> Iterator[tuple[str, int]]:
@@ -119,7 +128,7 @@ def list_files(directory: Path) -> Iterator[tuple[str, int]]:
     for folder, _, names in os.walk(directory):
         for name in names:
             path = Path(folder) / name
-            relative = path.relative_to(directory).as_posix()
+            relative = path.relative_to(directory)
             with contextlib.suppress(OSError):
-                if relative != _LOCK and path.is_file() and not path.is_symlink():
-                    yield relative, path.stat().st_size
+                if relative.parts[0] not in _RESERVED and path.is_file() and not path.is_symlink():
+                    yield relative.as_posix(), path.stat().st_size

@@ -33,6 +33,7 @@ __all__ = ["main"]
 _READ_BYTES = 1 << 18
 _LAST_WORDS_S = 1.0
 _SECOND_LOOK_S = 0.5
+_GUARD_KILLED = "the agent's first process was killed"
 _REAP_AFTER_S = 2.0  # whoever waits for a child of its own, such as a call, has done so by then
 
 
@@ -157,7 +158,13 @@ class Holder:
                     self._take(frame)
         except FrameError as error:
             self.finish(f"the launcher sent nonsense: {error}")
-        self.finish("the launcher is gone")
+        # A login's end closes both lines at once, and this one may be looked at first.
+        self.finish(_GUARD_KILLED if self._has_lost_guard() else "the launcher is gone")
+
+    def _has_lost_guard(self) -> bool:
+        with contextlib.suppress(BlockingIOError):
+            return self._guard.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        return False
 
     def _take(self, frame: Frame) -> None:
         if frame.kind is Kind.BEAT:
@@ -186,7 +193,7 @@ class Holder:
         while said := await read_some(self._guard.fileno(), 1):
             self.finish(f"the agent was sent {signal.Signals(said[0]).name}")
         self._guard_is_gone = True
-        self.finish("the agent's first process was killed")
+        self.finish(_GUARD_KILLED)
 
     def _watch_signals(self) -> None:
         loop = asyncio.get_running_loop()

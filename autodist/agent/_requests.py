@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autodist.agent._calls import CallError, call
-from autodist.agent._directory import list_files, path_below
+from autodist.agent._directory import list_files, make_part, path_below
 from autodist.agent._frames import CHUNK_BYTES, FrameError, Kind, encode_json
 from autodist.agent._relay import join
 from autodist.agent._streams import Stream, StreamReset
@@ -107,8 +106,9 @@ class Requests:
         """Write what comes on the stream into a file, in a thread: a stuck file system must not stop the agent."""
         stream.end()
         try:
-            path = path_below(self._holder.place.directory.path, name)
-            await _receive(path, stream)
+            root = self._holder.place.directory.path
+            path = path_below(root, name)
+            await _receive(path, root, stream)
         except (OSError, ValueError):
             stream.reset()
             raise
@@ -173,21 +173,21 @@ def _read(path: Path, most_bytes: int) -> bytes | None:
         return None
 
 
-async def _receive(path: Path, stream: Stream) -> None:
-    """Write a stream into a file that appears when it is whole."""
-    part = await asyncio.to_thread(_make_part, path)
+async def _receive(path: Path, root: Path, stream: Stream) -> None:
+    """Write a stream into a file that appears below the root when it is whole."""
+    part = await asyncio.to_thread(make_part, root)
     try:
         with os.fdopen(part[0], "wb") as file:
             while data := await stream.read():
                 await asyncio.to_thread(file.write, data)
             await asyncio.to_thread(file.flush)
-        os.replace(part[1], path)
+        await asyncio.to_thread(_move, part[1], path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(part[1])
         raise
 
 
-def _make_part(path: Path) -> tuple[int, str]:
+def _move(part: str, path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return tempfile.mkstemp(prefix=".part-", dir=path.parent)
+    os.replace(part, path)

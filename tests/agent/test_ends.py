@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from autodist.remote import Channel, LocalTransport, Machine
-from tests.agent.workbench import NOBODYS_PYTHON, STUBBORN, agent_here, is_alive, needs_root, run, spawn
+from tests.agent.workbench import NOBODYS_PYTHON, STUBBORN, agent_here, is_alive, needs_nobody, needs_root, run, spawn
 from tests.processes import marked
 
 MODES = pytest.mark.parametrize(
@@ -28,11 +28,7 @@ MODES = pytest.mark.parametrize(
         pytest.param(
             {"road": "nobody", "python": NOBODYS_PYTHON},
             id="nobody",
-            marks=[
-                pytest.mark.slow,
-                needs_root,
-                pytest.mark.skipif(not os.path.exists(NOBODYS_PYTHON), reason=f"there is no {NOBODYS_PYTHON}"),
-            ],
+            marks=[pytest.mark.slow, needs_nobody],
         ),
     ],
 )

@@ -13,10 +13,10 @@ import pytest
 from autodist.agent._directory import RunDirectory, path_below, remove_abandoned
 from autodist.errors import HostUnreachable, LaunchError, TimedOut
 from autodist.remote import Machine
-from tests.agent.workbench import NOBODY, NOBODYS_PYTHON, AsNobody, agent_here, needs_root, run, spawn
+from tests.agent.workbench import NOBODY, NOBODYS_PYTHON, AsNobody, agent_here, needs_nobody, run, spawn
 
 BIG = 64 << 20
-BAD_NAMES = ["", "/etc/x", "../x", "a/../../x", "a//b", "./a", ".lock", "a\0b", "a/"]
+BAD_NAMES = ["", "/etc/x", "../x", "a/../../x", "a//b", "./a", ".lock", ".parts/x", "a\0b", "a/"]
 
 
 def test_files_are_put_and_fetched():
@@ -119,8 +119,7 @@ def test_a_machine_whose_disk_does_not_answer_is_not_waited_for():
     run(test())
 
 
-@needs_root
-@pytest.mark.skipif(not os.path.exists(NOBODYS_PYTHON), reason=f"there is no {NOBODYS_PYTHON}")
+@needs_nobody
 def test_what_may_not_be_written_to_is_removed_too():
     async def test():
         machine = Machine("here", python=NOBODYS_PYTHON)
@@ -154,8 +153,7 @@ def test_runs_of_any_name_have_directories_of_their_own(cache: Path):
     run(test())
 
 
-@needs_root
-@pytest.mark.skipif(not os.path.exists(NOBODYS_PYTHON), reason=f"there is no {NOBODYS_PYTHON}")
+@needs_nobody
 def test_without_a_home_the_directory_is_among_the_temporary_files():
     async def test():
         machine = Machine("here", python=NOBODYS_PYTHON)

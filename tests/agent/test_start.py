@@ -49,6 +49,11 @@ async def failure(**settings) -> HostUnreachable:
     return caught.value
 
 
+def search_path(version: str) -> str:
+    """Where programs are looked for, those of pyenv's Pythons of a version first."""
+    return os.pathsep.join([*map(str, PYTHONS.glob(f"{version}.*/bin")), os.environ["PATH"]])
+
+
 @pytest.mark.parametrize("isolate", [False, pytest.param(True, marks=needs_root)], ids=["", "isolated"])
 def test_the_greeting_says_who_is_there(isolate: bool, cache: Path):
     async def test():
@@ -67,15 +72,16 @@ def test_the_greeting_says_who_is_there(isolate: bool, cache: Path):
 
 @pytest.mark.parametrize("version", OLD_PYTHONS)
 def test_an_old_python_answers_with_its_version(version: str):
-    found = list(PYTHONS.glob(f"{version}.*/bin/python")) or [shutil.which(f"python{version}")]
-    if found[0] is None:
+    python = shutil.which(f"python{version}", path=search_path(version))
+    if python is None:
         pytest.skip(f"there is no Python {version} on this machine")
+    exact = subprocess.run([python, "-V"], capture_output=True, text=True, check=True)
 
     async def test():
-        error = await failure(machine=Machine("here", python=str(found[0])))
-        assert f"`here` has Python {version}." in error.message
+        error = await failure(machine=Machine("here", python=python))
+        # Python 2 says its version on standard error.
+        assert error.message.startswith(f"`here` has {(exact.stdout + exact.stderr).strip()}")
         assert error.message.endswith("3.10 or newer is needed")
-        assert str(found[0].parent.parent.name) in error.message
         assert "`python:`" in error.hint
 
     run(test())

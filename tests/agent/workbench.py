@@ -34,6 +34,10 @@ sleep 1000
 """A worker that ignores TERM and has children in its own session, in others, detached and orphaned."""
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+needs_nobody = pytest.mark.skipif(
+    os.geteuid() != 0 or not os.path.exists(NOBODYS_PYTHON),
+    reason=f"only root can become another user, who needs {NOBODYS_PYTHON}",
+)
 
 
 class Recorder:

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.ways import WAYS
+
 pytestmark = pytest.mark.emulated
 
 HOSTILE = '-it\'s; a "b" $(touch pwned) `touch pwned` $HOME\n&|<>*?[x]{y}\\ #é\u2028漢 [bold]~'
@@ -182,14 +184,7 @@ with autodist.scope():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        "PSLoadBalancing",
-        "AllReduce(communicator='collective')",
-        pytest.param("AllReduce(communicator='horovod')", marks=pytest.mark.horovod),
-    ],
-)
+@pytest.mark.parametrize("strategy", WAYS)
 def test_ports_are_on_the_network_of_the_cluster_only(site, strategy):
     """Hosts and `head` are on a second network as well; nothing of the run can be reached by it."""
     site.write("train.py", TRAINING)

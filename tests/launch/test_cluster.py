@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from tests.ways import WAYS
+
 from .clusters import HEAD, WORK, Person, lines_of
 
 pytestmark = pytest.mark.emulated
@@ -274,14 +276,7 @@ def test_training_over_ssh(person, strategy):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        "PSLoadBalancing",
-        "AllReduce(communicator='collective')",
-        pytest.param("AllReduce(communicator='horovod')", marks=pytest.mark.horovod),
-    ],
-)
+@pytest.mark.parametrize("strategy", WAYS)
 def test_training_over_ipv6(person, strategy):
     for number, host in ((1, "h1"), (2, "h2"), (254, "head")):
         address = ["ip", "-6", "addr", "replace", f"fd77::{number}/64", "dev", "eth0", "nodad"]

@@ -267,7 +267,7 @@ def test_a_second_interruption_does_not_wait(start):
 @pytest.mark.parametrize(
     ("process", "user", "said"),
     [
-        pytest.param("autodist-guard", "trainer", "first process was killed", marks=pytest.mark.slow),
+        ("autodist-guard", "trainer", "first process was killed"),
         ("autodist-holder", "trainer", "second process ended with signal 9"),
         # root's workers are in a PID namespace, which ends with its first process.
         pytest.param("autodist-holder", "root", "second process ended with signal 9", marks=pytest.mark.slow),

@@ -1,0 +1,10 @@
+"""The ways that values take between workers, for tests that have to hold for each."""
+
+import pytest
+
+WAYS = [
+    "PSLoadBalancing",
+    "AllReduce(communicator='collective')",
+    pytest.param("AllReduce(communicator='horovod')", marks=pytest.mark.horovod),
+]
+"""One strategy for each."""
