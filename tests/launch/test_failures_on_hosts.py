@@ -276,9 +276,9 @@ def test_a_second_interruption_does_not_wait(start):
 def test_an_agent_that_is_killed_is_named(start, process, user, said):
     run = start(user=user)
     run.wait_until_up()
-    for pid in run.cluster.processes("h3"):
-        if Path(f"/proc/{pid}/comm").read_text().strip() == process[:15]:
-            kill(pid)
+    names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in run.cluster.processes("h3")}
+    for pid in [pid for pid, name in names.items() if name == process[:15]]:
+        kill(pid)
     run.end()
     run.check_failure(code=1, rank=2, host="h3", how="", said=said)
 
