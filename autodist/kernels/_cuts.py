@@ -135,15 +135,20 @@ class Cutting:
 
     def _read_cut(self, name: str) -> Cut | None:
         """The variable that a node reads, if it is cut."""
-        if self.nodes[name].op != "ReadVariableOp":
-            return None
-        (handle,) = self.analysis.touched(self.nodes[name])
-        return self.cut_of_handle.get(handle)
+        node = self.nodes[name]
+        return self._touched_cut(node) if node.op == "ReadVariableOp" else None
+
+    def _touched_cut(self, node: Any) -> Cut | None:
+        """The variable whose handle a node takes, if it is cut.
+
+        A handle that comes out of a loop is no cut variable's, because loops take variables whole.
+        """
+        return next((self.cut_of_handle.get(handle) for handle in self.analysis.touched(node)), None)
 
     def _lookup_cut(self, node: Any) -> Cut | None:
         """The variable in which a node looks rows up, if it is cut."""
         if node.op == "ResourceGather":
-            cut = self.cut_of_handle.get(self.analysis.touched(node)[0])
+            cut = self._touched_cut(node)
             return None if cut is None or node.name in cut.region.domains or node.attr["batch_dims"].i else cut
         if node.op not in _LOOKUPS or node.attr["batch_dims"].i:
             return None
@@ -226,7 +231,7 @@ class Cutting:
     def _known_shape(self, node: Any) -> tuple[int, ...] | None:
         """The shape that a node asks for, if it is that of a cut variable."""
         if node.op == "VariableShape":
-            cut = self.cut_of_handle.get(self.analysis.touched(node)[0])
+            cut = self._touched_cut(node)
             return None if cut is None else cut.shape
         if node.op not in ("Rank", "Shape", "Size"):
             return None

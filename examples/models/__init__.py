@@ -8,12 +8,29 @@
 a laptop, "tiny" certification within seconds.
 """
 
-from . import bert, densenet, inception, language_model, ncf, resnet, structures, transformer, vgg
+from . import (
+    bert,
+    densenet,
+    gradients,
+    inception,
+    kinds,
+    language_model,
+    ncf,
+    resnet,
+    sequences,
+    structures,
+    text,
+    transformer,
+    vgg,
+)
 from ._base import SIZES, Training, Workload
 
 __all__ = ["SIZES", "Training", "Workload", "get", "names"]
 
-_MODULES = (resnet, inception, vgg, densenet, transformer, ncf, bert, language_model, structures)
+_MODULES = (
+    resnet, inception, vgg, densenet, transformer, ncf, bert, language_model,
+    structures, gradients, sequences, kinds, text,
+)  # fmt: skip
 _WORKLOADS = {workload.name: workload for module in _MODULES for workload in module.WORKLOADS}
 
 

@@ -11,7 +11,8 @@ import tensorflow as tf
 
 __all__ = [
     "SIZES", "Training", "Workload",
-    "classification", "from_loss", "images", "make_step", "normalization", "sizes", "stem",
+    "classification", "convolution", "from_loss", "images", "make_step", "matrix", "normalization", "regression",
+    "sizes", "squared_error", "stem",
 ]  # fmt: skip
 
 SIZES = ("tiny", "small", "full")
@@ -122,12 +123,17 @@ def images(size):
     return lambda random, batch: random.standard_normal((batch, size, size, 3), dtype=np.float32)
 
 
+def convolution(x, filters, size, normalize, strides=1):
+    """A convolution, normalized, then what is positive of it."""
+    x = keras.layers.Conv2D(filters, size, strides=strides, padding="same", use_bias=False)(x)
+    return keras.layers.ReLU()(normalize()(x))
+
+
 def stem(x, filters, normalize):
     """First convolution; images of the papers' size are made a quarter as large by it, as there."""
-    stride, size = (2, 7) if x.shape[1] > 64 else (1, 3)
-    x = keras.layers.Conv2D(filters, size, strides=stride, padding="same", use_bias=False)(x)
-    x = keras.layers.ReLU()(normalize()(x))
-    return keras.layers.MaxPooling2D(3, strides=2, padding="same")(x) if stride > 1 else x
+    strides, size = (2, 7) if x.shape[1] > 64 else (1, 3)
+    x = convolution(x, filters, size, normalize, strides)
+    return keras.layers.MaxPooling2D(3, strides=2, padding="same")(x) if strides > 1 else x
 
 
 def normalization(kind):
@@ -135,3 +141,21 @@ def normalization(kind):
     if kind == "group":
         return lambda: keras.layers.GroupNormalization(groups=2)
     return keras.layers.BatchNormalization
+
+
+def regression(shape, batch_size, number):
+    """Arrays (x, y) of numbers of a shape, and one number to predict for each."""
+    random = np.random.default_rng(number)
+    x = random.standard_normal((batch_size, *shape), dtype=np.float32)
+    return x, np.tanh(x.reshape(batch_size, -1).sum(1, keepdims=True)).astype(np.float32)
+
+
+def squared_error(y, predicted):
+    """The mean over the batch."""
+    return tf.reduce_mean(tf.square(y - predicted))
+
+
+def matrix(name, shape, scale=0.3):
+    """A plain variable with values that follow from its name."""
+    random = np.random.default_rng(sum(map(ord, name)))
+    return tf.Variable(scale * random.standard_normal(shape, dtype=np.float32), name=name)

@@ -2,7 +2,7 @@
 
 import keras
 
-from ._base import Workload, classification, images, normalization, sizes, stem
+from ._base import Workload, classification, convolution, images, normalization, sizes, stem
 
 __all__ = ["WORKLOADS"]
 
@@ -26,22 +26,17 @@ def make(stages, width, image_size, num_classes, batch_size, norm):
 
 def _block(x, filters, normalize):
     narrow = max(filters // 2, 2)
-    one = _convolution(x, filters, (1, 1), normalize)
-    five = _convolution(_convolution(x, narrow, (1, 1), normalize), filters, (5, 5), normalize)
-    seven = _convolution(x, narrow, (1, 1), normalize)
-    seven = _convolution(_convolution(seven, narrow, (1, 7), normalize), filters, (7, 1), normalize)
+    one = convolution(x, filters, (1, 1), normalize)
+    five = convolution(convolution(x, narrow, (1, 1), normalize), filters, (5, 5), normalize)
+    seven = convolution(x, narrow, (1, 1), normalize)
+    seven = convolution(convolution(seven, narrow, (1, 7), normalize), filters, (7, 1), normalize)
     pooled = keras.layers.AveragePooling2D(3, strides=1, padding="same")(x)
-    return keras.layers.Concatenate()([one, five, seven, _convolution(pooled, filters, (1, 1), normalize)])
+    return keras.layers.Concatenate()([one, five, seven, convolution(pooled, filters, (1, 1), normalize)])
 
 
 def _reduction(x, filters, normalize):
-    strided = _convolution(x, filters, (3, 3), normalize, strides=2)
+    strided = convolution(x, filters, (3, 3), normalize, strides=2)
     return keras.layers.Concatenate()([strided, keras.layers.MaxPooling2D(3, strides=2, padding="same")(x)])
-
-
-def _convolution(x, filters, size, normalize, strides=1):
-    x = keras.layers.Conv2D(filters, size, strides=strides, padding="same", use_bias=False)(x)
-    return keras.layers.ReLU()(normalize()(x))
 
 
 WORKLOADS = (

@@ -2,7 +2,7 @@
 
 import keras
 
-from ._base import Workload, classification, images, normalization, sizes, stem
+from ._base import Workload, classification, convolution, images, normalization, sizes, stem
 
 __all__ = ["WORKLOADS"]
 
@@ -25,15 +25,10 @@ def _bottleneck(x, width, stride, normalize):
     shortcut = x
     if stride > 1 or x.shape[-1] != 4 * width:
         shortcut = normalize()(keras.layers.Conv2D(4 * width, 1, strides=stride, use_bias=False)(x))
-    y = _convolution(x, width, 1, 1, normalize)
-    y = _convolution(y, width, 3, stride, normalize)
+    y = convolution(x, width, 1, normalize)
+    y = convolution(y, width, 3, normalize, stride)
     y = normalize()(keras.layers.Conv2D(4 * width, 1, use_bias=False)(y))
     return keras.layers.ReLU()(keras.layers.Add()([shortcut, y]))
-
-
-def _convolution(x, filters, size, stride, normalize):
-    x = keras.layers.Conv2D(filters, size, strides=stride, padding="same", use_bias=False)(x)
-    return keras.layers.ReLU()(normalize()(x))
 
 
 WORKLOADS = (

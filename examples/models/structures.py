@@ -3,47 +3,31 @@
 from functools import partial
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from ._base import Training, Workload, from_loss, make_step
+from ._base import Training, Workload, from_loss, make_step, matrix, regression, squared_error
 
 __all__ = ["WORKLOADS"]
 
 
-def _batch(width, batch_size, number):
-    random = np.random.default_rng(number)
-    x = random.standard_normal((batch_size, width), dtype=np.float32)
-    return x, np.tanh(x.sum(1, keepdims=True)).astype(np.float32)
-
-
-def _squared(y, predicted):
-    return tf.reduce_mean(tf.square(y - predicted))
-
-
-def _matrix(name, shape, scale=0.3):
-    random = np.random.default_rng(sum(map(ord, name)))
-    return tf.Variable(scale * random.standard_normal(shape, dtype=np.float32), name=name)
-
-
 def while_loop(width, repeats, batch_size):
     """One matrix, multiplied with in each turn of a `tf.while_loop`."""
-    turn, last = _matrix("turn", (width, width), width**-0.5), _matrix("last", (width, 1))
+    turn, last = matrix("turn", (width, width), width**-0.5), matrix("last", (width, 1))
 
     def loss_of(x, y):
         def body(k, hidden):
             return k + 1, tf.tanh(hidden @ turn)
 
         _, hidden = tf.while_loop(lambda k, _: k < repeats, body, (tf.constant(0), x))
-        return _squared(y, hidden @ last)
+        return squared_error(y, hidden @ last)
 
-    return from_loss(loss_of, [turn, last], keras.optimizers.SGD(0.1), partial(_batch, width, batch_size))
+    return from_loss(loss_of, [turn, last], keras.optimizers.SGD(0.1), partial(regression, (width,), batch_size))
 
 
 def branches(width, batch_size):
     """Two experts, of which a `tf.cond` around their variables takes one by the step's parity."""
-    experts = [_matrix(f"expert_{k}", (width, 1)) for k in range(2)]
-    shared = _matrix("shared", (width, width))
+    experts = [matrix(f"expert_{k}", (width, 1)) for k in range(2)]
+    shared = matrix("shared", (width, width))
     turn = tf.Variable(0, trainable=False, name="turn")
 
     def loss_of(x, y):
@@ -51,35 +35,35 @@ def branches(width, batch_size):
         even = tf.equal(turn % 2, 0)
         predicted = tf.cond(even, lambda: hidden @ experts[0], lambda: hidden @ experts[1])
         turn.assign_add(1)
-        return _squared(y, predicted)
+        return squared_error(y, predicted)
 
     variables = [*experts, shared]
-    return from_loss(loss_of, variables, keras.optimizers.SGD(0.1), partial(_batch, width, batch_size))
+    return from_loss(loss_of, variables, keras.optimizers.SGD(0.1), partial(regression, (width,), batch_size))
 
 
 def mixture(width, batch_size):
     """Keras layers and raw ops on raw variables, in one model."""
     layer = keras.layers.Dense(width, activation="tanh")
     layer.build((None, width))
-    scale, last = _matrix("scale", (width,)), _matrix("last", (width, 1))
+    scale, last = matrix("scale", (width,)), matrix("last", (width, 1))
 
     def loss_of(x, y):
-        return _squared(y, tf.raw_ops.Mul(x=layer(x), y=1.0 + scale) @ last)
+        return squared_error(y, tf.raw_ops.Mul(x=layer(x), y=1.0 + scale) @ last)
 
     variables = [*(variable.value for variable in layer.trainable_variables), scale, last]
-    return from_loss(loss_of, variables, keras.optimizers.Adam(0.01), partial(_batch, width, batch_size))
+    return from_loss(loss_of, variables, keras.optimizers.Adam(0.01), partial(regression, (width,), batch_size))
 
 
 def tied(width, batch_size):
     """One matrix as encoder and, transposed, as decoder."""
-    encoder, last = _matrix("encoder", (width, width // 2)), _matrix("last", (width, 1))
+    encoder, last = matrix("encoder", (width, width // 2)), matrix("last", (width, 1))
 
     def loss_of(x, y):
         decoded = tf.tanh(x @ encoder) @ tf.transpose(encoder)
-        return _squared(y, decoded @ last) + 0.1 * _squared(x, decoded)
+        return squared_error(y, decoded @ last) + 0.1 * squared_error(x, decoded)
 
     optimizer = keras.optimizers.SGD(0.05, momentum=0.9)
-    return from_loss(loss_of, [encoder, last], optimizer, partial(_batch, width, batch_size))
+    return from_loss(loss_of, [encoder, last], optimizer, partial(regression, (width,), batch_size))
 
 
 def frozen(width, batch_size):
@@ -91,28 +75,30 @@ def frozen(width, batch_size):
     model.compile(optimizer=optimizer, loss="mse")
 
     def loss_of(x, y):
-        return _squared(y, model(x, training=True))
+        return squared_error(y, model(x, training=True))
 
     variables = model.trainable_variables
-    return Training(make_step(loss_of, variables, optimizer), partial(_batch, width, batch_size), variables, model)
+    return Training(
+        make_step(loss_of, variables, optimizer), partial(regression, (width,), batch_size), variables, model
+    )
 
 
 def two_optimizers(width, batch_size):
     """A slow optimizer for one layer and a fast one for the other, in one step."""
-    first, last = _matrix("first", (width, width)), _matrix("last", (width, 1))
+    first, last = matrix("first", (width, width)), matrix("last", (width, 1))
     slow, fast = keras.optimizers.SGD(0.01), keras.optimizers.Adam(0.01)
     slow.build([first])
     fast.build([last])
 
     def step(x, y):
         with tf.GradientTape() as tape:
-            loss = _squared(y, tf.tanh(x @ first) @ last)
+            loss = squared_error(y, tf.tanh(x @ first) @ last)
         first_gradient, last_gradient = tape.gradient(loss, [first, last])
         slow.apply([first_gradient], [first])
         fast.apply([last_gradient], [last])
         return loss
 
-    return Training(step, partial(_batch, width, batch_size), [first, last])
+    return Training(step, partial(regression, (width,), batch_size), [first, last])
 
 
 def _sizes(**more):

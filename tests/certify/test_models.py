@@ -1,53 +1,48 @@
-"""The models of the registry train as on one device, under strategies of each kind, on two and three workers."""
+"""The models of the registry train as on one device, under strategies of each kind, on two and three workers.
 
-import importlib
-import sys
+All models of a strategy and a number of workers share one launch, which takes some minutes.
+"""
+
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from autodist.testing import certify
+from .registry import STRATEGIES, TOO_LARGE, WORKERS, certified, models, table
+from .runs import Place
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-STEPS = 3
-STRATEGIES = (
-    "PSLoadBalancing",
-    "AllReduce(communicator='collective')",
-    pytest.param("Parallax(communicator='horovod')", marks=pytest.mark.horovod),
-    str(Path(__file__).with_name("mixed.yml")),
-)
+pytestmark = pytest.mark.timeout(3600)  # the first test of a place runs all models of that place
+
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 IMAGES = ("resnet", "inception", "vgg", "densenet")
-LARGE = ("bert_12", "bert_large")
-NAMES = (
-    *IMAGES, "transformer", "ncf_dense", "ncf_sparse", "bert_3", "bert_6", *LARGE, "lstm",
-    "while_loop", "branches", "mixture", "tied", "frozen", "two_optimizers",
-)  # fmt: skip
+OF_THE_THESIS = (*IMAGES, "transformer", "ncf_dense", "ncf_sparse", "bert_3", "bert_6", "bert_12", "bert_large", "lstm")
+UNUSUAL = ("while_loop", "branches", "mixture", "tied", "frozen", "two_optimizers")
+BACKWARD = ("adversarial", "custom_gradient", "recompute")
+SEQUENCES = ("bidirectional", "masked_attention", "custom_cell", "tensor_array", "scan", "keras_ops")
+KINDS = ("convolutions", "normalizations", "text")
+NAMES = (*OF_THE_THESIS, *UNUSUAL, *BACKWARD, *SEQUENCES, *KINDS)
+
+QUICK = {
+    "adversarial": "PSLoadBalancing",
+    "custom_cell": "AllReduce(communicator='collective')",
+    "text": "PSLoadBalancing",
+}
+"""Those that every run certifies, in launches of other tests."""
+
+LONG = {"resnet", "inception", "densenet", "bidirectional", "convolutions", "bert_6", "bert_12", "bert_large"}
 
 
-@pytest.fixture(scope="module")
-def models():
-    sys.path.insert(0, str(EXAMPLES))
-    yield importlib.import_module("models")
-    sys.path.remove(str(EXAMPLES))
-
-
-@pytest.fixture(scope="module")
-def references(tmp_path_factory):
-    """Where the single-device run of each model is kept."""
-    return tmp_path_factory.mktemp("references")
-
-
-def test_every_model_is_tested(models):
+def test_every_model_is_tested():
     assert models.names() == NAMES
+    assert set(NAMES) - set(certified()) == set(TOO_LARGE)
     with pytest.raises(ValueError, match="no model `bert`, there are resnet, "):
         models.get("bert")
     with pytest.raises(ValueError, match="vgg has no norm, but blocks, "):
         models.get("vgg").build("tiny", norm="group")
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if not n.startswith("bert_") or n == "bert_3"])
-def test_a_model_learns_a_batch(models, name):
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in NAMES])
+def test_a_model_learns_a_batch(name):
     import tensorflow as tf
 
     training = models.get(name).build("tiny")
@@ -61,19 +56,29 @@ def test_a_model_learns_a_batch(models, name):
 @pytest.mark.parametrize(
     ("name", "millions"), [("resnet", 45), ("inception", 24), ("vgg", 138), ("densenet", 8), ("bert_12", 110)]
 )
-def test_full_sizes_are_those_of_the_papers(models, name, millions):
+def test_full_sizes_are_those_of_the_papers(name, millions):
     variables = models.get(name).build("full").variables
     assert sum(np.prod(v.shape) for v in variables) == pytest.approx(1e6 * millions, rel=0.02)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [2, 3])
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("name", [n for n in NAMES if n != "bert_large"])
-def test_equals_one_device(references, name, strategy, workers):
-    norm = ["--norm", "group"] if name in ("resnet", "inception", "densenet") else []
-    arguments = [name, "--size", "tiny", "--steps", str(STEPS), *norm]
-    reference = references / name
-    certify(
-        EXAMPLES / "train_model.py", arguments, strategy=strategy, workers=workers, steps=STEPS, reference=reference
-    ).check()
+def test_the_page_has_the_table():
+    assert "\n".join(table()) in PAGE.read_text()
+
+
+def parameters():
+    for name, strategy in QUICK.items():
+        yield pytest.param(f"model-{name}", Place(strategy, 2), id=f"{name}-quick")
+    for strategy in STRATEGIES.values():
+        marks = [pytest.mark.slow, *([pytest.mark.horovod] if "horovod" in strategy else [])]
+        for workers in WORKERS:
+            place = Place(strategy, workers, label="models")
+            for name in certified():
+                label = Path(strategy).name.partition("(min_")[0]
+                yield pytest.param(f"model-{name}", place, marks=marks, id=f"{name}-{label}-{workers}")
+
+
+@pytest.mark.parametrize(("case", "place"), list(parameters()))
+def test_equals_one_device(runs, case, place):
+    certificate = runs.certify(case, place)
+    assert certificate.num_workers == place.workers
+    certificate.check()

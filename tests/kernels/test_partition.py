@@ -183,6 +183,23 @@ def test_every_keras_optimizer_is_certified_or_refused(name, kind):
         check(model, (3, 2), Cut({"w": ((1, 3), 2) if kind == "dense" else (3, 2), "b": (2,)}))
 
 
+class Recurrent(Model):
+    """A table whose rows go into a loop that reads another variable: the loop's gradient asks for handles' shapes."""
+
+    def predicted(self, w, x):
+        rows, turn = tf.nn.embedding_lookup(w, x), self.kept[1].value
+        advance = lambda k, state: (k + 1, tf.tanh(tf.gather(rows, k, axis=1) + turn * state))  # noqa: E731
+        return tf.while_loop(lambda k, _: k < 2, advance, (0, tf.zeros_like(rows[:, 0])))[1]
+
+
+def test_a_table_beside_a_loop_is_cut():
+    model = Recurrent("lookup", K.Adam(0.01))
+    graph = capture(model, single.specs_of(next(model.batches(5, 0))), VariableNames()).graph
+    shapes = [node for node in graph.graph_def.node if node.op == "VariableShape"]
+    assert any(not graph.analysis.touched(node) for node in shapes)
+    check(model, (3, 2), Cut({"w": ((3, 4), 1)}))
+
+
 def prepared(model, builder, hosts=2):
     """G, and the prepared G and S, of a cluster of some hosts."""
     graph = capture(model, single.specs_of(next(model.batches(5, 0))), VariableNames()).graph
