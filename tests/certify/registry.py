@@ -35,7 +35,7 @@ def table():
     yield f"| model | what it is | {' | '.join(STRATEGIES)} |"
     yield f"|---|---|{'---|' * len(STRATEGIES)}"
     for name in models.names():
-        mark = "✓" if name in certified() else "–"
+        mark = "✓" if name in certified() else ""
         yield f"| `{name}` | {models.get(name).summary} | {' | '.join([mark] * len(STRATEGIES))} |"
 
 
