@@ -24,6 +24,8 @@ $(READY): pyproject.toml scripts/install-horovod
 	@$(BIN)/python -m pip install --quiet --upgrade pip
 	@# An editable install warns, over eight lines, that folders take precedence in imports: that is its purpose.
 	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet -e '.[cpu,dev]'
+	@# Keras 2, for its tests: without its dependencies, which name the other of TensorFlow's two wheels.
+	@$(BIN)/python -m pip install --quiet --no-deps 'tf-keras==2.21.*'
 	@# Horovod is an accelerator, not a need: its script says in one line what its absence means.
 	@scripts/install-horovod || true
 	@touch $@

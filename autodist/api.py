@@ -29,10 +29,12 @@ from autodist.runtime import (
     current_worker,
     hook_fit,
     hook_functions,
+    hook_keras2,
     hook_optimizers,
     hook_variables,
     make_session,
     refuse_fit_outside,
+    refuse_keras2_fit_outside,
     shard_dataset,
 )
 from autodist.strategies import Strategy, StrategyBuilder, get
@@ -87,6 +89,7 @@ class AutoDist:
             self._engine = Engine(worker, self.spec, chosen, convention, recorder)
         if worker.world_size > 1:
             refuse_fit_outside(worker)
+            refuse_keras2_fit_outside(worker)
 
     @property
     def rank(self) -> int:
@@ -127,6 +130,7 @@ class AutoDist:
         hook_functions(patches, self._engine)
         hook_optimizers(patches, self._engine)
         hook_fit(patches, self._engine, self.shard)
+        hook_keras2(patches, self._engine, self.shard)
         self._v1_gradients = patches.enter_context(mark_v1_gradients())
         return patches
 

@@ -150,7 +150,8 @@ class StepAnalysis:
         return tuple(dict.fromkeys(handle for handle in handles if handle is not None))
 
     @cached_property
-    def _functions(self) -> dict[str, Any]:
+    def functions(self) -> dict[str, Any]:
+        """The functions of control flow, by name."""
         return {function.signature.name: function for function in self.graph_def.library.function}
 
     def _written_arguments(self, node: Any) -> set[int]:
@@ -160,7 +161,7 @@ class StepAnalysis:
         return {position for name in names for position in self._written_by_function(name)}
 
     def _written_by_function(self, name: str) -> set[int]:
-        function = self._functions[name]
+        function = self.functions[name]
         positions = {arg.name: k for k, arg in enumerate(function.signature.input_arg)}
         alias = {arg: arg for arg in positions}
         written: set[int] = set()

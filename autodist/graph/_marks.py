@@ -19,6 +19,7 @@ gradients combine.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -165,6 +166,7 @@ def mark_gradients() -> Iterator[list[Any]]:
     with contextlib.ExitStack() as patches:
         _patch_tape(marker, patches)
         _patch_keras_optimizers(marker, patches)
+        _patch_keras2_optimizers(marker, patches)
         _patch_v1_optimizers(marker, patches)
         _TRACING.append(marker)
         patches.callback(_TRACING.pop)
@@ -244,7 +246,7 @@ def _patch_keras_optimizers(marker: Marker, patches: contextlib.ExitStack) -> No
     from keras.src.optimizers.base_optimizer import BaseOptimizer
 
     def wrap(original: Any) -> Any:
-        def apply(optimizer: Any, grads: Any, trainable_variables: Any = None) -> Any:
+        def apply(optimizer: Any, grads: Any, trainable_variables: Any = None, **options: Any) -> Any:
             # Optimizers that wrap others (loss scaling) call `apply` again: only the outermost call marks.
             if marker.depth == 0:
                 variables = optimizer._trainable_variables if trainable_variables is None else trainable_variables
@@ -253,7 +255,7 @@ def _patch_keras_optimizers(marker: Marker, patches: contextlib.ExitStack) -> No
                 trainable_variables = variables
             marker.depth += 1
             try:
-                return original(optimizer, grads, trainable_variables)
+                return original(optimizer, grads, trainable_variables, **options)
             finally:
                 marker.depth -= 1
 
@@ -262,6 +264,31 @@ def _patch_keras_optimizers(marker: Marker, patches: contextlib.ExitStack) -> No
     for cls in set(_subclasses(BaseOptimizer)):
         if "apply" in cls.__dict__:
             replace_method(patches, cls, "apply", wrap)
+
+
+def _patch_keras2_optimizers(marker: Marker, patches: contextlib.ExitStack) -> None:
+    """Keras 2's, if the program has it: the package ``tf_keras``."""
+    keras2 = sys.modules.get("tf_keras")
+    if keras2 is None:
+        return
+
+    def wrap(original: Any) -> Any:
+        def apply_gradients(optimizer: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+            pairs = list(grads_and_vars)
+            if marker.depth == 0:
+                pairs = [(marker.gradient(g, v, late=True), v) for g, v in pairs]
+            marker.depth += 1
+            try:
+                return original(optimizer, pairs, *args, **kwargs)
+            finally:
+                marker.depth -= 1
+
+        return apply_gradients
+
+    roots = (keras2.optimizers.Optimizer, keras2.optimizers.legacy.Optimizer)
+    for cls in {cls for root in roots for cls in _subclasses(root)}:
+        if "apply_gradients" in cls.__dict__:
+            replace_method(patches, cls, "apply_gradients", wrap)
 
 
 def _patch_v1_optimizers(marker: Marker, patches: contextlib.ExitStack) -> None:

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._graph_def import ancestors, data_inputs, node_of, output_shape, split_tensor
+from autodist.graph._slice_division import slice_division
 from autodist.graph._training_graph import TrainingGraph, Variable
 from autodist.graph._update_rules import Argument, Domain, Domains, domains_of, update_problem
 
@@ -125,6 +126,7 @@ class _Region:
         values = ((g.values, Domain.VALUES) for g in variable.gradients)
         indices = ((g.indices, Domain.INDICES) for g in variable.gradients)
         self.marks = {mark: domain for mark, domain in (*parts, *values, *indices) if mark is not None}
+        self.shapes = {g.dense_shape for g in variable.gradients}
         self.domains: dict[str, Domains] = {}
         self.trained: set[str] = set()
         """Nodes whose values depend on gradients or slots: these can't be had from the whole variable instead."""
@@ -181,6 +183,8 @@ class _Region:
         if name in self.marks:
             self.domains[name] = (self.marks[name],)
             self.trained.add(name)
+        elif name in self.shapes:
+            self.domains[name] = (Domain.SHAPE,)
         elif name in self.analysis.writes and touched:
             self.domains[name] = ()
         elif touched:
@@ -208,6 +212,8 @@ class _Region:
         if node.op in _SHAPES and kinds[0] is Domain.DENSE:
             return  # static, the same for all shards
         domains = domains_of(node, arguments, self.variable.shape)
+        if domains is None:
+            domains = slice_division(node, arguments, self.nodes, self.analysis.functions)
         if domains is not None:
             self.domains[name] = domains
             self.trained.update({name} if is_trained else ())

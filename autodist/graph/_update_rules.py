@@ -25,6 +25,14 @@ class Domain(enum.Enum):
     """Where, among distinct row numbers, each of them is (the second output of ``Unique``)."""
     SIZES = "sizes"
     """How many rows there are."""
+    ROW_FLAGS = "row flags"
+    """A truth value for each row of the variable, true of it if it is of any of the row's elements."""
+    FLAG = "flag"
+    """Whether any of those is true."""
+    SHAPE = "shape"
+    """The variable's shape, as a sparse gradient has it."""
+    LENGTH = "length"
+    """Its first entry: the number of rows of the variable."""
 
 
 Domains: TypeAlias = tuple[Domain, ...]
@@ -133,6 +141,8 @@ def _segments(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) 
     rows = (output_shape(node) or (None,))[0]
     if kinds == (Domain.VALUES, Domain.INDICES, None) and rows == shape[0]:
         return (Domain.DENSE,)
+    if kinds == (Domain.VALUES, Domain.INDICES, Domain.LENGTH):
+        return (Domain.DENSE,)
     return (Domain.VALUES,) if kinds == (Domain.VALUES, Domain.POSITIONS, Domain.SIZES) else None
 
 
@@ -147,6 +157,17 @@ def _gather(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) ->
 _GATHERED = ((Domain.DENSE, Domain.INDICES), (Domain.VALUES, Domain.POSITIONS))
 
 
+def _any(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> Domains | None:
+    """Flags are for those only who may ask a part of the variable instead of all of it."""
+    dims = constant_value(arguments[1].node)
+    if dims is None or node.attr["keep_dims"].b:
+        return None
+    kind, reduced = arguments[0].domain, sorted(int(dim) for dim in dims.reshape(-1))
+    if kind is Domain.DENSE and reduced == list(range(1, len(shape))):
+        return (Domain.ROW_FLAGS,)
+    return (Domain.FLAG,) if kind is Domain.ROW_FLAGS and reduced == [0] else None
+
+
 def _unique(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> Domains | None:
     return (Domain.INDICES, Domain.POSITIONS) if arguments[0].domain is Domain.INDICES else None
 
@@ -155,16 +176,24 @@ def _sizes(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> 
     return (Domain.SIZES,)
 
 
-def _sizes_of_sizes(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> Domains | None:
-    return (Domain.SIZES,) if [a.domain for a in arguments] == [Domain.SIZES, None, None, None] else None
+def _picked(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> Domains | None:
+    kind, *others = (argument.domain for argument in arguments)
+    if others != [None, None, None]:
+        return None
+    begin = constant_value(arguments[1].node)
+    is_first = begin is not None and begin.tolist() == [0] and node.attr["shrink_axis_mask"].i == 1
+    if kind is Domain.SHAPE and is_first:
+        return (Domain.LENGTH,)
+    return (Domain.SIZES,) if kind is Domain.SIZES else None
 
 
 _RULES: dict[str, Callable[[Any, Sequence[Argument], tuple[int, ...]], Domains | None]] = {
     **dict.fromkeys(_SEGMENTS, _segments),
+    "Any": _any,
     "Gather": _gather,
     "GatherV2": _gather,
     "Shape": _sizes,  # of a tensor of the variable's shape it is known, and no part of the update
     "Size": _sizes,
-    "StridedSlice": _sizes_of_sizes,
+    "StridedSlice": _picked,
     "Unique": _unique,
 }

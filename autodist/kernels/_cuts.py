@@ -260,6 +260,9 @@ class Cutting:
         whole = self._append(node, name)  # for the indices' own marks, and for whoever asks for the shape
         whole.input.extend([*data_inputs(node), *self._controls(node)])
         del whole.attr[MARK]
+        if name == gradient.dense_shape:
+            for shard, part in enumerate(cut.shards):
+                self.out.constant(cut.copy(shard, name), list(part.size), tensor_dtype(self.nodes, name))
         if name == gradient.values:
             assert gradient.indices is not None
             self._emit_sparse_marks(cut, gradient.values, gradient.indices)
@@ -319,7 +322,7 @@ class Cutting:
         tensors = enumerate(data_inputs(node))
         copy.input.extend([self._input(cut, shard, node, k, tensor) for k, tensor in tensors])
         copy.input.extend(self._controls(node, cut, shard))
-        for attribute in (MARK, "_output_shapes", "_class"):
+        for attribute in (MARK, "_output_shapes", "output_shapes", "_class"):
             if attribute in copy.attr:
                 del copy.attr[attribute]
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from autodist.launch._after_import import after_import
+from autodist.runtime import after_import
 
 __all__ = ["leave_saving_to_chief"]
 
@@ -46,12 +46,25 @@ def leave_saving_to_chief(rank: int) -> None:
     def guard_saved_models(module: ModuleType) -> None:
         _replace(module, "tf.saved_model.", ("save",), rank)
 
+    def guard_keras2_methods(module: ModuleType) -> None:
+        _replace(module.Model, "Model.", ("save", "save_weights", "export"), rank)
+
+    def guard_keras2_callbacks(module: ModuleType) -> None:
+        guard_csv(module)
+        _replace(module.BackupAndRestore, "tf_keras.callbacks.BackupAndRestore.", ("_backup", "on_train_end"), rank)
+        board = ("_start_profiler", "_stop_profiler", "_configure_embeddings", "_write_keras_model_train_graph")
+        _replace(module.TensorBoard, "TensorBoard.", board, rank)
+        _replace(module.ModelCheckpoint, "ModelCheckpoint.", ("_save_model",), rank)
+
     # The public names are imported from these modules, so they must be changed here, before anyone copies them.
     after_import("keras.src.saving.saving_api", guard_functions)
     after_import("keras.src.models.model", guard_methods)
     after_import("keras.src.callbacks.backup_and_restore", guard_backup)
     after_import("keras.src.callbacks.csv_logger", guard_csv)
     after_import("keras.src.callbacks.tensorboard", guard_board)
+    after_import("tf_keras.src.saving.saving_api", guard_functions)
+    after_import("tf_keras.src.engine.training", guard_keras2_methods)
+    after_import("tf_keras.src.callbacks", guard_keras2_callbacks)
     after_import("tensorflow.python.saved_model.save", guard_saved_models)
     after_import("tensorflow.python.ops.summary_ops_v2", _guard_summaries)
     after_import("tensorflow.python.checkpoint.checkpoint", lambda module: _guard_checkpoints(module, rank))

@@ -6,7 +6,7 @@ import random
 import sys
 from types import ModuleType
 
-from autodist.launch._after_import import after_import
+from autodist.runtime import after_import
 
 __all__ = ["seed_when_imported"]
 
@@ -27,5 +27,7 @@ def seed_when_imported(seed: int) -> None:
         if len(imported) == 2:
             sys.modules["keras"].utils.set_random_seed(seed)
 
+    # Keras 2 has a generator of its own for initial weights.
+    after_import("tf_keras", lambda keras2: keras2.utils.set_random_seed(seed))
     after_import("tensorflow", seed_when_both)
     after_import("keras", seed_when_both)

@@ -17,12 +17,11 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from autodist.errors import AutoDistError, LaunchError
-from autodist.launch._after_import import after_import
 from autodist.launch._chief_writes import leave_saving_to_chief
 from autodist.launch._parent_death import die_with_parent
 from autodist.launch._script import Ending, run_script
 from autodist.launch._seeding import seed_when_imported
-from autodist.runtime import Worker, current_worker, refuse_fit_outside
+from autodist.runtime import Worker, after_import, current_worker, refuse_fit_outside, refuse_keras2_fit_outside
 
 __all__ = ["main"]
 
@@ -60,6 +59,7 @@ def _join_run() -> Worker:
         leave_saving_to_chief(environment.rank)
     if environment.world_size > 1:
         after_import("keras", lambda _: refuse_fit_outside(worker))
+        refuse_keras2_fit_outside(worker)
     return worker
 
 

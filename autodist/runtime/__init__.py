@@ -4,6 +4,7 @@ Importing this package does not import TensorFlow; the launcher, which runs with
 coordination too.
 """
 
+from autodist.runtime._after_import import after_import
 from autodist.runtime._agreement import step_files
 from autodist.runtime._arguments import Arguments, flatten
 from autodist.runtime._batch import BatchSplit, LocalArray, batch_size, part_of, split_global, split_local
@@ -21,11 +22,12 @@ from autodist.runtime._graph_session import GraphSession, make_session
 from autodist.runtime._hooks import hook_functions, hook_optimizers
 from autodist.runtime._horovod_environment import HorovodRendezvous
 from autodist.runtime._keras import hook_fit
+from autodist.runtime._keras2 import hook_keras2
 from autodist.runtime._loop_checkpoint import LoopCheckpoint
 from autodist.runtime._patches import Patches
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._reference import ReferenceEngine
-from autodist.runtime._scopes import OPEN, OpenScope, refuse_fit_outside
+from autodist.runtime._scopes import OPEN, OpenScope, refuse_fit_outside, refuse_keras2_fit_outside
 from autodist.runtime._serving import Server
 from autodist.runtime._shard import Passes, ShardBy, ShardedDataset, Shares, shard_dataset
 from autodist.runtime._variable_hooks import hook_variables
@@ -60,6 +62,7 @@ __all__ = [
     "Shares",
     "Worker",
     "WorkerEnvironment",
+    "after_import",
     "batch_size",
     "best_weights",
     "callback_states",
@@ -69,11 +72,13 @@ __all__ = [
     "going_on_together",
     "hook_fit",
     "hook_functions",
+    "hook_keras2",
     "hook_optimizers",
     "hook_variables",
     "make_session",
     "part_of",
     "refuse_fit_outside",
+    "refuse_keras2_fit_outside",
     "restore_callbacks",
     "shard_dataset",
     "split_global",

@@ -15,7 +15,10 @@ from autodist.runtime._engine import Engine
 from autodist.runtime._patches import Patches
 from autodist.runtime._reference import ReferenceEngine
 
-__all__ = ["hook_functions", "hook_optimizers"]
+__all__ = ["hook_functions", "hook_optimizers", "refusing_eagerly"]
+
+_KERAS = ("keras.", "tf_keras.")
+"""Modules whose functions train by way of ``fit`` only."""
 
 
 def hook_functions(patches: Patches, engine: Engine | ReferenceEngine) -> None:
@@ -82,8 +85,8 @@ class _OtherFunctions:
         """
         module = getattr(function.python_function, "__module__", "") or ""
         iterator = _iterator_among(args, kwargs)
-        if module.startswith(("keras.", "tensorflow.")) or iterator is not None:
-            if iterator is not None and not module.startswith("keras.") and _trains(function, args, kwargs):
+        if module.startswith((*_KERAS, "tensorflow.")) or iterator is not None:
+            if iterator is not None and not module.startswith(_KERAS) and _trains(function, args, kwargs):
                 raise CaptureError(
                     f"the training step `{getattr(function, '__name__', function)}` takes a {type(iterator).__name__}",
                     hint="pass it the batch: `for x, y in ad.shard(dataset): step(x, y)`",
@@ -112,11 +115,12 @@ def hook_optimizers(patches: Patches, engine: Engine | ReferenceEngine) -> None:
     import tensorflow as tf
     from keras.src.optimizers.base_optimizer import BaseOptimizer
 
-    patches.replace(BaseOptimizer, "apply", _refusing_eagerly(engine))
-    patches.replace(tf.compat.v1.train.Optimizer, "apply_gradients", _refusing_eagerly(engine))
+    patches.replace(BaseOptimizer, "apply", refusing_eagerly(engine))
+    patches.replace(tf.compat.v1.train.Optimizer, "apply_gradients", refusing_eagerly(engine))
 
 
-def _refusing_eagerly(engine: Engine | ReferenceEngine) -> Callable[[Any], Any]:
+def refusing_eagerly(engine: Engine | ReferenceEngine) -> Callable[[Any], Any]:
+    """Make of an optimizer's method one that only traced steps may call."""
     import tensorflow as tf
 
     def wrap(original: Any) -> Any:

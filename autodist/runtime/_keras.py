@@ -15,7 +15,7 @@ from autodist.runtime._patches import Patches
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime._shard import ShardedDataset
 
-__all__ = ["hook_fit"]
+__all__ = ["Batches", "FitHooks", "TrainFunction", "hook_fit"]
 
 
 def hook_fit(patches: Patches, engine: Engine | ReferenceEngine, shard: Callable[[Any], ShardedDataset]) -> None:
@@ -28,13 +28,13 @@ def hook_fit(patches: Patches, engine: Engine | ReferenceEngine, shard: Callable
     """
     from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
-    hooks = _FitHooks(engine, shard)
+    hooks = FitHooks(engine, shard)
     patches.callback(hooks.forget)
     patches.replace(TensorFlowTrainer, "make_train_function", hooks.make_train_function)
     patches.replace(TensorFlowTrainer, "fit", hooks.fit)
 
 
-class _FitHooks:
+class FitHooks:
     """What replaces methods of Keras' trainer, and what they share."""
 
     def __init__(self, engine: Engine | ReferenceEngine, shard: Callable[[Any], ShardedDataset]) -> None:
@@ -49,6 +49,10 @@ class _FitHooks:
         for model in self._trained:
             model.train_function = None
 
+    def train_function(self, model: Any) -> TrainFunction:
+        """What ``fit`` calls with an iterator."""
+        return TrainFunction(model, self._engine)
+
     def make_train_function(self, original: Any) -> Any:
         """What makes the function that ``fit`` calls with an iterator."""
 
@@ -62,9 +66,9 @@ class _FitHooks:
                     f"the model `{model.name}` was compiled with run_eagerly=True, its steps can't be captured",
                     hint="compile it with run_eagerly=False",
                 )
-            if force or not isinstance(model.train_function, _TrainFunction):
+            if force or not isinstance(model.train_function, TrainFunction):
                 self._trained.append(model)
-                model.train_function = _TrainFunction(model, self._engine)
+                model.train_function = self.train_function(model)
             model.train_function.local = local
             return model.train_function
 
@@ -97,19 +101,22 @@ class _FitHooks:
         """Have the model's ``fit`` inside know that its batches are parts, and end when all workers' parts have."""
         self._sharded.append(model)
         try:
-            with _first_epochs(lambda epochs: _take_batches(epochs, sharded)):
+            with self._batches_of(sharded):
                 yield
         finally:
             self._sharded.remove(model)
+
+    def _batches_of(self, sharded: ShardedDataset) -> contextlib.AbstractContextManager[None]:
+        return _first_epochs(lambda epochs: _take_batches(epochs, sharded))
 
 
 def _take_batches(epochs: Any, sharded: ShardedDataset) -> None:
     """Have Keras' iterator of epochs take its batches from where the workers go on together."""
     if sharded.may_end_alone:
-        epochs._distributed_dataset = _Batches(sharded)
+        epochs._distributed_dataset = Batches(sharded)
 
 
-class _Batches:
+class Batches:
     """A sharded dataset as Keras' iterator of epochs takes it: tensors, anew for each epoch."""
 
     def __init__(self, sharded: ShardedDataset) -> None:
@@ -168,7 +175,7 @@ def _callbacks(arguments: dict[str, Any]) -> list[Any]:
     return callbacks
 
 
-class _TrainFunction:
+class TrainFunction:
     """What ``fit`` calls once per ``steps_per_execution`` batches, with an iterator of batches."""
 
     def __init__(self, model: Any, engine: Engine | ReferenceEngine) -> None:
@@ -178,7 +185,7 @@ class _TrainFunction:
 
     def __call__(self, iterator: Any) -> Any:
         logs: Any = None
-        for k in range(self._model.steps_per_execution):
+        for k in range(self._batches_per_call()):
             try:
                 batch = next(iterator)
             except StopIteration:
@@ -187,6 +194,9 @@ class _TrainFunction:
                 break
             logs = self._engine.run_batch(self._step, without_optionals(batch), local=self.local)
         return logs
+
+    def _batches_per_call(self) -> int:
+        return int(self._model.steps_per_execution)
 
     @functools.cached_property
     def _step(self) -> Callable[..., Any]:

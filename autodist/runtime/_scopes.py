@@ -6,9 +6,10 @@ import functools
 from typing import Any, Generic, TypeVar
 
 from autodist.errors import UsageError
+from autodist.runtime._after_import import after_import
 from autodist.runtime._worker import Worker
 
-__all__ = ["OPEN", "OpenScope", "refuse_fit_outside"]
+__all__ = ["OPEN", "OpenScope", "refuse_fit_outside", "refuse_keras2_fit_outside"]
 
 _T = TypeVar("_T")
 
@@ -47,10 +48,19 @@ def refuse_fit_outside(worker: Worker) -> None:
     """
     from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
-    if worker.world_size == 1 or hasattr(TensorFlowTrainer.fit, "_autodist_guarded"):
+    _guard(TensorFlowTrainer, worker.world_size)
+
+
+def refuse_keras2_fit_outside(worker: Worker) -> None:
+    """The same of Keras 2, as soon as the program imports it."""
+    after_import("tf_keras", lambda keras2: _guard(keras2.Model, worker.world_size))
+
+
+def _guard(trainer: Any, world_size: int) -> None:
+    if world_size == 1 or hasattr(trainer.fit, "_autodist_guarded"):
         return
     for name in ("fit", "train_on_batch"):
-        setattr(TensorFlowTrainer, name, _guarded(getattr(TensorFlowTrainer, name), name, worker.world_size))
+        setattr(trainer, name, _guarded(getattr(trainer, name), name, world_size))
 
 
 def _guarded(original: Any, name: str, world_size: int) -> Any:

@@ -15,10 +15,18 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 import autodist
 from autodist.runtime import Recorder
-from certify import drawn, features, partitioned, registry, styles
+from certify import drawn, features, keras2, optimizers, partitioned, registry, styles
 from certify.data import STEPS
 
-CASES = {**styles.CASES, **features.CASES, **drawn.CASES, **partitioned.CASES, **registry.CASES}
+CASES = {
+    **styles.CASES,
+    **features.CASES,
+    **drawn.CASES,
+    **partitioned.CASES,
+    **registry.CASES,
+    **optimizers.CASES,
+    **keras2.CASES,
+}
 
 
 def run(name, directory):

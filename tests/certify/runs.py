@@ -42,6 +42,11 @@ class Place:
         return ResourceSpec((*others, replace(last, cpus=last.cpus + self.more_on_last)))
 
 
+def reference_of(case: str) -> str:
+    """The case on one device: what follows an "@" says how it is distributed."""
+    return case.partition("@")[0]
+
+
 class Runs:
     """Recordings of cases by place, made when they are asked for."""
 
@@ -54,14 +59,16 @@ class Runs:
 
     def want(self, case: str, place: Place) -> None:
         """Note that a case will be asked for: it is run with the others of its place."""
-        for wanted in (place, Place(None)):
+        for wanted, name in ((place, case), (Place(None), reference_of(case))):
             cases = self._wanted.setdefault(wanted, [])
-            if case not in cases:
-                cases.append(case)
+            if name not in cases:
+                cases.append(name)
 
     def certify(self, case: str, place: Place, tolerance: float = 1e-5) -> Certificate:
         """Compare a case's run at a place with the single-device run."""
-        return compare_recordings(self.recording(case, Place(None)), self.recording(case, place), tolerance)
+        return compare_recordings(
+            self.recording(reference_of(case), Place(None)), self.recording(case, place), tolerance
+        )
 
     def recording(self, case: str, place: Place) -> Path:
         """The directory that holds what a case did at a place."""

@@ -1,6 +1,8 @@
 """Random partitions of small models equal the whole model on one device, in weights and slots."""
 
 import random
+import re
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -161,10 +163,6 @@ KERAS = sorted(
     if isinstance(cls, type) and issubclass(cls, K.Optimizer) and name not in WRAPPERS
 )
 NOT_ELEMENTWISE = {"Adafactor": "has the shape", "Lamb": "(Sum)", "Muon": "(Transpose)"}
-DIVIDES_SPARSE = ("Adadelta", "Adagrad", "RMSprop", "ScheduleFreeAdamW")
-"""Divide a sparse gradient by a dense tensor, where Keras looks whether any of its elements is zero."""
-
-
 QUICK = {"Adam", "Lion", *NOT_ELEMENTWISE}
 
 
@@ -176,8 +174,6 @@ def test_every_keras_optimizer_is_certified_or_refused(name, kind):
     obstacles = [str(obstacle) for obstacle in captured.graph.update_regions.of("w").obstacles]
     if name in NOT_ELEMENTWISE:
         assert any(NOT_ELEMENTWISE[name] in obstacle for obstacle in obstacles)
-    elif name in DIVIDES_SPARSE and kind != "dense":
-        assert any("(StatelessIf)" in obstacle for obstacle in obstacles)
     else:
         assert obstacles == []
         check(model, (3, 2), Cut({"w": ((1, 3), 2) if kind == "dense" else (3, 2), "b": (2,)}))
@@ -198,6 +194,35 @@ def test_a_table_beside_a_loop_is_cut():
     shapes = [node for node in graph.graph_def.node if node.op == "VariableShape"]
     assert any(not graph.analysis.touched(node) for node in shapes)
     check(model, (3, 2), Cut({"w": ((3, 4), 1)}))
+
+
+def test_the_page_has_every_optimizer():
+    page = (Path(__file__).parents[2] / "docs" / "optimizers.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| (yes|no)\b.*\| \2 \|$", page, re.MULTILINE))
+    assert sorted(rows) == KERAS
+    assert {name for name, answer in rows.items() if answer == "no"} == set(NOT_ELEMENTWISE)
+
+
+def test_keras_division_of_rows_by_zeros_in_parts():
+    """The other branch: rows in which the divisor has a zero become NaN, on one device and in parts."""
+    model = Model("lookup", None, seed=3)
+    slot = tf.Variable(np.repeat([[1.0], [0.0], [2.0], [4.0], [1.0], [0.0], [1.0]], COLUMNS, axis=1).astype("float32"))
+
+    def update(gradients, variables):
+        slot.scatter_add(tf.IndexedSlices(0.0 * gradients[0].values, gradients[0].indices))
+        variables[0].scatter_sub(keras.ops.divide(gradients[0], keras.ops.sqrt(slot)))
+        variables[1].assign_sub(0.1 * gradients[1])
+
+    model.update = update
+    ids = np.array([[4, 0], [2, 5]], "int32")
+    captured = capture(model, single.specs_of([ids]), VariableNames())
+    assert captured.graph.update_regions.of("w").obstacles == ()
+    ran = single.run(model, [[ids]], (2,), strategy=Cut({"w": ((2, 3, 2), 2)}))
+    model(tf.constant(ids))
+    expected = model.kept[0].numpy()
+    assert np.isnan(expected[1]).all()
+    assert np.isinf(expected[5]).any()
+    np.testing.assert_allclose(ran.variables["w"], expected, rtol=1e-5)
 
 
 def prepared(model, builder, hosts=2):

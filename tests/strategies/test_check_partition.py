@@ -124,6 +124,18 @@ def test_control_flow_that_takes_the_variable_is_refused():
     assert "(If) takes the variable itself" in found or "(If) looks at the whole of the variable" in found
 
 
+def test_a_choice_by_the_whole_gradient_is_refused():
+    """Only Keras' own division of slices may look at all rows: each part divides by itself."""
+
+    def apply(gradients, variables):
+        values = gradients[0]
+        chosen = tf.cond(tf.reduce_any(tf.math.is_nan(values)), lambda: tf.zeros_like(values), lambda: 2.0 * values)
+        raw([chosen, gradients[1]], variables)
+
+    found = problems(step_graph(apply), (2, 1), 0, 0)
+    assert any("(StatelessIf) looks at more than one part of the update" in f for f in found)
+
+
 def test_a_gradient_that_the_step_returns_needs_one_home():
     g = step_graph(raw, output=lambda loss, gradients: (loss, tf.norm(gradients[0])))
     assert problems(g, (2, 1), 1, 1) == []

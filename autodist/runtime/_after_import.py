@@ -15,19 +15,24 @@ from typing import Any
 __all__ = ["after_import"]
 
 
-def after_import(name: str, callback: Callable[[ModuleType], None]) -> None:
+def after_import(name: str, callback: Callable[[ModuleType], None]) -> Callable[[], None]:
     """Call ``callback`` with the module ``name`` when its import is complete; at once if it already is.
+
+    Returns:
+        What takes that back, as far as it has not happened.
 
     Example:
         >>> import json
-        >>> after_import("json", lambda module: print(module.__name__))
+        >>> forget = after_import("json", lambda module: print(module.__name__))
         json
 
     """
     if name in sys.modules:
         callback(sys.modules[name])
-    else:
-        sys.meta_path.insert(0, _Finder(name, callback))
+        return lambda: None
+    finder = _Finder(name, callback)
+    sys.meta_path.insert(0, finder)
+    return finder.forget
 
 
 class _Finder:
@@ -37,6 +42,11 @@ class _Finder:
         self._name = name
         self._callback = callback
         self._searching = False
+
+    def forget(self) -> None:
+        """Wait no longer."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name != self._name or self._searching:
@@ -60,8 +70,7 @@ class _Finder:
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            if self in sys.meta_path:
-                sys.meta_path.remove(self)
+            self.forget()
             execute(module)
             self._callback(module)
 
