@@ -12,6 +12,7 @@ from . import (
     bert,
     densenet,
     gradients,
+    hub,
     inception,
     kinds,
     language_model,
@@ -29,7 +30,7 @@ __all__ = ["SIZES", "Training", "Workload", "get", "names"]
 
 _MODULES = (
     resnet, inception, vgg, densenet, transformer, ncf, bert, language_model,
-    structures, gradients, sequences, kinds, text,
+    structures, gradients, sequences, kinds, text, hub,
 )  # fmt: skip
 _WORKLOADS = {workload.name: workload for module in _MODULES for workload in module.WORKLOADS}
 

@@ -10,6 +10,8 @@ def runs(tmp_path_factory, request):
     """Recordings of all cases that the tests chosen for this session ask for."""
     made = Runs(tmp_path_factory.mktemp("certify"))
     for item in request.session.items:
+        if item.get_closest_marker("skip") is not None:
+            continue
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         if isinstance(parameters.get("place"), Place):
             made.want(parameters["case"], parameters["place"])

@@ -1,5 +1,6 @@
 """The models of `examples/models` as cases, `model-NAME`, and what they are certified under."""
 
+import importlib.util
 import sys
 from functools import partial
 from pathlib import Path
@@ -21,13 +22,23 @@ STRATEGIES = {
 """By what the page about the models calls them."""
 
 WORKERS = (2, 3)
-TOO_LARGE = ("bert_large",)
-"""Differs from `bert_12` in numbers only, and takes minutes."""
+NOT_CERTIFIED = {
+    "bert_large": "it differs from `bert_12` in numbers only, and takes minutes",
+    "hub_resnet": "batch normalization mixes the examples",
+}
+"""Why not."""
 
 
 def certified():
     """The names of the models that are certified under all strategies."""
-    return [name for name in models.names() if name not in TOO_LARGE]
+    return [name for name in models.names() if name not in NOT_CERTIFIED]
+
+
+def why_skipped(name):
+    """Why a model can't be tested here; None if it can."""
+    if name.startswith("hub_") and importlib.util.find_spec("keras_hub") is None:
+        return "KerasHub is not installed: pip install autodist[hub]"
+    return None
 
 
 def table():

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .registry import STRATEGIES, TOO_LARGE, WORKERS, certified, models, table
+from .registry import NOT_CERTIFIED, STRATEGIES, WORKERS, certified, models, table, why_skipped
 from .runs import Place
 
 pytestmark = pytest.mark.timeout(3600)  # the first test of a place runs all models of that place
@@ -20,7 +20,8 @@ UNUSUAL = ("while_loop", "branches", "mixture", "tied", "frozen", "two_optimizer
 BACKWARD = ("adversarial", "custom_gradient", "recompute")
 SEQUENCES = ("bidirectional", "masked_attention", "custom_cell", "tensor_array", "scan", "keras_ops")
 KINDS = ("convolutions", "normalizations", "text")
-NAMES = (*OF_THE_THESIS, *UNUSUAL, *BACKWARD, *SEQUENCES, *KINDS)
+HUB = ("hub_bert", "hub_gpt2", "hub_vit", "hub_resnet")
+NAMES = (*OF_THE_THESIS, *UNUSUAL, *BACKWARD, *SEQUENCES, *KINDS, *HUB)
 
 QUICK = {
     "adversarial": "PSLoadBalancing",
@@ -29,19 +30,25 @@ QUICK = {
 }
 """Those that every run certifies, in launches of other tests."""
 
-LONG = {"resnet", "inception", "densenet", "bidirectional", "convolutions", "bert_6", "bert_12", "bert_large"}
+LONG = {"resnet", "inception", "densenet", "bidirectional", "convolutions", "bert_6", "bert_12", "bert_large", *HUB}
 
 
 def test_every_model_is_tested():
     assert models.names() == NAMES
-    assert set(NAMES) - set(certified()) == set(TOO_LARGE)
+    assert set(NAMES) - set(certified()) == set(NOT_CERTIFIED)
     with pytest.raises(ValueError, match="no model `bert`, there are resnet, "):
         models.get("bert")
     with pytest.raises(ValueError, match="vgg has no norm, but blocks, "):
         models.get("vgg").build("tiny", norm="group")
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in NAMES])
+def marks_of(name, slow):
+    """What holds for a test of a model."""
+    skipped = why_skipped(name)
+    return [pytest.mark.slow] * slow + [pytest.mark.skip(reason=skipped)] * (skipped is not None)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=marks_of(n, n in LONG)) for n in NAMES])
 def test_a_model_learns_a_batch(name):
     import tensorflow as tf
 
@@ -69,11 +76,12 @@ def parameters():
     for name, strategy in QUICK.items():
         yield pytest.param(f"model-{name}", Place(strategy, 2), id=f"{name}-quick")
     for strategy in STRATEGIES.values():
-        marks = [pytest.mark.slow, *([pytest.mark.horovod] if "horovod" in strategy else [])]
+        horovod = [pytest.mark.horovod] if "horovod" in strategy else []
         for workers in WORKERS:
             place = Place(strategy, workers, label="models")
             for name in certified():
                 label = Path(strategy).name.partition("(min_")[0]
+                marks = [*marks_of(name, True), *horovod]
                 yield pytest.param(f"model-{name}", place, marks=marks, id=f"{name}-{label}-{workers}")
 
 
