@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from autodist.graph import Variable
+from autodist.runtime._arrays import aligned_empty
 
 __all__ = ["Copy", "Part", "assembled", "whole_name"]
 
@@ -36,6 +37,8 @@ class Copy:
     parts: list[Part]
     written_by_steps: bool
     is_released: bool = False
+    is_borrowed: bool = False
+    """Whether the program's copy is the session's own memory."""
     version: int = 0
 
     @property
@@ -64,7 +67,7 @@ def assembled(copy: Copy, values: Iterator[tuple[str, np.ndarray]]) -> np.ndarra
     for part in copy.parts:
         name, value = next(values)
         assert name == part.name, (name, part.name)
-        whole = np.empty(copy.shape, value.dtype) if whole is None else whole
+        whole = aligned_empty(copy.shape, value.dtype) if whole is None else whole
         whole[part.index] = value
         del value  # a part at a time beside the whole
     assert whole is not None

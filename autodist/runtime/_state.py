@@ -6,7 +6,9 @@ time, in any thread; this module moves values at the moment they are needed:
 * a read of an eager variable first brings its value from the session, if training has changed it since;
 * an assignment marks the variable, and the next step first brings the value to the session;
 * between steps, the eager copies of large variables hold no memory: there is one copy of the parameters, in the
-  session (and a second one only while the program looks at them).
+  session (and a second one only while the program looks at them, and only if there is a server between the two);
+* what the program looks at without a server in between is the session's own memory, of which TensorFlow counts who holds
+  it, so that the next update makes a copy if need be. Before the program itself changes it in place it gets its own.
 
 The session may hold a variable in several parts, the shards of a partition. The program's copy is always whole.
 """
@@ -24,6 +26,7 @@ import numpy as np
 from autodist.errors import TimedOut
 from autodist.graph import Variable
 from autodist.kernels import DistributedGraph
+from autodist.runtime._arrays import aligned_copy, sharing_tensor
 from autodist.runtime._host import SessionHost
 from autodist.runtime._parts import Copy, Part, assembled, whole_name
 from autodist.runtime._transfer import adopt_chief_values
@@ -217,6 +220,7 @@ class StateStore:
         """
         wanted = list(names)
         with self.reading(wanted):
+            self._own(wanted)
             still = self._moving.intersection(wanted)
             self._moving -= still  # what servers go on doing must not overwrite what the program does here
             try:
@@ -255,7 +259,9 @@ class StateStore:
                     self._pull([name])
 
     def push_all_next(self) -> None:
-        """Note that the program may have changed any variable unseen."""
+        """Note that from now on the program may change any variable unseen."""
+        with self._lock:
+            self._own(self._copies)
         self._changed.update(self._copies)
 
     def _is_stale(self, name: str) -> bool:
@@ -273,8 +279,18 @@ class StateStore:
             copy = self._copies[name]
             self._assign_eager(name, assembled(copy, values))
             copy.is_released = False
+            copy.is_borrowed = self.host.lends and len(copy.parts) == 1
             copy.version = self._version
             self._held.add(name)
+            if id(copy.handle) in self._watched:
+                self._own([name])
+
+    def _own(self, names: Iterable[str]) -> None:
+        """Give eager copies that are in the session's memory their own, in which the program may write."""
+        for name in names:
+            if self._copies[name].is_borrowed:
+                self._assign_eager(name, aligned_copy(self._eager_value(name)))
+                self._copies[name].is_borrowed = False
 
     def _write(self, names: list[str]) -> None:
         assert self.host is not None
@@ -284,7 +300,7 @@ class StateStore:
     def _parts_to_write(self, name: str) -> Iterator[tuple[str, np.ndarray]]:
         """What this worker writes to the session of one variable."""
         mine = [part for part in self._copies[name].parts if part.is_mine]
-        value = self._eager_value(name) if mine else None
+        value = aligned_copy(self._eager_value(name)) if mine else None
         for part in mine:
             assert value is not None
             yield part.name, value[part.index] if len(self._copies[name].parts) > 1 else value
@@ -318,21 +334,23 @@ class StateStore:
                 empty = tf.zeros([0], copy.dtype)
                 tf.raw_ops.AssignVariableOp(resource=copy.handle, value=empty, validate_shape=False)
                 copy.is_released = True
+                copy.is_borrowed = False
 
     def _eager_value(self, name: str) -> np.ndarray:
+        """The value of an eager copy, in its own memory."""
         import tensorflow as tf
 
         copy = self._copies[name]
         with _eagerly():
-            value: np.ndarray = tf.raw_ops.ReadVariableOp(resource=copy.handle, dtype=copy.dtype).numpy()
-        return value
+            return np.asarray(tf.raw_ops.ReadVariableOp(resource=copy.handle, dtype=copy.dtype)._numpy())
 
     def _assign_eager(self, name: str, value: np.ndarray) -> None:
+        """Have an eager copy hold a value, in the value's memory if it may be."""
         import tensorflow as tf
 
         copy = self._copies[name]
         with _eagerly():
-            tensor = tf.constant(value, copy.dtype)
+            tensor = sharing_tensor(value, copy.dtype)
             tf.raw_ops.AssignVariableOp(resource=copy.handle, value=tensor, validate_shape=False)
 
 
