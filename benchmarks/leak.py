@@ -114,7 +114,9 @@ def _run(command: Sequence[str]) -> Samples:
                 process.wait(30)
         if process.returncode:
             output.seek(0)
-            raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}:\n{output.read()[-2000:].decode()}")
+            raise RuntimeError(
+                f"{' '.join(command)} ended with {process.returncode}:\n{output.read()[-2000:].decode()}"
+            )
     return samples
 
 

@@ -18,7 +18,8 @@ def aligned_empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
     size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
     memory = np.empty(size + _ALIGNMENT_BYTES, np.uint8)
     begin = -memory.ctypes.data % _ALIGNMENT_BYTES
-    return memory[begin : begin + size].view(kind).reshape(shape)
+    array: np.ndarray = memory[begin : begin + size].view(kind).reshape(shape)
+    return array
 
 
 def aligned_copy(value: np.ndarray) -> np.ndarray:

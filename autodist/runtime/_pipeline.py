@@ -6,13 +6,13 @@ that is not known is a place beyond which nothing is taken apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from autodist.errors import UsageError
 
-__all__ = ["Pipeline", "has_unseeded_shuffle", "name_of", "read_pipeline"]
+__all__ = ["Pipeline", "captured_resources", "has_unseeded_shuffle", "name_of", "read_ahead", "read_pipeline"]
 
 _READERS = ("TFRecordDatasetV2", "TextLineDatasetV2", "FixedLengthRecordDatasetV2")
 _OVER_FILES = ("_InterleaveDataset", "_ParallelInterleaveDataset", "_FlatMapDataset")
@@ -93,6 +93,34 @@ def has_unseeded_shuffle(dataset: Any) -> bool:
     if type(dataset).__name__ == "_ShuffleDataset" and not int(dataset._seed) and not int(dataset._seed2):
         return True
     return any(has_unseeded_shuffle(source) for source in dataset._inputs())
+
+
+def captured_resources(dataset: Any) -> Iterator[Any]:
+    """The handles of variables, and of tables, that functions of a dataset use."""
+    import tensorflow as tf
+
+    for wrapped in dataset._functions():
+        yield from (captured for captured in wrapped.function.captured_inputs if captured.dtype == tf.resource)
+    for source in dataset._inputs():
+        yield from captured_resources(source)
+
+
+def read_ahead(dataset: Any) -> Any:
+    """The same dataset, whose next elements are made while the program does something with this one.
+
+    One that reads variables stays as it is: it is to see what the step before has made of them.
+    """
+    import tensorflow as tf
+
+    is_ahead = name_of(dataset) == "PrefetchDataset"
+    if is_ahead or any(_is_variable(handle) for handle in captured_resources(dataset)):
+        return dataset
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def _is_variable(handle: Any) -> bool:
+    known = getattr(handle, "_handle_data", None)
+    return known is not None and bool(known.is_set)
 
 
 def _check_behind(batching: Any, behind: list[Any]) -> None:

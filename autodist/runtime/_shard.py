@@ -12,7 +12,7 @@ import numpy as np
 from autodist.errors import UsageError
 from autodist.runtime._batch import LocalArray, part_of
 from autodist.runtime._ends import Ends, going_on_together
-from autodist.runtime._pipeline import Pipeline, has_unseeded_shuffle, name_of, read_pipeline
+from autodist.runtime._pipeline import Pipeline, has_unseeded_shuffle, name_of, read_ahead, read_pipeline
 
 __all__ = ["Passes", "ShardBy", "ShardedDataset", "Shares", "shard_dataset"]
 
@@ -161,7 +161,7 @@ def shard_dataset(
             parts, done = _read_apart(pipeline, shares, by)
             return ShardedDataset(parts.with_options(dataset.options()), done, passes)
     if shares.is_all:
-        return ShardedDataset(dataset, "batch", passes)
+        return ShardedDataset(read_ahead(dataset), "batch", passes)
     _check_seeded(dataset)
     return ShardedDataset(_rows_of_batches(dataset, shares), "batch", passes)
 
@@ -216,13 +216,11 @@ def _rows_of_batches(dataset: Any, shares: Shares) -> Any:
         start, stop = shares.rows(tf.shape(tf.nest.flatten(structure)[0])[0], tf.minimum)
         return tf.nest.map_structure(lambda tensor: tensor[start:stop], structure)
 
-    return dataset.map(part).prefetch(tf.data.AUTOTUNE)
+    return read_ahead(dataset.map(part))
 
 
 def _read_apart(pipeline: Pipeline, shares: Shares, by: str) -> tuple[Any, str]:
     """A dataset of this worker's part of the data, and how it was cut out."""
-    import tensorflow as tf
-
     start, stop = shares.rows(pipeline.batch_size)
     if by == "file" and not _has_files_for(pipeline, shares):
         by = "element"
@@ -234,7 +232,7 @@ def _read_apart(pipeline: Pipeline, shares: Shares, by: str) -> tuple[Any, str]:
         source = _of_files(pipeline.source, len(shares.readers), shares.readers.index(shares.rank))
     else:
         source = _of_elements(pipeline.source, pipeline.batch_size, start, stop)
-    return pipeline.on(source, max(stop - start, 1)).prefetch(tf.data.AUTOTUNE), by
+    return read_ahead(pipeline.on(source, max(stop - start, 1))), by
 
 
 def _has_files_for(pipeline: Pipeline, shares: Shares) -> bool:

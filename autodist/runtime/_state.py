@@ -7,8 +7,8 @@ time, in any thread; this module moves values at the moment they are needed:
 * an assignment marks the variable, and the next step first brings the value to the session;
 * between steps, the eager copies of large variables hold no memory: there is one copy of the parameters, in the
   session (and a second one only while the program looks at them, and only if there is a server between the two);
-* what the program looks at without a server in between is the session's own memory, of which TensorFlow counts who holds
-  it, so that the next update makes a copy if need be. Before the program itself changes it in place it gets its own.
+* without a server in between, what the program looks at is the session's own memory. TensorFlow counts who holds it, so
+  the next update makes a copy if need be; before the program itself may change it in place it gets its own.
 
 The session may hold a variable in several parts, the shards of a partition. The program's copy is always whole.
 """

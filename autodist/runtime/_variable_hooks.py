@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 from autodist.graph import StepAnalysis
 from autodist.runtime._patches import Patches
+from autodist.runtime._pipeline import captured_resources
 from autodist.runtime._state import StateStore
 
 __all__ = ["hook_variables"]
@@ -136,18 +136,9 @@ def _hook_datasets(patches: Patches, state: StateStore) -> None:
     def wrap(original: Any) -> Any:
         @functools.wraps(original)
         def create_iterator(iterator: Any, dataset: Any) -> Any:
-            state.watch(_captured_resources(dataset))
+            state.watch(captured_resources(dataset))
             return original(iterator, dataset)
 
         return create_iterator
 
     patches.replace(OwnedIterator, "_create_iterator", wrap)
-
-
-def _captured_resources(dataset: Any) -> Iterator[Any]:
-    import tensorflow as tf
-
-    for wrapped in dataset._functions():
-        yield from (captured for captured in wrapped.function.captured_inputs if captured.dtype == tf.resource)
-    for source in dataset._inputs():
-        yield from _captured_resources(source)

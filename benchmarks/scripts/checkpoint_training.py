@@ -82,10 +82,10 @@ def main():
     megabytes, rounds, output = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     ad = autodist.AutoDist()
     is_chief = ad.rank == 0
-    plain = make_model(megabytes) if is_chief else None
     found = {}
     with ad.scope():
         model = make_model(megabytes)
+        plain = make_model(megabytes) if is_chief else None  # after the other, whose names are the same on all workers
         batch = np.ones((8, model.input_shape[1]), np.float32)
         for number in range(rounds + 1):
             for way in (save_weights, save, checkpoint):

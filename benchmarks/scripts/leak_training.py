@@ -45,7 +45,11 @@ class Memory(keras.callbacks.Callback):
 
 def make_model():
     model = keras.Sequential(
-        [keras.Input((_FEATURES,)), *(keras.layers.Dense(_WIDTH, activation="relu") for _ in range(3)), keras.layers.Dense(1)]
+        [
+            keras.Input((_FEATURES,)),
+            *(keras.layers.Dense(_WIDTH, activation="relu") for _ in range(3)),
+            keras.layers.Dense(1),
+        ]
     )
     model.compile("adam", "mse", metrics=["mae"])
     return model
@@ -59,7 +63,9 @@ def make_dataset(batches):
 
 
 def fit(model, memory):
-    model.fit(make_dataset(50), epochs=memory.steps // 50, validation_data=make_dataset(3), verbose=0, callbacks=[memory])
+    model.fit(
+        make_dataset(50), epochs=memory.steps // 50, validation_data=make_dataset(3), verbose=0, callbacks=[memory]
+    )
 
 
 def refit(model, memory):

@@ -249,6 +249,28 @@ def test_reads_in_another_thread():
     assert_same(program)
 
 
+def test_what_was_read_stays_as_it_was():
+    """Of a variable that no step changes, every read gets the same memory of the session."""
+
+    def program(scope):
+        seen, bound = [], []
+        with scope():
+            model, optimizer = make_model(), adam()
+            model.layers[0].trainable = False
+            step = make_step(model, optimizer)
+            for k, (x, y) in enumerate(batches()):
+                bound.append(np.asarray(model.layers[0].kernel.value))
+                seen.append(bound[-1].copy())
+                if k % 2:
+                    model.layers[0].kernel.value.assign_add(tf.ones([160, 160]) * 0.01)
+                step(x, y)
+        for then, now in zip(seen, bound, strict=True):
+            np.testing.assert_array_equal(now, then)
+        return seen, everything(model, optimizer)
+
+    assert_same(program)
+
+
 def test_input_pipeline_that_reads_a_variable():
     def program(scope):
         seen = []

@@ -4,6 +4,7 @@ import collections
 import itertools
 import logging
 import os
+import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -203,3 +204,48 @@ def test_elements_are_taken_before_they_are_dealt_out():
     dataset = tf.data.Dataset.range(100).take(11).shuffle(20).batch(4)
     _, found = workers(dataset, (1, 1), "element")
     assert sorted(itertools.chain(*itertools.chain(*found))) == list(range(11))
+
+
+def test_batches_are_made_ahead():
+    """The next ones are made while the program has not asked for them, in the same order and to the same end."""
+    made = []
+
+    def note(k):
+        made.append(int(k))
+        return k
+
+    dataset = tf.data.Dataset.range(10).batch(4).map(lambda b: tf.py_function(lambda b: note(b[0]), [b], tf.int64))
+    dataset = dataset.map(lambda k: tf.reshape(k, [1]))
+    shard = shard_dataset(dataset, Shares((1,), 0))
+    batches = iter(shard)
+    assert next(batches) == 0
+    deadline = time.monotonic() + 60
+    while len(made) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert made[:2] == [0, 4]
+    assert [int(batch[0]) for batch in batches] == [4, 8]
+
+
+def test_what_reads_variables_or_is_ahead_already_is_left_alone():
+    rate, table = tf.Variable(2.0), tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([1], [2]), -1)
+    source = tf.data.Dataset.from_tensor_slices(np.ones([6, 2], np.float32)).batch(2)
+    for dataset in (source.prefetch(1), source.map(lambda x: x * rate), source.map(lambda x: x * rate).repeat(2)):
+        assert shard_dataset(dataset, Shares((1,), 0)).dataset is dataset
+    looked_up = source.map(lambda x: table.lookup(tf.cast(x, tf.int32)))
+    assert shard_dataset(looked_up, Shares((1,), 0)).dataset is not looked_up
+
+
+def test_an_error_of_the_pipeline_comes_where_its_batch_would():
+    dataset = tf.data.Dataset.range(6).batch(2)
+    batches = iter(shard_dataset(dataset.map(_refuse_from(4)), Shares((1,), 0)))
+    assert [list(next(batches)) for _ in range(2)] == [[0, 1], [2, 3]]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="five is too much"):
+        next(batches)
+
+
+def _refuse_from(limit):
+    def checked(batch):
+        with tf.control_dependencies([tf.debugging.assert_less(batch, tf.cast(limit, tf.int64), "five is too much")]):
+            return tf.identity(batch)
+
+    return checked
