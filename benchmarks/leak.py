@@ -1,8 +1,8 @@
 """Whether memory grows over thousands of steps: in workers, and in the launcher.
 
-A straight line through the resident memory after the first part of the steps tells what further steps would take. Memory
-that is needed once (caches, the parts of the heap that no two steps use alike) comes in ever rarer stairs; the plain
-training has them too, and is measured beside.
+A straight line through the resident memory after the first part of the steps tells what further steps would take. What
+is needed once (caches, parts of the heap that no two steps use alike) comes in ever rarer stairs; the plain training
+has them too, and is measured beside.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Training:
         return [*run, "--run-dir", f"{directory}/run", *script, "--", *arguments]
 
 
-TRAININGS = (
+_TRAININGS = (
     Training("fit", None),
     Training("fit", ""),
     Training("refit", ""),
@@ -72,28 +72,29 @@ def measure(quick: bool) -> Result:
     """Run the benchmark."""
     steps = 1000 if quick else 5000
     rows: list[Row] = []
-    for training in TRAININGS[1:2] if quick else TRAININGS:
+    for training in _TRAININGS[1:2] if quick else _TRAININGS:
         progress(f"leak: {training}, {steps} steps")
-        rows += measured(training, steps)
-    return Result("leak", tuple(rows), ("growth over 5,000 steps, by a line through the memory after the first 30 %",))
+        rows += _measured(training, steps)
+    return Result(
+        "leak", tuple(rows), (f"growth over {steps:,} steps, by a line through the memory after the first 30 %",)
+    )
 
 
-def measured(training: Training, steps: int) -> list[Row]:
+def _measured(training: Training, steps: int) -> list[Row]:
     """The growth of each process of a training."""
     with tempfile.TemporaryDirectory() as directory:
         launcher = _run(training.command(steps, directory))
         found = {path.name: json.loads(path.read_text()) for path in sorted(Path(directory).glob("memory.*"))}
-    rows = [_row(f"{training}: worker {name.partition('.')[2]}", samples, steps) for name, samples in found.items()]
+    rows = [_row(f"{training}: worker {name.partition('.')[2]}", samples) for name, samples in found.items()]
     if not training.strategy:
         return rows
-    return [*rows, _row(f"{training}: launcher", launcher, len(launcher))]
+    return [*rows, _row(f"{training}: launcher", launcher)]
 
 
-def _row(name: str, samples: Samples, length: float) -> Row:
+def _row(name: str, samples: Samples) -> Row:
     steady = np.array(samples[int(_WARM_UP * len(samples)) :], float)
-    position = np.arange(len(steady)) / len(samples)
-    slope = float(np.polyfit(position, steady[:, 1], 1)[0])
-    growth_mb = slope / 1e6
+    share = np.arange(len(steady)) / len(samples)  # of all steps
+    growth_mb = float(np.polyfit(share, steady[:, 1], 1)[0]) / 1e6
     return Row(name, growth_mb, growth_mb, growth_mb, "MB", target=_MAX_GROWTH_MB)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +70,7 @@ class SessionHost:
         self.outdated: set[str] = set()
         self._graph = tf.Graph()
         self._residents: dict[str, _Resident] = {}
-        self._readers: dict[tuple[str, ...], Any] = {}
+        self._readers: dict[tuple[str, ...], Callable[[float | None], Sequence[np.ndarray]]] = {}
         self._session = self._connect()
 
     def _connect(self) -> Any:
@@ -127,11 +127,6 @@ class SessionHost:
         return self._session._make_callable_from_options(options)
 
     # Variables ---------------------------------------------------------------------------------------------------
-
-    @property
-    def lends(self) -> bool:
-        """Whether what is read is in the session's own memory."""
-        return not self.wiring.server
 
     @property
     def variables(self) -> frozenset[str]:
@@ -198,7 +193,7 @@ class SessionHost:
     def read(self, names: Sequence[str], timeout_s: float | None = None) -> Iterator[tuple[str, np.ndarray]]:
         """The values of variables, a bounded number of bytes at a time.
 
-        They must not be changed. Where the session :attr:`lends` its memory, an update that follows leaves them alone.
+        They must not be changed: they may be in the session's own memory. An update that follows leaves them alone.
 
         Args:
             names: Which variables.
@@ -218,17 +213,41 @@ class SessionHost:
         yield from self._read_now(pending, timeout_s)
 
     def _read_now(self, names: list[str], timeout_s: float | None) -> Iterator[tuple[str, np.ndarray]]:
-        if names and self.lends:
-            yield from zip(names, self._reader(tuple(names))(), strict=True)
-        elif names:
-            values = self._run([self._residents[name].read for name in names], timeout_s=timeout_s)
-            yield from zip(names, values, strict=True)
+        if names:
+            yield from zip(names, self._reader(tuple(names))(timeout_s), strict=True)
 
-    def _reader(self, names: tuple[str, ...]) -> Any:
-        """Unlike ``Session.run``, a callable does not copy what it fetches."""
+    def _reader(self, names: tuple[str, ...]) -> Callable[[float | None], Sequence[np.ndarray]]:
+        """A function that reads variables; unlike ``Session.run`` it does not copy what is in this process."""
         if names not in self._readers:
-            self._readers[names] = self.callable((), [self._residents[name].read.name for name in names], ())
+            reads = [self._residents[name].read for name in names]
+            self._readers[names] = self._taker(reads) if self.wiring.server else self._fetcher(reads)
         return self._readers[names]
+
+    def _fetcher(self, reads: list[Any]) -> Callable[[float | None], Sequence[np.ndarray]]:
+        fetch = self.callable((), [read.name for read in reads], ())
+        return lambda _: fetch()
+
+    def _taker(self, reads: list[Any]) -> Callable[[float | None], Sequence[np.ndarray]]:
+        """Takes values inside the graph: what a server's session fetches it packs into messages."""
+        import tensorflow as tf
+
+        taken: list[np.ndarray] = []
+
+        @tf.autograph.experimental.do_not_convert
+        def take(*values: Any) -> None:
+            taken.extend(np.asarray(value._numpy()) for value in values)
+
+        with self._graph.as_default(), tf.device(f"/job:worker/task:{self.worker.rank}/device:CPU:0"):
+            node = tf.py_function(take, reads, [])
+
+        def read(timeout_s: float | None) -> Sequence[np.ndarray]:
+            taken.clear()
+            self._run(node, timeout_s=timeout_s)
+            values = taken.copy()
+            taken.clear()
+            return values
+
+        return read
 
     def _run(self, fetches: Any, feed: Any = None, timeout_s: float | None = None) -> Any:
         import tensorflow as tf

@@ -6,9 +6,9 @@ time, in any thread; this module moves values at the moment they are needed:
 * a read of an eager variable first brings its value from the session, if training has changed it since;
 * an assignment marks the variable, and the next step first brings the value to the session;
 * between steps, the eager copies of large variables hold no memory: there is one copy of the parameters, in the
-  session (and a second one only while the program looks at them, and only if there is a server between the two);
-* without a server in between, what the program looks at is the session's own memory. TensorFlow counts who holds it, so
-  the next update makes a copy if need be; before the program itself may change it in place it gets its own.
+  session, and what the program looks at is a second one only if it had to come from another process, or in parts;
+* else it is the session's own memory. TensorFlow counts who holds it, so the next update makes a copy if need be;
+  before the program itself may change it in place it gets its own.
 
 The session may hold a variable in several parts, the shards of a partition. The program's copy is always whole.
 """
@@ -279,7 +279,7 @@ class StateStore:
             copy = self._copies[name]
             self._assign_eager(name, assembled(copy, values))
             copy.is_released = False
-            copy.is_borrowed = self.host.lends and len(copy.parts) == 1
+            copy.is_borrowed = len(copy.parts) == 1
             copy.version = self._version
             self._held.add(name)
             if id(copy.handle) in self._watched:
