@@ -7,6 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
+import keras
 import models
 
 from .data import STEPS, Case
@@ -29,13 +30,21 @@ NOT_CERTIFIED = {
 """Why not."""
 
 
+FAILING = {
+    ("hub_vit", "by hand"): "TensorFlow's oneDNN pass aborts (CalculateNodeMFlops) on the convolution of its patches",
+}
+"""What a model fails under, and how."""
+
+
 def certified():
-    """The names of the models that are certified under all strategies."""
+    """The names of the models that are certified, under all strategies but those of `FAILING`."""
     return [name for name in models.names() if name not in NOT_CERTIFIED]
 
 
-def why_skipped(name):
+def why_skipped(name, strategy=None):
     """Why a model can't be tested here; None if it can."""
+    if (name, strategy) in FAILING:
+        return FAILING[name, strategy]
     if name.startswith("hub_") and importlib.util.find_spec("keras_hub") is None:
         return "KerasHub is not installed: pip install autodist[hub]"
     return None
@@ -46,13 +55,25 @@ def table():
     yield f"| model | what it is | {' | '.join(STRATEGIES)} |"
     yield f"|---|---|{'---|' * len(STRATEGIES)}"
     for name in models.names():
-        mark = "✓" if name in certified() else ""
-        yield f"| `{name}` | {models.get(name).summary} | {' | '.join([mark] * len(STRATEGIES))} |"
+        marks = ["✓" if name in certified() and (name, under) not in FAILING else "" for under in STRATEGIES]
+        yield f"| `{name}` | {models.get(name).summary} | {' | '.join(marks)} |"
+
+
+DEEP = ("bert_6", "bert_12")
+"""In float32, the order of the examples alone changes slots of these by 1e-5 on one device; float64 tells more."""
 
 
 def train(ad, name):
     """The first steps of a model; where examples would be mixed by a normalization, with one that does not."""
-    workload = models.get(name)
+    floatx = keras.config.floatx()
+    keras.config.set_floatx("float64" if name in DEEP else floatx)
+    try:
+        _train(ad, models.get(name))
+    finally:
+        keras.config.set_floatx(floatx)
+
+
+def _train(ad, workload):
     changes = {"norm": "group"} if "norm" in workload.sizes["tiny"] else {}
     training = workload.build("tiny", **changes)
     step = ad.function(training.step)

@@ -42,9 +42,9 @@ def test_every_model_is_tested():
         models.get("vgg").build("tiny", norm="group")
 
 
-def marks_of(name, slow):
+def marks_of(name, slow, strategy=None):
     """What holds for a test of a model."""
-    skipped = why_skipped(name)
+    skipped = why_skipped(name, strategy)
     return [pytest.mark.slow] * slow + [pytest.mark.skip(reason=skipped)] * (skipped is not None)
 
 
@@ -75,13 +75,13 @@ def test_the_page_has_the_table():
 def parameters():
     for name, strategy in QUICK.items():
         yield pytest.param(f"model-{name}", Place(strategy, 2), id=f"{name}-quick")
-    for strategy in STRATEGIES.values():
+    for called, strategy in STRATEGIES.items():
         horovod = [pytest.mark.horovod] if "horovod" in strategy else []
         for workers in WORKERS:
             place = Place(strategy, workers, label="models")
             for name in certified():
                 label = Path(strategy).name.partition("(min_")[0]
-                marks = [*marks_of(name, True), *horovod]
+                marks = [*marks_of(name, True, called), *horovod]
                 yield pytest.param(f"model-{name}", place, marks=marks, id=f"{name}-{label}-{workers}")
 
 
