@@ -16,6 +16,7 @@ from autodist.resource_spec import Device, ResourceSpec
 from autodist.runtime import (
     OPEN,
     Engine,
+    FilesAside,
     GraphSession,
     LoopCheckpoint,
     Patches,
@@ -27,6 +28,7 @@ from autodist.runtime import (
     Worker,
     check_convention,
     current_worker,
+    hook_evaluation,
     hook_fit,
     hook_functions,
     hook_keras2,
@@ -56,6 +58,9 @@ class AutoDist:
             replicas; ``"local"``: each worker brings its own part.
         gradient_reduction: ``"mean"`` for losses that are means over the batch, ``"sum"`` for sums; ``"auto"`` finds
             out for each gradient, and warns of a loss that is neither.
+        evaluation: ``"shared"``: in Keras' ``evaluate`` and ``predict``, and in the validation of ``fit``, the replicas
+            share each batch, once a training step has been taken, and where the results are those of one device; all
+            workers must call them. ``"whole"``: every worker runs them on its own.
 
     Raises:
         UsageError: An argument is not allowed, or the spec has several workers and nobody launched them.
@@ -76,8 +81,9 @@ class AutoDist:
         *,
         batch: Literal["global", "local"] = "global",
         gradient_reduction: Literal["auto", "mean", "sum"] = "auto",
+        evaluation: Literal["shared", "whole"] = "shared",
     ) -> None:
-        convention = check_convention(batch, gradient_reduction)
+        convention = check_convention(batch, gradient_reduction, evaluation)
         worker = current_worker()
         self.spec = _resolve_spec(spec, worker)
         chosen = get(worker.environment.strategy or strategy or _DEFAULT_STRATEGY)
@@ -129,8 +135,11 @@ class AutoDist:
         hook_variables(patches, self._engine.state)
         hook_functions(patches, self._engine)
         hook_optimizers(patches, self._engine)
-        hook_fit(patches, self._engine, self.shard)
-        hook_keras2(patches, self._engine, self.shard)
+        files = FilesAside(self._engine.worker.rank)
+        patches.callback(files.remove)
+        hook_fit(patches, self._engine, self.shard, files)
+        hook_evaluation(patches, self._engine, files)
+        hook_keras2(patches, self._engine, self.shard, files)
         self._v1_gradients = patches.enter_context(mark_v1_gradients())
         return patches
 

@@ -21,7 +21,8 @@ import yaml
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
-    "README.md", "docs/getting_started.md", "docs/certify.md", "docs/data.md", "docs/models.md", "docs/restarts.md",
+    "README.md", "docs/getting_started.md", "docs/certify.md", "docs/keras.md", "docs/data.md", "docs/models.md",
+    "docs/restarts.md",
 ]  # fmt: skip
 # `make test` runs this file: running it from here would never end. That it works is what you are looking at.
 EXEMPT = {"make test"}

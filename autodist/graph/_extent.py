@@ -80,6 +80,7 @@ _CONTRACTIONS = frozenset(
         "Einsum",
         "Conv2DBackpropFilter",
         "BiasAddGrad",
+        "ScatterNd",
         "UnsortedSegmentSum",
     ]
 )

@@ -4,6 +4,7 @@ from autodist.kernels._all_reduce import AllReduceGradients, AllReduceState
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, Layout, Serving, SyncPoint
 from autodist.kernels._broadcast import BroadcastFactors
 from autodist.kernels._encode import Encode
+from autodist.kernels._exact import why_not_exact
 from autodist.kernels._extra import ExtraKernel
 from autodist.kernels._partition import shard_name
 from autodist.kernels._pipeline import KernelTiming, kernels_for, rewrite
@@ -34,4 +35,5 @@ __all__ = [
     "prepare",
     "rewrite",
     "shard_name",
+    "why_not_exact",
 ]

@@ -38,6 +38,9 @@ def leave_saving_to_chief(rank: int) -> None:
     def guard_csv(module: ModuleType) -> None:
         _replace(module.CSVLogger, "CSVLogger.", ("on_train_begin", "on_epoch_end", "on_train_end"), rank)
 
+    def guard_monitor(module: ModuleType) -> None:
+        _replace(module.RemoteMonitor, "RemoteMonitor.", ("on_epoch_end",), rank)
+
     def guard_board(module: ModuleType) -> None:
         _replace(
             module.TensorBoard, "TensorBoard.", ("_start_profiler", "_stop_profiler", "_configure_embeddings"), rank
@@ -61,6 +64,7 @@ def leave_saving_to_chief(rank: int) -> None:
     after_import("keras.src.models.model", guard_methods)
     after_import("keras.src.callbacks.backup_and_restore", guard_backup)
     after_import("keras.src.callbacks.csv_logger", guard_csv)
+    after_import("keras.src.callbacks.remote_monitor", guard_monitor)
     after_import("keras.src.callbacks.tensorboard", guard_board)
     after_import("tf_keras.src.saving.saving_api", guard_functions)
     after_import("tf_keras.src.engine.training", guard_keras2_methods)

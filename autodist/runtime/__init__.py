@@ -17,12 +17,14 @@ from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._coordinator_server import CoordinatorServer
 from autodist.runtime._ends import Ends, going_on_together
 from autodist.runtime._engine import Engine
+from autodist.runtime._files_aside import FilesAside
 from autodist.runtime._fit_position import FitFollower, FitPosition
 from autodist.runtime._graph_session import GraphSession, make_session
 from autodist.runtime._hooks import hook_functions, hook_optimizers
 from autodist.runtime._horovod_environment import HorovodRendezvous
 from autodist.runtime._keras import hook_fit
 from autodist.runtime._keras2 import hook_keras2
+from autodist.runtime._keras_evaluation import hook_evaluation
 from autodist.runtime._loop_checkpoint import LoopCheckpoint
 from autodist.runtime._patches import Patches
 from autodist.runtime._recorder import Recorder
@@ -44,6 +46,7 @@ __all__ = [
     "CoordinatorServer",
     "Ends",
     "Engine",
+    "FilesAside",
     "FitFollower",
     "FitPosition",
     "GraphSession",
@@ -70,6 +73,7 @@ __all__ = [
     "current_worker",
     "flatten",
     "going_on_together",
+    "hook_evaluation",
     "hook_fit",
     "hook_functions",
     "hook_keras2",

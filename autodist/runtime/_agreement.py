@@ -63,14 +63,46 @@ class Agreement:
         except TimedOut as error:
             raise self._alone(number, error) from error
         chief_fingerprint, chief_batch, text = json.loads(content)
-        if chief_fingerprint != fingerprint:
+        self._check_same(fingerprint, batch, chief_fingerprint, chief_batch)
+        return Strategy.from_json(text)
+
+    def same(self, number: int, captured: CapturedStep, batch: str | None) -> None:
+        """See that the chief runs the same step, which trains nothing, on the same batch.
+
+        Args:
+            number: Of the step among those of the scope that train nothing.
+            captured: The step as this worker traced it.
+            batch: A hash of the batch if it must be the same on all workers.
+
+        Raises:
+            CaptureError: The chief has traced something else.
+            UsageError: The chief was given another batch.
+            TimedOut: The chief does not trace this step.
+        """
+        coordinator = self.worker.coordinator
+        if coordinator is None or self.worker.world_size == 1:
+            return
+        key = f"shared/{self.scope}/{number}"
+        if self.worker.is_chief:
+            coordinator.put(key, json.dumps([captured.graph.fingerprint, batch]).encode())
+            return
+        try:
+            content = coordinator.get(key, self.worker.environment.start_timeout_s)
+        except TimedOut as error:
+            raise TimedOut(
+                f"worker {self.worker.rank} evaluates or predicts, but the chief does not: {error.message}",
+                hint="call `evaluate` and `predict` on all workers, or `scope(evaluation='whole')`",
+            ) from error
+        self._check_same(captured.graph.fingerprint, batch, *json.loads(content))
+
+    def _check_same(self, mine: str, batch: str | None, chief: str, chief_batch: str | None) -> None:
+        if chief != mine:
             raise CaptureError(
                 f"worker {self.worker.rank} traced another step than the chief: the variables differ",
                 hint="every worker must run the same script with the same arguments",
             )
         if batch is not None and chief_batch is not None and chief_batch != batch:
             raise self._other_batch()
-        return Strategy.from_json(text)
 
     def _alone(self, number: int, error: TimedOut) -> TimedOut:
         return TimedOut(

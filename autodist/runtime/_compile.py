@@ -11,7 +11,16 @@ from typing import Any, ClassVar
 
 from autodist.errors import CaptureError, StrategyError
 from autodist.graph import CapturedStep, StepAnalysis, TrainingGraph, VariableNames, capture
-from autodist.kernels import DistributedGraph, Kernel, KernelTiming, Layout, kernels_for, prepare, rewrite
+from autodist.kernels import (
+    DistributedGraph,
+    Kernel,
+    KernelTiming,
+    Layout,
+    kernels_for,
+    prepare,
+    rewrite,
+    why_not_exact,
+)
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._agreement import Agreement, announce
 from autodist.runtime._arguments import Arguments
@@ -26,7 +35,7 @@ from autodist.runtime._whereabouts import Whereabouts
 from autodist.runtime._worker import Worker
 from autodist.strategies import Strategy, StrategyBuilder, compose
 
-__all__ = ["Compiler", "NoGradientError"]
+__all__ = ["Compiler", "NoGradientError", "NotSharedError"]
 
 _LOG = logging.getLogger("autodist")
 _OVERLAP = "AUTODIST_OVERLAP"
@@ -34,6 +43,10 @@ _OVERLAP = "AUTODIST_OVERLAP"
 
 class NoGradientError(CaptureError):
     """The function differentiates nothing with respect to a variable: it is no training step."""
+
+
+class NotSharedError(CaptureError):
+    """The workers can't share a step that trains nothing: each of them runs it on the whole batch."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +69,8 @@ class _Compiled:
     strategy: Strategy
     prepared: Strategy
     """The strategy in terms of ``training``, the prepared graph."""
-    number: int
+    prefix: str
+    """Under which its graph was first imported."""
     revision: int = 0
 
 
@@ -100,8 +114,13 @@ class Compiler:
 
     @property
     def strategies(self) -> tuple[Strategy, ...]:
-        """The strategies in use, one per step, in the order of compilation."""
-        return tuple(compiled.strategy for compiled in self._compiled)
+        """The strategies in use, one per training step, in the order of compilation."""
+        return tuple(compiled.strategy for compiled in self._compiled if compiled.strategy.variables)
+
+    @property
+    def can_share(self) -> bool:
+        """Whether there is a strategy so far by which workers can share what trains nothing."""
+        return bool(self._compiled)
 
     def compile(self, function: Callable[..., Any], arguments: Arguments, *, local: bool) -> CompiledStep:
         """Compile a step for arguments of this kind.
@@ -116,21 +135,70 @@ class Compiler:
             CaptureError: It can't be captured.
             StrategyError: The strategy does not fit it.
         """
-        self._state.pull_all()  # tracing may build layers from current values
-        captured = capture(arguments.bind(function), arguments.specs(), self.names)
-        captured = replace(captured, graph=replace(captured.graph, batch_size=self._batch_size(arguments, local)))
+        captured = self._capture(function, arguments, local=local)
         if not captured.graph.trainable:
             raise NoGradientError(
                 f"`{getattr(function, '__name__', function)}` takes no gradient with respect to a variable",
                 hint="a training step differentiates its loss by `tf.GradientTape.gradient` and applies the result",
             )
-        number = len(self._compiled)
+        number = len(self.strategies)
         with self._whereabouts.at("is tracing a new step"):
             batch = None if local else self._agreement.batch(arguments)
             strategy = self._agreement.strategy(number, captured, batch, lambda: self._propose(captured))
-            step = self._bring_in(captured, strategy, number)
+            announce(strategy, captured, self._worker, number)
+            started = time.perf_counter()
+            step = self._bring_in(captured, strategy, f"step_{self._scope}_{number}")
+            _LOG.info("step %d rewritten in %.2f s", number, time.perf_counter() - started)
             self._barrier(f"compiled/{self._scope}/{number}")
         return step
+
+    def compile_shared(
+        self, function: Callable[..., Any], arguments: Arguments, *, local: bool = False
+    ) -> CompiledStep:
+        """Compile a step that trains nothing: the replicas of the last training step share its batches.
+
+        Args:
+            function: The step.
+            arguments: Those of its first call.
+            local: Whether they are this worker's part of the global batch; else they are the same on all workers.
+
+        Raises:
+            NotSharedError: What it gives would not be what it gives on one device.
+            UsageError: The workers have different batches.
+        """
+        assert self.can_share
+        try:
+            captured = self._capture(function, arguments, local=local)
+        except CaptureError as error:
+            raise NotSharedError(error.message) from error
+        self._check_shared(captured)
+        strategy = replace(self._compiled[-1].strategy, variables=(), builder="")
+        number = len(self._compiled) - len(self.strategies)
+        with self._whereabouts.at("evaluates or predicts"):
+            self._agreement.same(number, captured, None if local else self._agreement.batch(arguments))
+            step = self._bring_in(captured, strategy, f"shared_{self._scope}_{number}")
+            self._barrier(f"compiled/{self._scope}/shared_{number}")
+        return step
+
+    def _capture(self, function: Callable[..., Any], arguments: Arguments, *, local: bool) -> CapturedStep:
+        self._state.pull_all()  # tracing may build layers from current values
+        captured = capture(arguments.bind(function), arguments.specs(), self.names)
+        return replace(captured, graph=replace(captured.graph, batch_size=self._batch_size(arguments, local)))
+
+    def _check_shared(self, captured: CapturedStep) -> None:
+        import tensorflow as tf
+
+        leaves = tf.nest.flatten(captured.structure)
+        reason = None
+        if captured.graph.trainable:
+            reason = "it takes a gradient"
+        elif any(isinstance(leaf, tf.__internal__.CompositeTensor) for leaf in leaves):
+            reason = "it returns ragged or sparse tensors"
+        elif any(self._homes.is_served(name) for name in _written(captured.graph)):
+            reason = "it changes variables at parameter servers"
+        reason = reason or why_not_exact(captured.graph)
+        if reason is not None:
+            raise NotSharedError(reason)
 
     def _batch_size(self, arguments: Arguments, local: bool) -> int | None:
         """Examples in the global batch; of a local one, supposed that all workers have as many."""
@@ -141,15 +209,12 @@ class Compiler:
         strategy = compose(self._wanted, captured.graph, self._spec)
         return self._homes.settle(strategy, captured.graph)
 
-    def _bring_in(self, captured: CapturedStep, strategy: Strategy, number: int) -> CompiledStep:
-        announce(strategy, captured, self._worker, number)
-        started = time.perf_counter()
+    def _bring_in(self, captured: CapturedStep, strategy: Strategy, prefix: str) -> CompiledStep:
         training, prepared = self._prepare(captured.graph, strategy)
         written = _written(training)
         layout = self._layout(strategy)
         if layout.world_size > 1:
             self._homes.check(prepared, training, written)
-        prefix = f"step_{self._scope}_{number}"
         graph = self._rewrite(training, prepared, layout, prefix)
         moved = self._moved(prepared, training)
         self._homes.add_parts(strategy, captured.graph)
@@ -162,8 +227,7 @@ class Compiler:
         self._state.add(graph, captured.handles, written, served)
         step = CompiledStep(captured, graph, host, prefix, written)
         self._bring_in_again({*moved, *cut})
-        self._compiled.append(_Compiled(step, training, strategy, prepared, number))
-        _LOG.info("step %d rewritten in %.2f s", number, time.perf_counter() - started)
+        self._compiled.append(_Compiled(step, training, strategy, prepared, prefix))
         return step
 
     def _prepare(self, graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, Strategy]:
@@ -229,7 +293,7 @@ class Compiler:
             if names.isdisjoint(v.name for v in compiled.training.variables):
                 continue
             compiled.revision += 1
-            prefix = f"step_{self._scope}_{compiled.number}_{compiled.revision}"
+            prefix = f"{compiled.prefix}_{compiled.revision}"
             graph = self._rewrite(compiled.training, compiled.prepared, self._layout(compiled.strategy), prefix)
             assert self._state.host is not None
             self._state.host.add_step(prefix, graph)
@@ -244,6 +308,8 @@ class Compiler:
     def _layout(self, strategy: Strategy) -> Layout:
         server = self._worker.world_size > 1 and _needs_server(strategy)
         host = self._state.host
+        if host is not None and not strategy.variables:
+            server = host.wiring.server  # it reads variables wherever they are
         if host is not None and server != host.wiring.server:
             raise StrategyError(
                 "the strategies of this scope's steps differ in what connects the workers: "

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import os
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from autodist.errors import AutoDistError, UsageError, WorkerFailed
+import numpy as np
+
+from autodist.errors import UsageError, WorkerFailed
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._arguments import Arguments, flatten
-from autodist.runtime._compile import Compiler
+from autodist.runtime._compile import Compiler, NotSharedError
 from autodist.runtime._convention import Convention
+from autodist.runtime._decisions import Decisions
 from autodist.runtime._ends import Ends
+from autodist.runtime._peers import peer_failures
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._settling import Settling
-from autodist.runtime._shard import Passes
+from autodist.runtime._shard import Passes, ShardedDataset
 from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._watchdog import Watchdog
@@ -27,6 +31,7 @@ from autodist.strategies import Strategy, StrategyBuilder
 
 __all__ = ["Engine"]
 
+_LOG = logging.getLogger("autodist")
 _numbers = itertools.count()
 
 
@@ -43,6 +48,7 @@ class Engine:
     Attributes:
         worker: Who this process is.
         state: The scope's variables.
+        decisions: How the workers agree on what callbacks decide.
         has_local_batch: Whether the program is in a loop over an ``ad.shard`` dataset and has not yet given a step the
             batch that it got there.
     """
@@ -64,12 +70,13 @@ class Engine:
         self._recorder = recorder
         self._compiler = Compiler(worker, spec, strategy, convention, self.state, scope)
         self._steps: dict[Any, CompiledStep] = {}
+        self._not_shared: dict[Any, NotSharedError] = {}
+        self._is_settled = True
         self._scope = scope
-        self._closings = 0
         self._datasets = 0
-        self._gatherings = 0
         self._standstills = 0
         self._settling = Settling(worker, scope)
+        self.decisions = Decisions(worker, self.state, scope)
         self._failed = False
         self._whereabouts = Whereabouts(worker)
         self._watchdog = Watchdog(worker, self._whereabouts)
@@ -102,11 +109,13 @@ class Engine:
         is_alone = coordinator is None or self.worker.world_size == 1
         return Passes(handed_out, None if is_alone else begin, self._check_ends_can_be_told)
 
-    def gather(self) -> None:
-        """Wait for the other workers, after batches of a dataset were passed over: no steps have kept them together."""
-        self._gatherings += 1
-        with self._whereabouts.at("takes up training again"):
-            self._barrier(f"gathered/{self._scope}/{self._gatherings}")
+    def gather(self, place: str = "takes up training again") -> None:
+        """Wait for the other workers: after batches of a dataset were passed over, no steps have kept them together.
+
+        Args:
+            place: What this worker is about to do, in words that follow its name.
+        """
+        self.decisions.meet(place)
 
     def _check_ends_can_be_told(self) -> None:
         if any(step.graph.relaxed for step in self._steps.values()):
@@ -137,7 +146,85 @@ class Engine:
             batch: Its argument.
             local: Whether it is this worker's part of the global batch.
         """
-        return self._run(function, flatten((batch,), {}), local=local)
+        arguments = flatten((batch,), {})
+        if not local and self._convention.batch == "global" and self.worker.world_size > 1:
+            self.decisions.note_batch(arguments.arrays)
+        return self._run(function, arguments, local=local)
+
+    @property
+    def can_share(self) -> bool:
+        """Whether the replicas can share the batches of steps that train nothing: from the first training step on."""
+        is_wanted = self._convention.evaluation == "shared" and self._convention.batch == "global"
+        return is_wanted and self.num_replicas > 1 and self._compiler.can_share
+
+    def run_shared(self, function: Callable[..., Any], batch: Any) -> Any:
+        """Run a step that trains nothing on a batch that every worker has, each replica on its part.
+
+        Args:
+            function: The step; takes one structure of arrays.
+            batch: Its argument.
+
+        Returns:
+            What it gives for the whole batch, on every worker.
+
+        Raises:
+            NotSharedError: That would not be what it gives on one device; every worker is to run all of it.
+            UsageError: The workers have different batches.
+            WorkerFailed: Another worker is gone.
+        """
+        try:
+            arguments = flatten((batch,), {})
+        except UsageError as error:
+            raise NotSharedError(error.message) from error
+        key = ("shared", function, arguments.key)
+        if key in self._not_shared:
+            raise self._not_shared[key]
+        if key not in self._steps:
+            self._steps[key] = self._compile_shared(key, function, arguments)
+        if not self._is_settled:
+            self.settle()
+        self.decisions.note_batch(arguments.arrays)
+        step = self._steps[key]
+        values = self._execute(step, arguments, local=False, trains=False)
+        return step.captured.pack([_tensor(value) for value in values])
+
+    def any_worker(self, flag: bool) -> bool:
+        """Whether any worker says so; all must ask. Costs as little as joining one number in a step.
+
+        Before the first training step it is True.
+        """
+        if not self._compiler.can_share:
+            return True
+        arguments = flatten((np.full([1], flag, np.float32),), {})
+        if _sum not in self._steps:
+            self._steps[_sum] = self._compiler.compile_shared(_sum, arguments, local=True)
+        step = self._steps[_sum]
+        if len(step.graph.layout.senders) < self.worker.world_size:
+            return True  # a worker without replicas has no part in what is joined
+        with self._watchdog.step(), peer_failures(self.worker):
+            return bool(step.run(step.feeds(arguments, local=True), local=True)[0] > 0)
+
+    def note_dataset(self, dataset: ShardedDataset) -> None:
+        """Have the next :meth:`check_batches` compare the batches of this dataset as well."""
+        if dataset.fingerprints is not None:
+            self.decisions.note_dataset(dataset.fingerprints)
+
+    def check_batches(self) -> None:
+        """See that all workers have had the same batches so far; all must ask.
+
+        Raises:
+            UsageError: They have not.
+        """
+        self.decisions.agree(False, "evaluates or predicts")
+
+    def _compile_shared(self, key: Any, function: Callable[..., Any], arguments: Arguments) -> CompiledStep:
+        self.settle()
+        try:
+            return self._compiler.compile_shared(function, arguments)
+        except NotSharedError as error:
+            self._not_shared[key] = error
+            _LOG.info("evaluation or prediction: every worker takes whole batches, because %s", error.message)
+            raise
 
     def _run(self, function: Callable[..., Any], arguments: Arguments, *, local: bool) -> Any:
         local = local or arguments.is_local or self._convention.batch == "local"
@@ -172,14 +259,14 @@ class Engine:
             )
         self.has_local_batch = False
 
-    def _execute(self, step: CompiledStep, arguments: Arguments, local: bool) -> list[Any]:
+    def _execute(self, step: CompiledStep, arguments: Arguments, local: bool, *, trains: bool = True) -> list[Any]:
         self._check_not_failed()
         feeds = step.feeds(arguments, local=local)
         self._settle_before(step)
         self.state.before_step()
         self.worker.in_step = True
         try:
-            with self._watchdog.step(), _peer_failures(self.worker):
+            with self._watchdog.step(), peer_failures(self.worker):
                 return step.run(feeds, local=local)
         except BaseException:
             self._failed = True
@@ -188,9 +275,10 @@ class Engine:
             raise
         finally:
             self.worker.in_step = False
-            self.worker.steps_taken += 1
+            self.worker.steps_taken += trains
             self.state.after_step(step.graph.relaxed)
             if step.graph.relaxed:
+                self._is_settled = False
                 self._settling.say()
 
     def _settle_before(self, step: CompiledStep) -> None:
@@ -212,6 +300,7 @@ class Engine:
         if steps and not self._failed:
             self._settling.settle(steps)
             self.state.settle()
+            self._is_settled = True
 
     @contextlib.contextmanager
     def standstill(self) -> Iterator[None]:
@@ -244,13 +333,12 @@ class Engine:
 
         Waits for the other workers: one that ended earlier would take its server away from them.
         """
-        self._closings += 1
         self.settle()
         with self._whereabouts.at("has left the scope"):
             self.state.pull_all()
             self.state.push_all_next()
             if self._steps:
-                self._barrier(f"closed/{self._scope}/{self._closings}")
+                self.decisions.meet("has left the scope")
 
     def abandon(self) -> None:
         """After an error: bring back what can be had without the other workers."""
@@ -262,40 +350,13 @@ class Engine:
             self.worker.coordinator.barrier(name, self.worker.environment.start_timeout_s)
 
 
+def _sum(flags: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.reduce_sum(flags)
+
+
 def _tensor(value: Any) -> Any:
     import tensorflow as tf
 
     return tf.convert_to_tensor(value)
-
-
-@contextlib.contextmanager
-def _peer_failures(worker: Worker) -> Iterator[None]:
-    """Say it plainly when a step fails because another worker is gone."""
-    import tensorflow as tf
-
-    if worker.world_size == 1:
-        yield
-        return
-    lost = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
-    try:
-        yield
-    except lost as error:
-        raise _peer_lost(error) from error
-    except tf.errors.OutOfRangeError as error:
-        if "is closed" in error.message:  # the server of that queue has failed
-            raise _peer_lost(error) from error
-        raise
-    except tf.errors.UnknownError as error:
-        if "Horovod has been shut down" in error.message:
-            raise _peer_lost(error) from error
-        raise
-
-
-def _peer_lost(error: Any) -> AutoDistError:
-    # The launcher learns of the worker that failed first from that worker's own end; give it the time.
-    time.sleep(2.0)
-    lines = [line for line in error.message.splitlines() if line and not line.startswith(("From /job", "Additional"))]
-    return WorkerFailed(
-        f"another worker is gone: {lines[0] if lines else type(error).__name__}",
-        hint="its own log says why it ended",
-    )

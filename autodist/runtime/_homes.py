@@ -90,6 +90,10 @@ class Homes:
             )
         return next(iter(homes), None)
 
+    def is_served(self, name: str) -> bool:
+        """Whether a variable, or a part of it, lives at a server."""
+        return any(other == name or other.startswith(shard_name(name, 0)[:-1]) for other in self._servers)
+
     def check(self, strategy: Strategy, graph: TrainingGraph, written: Collection[str]) -> None:
         """See that a step changes variables at servers only through their synchronized updates.
 

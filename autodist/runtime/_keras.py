@@ -10,7 +10,9 @@ from typing import Any
 
 from autodist.errors import CaptureError, UsageError
 from autodist.runtime._engine import Engine
+from autodist.runtime._files_aside import FilesAside
 from autodist.runtime._fit_position import FitFollower, FitPosition, without_optionals
+from autodist.runtime._keras_steps import step_of
 from autodist.runtime._patches import Patches
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime._shard import ShardedDataset
@@ -18,17 +20,20 @@ from autodist.runtime._shard import ShardedDataset
 __all__ = ["Batches", "FitHooks", "TrainFunction", "hook_fit"]
 
 
-def hook_fit(patches: Patches, engine: Engine | ReferenceEngine, shard: Callable[[Any], ShardedDataset]) -> None:
+def hook_fit(
+    patches: Patches, engine: Engine | ReferenceEngine, shard: Callable[[Any], ShardedDataset], files: FilesAside
+) -> None:
     """Have ``fit`` and ``train_on_batch`` train through the engine; everything else of Keras stays as it is.
 
     Args:
         patches: Where to register.
         engine: Runs the training steps.
         shard: Makes a dataset deliver this worker's part of each batch.
+        files: Where callbacks of other workers than the chief write.
     """
     from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
-    hooks = FitHooks(engine, shard)
+    hooks = FitHooks(engine, shard, files)
     patches.callback(hooks.forget)
     patches.replace(TensorFlowTrainer, "make_train_function", hooks.make_train_function)
     patches.replace(TensorFlowTrainer, "fit", hooks.fit)
@@ -37,12 +42,15 @@ def hook_fit(patches: Patches, engine: Engine | ReferenceEngine, shard: Callable
 class FitHooks:
     """What replaces methods of Keras' trainer, and what they share."""
 
-    def __init__(self, engine: Engine | ReferenceEngine, shard: Callable[[Any], ShardedDataset]) -> None:
+    def __init__(
+        self, engine: Engine | ReferenceEngine, shard: Callable[[Any], ShardedDataset], files: FilesAside
+    ) -> None:
         self._engine = engine
         self._shard = shard
         self._trained: list[Any] = []
         self._sharded: list[Any] = []
         """The models whose running ``fit`` gets this worker's parts of batches."""
+        self._files = files
 
     def forget(self) -> None:
         """Let models make functions of Keras' own the next time."""
@@ -84,17 +92,34 @@ class FitHooks:
             if not self._engine.worker.is_chief and kwargs.get("verbose", "auto") == "auto":
                 kwargs["verbose"] = 0
             bound = inspect.signature(original).bind(model, x, *args, **kwargs)
+            _check_no_other_distribution(model)
+            _check_validation_data(bound.arguments.get("validation_data"))
             with contextlib.ExitStack() as stack:
                 if isinstance(x, tf.data.Dataset | ShardedDataset):
                     sharded = self._shard(x)
                     bound.arguments["x"] = sharded.dataset
+                    self._engine.note_dataset(sharded)
                     stack.enter_context(self._given(model, sharded))
+                stack.enter_context(self._together(bound.arguments))
                 stack.enter_context(_followed(bound.arguments, self._engine))
                 history = original(*bound.args, **bound.kwargs)
             self._engine.settle()
             return history
 
         return fit
+
+    @contextlib.contextmanager
+    def _together(self, arguments: dict[str, Any]) -> Iterator[None]:
+        """Have the callbacks of the ``fit`` inside decide as one with those of the other workers."""
+        if self._engine.worker.world_size == 1 or isinstance(self._engine, ReferenceEngine):
+            yield
+            return
+        from autodist.runtime._fit_callbacks import deciding_together, writing_aside
+
+        callbacks = _callbacks(arguments)
+        arguments["callbacks"] = deciding_together(self._engine, callbacks)
+        with writing_aside(callbacks, self._files):
+            yield
 
     @contextlib.contextmanager
     def _given(self, model: Any, sharded: ShardedDataset) -> Iterator[None]:
@@ -108,6 +133,25 @@ class FitHooks:
 
     def _batches_of(self, sharded: ShardedDataset) -> contextlib.AbstractContextManager[None]:
         return _first_epochs(lambda epochs: _take_batches(epochs, sharded))
+
+
+def _check_no_other_distribution(model: Any) -> None:
+    import tensorflow as tf
+
+    other = model._distribute_strategy or (tf.distribute.get_strategy() if tf.distribute.has_strategy() else None)
+    if other is not None:
+        raise UsageError(
+            f"the model `{model.name}` belongs to a `tf.distribute.{type(other).__name__}` already",
+            hint="leave `tf.distribute` out: make and fit the model inside `with autodist.scope():` only",
+        )
+
+
+def _check_validation_data(data: Any) -> None:
+    if isinstance(data, ShardedDataset):
+        raise UsageError(
+            "`validation_data` is `ad.shard(dataset)`, it takes the dataset itself",
+            hint="leave `ad.shard` out: the workers share each batch of the validation data anyway",
+        )
 
 
 def _take_batches(epochs: Any, sharded: ShardedDataset) -> None:
@@ -200,9 +244,4 @@ class TrainFunction:
 
     @functools.cached_property
     def _step(self) -> Callable[..., Any]:
-        model = self._model
-
-        def train_step(data: Any) -> Any:
-            return model.train_step(data)
-
-        return train_step
+        return step_of(self._model, "train_step")

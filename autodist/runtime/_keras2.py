@@ -13,6 +13,7 @@ from typing import Any
 from autodist.errors import UsageError
 from autodist.runtime._after_import import after_import
 from autodist.runtime._engine import Engine
+from autodist.runtime._files_aside import FilesAside
 from autodist.runtime._fit_position import FitFollower
 from autodist.runtime._hooks import refusing_eagerly
 from autodist.runtime._keras import Batches, FitHooks, TrainFunction
@@ -23,17 +24,20 @@ from autodist.runtime._shard import ShardedDataset
 __all__ = ["hook_keras2"]
 
 
-def hook_keras2(patches: Patches, engine: Engine | ReferenceEngine, shard: Callable[[Any], ShardedDataset]) -> None:
+def hook_keras2(
+    patches: Patches, engine: Engine | ReferenceEngine, shard: Callable[[Any], ShardedDataset], files: FilesAside
+) -> None:
     """Have Keras 2 train through the engine, as soon as the program has imported it.
 
     Args:
         patches: Where to register.
         engine: Runs the training steps.
         shard: Makes a dataset deliver this worker's part of each batch.
+        files: Where callbacks of other workers than the chief write.
     """
 
     def hook(keras2: ModuleType) -> None:
-        hooks = _Fit2Hooks(engine, shard)
+        hooks = _Fit2Hooks(engine, shard, files)
         patches.callback(hooks.forget)
         patches.replace(keras2.Model, "make_train_function", hooks.make_train_function)
         patches.replace(keras2.Model, "fit", hooks.fit)
@@ -109,6 +113,15 @@ class _Train2Function(TrainFunction):
         logs = super().__call__(iterator)
         self._model._train_counter.assign_add(self._batches_per_call())
         return logs
+
+    @functools.cached_property
+    def _step(self) -> Callable[..., Any]:
+        model = self._model
+
+        def train_step(data: Any) -> Any:  # which Keras 2 leaves to AutoGraph
+            return model.train_step(data)
+
+        return train_step
 
     def _batches_per_call(self) -> int:
         steps = self._model.steps_per_execution

@@ -12,7 +12,15 @@ from typing import Any
 
 from autodist.errors import UsageError
 
-__all__ = ["Pipeline", "captured_resources", "has_unseeded_shuffle", "name_of", "read_ahead", "read_pipeline"]
+__all__ = [
+    "Pipeline",
+    "captured_resources",
+    "has_unseeded_shuffle",
+    "name_of",
+    "read_ahead",
+    "read_pipeline",
+    "reads_variables",
+]
 
 _READERS = ("TFRecordDatasetV2", "TextLineDatasetV2", "FixedLengthRecordDatasetV2")
 _OVER_FILES = ("_InterleaveDataset", "_ParallelInterleaveDataset", "_FlatMapDataset")
@@ -113,9 +121,12 @@ def read_ahead(dataset: Any) -> Any:
     import tensorflow as tf
 
     is_ahead = name_of(dataset) == "PrefetchDataset"
-    if is_ahead or any(_is_variable(handle) for handle in captured_resources(dataset)):
-        return dataset
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    return dataset if is_ahead or reads_variables(dataset) else dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def reads_variables(dataset: Any) -> bool:
+    """Whether functions of a dataset read variables."""
+    return any(_is_variable(handle) for handle in captured_resources(dataset))
 
 
 def _is_variable(handle: Any) -> bool:

@@ -11,7 +11,7 @@ from autodist.runtime._arguments import Arguments, flatten
 from autodist.runtime._compile import NoGradientError
 from autodist.runtime._orderings import keep_orderings_in_functions
 from autodist.runtime._recorder import Recorder
-from autodist.runtime._shard import Passes
+from autodist.runtime._shard import Passes, ShardedDataset
 from autodist.runtime._state import StateStore
 from autodist.runtime._worker import Worker
 
@@ -25,6 +25,7 @@ class ReferenceEngine:
     """
 
     num_replicas = 1
+    can_share = False
 
     def __init__(self, worker: Worker, recorder: Recorder) -> None:
         self.worker = worker
@@ -44,11 +45,21 @@ class ReferenceEngine:
         """Run a training step that takes one structure of arrays."""
         return self._run(function, flatten((batch,), {}), (batch,), {})
 
+    def run_shared(self, function: Callable[..., Any], batch: Any) -> Any:
+        """There is nobody to share with."""
+        raise NotImplementedError
+
+    def note_dataset(self, dataset: ShardedDataset) -> None:
+        """There is nothing to compare it with."""
+
+    def check_batches(self) -> None:
+        """There are no other workers."""
+
     def passes(self) -> Passes:
         """Loops over sharded datasets need nothing."""
         return Passes()
 
-    def gather(self) -> None:
+    def gather(self, place: str = "") -> None:
         """There is nobody to wait for."""
 
     def settle(self) -> None:

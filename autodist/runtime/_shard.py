@@ -12,7 +12,15 @@ import numpy as np
 from autodist.errors import UsageError
 from autodist.runtime._batch import LocalArray, part_of
 from autodist.runtime._ends import Ends, going_on_together
-from autodist.runtime._pipeline import Pipeline, has_unseeded_shuffle, name_of, read_ahead, read_pipeline
+from autodist.runtime._fingerprints import Fingerprints
+from autodist.runtime._pipeline import (
+    Pipeline,
+    has_unseeded_shuffle,
+    name_of,
+    read_ahead,
+    read_pipeline,
+    reads_variables,
+)
 
 __all__ = ["Passes", "ShardBy", "ShardedDataset", "Shares", "shard_dataset"]
 
@@ -74,11 +82,15 @@ class ShardedDataset:
     Attributes:
         dataset: The ``tf.data.Dataset`` of this worker's parts.
         by: ``"batch"``, ``"element"`` or ``"file"``.
+        fingerprints: Of the global batches of which it has rows; None where there are none, or nothing to compare.
     """
 
-    def __init__(self, dataset: Any, by: str = "batch", passes: Passes | None = None) -> None:
+    def __init__(
+        self, dataset: Any, by: str = "batch", passes: Passes | None = None, fingerprints: Fingerprints | None = None
+    ) -> None:
         self.dataset = dataset
         self.by = by
+        self.fingerprints = fingerprints
         self._passes = Passes() if passes is None else passes
 
     def __iter__(self) -> Iterator[Any]:
@@ -163,7 +175,8 @@ def shard_dataset(
     if shares.is_all:
         return ShardedDataset(read_ahead(dataset), "batch", passes)
     _check_seeded(dataset)
-    return ShardedDataset(_rows_of_batches(dataset, shares), "batch", passes)
+    fingerprints = Fingerprints()
+    return ShardedDataset(_rows_of_batches(dataset, shares, fingerprints), "batch", passes, fingerprints)
 
 
 def _as_it_is(dataset: ShardedDataset, by: str) -> ShardedDataset:
@@ -207,16 +220,19 @@ def _check_pipeline(pipeline: Pipeline, shares: Shares, by: str) -> None:
         )
 
 
-def _rows_of_batches(dataset: Any, shares: Shares) -> Any:
+def _rows_of_batches(dataset: Any, shares: Shares, fingerprints: Fingerprints) -> Any:
     """This worker's rows of each global batch."""
     import tensorflow as tf
 
     def part(*element: Any) -> Any:
         structure = element if len(element) > 1 or isinstance(dataset.element_spec, tuple) else element[0]
-        start, stop = shares.rows(tf.shape(tf.nest.flatten(structure)[0])[0], tf.minimum)
+        tensors = tf.nest.flatten(structure)
+        fingerprints.note(tensors)
+        start, stop = shares.rows(tf.shape(tensors[0])[0], tf.minimum)
         return tf.nest.map_structure(lambda tensor: tensor[start:stop], structure)
 
-    return read_ahead(dataset.map(part))
+    parts = dataset.map(part)  # which has variables of its own
+    return parts if reads_variables(dataset) else parts.prefetch(tf.data.AUTOTUNE)
 
 
 def _read_apart(pipeline: Pipeline, shares: Shares, by: str) -> tuple[Any, str]:

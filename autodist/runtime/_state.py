@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from autodist.errors import TimedOut
-from autodist.graph import Variable
+from autodist.graph import Role, Variable
 from autodist.kernels import DistributedGraph
 from autodist.runtime._arrays import aligned_copy, sharing_tensor
 from autodist.runtime._host import SessionHost
@@ -56,6 +56,8 @@ class StateStore:
         self._whole_of: dict[str, str] = {}
         self._names: dict[int, str] = {}
         self._changed: set[str] = set()
+        self._assigned: set[str] = set()
+        self._seeds: set[str] = set()
         self._version = 0
         self._held: set[str] = set()
         self._moving: set[str] = set()
@@ -77,6 +79,30 @@ class StateStore:
         """The program's variables that the session holds in other parts than these, in order."""
         wholes = dict.fromkeys(whole_name(v) for v in variables if v.name not in self._whole_of)
         return [name for name in wholes if name in self._copies]
+
+    # What the program assigns ------------------------------------------------------------------------------------
+
+    def take_assigned(self) -> list[str]:
+        """What the program may have assigned since the last call; not random generators: each worker has its own."""
+        names = sorted(self._assigned - self._seeds)
+        self._assigned.clear()
+        return names
+
+    @property
+    def has_taken_all(self) -> bool:
+        """Whether :meth:`take_assigned` would find nothing."""
+        return not self._assigned - self._seeds
+
+    def value(self, name: str) -> np.ndarray:
+        """The current value of a variable."""
+        with self.reading([name]):
+            return self._eager_value(name)
+
+    def assign(self, name: str, value: np.ndarray) -> None:
+        """Assign a variable as the program would, on all workers alike."""
+        with self.writing([name]):
+            self._assign_eager(name, value)
+        self._assigned.discard(name)
 
     # Adding ------------------------------------------------------------------------------------------------------
 
@@ -103,6 +129,8 @@ class StateStore:
 
     def _add_part(self, variable: Variable, handle: Any, graph: DistributedGraph, is_served: bool) -> None:
         name, piece = whole_name(variable), variable.piece
+        if variable.role is Role.SEED:
+            self._seeds.add(name)
         shape = variable.shape if piece is None else piece.whole_shape
         begin = (0,) * len(shape) if piece is None else piece.begin
         index = tuple(slice(b, b + n) for b, n in zip(begin, variable.shape, strict=True))
@@ -124,6 +152,7 @@ class StateStore:
                     self.host.remove(part.name)
                     del self._whole_of[part.name]
                 self._changed.discard(name)
+                self._assigned.discard(name)
                 self._held.discard(name)
 
     def _enter(self, names: list[str]) -> None:
@@ -229,6 +258,7 @@ class StateStore:
                 self._moving |= still
                 raise
             self._changed.update(wanted)
+            self._assigned.update(wanted)
 
     def pull_all(self) -> None:
         """Make all eager copies current."""
@@ -263,6 +293,7 @@ class StateStore:
         with self._lock:
             self._own(self._copies)
         self._changed.update(self._copies)
+        self._assigned.update(self._copies)
 
     def _is_stale(self, name: str) -> bool:
         copy = self._copies[name]

@@ -11,7 +11,7 @@ import numpy as np
 
 from autodist.runtime._worker import Worker
 
-__all__ = ["adopt_chief_values", "digest"]
+__all__ = ["adopt_chief_values", "digest", "receive_value", "send_value"]
 
 _PIECE_BYTES = 32 * 2**20
 
@@ -45,7 +45,7 @@ def adopt_chief_values(
         wanted: set[str] = set()
         for rank in range(1, worker.world_size):
             wanted |= set(json.loads(coordinator.get(f"{key}/wanted/{rank}", timeout_s)))
-        sent = [part for name in sorted(wanted) for part in _send(coordinator, f"{key}/{name}", read(name))]
+        sent = [part for name in sorted(wanted) for part in send_value(coordinator, f"{key}/{name}", read(name))]
         coordinator.barrier(f"{key}/adopted", timeout_s)
         for part in sent:
             coordinator.put(part, b"")  # it would take the launcher's memory to the end of the run
@@ -54,7 +54,7 @@ def adopt_chief_values(
     different = [name for name in names if chief.get(name) != mine[name]]
     coordinator.put(f"{key}/wanted/{worker.rank}", json.dumps(different).encode())
     for name in different:
-        assign(name, _receive(coordinator, f"{key}/{name}", timeout_s, like=read(name)))
+        assign(name, receive_value(coordinator, f"{key}/{name}", timeout_s, like=read(name)))
     coordinator.barrier(f"{key}/adopted", timeout_s)
     return different
 
@@ -69,8 +69,8 @@ def digest(values: Iterable[np.ndarray]) -> str:
     return found.hexdigest()
 
 
-def _send(coordinator: Any, key: str, value: np.ndarray) -> list[str]:
-    """Returns the keys of what was sent."""
+def send_value(coordinator: Any, key: str, value: np.ndarray) -> list[str]:
+    """Put an array at the coordinator; returns the keys of what was put, which the sender empties when all have it."""
     pieces = list(_pieces(np.ascontiguousarray(value).tobytes()))
     coordinator.put(f"{key}/pieces", str(len(pieces)).encode())
     for k, piece in enumerate(pieces):
@@ -83,7 +83,8 @@ def _pieces(data: bytes) -> Iterator[bytes]:
         yield data[start : start + _PIECE_BYTES]
 
 
-def _receive(coordinator: Any, key: str, timeout_s: float, like: np.ndarray) -> np.ndarray:
+def receive_value(coordinator: Any, key: str, timeout_s: float, like: np.ndarray) -> np.ndarray:
+    """An array of the dtype and shape of `like`, as it was sent."""
     count = int(coordinator.get(f"{key}/pieces", timeout_s))
     data = b"".join(coordinator.get(f"{key}/{k}", timeout_s) for k in range(count))
     return np.frombuffer(data, like.dtype).reshape(like.shape)

@@ -1,0 +1,159 @@
+"""What the callbacks of a ``fit`` decide, agreed on by all workers.
+
+A callback runs on every worker. One that looks at the clock, at a file or at the machine may decide otherwise than on
+the others: to stop, to change the learning rate. Then workers would wait for each other in vain, or drift apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from autodist.errors import TimedOut, UsageError
+from autodist.runtime._fingerprints import Fingerprints
+from autodist.runtime._state import StateStore
+from autodist.runtime._transfer import digest, receive_value, send_value
+from autodist.runtime._watchdog import DEFAULT_STEP_TIMEOUT_S
+from autodist.runtime._whereabouts import Whereabouts
+from autodist.runtime._worker import Worker
+
+__all__ = ["Decisions"]
+
+_IN_FIT = "begins, ends or goes on with `fit`"
+_IN_ORDER = (
+    "all workers must call `fit`, `evaluate` and `predict` in the same order, with as many batches; in "
+    "`scope(evaluation='whole')` some may evaluate alone"
+)
+
+
+class Decisions:
+    """Agreement of all workers of a run, by way of the coordinator.
+
+    Args:
+        worker: Who this process is.
+        state: The scope's variables.
+        scope: What tells this scope from the others of the run.
+    """
+
+    def __init__(self, worker: Worker, state: StateStore, scope: str) -> None:
+        self._worker = worker
+        self._state = state
+        self._prefix = f"decisions/{scope}"
+        self._whereabouts = Whereabouts(worker)
+        environment = worker.environment
+        # Others may wait here for as long as the chief needs to save a model.
+        self._timeout_s = max(environment.step_timeout_s or DEFAULT_STEP_TIMEOUT_S, environment.start_timeout_s)
+        self._number = 0
+        self._seen = hashlib.blake2b(digest_size=16)
+        self._fingerprints: Fingerprints | None = None
+
+    def note_batch(self, arrays: Sequence[Any]) -> None:
+        """Note a batch that all workers should have, so that the next agreement finds out whether they do.
+
+        Its first and its last example stand for it.
+        """
+        self._seen.update(digest([part for a in arrays if a.ndim for part in (a[:1], a[-1:])]).encode())
+
+    def note_dataset(self, fingerprints: Fingerprints) -> None:
+        """Note a dataset of global batches of which each worker keeps its rows, with the same purpose."""
+        self._fingerprints = fingerprints
+
+    def meet(self, place: str) -> None:
+        """Wait for the other workers, who must come to the same place.
+
+        Args:
+            place: What all do here, in words that follow a worker's name: "has left the scope".
+
+        Raises:
+            TimedOut: Another worker does not come.
+            UsageError: It is at another place.
+        """
+        self._everyone(None, place)
+
+    def anyone(self, flags: Sequence[bool]) -> list[bool]:
+        """Each of the flags, as at least one worker says it."""
+        return [any(said) for said in zip(*self._everyone(list(flags), _IN_FIT), strict=True)]
+
+    def agree(self, stop: bool, place: str = _IN_FIT) -> bool:
+        """Whether any worker wants to stop. What the program has assigned on some workers only is assigned on all.
+
+        Of several workers that have assigned different values, that of the lowest rank counts.
+
+        Args:
+            stop: Whether this worker wants to.
+            place: What all do here, in words that follow a worker's name.
+
+        Raises:
+            TimedOut: Another worker does not come here.
+            UsageError: It is at another place, or the workers have had different batches.
+        """
+        names = self._state.take_assigned()
+        digests = {name: digest([self._state.value(name)]) for name in names}
+        fingerprints = [] if self._fingerprints is None else self._fingerprints.read()
+        everyone = self._everyone([stop, digests, self._seen.hexdigest(), fingerprints], place)
+        self._check_batches([said[2:] for said in everyone])
+        self._adopt([said[1] for said in everyone])
+        return any(said[0] for said in everyone)
+
+    def _check_batches(self, seen: Sequence[Any]) -> None:
+        (chief, first), *others = seen
+        for rank, (digest_of_all, fingerprints) in enumerate(others, 1):
+            made = min(len(first), len(fingerprints))
+            if digest_of_all != chief or first[:made] != fingerprints[:made]:
+                raise UsageError(
+                    f"worker {rank} has had other batches than the chief, but a global batch is the same everywhere",
+                    hint="give every random generator and every shuffle of the input a seed, and read it in a fixed "
+                    "order; or, if each worker brings its own data, open the scope by `scope(batch='local')`",
+                )
+
+    def of_chief(self, logs: dict[str, Any]) -> dict[str, Any]:
+        """The numbers among the chief's logs, which others may have with other rounding, or from less data."""
+        mine = {name: value for name, value in logs.items() if isinstance(value, bool | int | float)}
+        found: dict[str, Any] = self._everyone(mine if self._worker.is_chief else None, _IN_FIT)[0]
+        return found
+
+    def _everyone(self, mine: Any, here: str) -> list[Any]:
+        """What all workers say here, by rank."""
+        coordinator = self._worker.coordinator
+        if coordinator is None or self._worker.world_size == 1:
+            return [json.loads(json.dumps(mine))]
+        self._number += 1
+        # Two keys are enough: who writes to one again knows that all have read what is in the other.
+        key = f"{self._prefix}/{self._number % 2}"
+        with self._whereabouts.at(here):
+            coordinator.put(f"{key}/{self._worker.rank}", json.dumps([here, mine]).encode())
+            try:
+                coordinator.barrier(f"{key}/said", self._timeout_s)
+            except TimedOut as error:
+                raise TimedOut(f"worker {self._worker.rank} {here}, but {error.message}", hint=_IN_ORDER) from error
+            said = [json.loads(coordinator.get(f"{key}/{rank}", 0.0)) for rank in range(self._worker.world_size)]
+        places = {place: rank for rank, (place, _) in enumerate(said)}
+        if len(places) > 1:
+            raise UsageError("; ".join(f"worker {rank} {place}" for place, rank in places.items()), hint=_IN_ORDER)
+        return [content for _, content in said]
+
+    def _adopt(self, digests: Sequence[dict[str, str]]) -> None:
+        """Have every worker assign what some have assigned."""
+        sent: list[str] = []
+        coordinator, timeout_s = self._worker.coordinator, self._timeout_s
+        different = [
+            name for name in sorted({n for d in digests for n in d}) if len({d.get(name) for d in digests}) > 1
+        ]
+        if coordinator is None or not different:
+            return
+        for k, name in enumerate(different):
+            source = next(rank for rank, assigned in enumerate(digests) if name in assigned)
+            key = f"{self._prefix}/values/{k}"
+            if source == self._worker.rank:
+                sent += send_value(coordinator, key, self._state.value(name))
+        coordinator.barrier(f"{self._prefix}/sent", timeout_s)
+        for k, name in enumerate(different):
+            source = next(rank for rank, assigned in enumerate(digests) if name in assigned)
+            if digests[self._worker.rank].get(name) != digests[source][name]:
+                like = self._state.value(name)
+                self._state.assign(name, receive_value(coordinator, f"{self._prefix}/values/{k}", timeout_s, like))
+        coordinator.barrier(f"{self._prefix}/received", timeout_s)
+        for key in sent:
+            coordinator.put(key, b"")  # it would take the launcher's memory to the end of the run

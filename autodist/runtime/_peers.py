@@ -1,0 +1,46 @@
+"""What a step's failure says of the other workers."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from autodist.errors import AutoDistError, WorkerFailed
+from autodist.runtime._worker import Worker
+
+__all__ = ["peer_failures"]
+
+
+@contextlib.contextmanager
+def peer_failures(worker: Worker) -> Iterator[None]:
+    """Say it plainly when a step fails because another worker is gone."""
+    import tensorflow as tf
+
+    if worker.world_size == 1:
+        yield
+        return
+    lost = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)
+    try:
+        yield
+    except lost as error:
+        raise _peer_lost(error) from error
+    except tf.errors.OutOfRangeError as error:
+        if "is closed" in error.message:  # the server of that queue has failed
+            raise _peer_lost(error) from error
+        raise
+    except tf.errors.UnknownError as error:
+        if "Horovod has been shut down" in error.message:
+            raise _peer_lost(error) from error
+        raise
+
+
+def _peer_lost(error: Any) -> AutoDistError:
+    # The launcher learns of the worker that failed first from that worker's own end; give it the time.
+    time.sleep(2.0)
+    lines = [line for line in error.message.splitlines() if line and not line.startswith(("From /job", "Additional"))]
+    return WorkerFailed(
+        f"another worker is gone: {lines[0] if lines else type(error).__name__}",
+        hint="its own log says why it ended",
+    )
