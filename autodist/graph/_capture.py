@@ -13,6 +13,7 @@ from autodist.errors import CaptureError
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._graph_def import ancestors, is_stateful, node_of, normalize
 from autodist.graph._inline import inline_calls
+from autodist.graph._lookups import look_up_before_casting
 from autodist.graph._marks import mark_gradients
 from autodist.graph._refusals import refuse_marks_in_control_flow, refuse_sparse_second_derivatives
 from autodist.graph._roles import BareVariable, assign_roles
@@ -110,6 +111,7 @@ def capture(step: Callable[..., Any], specs: Sequence[Any], names: VariableNames
     lines = _Lines(tracing)
     bare, handles = _variables(tracing, names, lines)
     _embed_constants(flat, tracing)
+    look_up_before_casting(flat)
     inputs = tuple(_step_input(tensor) for tensor in tracing.inputs[:num_arguments])
     split = [node_of(argument.tensor) for argument in inputs if argument.split]
     analysis = StepAnalysis(flat, [v.handle for v in bare], split)

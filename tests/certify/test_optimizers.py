@@ -1,8 +1,12 @@
 """Every optimizer trains as on one device, on two and three workers, its variables whole and in parts."""
 
+import textwrap
 from pathlib import Path
 
 import pytest
+
+from autodist.launch import Job, LocalLauncher
+from autodist.resource_spec import ResourceSpec
 
 from . import optimizers
 from .partitioned import LAYINGS
@@ -14,26 +18,30 @@ STRATEGIES = (
     "PSLoadBalancing",
     "AllReduce(communicator='collective')",
     "Parallax(communicator='horovod')",
-    str(Path(__file__).with_name("mixed.yml")),
+    str(Path(__file__).with_name("whole.yml")),
 )
 WORKERS = (2, 3)
+QUICK = {("optimizer-overflow", STRATEGIES[0], 2), ("optimizer-Adagrad@servers", OWN, 2)}
 
 
 def parameters():
     """Keras' optimizers everywhere, all else at two places each; in parts, each with every laying."""
-    places = [Place(strategy, workers) for workers in WORKERS for strategy in STRATEGIES]
     for k, name in enumerate(optimizers.OPTIMIZERS):
-        for place in places if name in optimizers.KERAS else (places[k % 4], places[4 + (k + 1) % 4]):
-            yield parameter(f"optimizer-{name}", place, "horovod" in place.strategy)
+        strategies = STRATEGIES[:3] if name in optimizers.COUPLED else STRATEGIES
+        places = [Place(strategy, workers) for workers in WORKERS for strategy in strategies]
+        everywhere = name in (*optimizers.KERAS, "overflow")
+        for place in places if everywhere else (places[k % 3], places[-1 - (k + 1) % 3]):
+            yield parameter(f"optimizer-{name}", place, "horovod" in place.strategy or place.strategy == STRATEGIES[3])
     for k, name in enumerate(optimizers.PARTITIONED):
         for number, laying in enumerate(LAYINGS[k % 4 :] + LAYINGS[: k % 4]):
             label = "servers" if laying in ("servers", "mixed") else "collectives"  # these can't share a start
-            place = Place(OWN, WORKERS[number % 2], label=f"optimizers {label}")
+            place = Place(OWN, WORKERS[number % 2], label=f"partitioned {label}")
             yield parameter(f"optimizer-{name}@{laying}", place, laying in ("horovod", "mixed"))
 
 
 def parameter(case, place, horovod):
-    marks = [pytest.mark.slow, *([pytest.mark.horovod] if horovod else [])]
+    marks = [] if (case, place.strategy, place.workers) in QUICK else [pytest.mark.slow]
+    marks += [pytest.mark.horovod] if horovod else []
     where = Path(place.strategy).stem.partition("(")[0]
     return pytest.param(case, place, marks=marks, id=f"{case}-{where}-{place.workers}")
 
@@ -43,3 +51,38 @@ def test_equals_one_device(runs, case, place):
     certificate = runs.certify(case, place)
     assert certificate.num_workers == place.workers
     certificate.check()
+
+
+SCRIPT = textwrap.dedent("""
+    import sys
+    from contextlib import nullcontext
+    import keras, numpy as np
+    import autodist
+
+    def trained(scope):
+        keras.utils.set_random_seed(0)
+        with scope as ad:
+            model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4), keras.layers.Dense(1)])
+            model.compile(keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5), "mse")
+            x = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
+            model.fit(x, x[:, :1], batch_size=8, epochs=2, shuffle=False, verbose=0)
+            averages = [v.numpy() for v in model.optimizer._model_variables_moving_average]
+        return model.get_weights(), averages, getattr(ad, "rank", 0)
+
+    (expected, _, _), (found, averages, rank) = trained(nullcontext()), trained(autodist.scope(strategy=sys.argv[1]))
+    for one_device, weight, average in zip(expected, found, averages, strict=True):
+        np.testing.assert_allclose(weight, one_device, rtol=1e-5)
+        np.testing.assert_array_equal(weight, average)
+    print("averaged on", rank)
+""")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["PartitionedPS", "AllReduce(communicator='collective')"])
+def test_averages_are_the_weights_at_the_end_of_fit(tmp_path, strategy):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    job = Job(tmp_path / "train.py", ResourceSpec.local(workers=2), (strategy,), run_dir=tmp_path / "run")
+    result = LocalLauncher().launch(job)
+    assert result.exit_code == 0, result.failure
+    for rank in range(2):
+        assert f"averaged on {rank}" in (tmp_path / "run" / "logs" / f"{rank}.log").read_text()

@@ -69,6 +69,21 @@ def rows_from_a_variable(ad):
 
 
 @case()
+def rows_of_a_cast_table(ad):
+    """A table that is kept in one precision and looked up in another."""
+    model = PlainModel("lookup")
+    table, last, bias = model.variables
+
+    def predicted(ids):
+        rows = tf.gather(tf.cast(table, tf.float64), ids)
+        return tf.cast(tf.reshape(rows, [-1, 12]), tf.float32) @ last + bias
+
+    optimizer = keras.optimizers.Adam(0.01)
+    optimizer.build(model.variables)
+    supervised(ad, predicted, optimizer.apply, sparse_batches(), variables=model.variables)
+
+
+@case()
 def double_precision(ad):
     supervised(ad, PlainModel(dtype=np.float64), sgd, dense_batches(dtype=np.float64))
 

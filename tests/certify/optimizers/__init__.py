@@ -7,7 +7,7 @@ Keras has them, so that a new one is trained here by itself.
 from ..data import Case
 from ..partitioned import InParts
 from ..partitioned.strategies import LAYINGS
-from .registry import KERAS, OPTIMIZERS, PARTITIONED, SCHEDULES, SPECIAL, WRAPPERS
+from .registry import COUPLED, KERAS, OPTIMIZERS, PARTITIONED, SCHEDULES, SPECIAL, WRAPPERS
 from .train import train
 
 CASES = {
@@ -24,4 +24,4 @@ CASES = {
     },
 }
 
-__all__ = ["CASES", "KERAS", "OPTIMIZERS", "PARTITIONED", "SCHEDULES", "WRAPPERS"]
+__all__ = ["CASES", "COUPLED", "KERAS", "OPTIMIZERS", "PARTITIONED", "SCHEDULES", "WRAPPERS"]

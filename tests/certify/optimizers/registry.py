@@ -92,6 +92,9 @@ OPTIMIZERS = {
     **{name: lambda network, name=name: K.SGD(getattr(K.schedules, name)(*SCHEDULES[name])) for name in SCHEDULE_NAMES},
     **{name: lambda network, name=name: getattr(V1, name)(*_V1_ARGUMENTS.get(name, (0.1,))) for name in V1_NAMES},
 }
+COUPLED = ("ema_overwrite", "global_clipnorm", "accumulation", "loss_scale", "overflow", "own_norm")
+"""Update all variables together, so that these need one home: a plan that scatters them is refused."""
+
 SPECIAL = {
     "overflow": {"spike": True},
     "loss_scale_factor": {"tables": False},  # Keras divides tensors only
