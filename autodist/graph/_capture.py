@@ -112,6 +112,7 @@ def capture(step: Callable[..., Any], specs: Sequence[Any], names: VariableNames
     bare, handles = _variables(tracing, names, lines)
     _embed_constants(flat, tracing)
     look_up_before_casting(flat)
+    _drop_devices(flat)
     inputs = tuple(_step_input(tensor) for tensor in tracing.inputs[:num_arguments])
     split = [node_of(argument.tensor) for argument in inputs if argument.split]
     analysis = StepAnalysis(flat, [v.handle for v in bare], split)
@@ -229,6 +230,13 @@ def _embed_constants(flat: Any, graph: Any) -> None:
         node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(array, dtype=values[node.name].dtype))
         shape = node.attr["_output_shapes"].list.shape.add()
         shape.CopyFrom(values[node.name].shape.as_proto())
+
+
+def _drop_devices(flat: Any) -> None:
+    """Functions of control flow run where they are called; the devices of this process are not those of the run."""
+    for function in flat.library.function:
+        for node in function.node_def:
+            node.device = ""
 
 
 def _step_input(tensor: Any) -> StepInput:

@@ -156,6 +156,10 @@ class Cutting:
         axis = constant_value(self.nodes[node_of(data_inputs(node)[2])]) if node.op == "GatherV2" else 0
         return None if cut is None or node.name in cut.region.domains or axis is None or int(axis) else cut
 
+    def _slot_lookup_cut(self, node: Any) -> Cut | None:
+        """The cut variable in which, or in a slot of which, its update looks rows up by its handle."""
+        return self.cut_of_handle.get(self.analysis.touched(node)[0]) if node.op == "ResourceGather" else None
+
     def _emit(self, name: str, node: Any) -> None:
         cut = self.cut_of_handle.get(self.analysis.handle_of.get(name, ""))
         if cut is not None:
@@ -169,6 +173,8 @@ class Cutting:
             self._emit_read(cut, name, node)
         elif (cut := self._lookup_cut(node)) is not None:
             self._emit_lookup(cut, node)
+        elif (cut := self._slot_lookup_cut(node)) is not None:
+            self._emit_lookup(cut, node, "/whole")
         elif (shape := self._known_shape(node)) is not None:
             self._emit_shape(node, shape)
         else:
@@ -216,11 +222,11 @@ class Cutting:
         join(self.out, name, cut.copies(name), cut.grid, tensor_dtype(self.nodes, name))
         with_shape(self.out, name, cut.shape)
 
-    def _emit_lookup(self, cut: Cut, node: Any) -> None:
+    def _emit_lookup(self, cut: Cut, node: Any, suffix: str = "") -> None:
         source, ids, *axis = data_inputs(node)
 
         def gather(shard: int, local: str) -> str:
-            copy = self._append(node, cut.copy(shard, node.name))
+            copy = self._append(node, cut.copy(shard, node.name) + suffix)
             params = self.analysis.handle_of.get(node_of(source), node_of(source))
             copy.input.extend([cut.copy(shard, params), local, *axis, *self._controls(node, cut, shard)])
             return with_shape(self.out, copy.name, (None, *cut.shards[shard].size[1:]))
