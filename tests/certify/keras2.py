@@ -70,9 +70,9 @@ def fit(make, *, as_dataset=False, **options):
 
 
 def loop(ad):
-    """By hand, with a loss scale that overflows once."""
+    """By hand, with a loss scale that overflows in the second batch, on the last worker alone."""
     keras2, model = prepared()
-    optimizer = keras2.mixed_precision.LossScaleOptimizer(keras2.optimizers.Adam(0.01), initial_scale=2.0**126)
+    optimizer = keras2.mixed_precision.LossScaleOptimizer(keras2.optimizers.Adam(0.01), initial_scale=2.0**80)
     variables = model.trainable_variables
 
     @ad.function
@@ -85,6 +85,7 @@ def loop(ad):
         return loss
 
     (words, features), y = arrays()
+    y[2 * SIZE - 1] *= 1e17
     for begin in range(0, COUNT, SIZE):
         step(*(array[begin : begin + SIZE] for array in (words, features, y)))
 
