@@ -60,7 +60,7 @@ def table():
 
 
 DEEP = ("bert_6", "bert_12")
-"""In float32, the order of the examples alone changes slots of these by 1e-5 on one device; float64 tells more."""
+"""In float32 the order of the examples alone changes slots of these by 4e-6 on one device, near the tolerance."""
 
 
 def train(ad, name):
