@@ -61,6 +61,9 @@ class AutoDist:
         evaluation: ``"shared"``: in Keras' ``evaluate`` and ``predict``, and in the validation of ``fit``, the replicas
             share each batch, once a training step has been taken, and where the results are those of one device; all
             workers must call them. ``"whole"``: every worker runs them on its own.
+        batch_norm: ``"replica"``: Keras' ``BatchNormalization`` in training normalizes each replica's part of the batch
+            by that part's mean and variance; ``"synchronized"``: by those of the whole batch, as on one device. Layers
+            made with ``synchronized=True`` always do.
 
     Raises:
         UsageError: An argument is not allowed, or the spec has several workers and nobody launched them.
@@ -82,8 +85,9 @@ class AutoDist:
         batch: Literal["global", "local"] = "global",
         gradient_reduction: Literal["auto", "mean", "sum"] = "auto",
         evaluation: Literal["shared", "whole"] = "shared",
+        batch_norm: Literal["replica", "synchronized"] = "replica",
     ) -> None:
-        convention = check_convention(batch, gradient_reduction, evaluation)
+        convention = self._convention = check_convention(batch, gradient_reduction, evaluation, batch_norm)
         worker = current_worker()
         self.spec = _resolve_spec(spec, worker)
         chosen = get(worker.environment.strategy or strategy or _DEFAULT_STRATEGY)
@@ -161,6 +165,11 @@ class AutoDist:
             raise UsageError(
                 "`Session` was called outside of its scope",
                 hint="write `with tf.Graph().as_default(), ad.scope():`, and build the graph and the session inside",
+            )
+        if self._convention.batch_norm == "synchronized":
+            raise UsageError(
+                "`batch_norm='synchronized'` is given, but the graph of a session keeps batch normalization by replica",
+                hint="use `ad.function` or `fit`, or leave `batch_norm` out",
             )
         return make_session(self._engine, self._v1_gradients)
 

@@ -20,6 +20,7 @@ def parse_arguments():
     parser.add_argument("--steps", type=int, default=20, help="training steps (%(default)s)")
     parser.add_argument("--batch-size", type=int, help="examples per step, over all workers")
     parser.add_argument("--norm", choices=("batch", "group"), help="normalization of image models")
+    parser.add_argument("--batch-norm", choices=("replica", "synchronized"), default="replica", help="(%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of weights and data (%(default)s)")
     return parser.parse_args()
 
@@ -32,7 +33,7 @@ def main():
         return
     changes = {"batch_size": arguments.batch_size, "norm": arguments.norm}
     changes = {name: value for name, value in changes.items() if value is not None}
-    ad = autodist.AutoDist()
+    ad = autodist.AutoDist(batch_norm=arguments.batch_norm)
     with ad.scope():
         training = models.get(arguments.name).build(arguments.size, seed=arguments.seed, **changes)
         step = ad.function(training.step)

@@ -21,6 +21,7 @@ from autodist.graph._graph_def import (
     strip_missing_colocation,
     tensor_dtype,
 )
+from autodist.graph._joins import Join
 from autodist.graph._marks import MARK, TARGET, Mark, adopt_marks, marks_gradients, parse_mark
 from autodist.graph._nodes import NodeList
 from autodist.graph._products import Factor, Product
@@ -43,6 +44,7 @@ __all__ = [
     "FactoredGradient",
     "Factors",
     "Gradient",
+    "Join",
     "Mark",
     "NodeList",
     "Obstacle",

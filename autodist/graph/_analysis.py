@@ -5,7 +5,7 @@ All of it is derived from the GraphDef alone, so that a kernel can ask again aft
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from autodist.graph._dependence import BatchDependence
 from autodist.graph._extent import Extent
 from autodist.graph._graph_def import data_inputs, node_of, topological_order
+from autodist.graph._joins import Join, join_of
 from autodist.graph._marks import MARK, SECOND, TARGET, Mark, parse_mark
 from autodist.graph._reduction import Reduction, reduction_of
 
@@ -64,13 +65,25 @@ class StepAnalysis:
         found = {name: parse_mark(node.attr[MARK].s) for name, node in self.nodes.items() if MARK in node.attr}
         found = {name: mark for name, mark in found.items() if mark.part != SECOND}
         early = {name for name, mark in found.items() if not mark.late}
-        behind = self._reached(early)
+        behind = self.reached(early)
         return {name: mark for name, mark in found.items() if not (mark.late and behind.get(name))}
+
+    @cached_property
+    def joins(self) -> dict[str, Join]:
+        """The nodes at which replicas meet in the midst of a step, and how; see :class:`Join`."""
+        kinds = {name: join_of(node) for name, node in self.nodes.items()}
+        return {name: kind for name, kind in kinds.items() if kind is not None}
+
+    def is_joined(self, name: str) -> bool:
+        """Whether a node has the whole batch's value, although it is made from the replicas' own ones."""
+        if self.nodes[name].op == "RngReadAndSkip":  # the batch says how far it goes on, not where it is
+            return True
+        return name in self.marks or self.joins.get(name) in (Join.EACH, Join.GRADIENT)
 
     @cached_property
     def dependence(self) -> BatchDependence:
         """How the nodes depend on the batch."""
-        return BatchDependence(self.nodes, self.order, self.split, self.handles, self.marks.__contains__)
+        return BatchDependence(self.nodes, self.order, self.split, self.handles, self.is_joined)
 
     @property
     def extents(self) -> dict[str, tuple[Extent, ...]]:
@@ -185,13 +198,16 @@ class StepAnalysis:
 
         return {arg.name for arg in function.signature.input_arg if arg.type == types_pb2.DT_RESOURCE}
 
-    def _reached(self, sources: Iterable[str]) -> dict[str, int]:
-        """By node, a bit set (as an int) of the `sources` whose data reaches it, itself included."""
+    def reached(self, sources: Iterable[str], stop: Container[str] = ()) -> dict[str, int]:
+        """By node, a bit set (as an int) of the `sources` whose data reaches it, itself included.
+
+        Data comes as far as to nodes in `stop`, but not beyond.
+        """
         bits = {name: 1 << k for k, name in enumerate(sources)}
         for name in self.order:
             own = bits.get(name, 0)
             for source in self.sources[name]:
-                own |= bits.get(source, 0)
+                own |= 0 if source in stop else bits.get(source, 0)
             if own:
                 bits[name] = own
         return bits

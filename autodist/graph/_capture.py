@@ -11,11 +11,16 @@ from typing import Any
 
 from autodist.errors import CaptureError
 from autodist.graph._analysis import StepAnalysis
+from autodist.graph._batch_norm import synchronize_batch_norm
 from autodist.graph._graph_def import ancestors, is_stateful, node_of, normalize
 from autodist.graph._inline import inline_calls
 from autodist.graph._lookups import look_up_before_casting
 from autodist.graph._marks import mark_gradients
-from autodist.graph._refusals import refuse_marks_in_control_flow, refuse_sparse_second_derivatives
+from autodist.graph._refusals import (
+    refuse_joins_in_control_flow,
+    refuse_other_batch_norms,
+    refuse_second_derivatives,
+)
 from autodist.graph._roles import BareVariable, assign_roles
 from autodist.graph._training_graph import Output, StepInput, TrainingGraph
 
@@ -77,7 +82,13 @@ class CapturedStep:
         return tf.nest.pack_sequence_as(self.structure, filled, expand_composites=True)
 
 
-def capture(step: Callable[..., Any], specs: Sequence[Any], names: VariableNames) -> CapturedStep:
+def capture(
+    step: Callable[..., Any],
+    specs: Sequence[Any],
+    names: VariableNames,
+    *,
+    synchronized_batch_norm: bool = False,
+) -> CapturedStep:
     """Trace `step` and describe what it does.
 
     Args:
@@ -85,6 +96,8 @@ def capture(step: Callable[..., Any], specs: Sequence[Any], names: VariableNames
         specs: ``tf.TensorSpec`` of each argument. Those of rank 1 and more carry the batch in dim 0, which is traced
             as unknown.
         names: Where variables get their names.
+        synchronized_batch_norm: Whether all of Keras' batch normalization normalizes by the batch of all replicas, not
+            only the layers with ``synchronized=True``.
 
     Raises:
         CaptureError: It returns what is no tensor, takes a gradient inside control flow, or uses a resource that
@@ -103,7 +116,7 @@ def capture(step: Callable[..., Any], specs: Sequence[Any], names: VariableNames
         [('w', 'trainable')]
     """
     started = time.perf_counter()
-    concrete, marked = _trace(step, specs)
+    concrete, marked = _trace(step, specs, synchronized_batch_norm)
     trace_s = time.perf_counter() - started
     tracing = concrete.graph
     num_arguments = len(tracing.inputs) - len(tracing.captures)
@@ -116,23 +129,26 @@ def capture(step: Callable[..., Any], specs: Sequence[Any], names: VariableNames
     inputs = tuple(_step_input(tensor) for tensor in tracing.inputs[:num_arguments])
     split = [node_of(argument.tensor) for argument in inputs if argument.split]
     analysis = StepAnalysis(flat, [v.handle for v in bare], split)
-    refuse_marks_in_control_flow(analysis, lines.of)
+    refuse_joins_in_control_flow(analysis, lines.of)
     outputs = tuple(_output(tensor, aliases) for tensor in tracing.outputs)
     _drop_output_controls(analysis, outputs)
     inner = {id(handle): placeholder.op.name for handle, placeholder in tracing.captures}
     gradient_handles = {k: inner[id(handle)] for k, handle in enumerate(marked) if id(handle) in inner}
     variables = assign_roles(analysis, bare, gradient_handles, [output.tensor for output in outputs])
     effects = _effects(analysis, tracing, outputs)
-    refuse_sparse_second_derivatives(analysis, [*effects, *(node_of(o.tensor) for o in outputs)], lines.of)
+    roots = [*effects, *(node_of(o.tensor) for o in outputs)]
+    refuse_second_derivatives(analysis, roots, lines.of)
+    if synchronized_batch_norm:
+        refuse_other_batch_norms(analysis, roots, lines.of)
     graph = TrainingGraph(flat, variables, inputs, outputs, effects, {name: lines.of(name) for name in effects})
     return CapturedStep(graph, handles, tracing.structured_outputs, concrete, trace_s)
 
 
-def _trace(step: Callable[..., Any], specs: Sequence[Any]) -> tuple[Any, list[Any]]:
+def _trace(step: Callable[..., Any], specs: Sequence[Any], synchronized_batch_norm: bool) -> tuple[Any, list[Any]]:
     import tensorflow as tf
 
     relaxed = [tf.TensorSpec([None, *s.shape[1:]], s.dtype) if s.shape.rank else s for s in specs]
-    with mark_gradients() as marked:
+    with mark_gradients() as marked, synchronize_batch_norm(everywhere=synchronized_batch_norm):
         try:
             return tf.function(step).get_concrete_function(*relaxed), marked
         except TypeError as error:

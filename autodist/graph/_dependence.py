@@ -21,6 +21,7 @@ from autodist.graph._graph_def import (
     split_tensor,
     tensor_dtype,
 )
+from autodist.graph._joins import Join, join_of
 from autodist.graph._marks import SEED
 
 __all__ = ["BatchDependence"]
@@ -38,7 +39,8 @@ class BatchDependence:
         order: Its names in topological order.
         split: Placeholders whose dim 0 is the batch.
         handles: Placeholders of variables' handles.
-        is_mark: Whether a node is a gradient's mark: what lies beyond sees the gradient of the global batch.
+        is_joined: Whether a node is a gradient's mark, or another at which replicas meet: what lies beyond sees the
+            value for the whole batch.
 
     Attributes:
         extents: By node name, the extents of its outputs; a node that is not in it does not depend on the batch.
@@ -50,7 +52,7 @@ class BatchDependence:
         order: Iterable[str],
         split: Iterable[str],
         handles: Iterable[str],
-        is_mark: Callable[[str], bool],
+        is_joined: Callable[[str], bool],
     ) -> None:
         self.nodes = nodes
         self.extents: dict[str, tuple[Extent, ...]] = dict.fromkeys(split, (Extent.ROWS,))
@@ -61,9 +63,10 @@ class BatchDependence:
         for name in order:
             node = nodes[name]
             inputs = [node_of(tensor) for tensor in data_inputs(node)]
-            if SEED in node.attr or (not self._differentiable.isdisjoint(inputs) and _carries_gradients(node)):
+            own = SEED in node.attr or join_of(node) is Join.OWN
+            if own or (not self._differentiable.isdisjoint(inputs) and _carries_gradients(node)):
                 self._differentiable.add(name)
-            if name in self.extents or is_mark(name) or not any(i in self.extents for i in inputs):
+            if name in self.extents or is_joined(name) or not any(i in self.extents for i in inputs):
                 continue
             rules = as_data if name in self._differentiable else as_it_is
             self.extents[name] = rules.outputs(node)
@@ -96,6 +99,8 @@ class BatchDependence:
 
     def uses_global(self, name: str) -> bool:
         """Whether a node's copies in the replicas take global values as inputs, rather than make a part of one."""
+        if join_of(self.nodes[name]) is Join.OWN:
+            return False
         rows = any(extent in _ROWLIKE for extent in self.extents.get(name, ()))
         return rows or name in self._differentiable
 

@@ -26,7 +26,7 @@ from typing import Any
 
 __all__ = [
     "MARK", "SECOND", "SEED", "TARGET", "Mark", "Marker",
-    "adopt_marks", "mark_gradients", "marks_gradients", "parse_mark", "replace_method", "seeds",
+    "adopt_marks", "identity_with", "mark_gradients", "marks_gradients", "parse_mark", "replace_method", "seeds",
 ]  # fmt: skip
 
 MARK = "_autodist_gradient"
@@ -87,7 +87,7 @@ class Marker:
         self.targets += 1
         for tensor in tf.nest.flatten(target):
             if tf.is_tensor(tensor) and not tf.executing_eagerly():
-                _identity(tensor, TARGET, str(self.target).encode())
+                identity_with(tensor, TARGET, str(self.target).encode())
         try:
             yield
         finally:
@@ -143,10 +143,11 @@ def _variable_handle(source: Any) -> Any:
 
 
 def _mark(tensor: Any, mark: Mark) -> Any:
-    return _identity(tensor, MARK, mark.encode(), name=f"autodist_gradient/{mark.part}_{mark.gradient}")
+    return identity_with(tensor, MARK, mark.encode(), name=f"autodist_gradient/{mark.part}_{mark.gradient}")
 
 
-def _identity(tensor: Any, attribute: str, value: bytes, name: str = "autodist_target") -> Any:
+def identity_with(tensor: Any, attribute: str, value: bytes, name: str = "autodist_target") -> Any:
+    """A tensor behind an Identity that carries an attribute."""
     import tensorflow as tf
     from tensorflow.core.framework import attr_value_pb2
 
@@ -233,7 +234,7 @@ def seeds(target: Any, given: Any = None) -> Any:
     if tf.executing_eagerly() or not dense:
         return given
     begins = [tf.ones_like(t) for t in targets] if given is None else tf.nest.flatten(given)
-    return [None if b is None else _identity(b, SEED, b"1", name="autodist_seed") for b in begins]
+    return [None if b is None else identity_with(b, SEED, b"1", name="autodist_seed") for b in begins]
 
 
 def _subclasses(cls: Any) -> Iterator[Any]:

@@ -59,6 +59,11 @@ class Demand:
                 self.cuts[name] = Extent.ROWS  # the gradient's own combination follows from its kind
                 self._stack.append((self.analysis.nodes[name].input[0], False))
             return
+        if name in self.analysis.joins and self.analysis.is_joined(name) and self._from_batch(name):
+            if name not in self.cuts:
+                self.cuts[name] = Extent.SUM
+                self._stack.append((self.analysis.nodes[name].input[0], False))
+            return
         dependence, extent = self.analysis.dependence, self.analysis.extent(tensor)
         if extent is Extent.CONSTANT or (dependence.is_evaluable(tensor) and not dependence.is_reduced(tensor)):
             self._add(name)
@@ -106,6 +111,8 @@ class Demand:
         """Whether a mark has another value on each replica, or has to be joined along with one that has."""
         if self.analysis.extent(self.analysis.nodes[mark].input[0]) is not Extent.CONSTANT:
             return True
+        if mark not in self.analysis.marks:
+            return False
         return self.analysis.marks[mark].part == "indices" and self._lengths_of_values.get(mark, 0) is None
 
     @cached_property

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
-from autodist.graph import Extent, NodeList, Role, StepAnalysis, data_inputs, node_of, split_tensor, tensor_dtype
+import numpy as np
+
+from autodist.graph import Extent, Join, NodeList, Role, StepAnalysis, data_inputs, node_of, split_tensor, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels._demand import Demand, tensor_shape
 from autodist.kernels._shares import Shares
@@ -68,7 +71,10 @@ class Joins:
             self._shares.add_total(TOTAL, everywhere)
         gradients, others = self._sorted_cuts()
         for tensor in others:
-            self._join_state(tensor, self.demand.cuts[tensor])
+            if tensor in self.analysis.joins:
+                self._join_in_step(tensor)
+            else:
+                self._join_state(tensor, self.demand.cuts[tensor])
         for variable, parts in gradients:
             self._join_gradient(variable, parts)
 
@@ -82,6 +88,10 @@ class Joins:
         if name not in self.analysis.extents:
             return self.renamed.get(tensor, tensor)
         return f"replica_{replica}/{name}" + (f":{index}" if index > 0 else "")
+
+    def weight_tensor(self, share: str, replica: int) -> str:
+        """What a replica's gradients are multiplied with, those that a node of kind ``Join.SHARE`` is about."""
+        return self._shares.scalar(self._weight_behind(share), replica, tensor_dtype(self.analysis.nodes, share))
 
     # What is joined ----------------------------------------------------------------------------------------------
 
@@ -176,6 +186,47 @@ class Joins:
             f"the loss, op {ops}, is neither a sum nor a mean over the batch: the replicas' gradients are averaged, "
             "which differs from a single device; `scope(gradient_reduction=...)` says how to combine them"
         )
+
+    def _join_in_step(self, name: str) -> None:
+        """A value that the replicas go on with."""
+        nodes, source = self.analysis.nodes, self.analysis.nodes[name].input[0]
+        dtype, shape = tensor_dtype(nodes, name), tensor_shape(nodes, name)
+        if self.analysis.joins[name] is Join.EACH:
+            self._join_each(name, source, dtype, shape)
+        else:
+            local = self._weighted_sum(name, source, self._weight_behind(name), dtype)
+            self._point(name, None, Combine.SUM, (local,), (dtype,), (shape,), synced=(name,))
+
+    def _join_each(self, name: str, source: str, dtype: str, shape: tuple[int | None, ...] | None) -> None:
+        """Every replica's row; workers with fewer replicas than others add rows of zeros, to have as many."""
+        assert shape is not None, name
+        count = max(len(self._layout.copies(rank)) for rank in range(self._layout.world_size))
+        rows = [
+            self._term(f"replica_{r}/autodist/row/{name}", source, "active", "active", dtype, r)
+            for r in range(self._count)
+        ]
+        row = tuple(int(size or 0) for size in shape[1:])
+        if count > self._count:
+            zeros = np.zeros((count - self._count, *row))
+            rows.append(self.out.constant(f"autodist/local/{name}/none", zeros, dtype))
+        message = (1, count, *row)
+        joined = self.out.concat(f"autodist/local/{name}/rows", rows, dtype)
+        local = self.out.reshape(f"autodist/local/{name}", joined, message, dtype)
+        (synced,) = self._point(name, None, Combine.CONCAT, (local,), (dtype,), (message,), even=True)
+        self.out.reshape(name, synced, [-1, *row], dtype)
+
+    def _weight_behind(self, name: str) -> str:
+        """The factor of the gradients that a node's value becomes a part of."""
+        (weight,) = self._weights_behind[name]  # all of them were taken of the same loss
+        return weight
+
+    @cached_property
+    def _weights_behind(self) -> dict[str, set[str]]:
+        """By node at which gradients are joined in the step, the factors of the gradients behind it."""
+        names = [name for name, kind in self.analysis.joins.items() if kind in (Join.GRADIENT, Join.SHARE)]
+        behind = self.analysis.reached(names, self.analysis.marks)
+        marks = [(behind.get(m, 0), self._weight(m)) for m in self.demand.cuts if m in self.analysis.marks and names]
+        return {name: {w for bits, w in marks if bits >> k & 1} or {"share"} for k, name in enumerate(names)}
 
     def _join_state(self, tensor: str, extent: Extent) -> None:
         dtype = tensor_dtype(self.analysis.nodes, tensor)
@@ -277,25 +328,33 @@ class Joins:
         shapes: tuple[tuple[int | None, ...] | None, ...],
         synced: tuple[str, ...] | None = None,
         parts: tuple[tuple[str, ...], ...] = (),
+        even: bool = False,
     ) -> tuple[str, ...]:
         names = synced or (f"autodist/synced/{label}",)
         for name, tensor, dtype in zip(names, local, dtypes, strict=True):
             self.out.identity(name, tensor, dtype)
         if self._own_state and variable is None:
             return names
-        self.points.append(SyncPoint(label, variable, combine, local, names, dtypes, shapes, parts=parts))
+        self.points.append(SyncPoint(label, variable, combine, local, names, dtypes, shapes, parts=parts, even=even))
         return names
 
 
 def with_layers(graph_def: Any, points: Sequence[SyncPoint]) -> tuple[SyncPoint, ...]:
-    """The points with their layers: how many points lie one behind another up to each of them."""
+    """The points with their layers: a point lies behind such of lower layers only.
+
+    Gradients have one layer, unless they lie behind each other: it comes after that of the last state on their way, so
+    that what the replicas join in the midst of a step does not part the groups in which gradients travel.
+    """
     nodes = {node.name: node for node in graph_def.node}
-    synced = {name for point in points for name in point.synced}
-    layers: dict[str, int] = {}
+    kind = {name: point.variable is not None for point in points for name in point.synced}
+    depths: dict[str, tuple[int, int]] = {}
     for name in StepAnalysis(graph_def, (), ()).order:
-        below = max((layers[node_of(tensor)] for tensor in nodes[name].input if node_of(tensor) in layers), default=0)
-        layers[name] = below + (name in synced)
-    return tuple(replace(p, layer=max(layers[name] for name in p.synced) - 1) for p in points)
+        sources = (node_of(tensor) for tensor in nodes[name].input)
+        depth = max((depths[source] for source in sources if source in depths), default=(0, 0))
+        depths[name] = depth if name not in kind else (depth[0] + 1, 0) if kind[name] else (depth[0], depth[1] + 1)
+    place = {p.name: max((depths[name], p.variable is not None) for name in p.synced) for p in points}
+    layers = {found: k for k, found in enumerate(sorted(set(place.values())))}
+    return tuple(replace(point, layer=layers[place[point.name]]) for point in points)
 
 
 def _batch_dim(shape: tuple[int | None, ...] | None) -> int:

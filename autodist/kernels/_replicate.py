@@ -16,14 +16,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from autodist.graph import Extent, NodeList, StepAnalysis, TrainingGraph, data_inputs, node_of
+from autodist.errors import CaptureError
+from autodist.graph import Extent, Join, NodeList, StepAnalysis, TrainingGraph, data_inputs, node_of
 from autodist.kernels._base import DistributedGraph, Kernel
 from autodist.kernels._demand import Demand
+from autodist.kernels._draws import Draws
 from autodist.kernels._joins import ROWS, TOTAL, Joins, with_layers
 
 __all__ = ["Replicate"]
-
-_RANDOM_KEY_INPUT = 1  # of StatelessRandomUniformV2 and its kin: (shape, key, counter, alg)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,21 @@ class Replicate(Kernel):
         split = [node_of(i.tensor) for i in self.graph.inputs if i.split]
         analysis = StepAnalysis(self.graph.graph_def, [v.handle for v in graph.variables], split)
         demand = Demand(analysis, self.graph)
+        _refuse_writes(analysis, demand, self.graph)
         return _Copier(self, graph, analysis, demand).build()
+
+
+def _refuse_writes(analysis: StepAnalysis, demand: Demand, graph: TrainingGraph) -> None:
+    """Refuse what gives each replica's examples a value, and changes a variable on the way."""
+    for name in [name for name in analysis.writes if name in demand.replica]:
+        node, handles = analysis.nodes[name], analysis.writes[name].handles
+        changed = ", ".join(f"`{v.name}`" for v in graph.variables if v.handle in handles)
+        raise CaptureError(
+            f"op `{name}` ({node.op}) at {graph.lines.get(name, name)} changes {changed} while it computes something "
+            "from the examples, and so would do it once per replica",
+            hint="change variables outside of `tf.cond`, `tf.while_loop`, `tf.map_fn` and loops over tensors; random "
+            "numbers from a generator can be drawn before, all at once, and be passed in",
+        )
 
 
 class _Copier:
@@ -71,6 +85,7 @@ class _Copier:
         self.casts: set[str] = set()
         self.shapes = {v.name: v.shape for v in graph.variables}
         self.graph_def = tf.compat.v1.GraphDef(versions=analysis.graph_def.versions, library=analysis.graph_def.library)
+        self.draws = Draws(self.out, self.graph_def.library)
 
     def build(self) -> DistributedGraph:
         self.joins.build()
@@ -115,6 +130,7 @@ class _Copier:
             copy = self._copied(name, name, self.layout.main_device)
             copy.input.extend(self._worker_tensor(t) for t in data_inputs(self.analysis.nodes[name]))
             copy.input.extend(self._controls(name, None))
+            self.draws.seed(copy)
 
     def _copy_replica_nodes(self, replica: int) -> None:
         for name in self.analysis.order:
@@ -122,7 +138,10 @@ class _Copier:
                 continue
             copy = self._copied(name, f"replica_{replica}/{name}", self.joins.device(replica))
             inputs = [self._replica_input(t, name, replica) for t in data_inputs(self.analysis.nodes[name])]
-            self._vary_random(copy, inputs, replica)
+            by_row = self.analysis.extents[name][0] in (Extent.ROWS, Extent.SUBSET)
+            self.draws.vary(copy, inputs, self.layout.first_replica + replica, by_row=by_row)
+            if self.analysis.joins.get(name) is Join.SHARE:
+                inputs = [self.joins.weight_tensor(name, replica)]
             copy.input.extend(inputs)
             copy.input.extend(self._controls(name, replica))
 
@@ -135,18 +154,6 @@ class _Copier:
         if "_class" in copy.attr:
             del copy.attr["_class"]
         return copy
-
-    def _vary_random(self, copy: Any, inputs: list[str], replica: int) -> None:
-        """Give each replica numbers of its own; the first of all replicas draws those of a single device."""
-        number = self.layout.first_replica + replica
-        if not number or "Random" not in copy.op:
-            return
-        if copy.op.startswith("Stateless") and len(inputs) == 4:
-            offset = self.out.constant(f"{copy.name}/replica", [number], "uint64")
-            key = inputs[_RANDOM_KEY_INPUT]
-            inputs[_RANDOM_KEY_INPUT] = self.out.add("AddV2", f"{copy.name}/key", [key, offset], T="uint64")
-        elif "seed2" in copy.attr:
-            copy.attr["seed2"].i += number
 
     def _controls(self, name: str, replica: int | None) -> list[str]:
         """What a copy waits for: the copies of what the original waits for."""

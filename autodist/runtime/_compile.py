@@ -182,7 +182,12 @@ class Compiler:
 
     def _capture(self, function: Callable[..., Any], arguments: Arguments, *, local: bool) -> CapturedStep:
         self._state.pull_all()  # tracing may build layers from current values
-        captured = capture(arguments.bind(function), arguments.specs(), self.names)
+        captured = capture(
+            arguments.bind(function),
+            arguments.specs(),
+            self.names,
+            synchronized_batch_norm=self._convention.batch_norm == "synchronized",
+        )
         return replace(captured, graph=replace(captured.graph, batch_size=self._batch_size(arguments, local)))
 
     def _check_shared(self, captured: CapturedStep) -> None:

@@ -21,18 +21,21 @@ class Convention:
             out for each gradient from what it was taken of.
         evaluation: ``"shared"``: the replicas share the batches of Keras' ``evaluate`` and ``predict``; ``"whole"``:
             every worker runs them on its own.
+        batch_norm: What batch normalization in training normalizes by: ``"replica"``, its replica's part of the batch,
+            or ``"synchronized"``, the whole batch.
     """
 
     batch: Literal["global", "local"] = "global"
     gradient_reduction: Literal["auto", "mean", "sum"] = "auto"
     evaluation: Literal["shared", "whole"] = "shared"
+    batch_norm: Literal["replica", "synchronized"] = "replica"
 
 
-def check_convention(batch: str, gradient_reduction: str, evaluation: str) -> Convention:
+def check_convention(batch: str, gradient_reduction: str, evaluation: str, batch_norm: str = "replica") -> Convention:
     """The convention of these names.
 
     Raises:
-        UsageError: One of them is unknown; all mistakes are listed.
+        UsageError: Some of them are unknown; all mistakes are listed.
     """
     mistakes = []
     if batch not in ("global", "local"):
@@ -41,6 +44,8 @@ def check_convention(batch: str, gradient_reduction: str, evaluation: str) -> Co
         mistakes.append(f"`gradient_reduction` is {gradient_reduction!r}, allowed: 'auto', 'mean', 'sum'")
     if evaluation not in ("shared", "whole"):
         mistakes.append(f"`evaluation` is {evaluation!r}, allowed: 'shared', 'whole'")
+    if batch_norm not in ("replica", "synchronized"):
+        mistakes.append(f"`batch_norm` is {batch_norm!r}, allowed: 'replica', 'synchronized'")
     if mistakes:
         raise UsageError("; ".join(mistakes), hint="see `help(autodist.AutoDist)` for what they mean")
-    return Convention(batch, gradient_reduction, evaluation)  # type: ignore[arg-type]
+    return Convention(batch, gradient_reduction, evaluation, batch_norm)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from autodist.runtime._recorder import Recorder
 from autodist.runtime._settling import Settling
 from autodist.runtime._shard import Passes, ShardedDataset
 from autodist.runtime._state import StateStore
+from autodist.runtime._statistics import averages
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._watchdog import Watchdog
 from autodist.runtime._whereabouts import Whereabouts
@@ -301,6 +302,14 @@ class Engine:
             self._settling.settle(steps)
             self.state.settle()
             self._is_settled = True
+            self._average_statistics(steps)
+
+    def _average_statistics(self, steps: Sequence[CompiledStep]) -> None:
+        """Workers that don't wait for each other have statistics of their own until they meet."""
+        names = dict.fromkeys(name for step in steps for name in averages(step.captured.graph))
+        if names:
+            counts = [len(devices) for devices in steps[0].graph.layout.replicas]
+            self.state.average(list(names), counts)
 
     @contextlib.contextmanager
     def standstill(self) -> Iterator[None]:

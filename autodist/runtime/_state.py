@@ -29,7 +29,7 @@ from autodist.kernels import DistributedGraph
 from autodist.runtime._arrays import aligned_copy, sharing_tensor
 from autodist.runtime._host import SessionHost
 from autodist.runtime._parts import Copy, Part, assembled, whole_name
-from autodist.runtime._transfer import adopt_chief_values
+from autodist.runtime._transfer import adopt_chief_values, average_over_workers
 from autodist.runtime._whereabouts import Whereabouts
 from autodist.runtime._worker import Worker
 
@@ -209,6 +209,21 @@ class StateStore:
         """Note that servers have applied all updates, so that nothing changes until the next step."""
         self._version += 1
         self._moving.clear()
+
+    def average(self, names: Sequence[str], weights: Sequence[float]) -> None:
+        """Make variables of which each worker has its own the same on all; all workers must do so together.
+
+        Args:
+            names: Variables of floats.
+            weights: How much each worker's values count, by rank.
+        """
+        self._exchanges += 1
+        with self.reading(names):
+            values = {name: self._eager_value(name) for name in names}
+        averages = average_over_workers(self._worker, values, weights, f"statistics/{self._scope}/{self._exchanges}")
+        with self.writing(names):
+            for name, value in averages.items():
+                self._assign_eager(name, value)
 
     def after_step(self, moving: Iterable[str] = ()) -> None:
         """Note that the session's values are newer from now on.

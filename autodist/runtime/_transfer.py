@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from autodist.runtime._worker import Worker
 
-__all__ = ["adopt_chief_values", "digest", "receive_value", "send_value"]
+__all__ = ["adopt_chief_values", "average_over_workers", "digest", "receive_value", "send_value"]
 
 _PIECE_BYTES = 32 * 2**20
 
@@ -57,6 +57,36 @@ def adopt_chief_values(
         assign(name, receive_value(coordinator, f"{key}/{name}", timeout_s, like=read(name)))
     coordinator.barrier(f"{key}/adopted", timeout_s)
     return different
+
+
+def average_over_workers(
+    worker: Worker, values: Mapping[str, np.ndarray], weights: Sequence[float], key: str
+) -> dict[str, np.ndarray]:
+    """The averages of all workers' values, bit for bit the same on all of them.
+
+    Args:
+        worker: Who this process is.
+        values: By name, this worker's values; the names are the same on all.
+        weights: By rank; their sum is not 0.
+        key: Unlike that of any other call, and the same on all workers.
+    """
+    coordinator = worker.coordinator
+    assert coordinator is not None
+    timeout_s = worker.environment.start_timeout_s
+    prefix = f"{key}/average"
+    wide = {name: value.astype(np.float64) for name, value in values.items()}
+    sent = [p for name, value in wide.items() for p in send_value(coordinator, f"{prefix}/{worker.rank}/{name}", value)]
+    averages = {}
+    for name, value in wide.items():
+        parts = [
+            receive_value(coordinator, f"{prefix}/{rank}/{name}", timeout_s, value) for rank in range(len(weights))
+        ]
+        average = sum(w * part for w, part in zip(weights, parts, strict=True) if w) / sum(weights)
+        averages[name] = np.asarray(average, values[name].dtype)
+    coordinator.barrier(f"{prefix}/known", timeout_s)
+    for part in sent:
+        coordinator.put(part, b"")
+    return averages
 
 
 def digest(values: Iterable[np.ndarray]) -> str:

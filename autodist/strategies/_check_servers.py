@@ -80,8 +80,16 @@ def _relaxed(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> It
             yield Problem(name, aspect, given, allowed, f"{use}, which a server that runs beside it can't give it")
 
 
+def _waits_within_steps(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    if not strategy.is_relaxed or graph.graph_def is None or spec.world_size == 1 or not graph.analysis.joins:
+        return
+    names = [name for name, synchronizer in _servers(strategy) if synchronizer.is_relaxed]
+    reason = "the step has synchronized batch normalization, for which the workers wait for each other"
+    yield Problem(None, "synchronization", f"relaxed for {listed(names)}", "`sync` true and staleness 0", reason)
+
+
 _Check: TypeAlias = "Callable[[Strategy, TrainingGraph, ResourceSpec], Iterator[Problem]]"
-SERVER_CHECKS: tuple[_Check, ...] = (_idle_hosts, _transfer, _proxies, _alike, _relaxed)
+SERVER_CHECKS: tuple[_Check, ...] = (_idle_hosts, _transfer, _proxies, _alike, _relaxed, _waits_within_steps)
 
 
 def _servers(strategy: Strategy) -> Iterator[tuple[str, PSSynchronizer]]:

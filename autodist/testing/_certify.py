@@ -84,8 +84,9 @@ class Certificate:
         rows = "; ".join(f"{d.name} on rank {d.rank}: {d.relative:.1e}" for d in self.differences[:5])
         raise CertificateFailed(
             f"the distributed run differs from one device by more than {self.tolerance:.0e}: {rows}",
-            hint="random ops, batch normalization and losses that are neither means nor sums over the batch can't be "
-            "certified; turn them off, or say by scope(gradient_reduction=...) what the loss is",
+            hint="random ops, batch normalization by replica and losses that are neither means nor sums over the batch "
+            "can't be certified; turn the first off, say scope(batch_norm='synchronized'), or say by "
+            "scope(gradient_reduction=...) what the loss is",
         )
 
 

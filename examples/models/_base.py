@@ -137,7 +137,7 @@ def stem(x, filters, normalize):
 
 
 def normalization(kind):
-    """Makes normalization layers: "batch" as in the papers; "group" doesn't mix examples, so it can be certified."""
+    """Makes normalization layers: "batch" as in the papers; "group" doesn't mix examples."""
     if kind == "group":
         return lambda: keras.layers.GroupNormalization(groups=2)
     return keras.layers.BatchNormalization

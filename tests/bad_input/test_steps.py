@@ -64,8 +64,10 @@ def test_spec_of_several_workers_under_plain_python():
 
 
 def test_unknown_conventions_are_all_named():
-    with pytest.raises(UsageError, match=r"'globl'.*'global', 'local'.*'average'.*'mean', 'sum'"):
-        autodist.AutoDist(batch="globl", gradient_reduction="average")
+    with pytest.raises(
+        UsageError, match=r"'globl'.*'global', 'local'.*'average'.*'mean', 'sum'.*'replca'.*'synchronized'"
+    ):
+        autodist.AutoDist(batch="globl", gradient_reduction="average", batch_norm="replca")
 
 
 def returning(value):

@@ -42,6 +42,7 @@ def batch_norm():
             losses.append(step(x, y).numpy())
             found[f"norm/mean/{k}"] = norm.moving_mean.numpy()
             found[f"norm/variance/{k}"] = norm.moving_variance.numpy()
+    found |= {"norm/final_mean": norm.moving_mean.numpy(), "norm/final_variance": norm.moving_variance.numpy()}
     return found | {"norm/losses": losses, "norm/last": last.kernel.numpy()}
 
 

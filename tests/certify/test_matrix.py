@@ -3,7 +3,7 @@
 Weights, slots, statistics and outputs of every step are compared at 1e-5 of the largest value of each array. What does
 not appear here and why:
 
-* batch normalization and dropout see a replica's examples only: `test_replica_state.py`;
+* dropout, and batch normalization that is not synchronized, see a replica's examples only: `test_replica_state.py`;
 * `mixed_bfloat16`: a replica rounds its part of a gradient to 8 bits before the parts are added, one device rounds the
   sum, so they differ by 1e-3 whatever is done.
 """

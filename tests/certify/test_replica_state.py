@@ -1,4 +1,4 @@
-"""Batch normalization and dropout work by replica: what holds for them in place of equality with one device."""
+"""Dropout and, by default, batch normalization work by replica: what holds in place of equality with one device."""
 
 from pathlib import Path
 
@@ -42,6 +42,19 @@ def test_moving_statistics_are_the_averages_of_the_replicas(two):
         variances = sum(len(part) / 5 * part.var(0) for part in parts)
         np.testing.assert_allclose(found["norm/mean/0"], 0.1 * means, rtol=1e-5, atol=1e-7)
         np.testing.assert_allclose(found["norm/variance/0"], 0.9 + 0.1 * variances, rtol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["PSLoadBalancing(sync=False)", "PSLoadBalancing(staleness=1)"])
+def test_statistics_of_workers_that_do_not_wait_become_their_average(strategy, tmp_path):
+    both = train(tmp_path / "run", 2, 1, strategy)
+    last = len(replica_state.SIZES) - 1
+    assert not np.array_equal(*(found[f"norm/mean/{last}"] for found in both))
+    for name, statistic in (("mean", "final_mean"), ("variance", "final_variance")):
+        average = np.mean([found[f"norm/{name}/{last}"] for found in both], 0)
+        for found in both:
+            np.testing.assert_allclose(found[f"norm/{statistic}"], average, rtol=1e-6)
+        np.testing.assert_array_equal(*(found[f"norm/{statistic}"] for found in both))
 
 
 def test_batch_normalization_trains(two):

@@ -1,3 +1,4 @@
+import keras
 import pytest
 import tensorflow as tf
 
@@ -119,3 +120,23 @@ def test_what_needs_its_own_update_is_not_relaxed(step, options):
     given = "sync is False, allowed: True" if "sync" in options else "staleness is 2, allowed: 0"
     why = f" ({REFUSED[step]}, which a server that runs beside it can't give it)" if step in REFUSED else ""
     assert found(**options) == ([f"`w`: {given}{why}"] if why else [])
+
+
+@pytest.mark.parametrize("options", [{"sync": False}, {"staleness": 2}, {}], ids=["async", "stale", "sync"])
+def test_synchronized_batch_norm_is_not_relaxed(options):
+    norm = keras.layers.BatchNormalization(synchronized=True, center=False)
+    norm.build([None, 3])
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(norm(x, training=True)))
+        norm.gamma.assign_sub(tape.gradient(loss, norm.gamma.value))
+
+    g = capture(step, [tf.TensorSpec([None, 3])], VariableNames()).graph
+    (gamma,) = (v.name for v in g.trainable)
+    config = VariableConfig.whole(gamma, PSSynchronizer("h0:CPU:0", **options))
+    found = problems(Strategy(GraphConfig(("h0:CPU:0", "h1:CPU:0"), "queue"), (config,)), g)
+    assert found == [
+        f"synchronization is relaxed for `{gamma}`, allowed: `sync` true and staleness 0 (the step has "
+        "synchronized batch normalization, for which the workers wait for each other)"
+    ] * bool(options)

@@ -17,12 +17,16 @@ __all__ = [
 ]
 
 
+_UNSIGNED = {"uint32": "int64", "uint64": "int64"}  # the bits of the latter are kept
+
+
 def communicator(name: str, layout: Layout, step: str) -> Communicator:
     """The communicator of this name for one compiled step of one worker."""
     if name == "horovod":
-        return Widened(HorovodCommunicator(), {"bfloat16": "float32"}, {"bfloat16": "float32"})
+        wider = {"bfloat16": "float32", **_UNSIGNED}
+        return Widened(HorovodCommunicator(), wider, wider)
     if name == "queue":
         return QueueCommunicator(layout.rank, layout.world_size, layout.main_device_of(0), step)
     assert name == "collective", name
-    small = dict.fromkeys(["bool", "int8", "uint8", "int16", "uint16"], "int32")
+    small = {**dict.fromkeys(["bool", "int8", "uint8", "int16", "uint16"], "int32"), **_UNSIGNED}
     return Widened(CollectiveCommunicator(layout.world_size, step), small, small | {"bfloat16": "float32"})

@@ -1,0 +1,102 @@
+"""Synchronized batch normalization where it can't be: each refusal says why, and what to do instead."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import autodist
+from autodist.errors import CaptureError, UsageError
+from tests.runtime.programs import TWO
+
+X = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+
+
+def mean_square(x):
+    return tf.reduce_mean(tf.square(x))
+
+
+class Training:
+    """A dense layer and a batch normalization, and a step that is made from them."""
+
+    def __init__(self):
+        self.kernel = tf.Variable(np.eye(4, dtype=np.float32))
+        self.norm = keras.layers.BatchNormalization()
+        self.norm.build([None, 4])
+
+    def normalized(self, x):
+        return self.norm(x @ self.kernel, training=True)
+
+    def step_of(self, *losses):
+        def step(x):
+            for loss in losses:
+                with tf.GradientTape() as tape:
+                    value = loss(self, x)
+                self.kernel.assign_sub(0.1 * tape.gradient(value, self.kernel))
+
+        return step
+
+
+def in_a_branch(training, x):
+    return mean_square(tf.cond(tf.shape(x)[0] > 3, lambda: training.normalized(x), lambda: x))
+
+
+def with_a_penalty(training, x):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        value = mean_square(training.normalized(x) + x)
+    return value + mean_square(tape.gradient(value, x))
+
+
+def by_tensorflow(training, x):
+    images = tf.reshape(x @ training.kernel, [-1, 2, 2, 1])
+    return mean_square(tf.compat.v1.nn.fused_batch_norm(images, tf.ones([1]), tf.zeros([1]))[0] + images)
+
+
+def run(step, **options):
+    with autodist.scope(**TWO, **options) as ad:
+        ad.function(step)(X)
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (in_a_branch, "batch normalization is synchronized inside control flow: op `cond` .* at .*test_batch_norm.py:"),
+        (with_a_penalty, "a second derivative goes through synchronized batch normalization: op `.*` at .*test_batch"),
+        (by_tensorflow, r"can't be synchronized: op `.*` \(FusedBatchNormV3\) at .*test_batch_norm.py:"),
+    ],
+)
+def test_refused(loss, message):
+    with pytest.raises(CaptureError, match=message) as raised:
+        run(Training().step_of(loss), batch_norm="synchronized")
+    assert raised.value.hint
+    if loss is not in_a_branch:
+        run(Training().step_of(loss))
+
+
+def test_statistics_in_a_branch_would_be_updated_once_per_replica():
+    with pytest.raises(CaptureError, match=r"op `cond` \(If\) at .*test_batch_norm.py:\d+ changes `.*moving_mean`"):
+        run(Training().step_of(in_a_branch))
+
+
+def test_one_layer_in_a_mean_and_a_sum():
+    def train(training, function):
+        def step(x):
+            with tf.GradientTape(persistent=True) as tape:
+                hidden = training.normalized(x)
+                losses = mean_square(hidden + x), tf.reduce_sum(hidden * x)
+            for loss in losses:
+                training.kernel.assign_sub(0.1 * tape.gradient(loss, training.kernel))
+
+        function(step)(X)
+        return training.kernel.numpy()
+
+    with autodist.scope(**TWO, batch_norm="synchronized") as ad:
+        found = train(Training(), ad.function)
+    np.testing.assert_allclose(found, train(Training(), tf.function), rtol=1e-5, atol=1e-6)
+
+
+def test_a_session_is_refused():
+    refused = pytest.raises(UsageError, match="the graph of a session keeps batch normalization by replica")
+    with tf.Graph().as_default(), autodist.scope(batch_norm="synchronized") as ad, refused:
+        ad.Session()

@@ -1,0 +1,34 @@
+"""The models with batch normalization, as they are: with synchronized statistics they equal one device."""
+
+from pathlib import Path
+
+import pytest
+
+from autodist.testing import certify
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "train_model.py"
+STRATEGIES = (
+    "PSLoadBalancing",
+    "AllReduce(communicator='collective')",
+    pytest.param("Parallax(communicator='horovod')", marks=pytest.mark.horovod),
+    str(Path(__file__).with_name("mixed.yml")),
+)
+
+
+@pytest.fixture(scope="module")
+def references(tmp_path_factory):
+    """Where the single-device run of each model is kept."""
+    return tmp_path_factory.mktemp("references")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", ["resnet", "inception", "densenet"])
+def test_equals_one_device(references, name, strategy, workers):
+    arguments = [name, "--size", "tiny", "--steps", "3", "--norm", "batch", "--batch-norm", "synchronized"]
+    certificate = certify(
+        EXAMPLE, arguments, strategy=strategy, workers=workers, steps=3, reference=references / name
+    ).check()
+    assert certificate.num_workers == workers
