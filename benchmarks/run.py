@@ -22,7 +22,7 @@ from rich.table import Table
 
 _NAMES = (
     "step_overhead", "rewrite", "memory", "launch", "hosts", "broadcast", "strategies", "network", "wire_bytes",
-    "overlap", "agents", "fit", "inputs", "checkpoint", "leak",
+    "overlap", "agents", "fit", "inputs", "checkpoint", "leak", "batch_norm",
 )  # fmt: skip
 _TIMEOUT_S = 1790.0  # of all benchmarks together
 

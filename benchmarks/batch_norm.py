@@ -1,0 +1,40 @@
+"""What synchronized batch normalization costs: the step of a small ResNet with it, and with statistics by replica.
+
+On two workers of this machine; blocks of steps alternate within the same two processes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from measuring import SCRIPTS, Result, Row, progress, ratio_row, row, run_script
+
+_STRATEGIES = ("AllReduce(communicator='horovod')", "AllReduce(communicator='collective')", "PSLoadBalancing()")
+_TIMEOUT_S = 1200.0
+
+
+def measure(quick: bool) -> Result:
+    """Run the benchmark."""
+    rows: list[Row] = []
+    for strategy in _STRATEGIES[:1] if quick else _STRATEGIES:
+        progress(f"batch_norm: {strategy}")
+        times = _times(strategy, rounds=3 if quick else 7)
+        rows += [
+            row(f"{strategy}: step, by replica", [t * 1e3 for t in times["replica"]], "ms"),
+            ratio_row(f"{strategy}: synchronized", times["synchronized"], times["replica"], "statistics by replica"),
+        ]
+    notes = ("2 workers on this machine; `resnet` of examples/models, small, 16 images in a batch",)
+    return Result("batch_norm", tuple(rows), notes)
+
+
+def _times(strategy: str, rounds: int) -> dict[str, list[float]]:
+    with tempfile.TemporaryDirectory() as directory:
+        output = Path(directory) / "times.json"
+        script = [str(SCRIPTS / "batch_norm_training.py"), str(rounds), str(output)]
+        options = ["--workers", "2", "--strategy", strategy, "--run-dir", f"{directory}/run"]
+        run_script([sys.executable, "-m", "autodist", "run", *options, *script], {}, _TIMEOUT_S)
+        times: dict[str, list[float]] = json.loads(output.read_text())
+        return times
