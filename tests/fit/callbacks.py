@@ -119,7 +119,8 @@ def averaged_weights():
 def not_a_number():
     model = compiled(optimizer=keras.optimizers.SGD(1e30))
     history = fit(model, [keras.callbacks.TerminateOnNaN()], validation_data=None)
-    return {"history": history.history, "epochs": history.epoch}
+    steps = int(model.optimizer.iterations)
+    return {"history": history.history, "epochs": history.epoch, "steps": steps, "stopped": model.stop_training}
 
 
 class StopsInside(keras.callbacks.Callback):
