@@ -37,6 +37,8 @@ from autodist.runtime import (
     make_session,
     refuse_fit_outside,
     refuse_keras2_fit_outside,
+    refuse_plain_sessions,
+    save_models_whole,
     shard_dataset,
 )
 from autodist.strategies import Strategy, StrategyBuilder, get
@@ -124,6 +126,7 @@ class AutoDist:
         OPEN.open(self)
         try:
             _log_to_stderr(self._engine.worker)
+            save_models_whole()
             with self._hooks():
                 try:
                     yield self
@@ -145,6 +148,7 @@ class AutoDist:
         hook_evaluation(patches, self._engine, files)
         hook_keras2(patches, self._engine, self.shard, files)
         self._v1_gradients = patches.enter_context(mark_v1_gradients())
+        refuse_plain_sessions(patches, self._engine, lambda: self._v1_gradients)
         return patches
 
     def Session(self) -> GraphSession:

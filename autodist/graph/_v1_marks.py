@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from autodist.errors import CaptureError
 from autodist.graph._marks import Marker, replace_method, seeds
 
 __all__ = ["mark_v1_gradients"]
@@ -33,6 +34,8 @@ def _patch_gradients(marker: Marker, patches: contextlib.ExitStack) -> None:
         def gradients(ys: Any, xs: Any, grad_ys: Any = None, *args: Any, **kwargs: Any) -> Any:
             if marker.depth or not _is_building_graph():
                 return original(ys, xs, grad_ys, *args, **kwargs)
+            sources = xs if isinstance(xs, list | tuple) else [xs]
+            _check_resources(sources)
             with marker.differentiating(ys):
                 begin = seeds(ys, grad_ys)
                 marker.depth += 1
@@ -40,7 +43,6 @@ def _patch_gradients(marker: Marker, patches: contextlib.ExitStack) -> None:
                     found = original(ys, xs, begin, *args, **kwargs)
                 finally:
                     marker.depth -= 1
-                sources = xs if isinstance(xs, list | tuple) else [xs]
                 return [marker.gradient(g, x, late=False) for g, x in zip(found, sources, strict=True)]
 
         return gradients
@@ -55,12 +57,25 @@ def _patch_optimizers(marker: Marker, patches: contextlib.ExitStack) -> None:
         def apply_gradients(optimizer: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
             pairs = list(grads_and_vars)
             if _is_building_graph():
+                _check_resources([variable for _, variable in pairs])
                 pairs = [(marker.gradient(g, v, late=True), v) for g, v in pairs]
             return original(optimizer, pairs, *args, **kwargs)
 
         return apply_gradients
 
     replace_method(patches, tf.compat.v1.train.Optimizer, "apply_gradients", wrap)
+
+
+def _check_resources(variables: Iterable[Any]) -> None:
+    from tensorflow.python.ops.ref_variable import RefVariable
+
+    found = [variable.op.name for variable in variables if isinstance(variable, RefVariable)]
+    if found:
+        raise CaptureError(
+            f"{', '.join(f'`{name}`' for name in found)} are reference variables, allowed: resource variables",
+            hint="call `tf.compat.v1.enable_resource_variables()` behind `disable_v2_behavior()`, or give `use_resource"
+            "=True`",
+        )
 
 
 def _is_building_graph() -> bool:

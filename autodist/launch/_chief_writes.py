@@ -2,77 +2,116 @@
 
 Every worker runs the whole script, so each of them comes to ``model.save("digits.keras")``. Several processes writing
 one file leave a broken one, and a rank's copy holds nothing that the chief's does not. So on the other ranks saving
-does nothing and says so once.
+says once that it does nothing, and waits until the chief has written: what comes next may be reading the file.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from autodist.runtime import after_import
+from autodist.runtime import Worker, Writings, after_import
 
-__all__ = ["leave_saving_to_chief"]
+__all__ = ["leave_saving_to_chief", "tell_of_saving"]
+
+_Wrap = Callable[[Callable[..., Any], str], Callable[..., Any]]
 
 
-def leave_saving_to_chief(rank: int) -> None:
+def tell_of_saving(worker: Worker) -> None:
+    """Have the saving functions of Keras and TensorFlow tell the other workers when they have written.
+
+    Args:
+        worker: The chief.
+    """
+    writings = Writings(worker)
+
+    def telling(function: Callable[..., Any], label: str) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def save(*args: Any, **kwargs: Any) -> Any:
+            with writings.telling(label):
+                return function(*args, **kwargs)
+
+        return save
+
+    _wrap_saving(telling)
+    after_import("tensorflow.python.checkpoint.checkpoint", lambda module: _wrap_checkpoints(module, telling))
+    after_import(_MANAGEMENT, lambda module: _wrap_checkpoint_state(module, telling))
+
+
+def leave_saving_to_chief(worker: Worker) -> None:
     """Make the saving functions of Keras and TensorFlow do nothing in this process, whenever the script imports these.
 
     Args:
-        rank: This worker, for the message; must not be the chief.
-
+        worker: This worker; must not be the chief.
     """
+    writings = Writings(worker)
+    rank = worker.rank
 
-    def guard_functions(saving_api: ModuleType) -> None:
-        _replace(saving_api, "keras.saving.", ("save_model", "save_weights"), rank)
-
-    def guard_methods(model: ModuleType) -> None:
-        _replace(model.Model, "Model.", ("save", "save_weights", "export"), rank)
-
-    def guard_backup(module: ModuleType) -> None:
-        _replace(module.BackupAndRestore, "keras.callbacks.BackupAndRestore.", ("_save_model", "on_train_end"), rank)
+    def waiting(function: Callable[..., Any], label: str) -> Callable[..., Any]:
+        return _silent(function, label, rank, lambda: writings.wait(label))
 
     def guard_csv(module: ModuleType) -> None:
-        _replace(module.CSVLogger, "CSVLogger.", ("on_train_begin", "on_epoch_end", "on_train_end"), rank)
+        for name in ("on_train_begin", "on_epoch_end", "on_train_end"):
+            _replace(module.CSVLogger, "CSVLogger.", name, lambda f, label: _silent(f, label, rank))
 
     def guard_monitor(module: ModuleType) -> None:
-        _replace(module.RemoteMonitor, "RemoteMonitor.", ("on_epoch_end",), rank)
+        _replace(module.RemoteMonitor, "RemoteMonitor.", "on_epoch_end", lambda f, label: _silent(f, label, rank))
 
     def guard_board(module: ModuleType) -> None:
-        _replace(
-            module.TensorBoard, "TensorBoard.", ("_start_profiler", "_stop_profiler", "_configure_embeddings"), rank
-        )
-
-    def guard_saved_models(module: ModuleType) -> None:
-        _replace(module, "tf.saved_model.", ("save",), rank)
-
-    def guard_keras2_methods(module: ModuleType) -> None:
-        _replace(module.Model, "Model.", ("save", "save_weights", "export"), rank)
+        for name in ("_start_profiler", "_stop_profiler", "_configure_embeddings"):
+            _replace(module.TensorBoard, "TensorBoard.", name, lambda f, label: _silent(f, label, rank))
 
     def guard_keras2_callbacks(module: ModuleType) -> None:
         guard_csv(module)
-        _replace(module.BackupAndRestore, "tf_keras.callbacks.BackupAndRestore.", ("_backup", "on_train_end"), rank)
-        board = ("_start_profiler", "_stop_profiler", "_configure_embeddings", "_write_keras_model_train_graph")
-        _replace(module.TensorBoard, "TensorBoard.", board, rank)
-        _replace(module.ModelCheckpoint, "ModelCheckpoint.", ("_save_model",), rank)
+        guard_board(module)
+        name = "_write_keras_model_train_graph"
+        _replace(module.TensorBoard, "TensorBoard.", name, lambda f, label: _silent(f, label, rank))
 
-    # The public names are imported from these modules, so they must be changed here, before anyone copies them.
-    after_import("keras.src.saving.saving_api", guard_functions)
-    after_import("keras.src.models.model", guard_methods)
-    after_import("keras.src.callbacks.backup_and_restore", guard_backup)
+    _wrap_saving(waiting)
+    after_import("tensorflow.python.checkpoint.checkpoint", lambda module: _guard_checkpoints(module, waiting))
     after_import("keras.src.callbacks.csv_logger", guard_csv)
     after_import("keras.src.callbacks.remote_monitor", guard_monitor)
     after_import("keras.src.callbacks.tensorboard", guard_board)
-    after_import("tf_keras.src.saving.saving_api", guard_functions)
-    after_import("tf_keras.src.engine.training", guard_keras2_methods)
     after_import("tf_keras.src.callbacks", guard_keras2_callbacks)
-    after_import("tensorflow.python.saved_model.save", guard_saved_models)
     after_import("tensorflow.python.ops.summary_ops_v2", _guard_summaries)
-    after_import("tensorflow.python.checkpoint.checkpoint", lambda module: _guard_checkpoints(module, rank))
-    after_import("tensorflow.python.checkpoint.checkpoint_management", _guard_checkpoint_state)
+    after_import("tensorflow.python.summary.writer.event_file_writer", _guard_event_files)
+    after_import(_MANAGEMENT, lambda module: _wrap_checkpoint_state(module, waiting))
+    after_import(_MANAGEMENT, _guard_old_checkpoints)
+
+
+def _wrap_saving(wrap: _Wrap) -> None:
+    """Wrap what writes a file that can be loaded, on all workers the same functions under the same names."""
+    for module_name, owner_name, prefix, name in _SAVING:
+
+        def replace(module: ModuleType, owner: str = owner_name, prefix: str = prefix, name: str = name) -> None:
+            _replace(getattr(module, owner) if owner else module, prefix, name, wrap)
+
+        # The public names are imported from these modules, so they must be changed here, before anyone copies them.
+        after_import(module_name, replace)
+
+
+def _saving() -> Iterator[tuple[str, str, str, str]]:
+    for name in ("save_model", "save_weights"):
+        yield "keras.src.saving.saving_api", "", "keras.saving.", name
+    for name in ("save", "save_weights", "export"):
+        yield "keras.src.models.model", "Model", "Model.", name
+    for name in ("_save_model", "on_train_end"):
+        yield "keras.src.callbacks.backup_and_restore", "BackupAndRestore", "keras.callbacks.BackupAndRestore.", name
+    for name in ("save_model", "save_weights"):
+        yield "tf_keras.src.saving.saving_api", "", "keras.saving.", name
+    for name in ("save", "save_weights", "export"):
+        yield "tf_keras.src.engine.training", "Model", "Model.", name
+    for name in ("_backup", "on_train_end"):
+        yield "tf_keras.src.callbacks", "BackupAndRestore", "tf_keras.callbacks.BackupAndRestore.", name
+    yield "tf_keras.src.callbacks", "ModelCheckpoint", "ModelCheckpoint.", "_save_model"
+    yield "tensorflow.python.saved_model.save", "", "tf.saved_model.", "save"
+    yield "tensorflow.python.data.ops.dataset_ops", "DatasetV2", "tf.data.Dataset.", "save"
+
+
+_SAVING = tuple(_saving())
 
 
 def _guard_summaries(module: ModuleType) -> None:
@@ -85,32 +124,63 @@ def _guard_summaries(module: ModuleType) -> None:
     module.create_file_writer_v2 = create_file_writer_v2  # type: ignore[attr-defined]
 
 
-def _guard_checkpoints(module: ModuleType, rank: int) -> None:
+def _guard_event_files(module: ModuleType) -> None:
+    """Give `tf.compat.v1.summary.FileWriter` files that don't exist."""
+
+    class EventFileWriter:
+        def __init__(self, logdir: Any, *args: Any, **kwargs: Any) -> None:
+            self._logdir = str(logdir)
+
+        def get_logdir(self) -> str:
+            return self._logdir
+
+        def _nothing(self, event: Any = None) -> None:
+            pass
+
+        add_event = reopen = flush = close = _nothing
+
+    module.EventFileWriter = EventFileWriter  # type: ignore[attr-defined]
+
+
+_CHECKPOINT = "tf.train.Checkpoint.write"
+_MANAGEMENT = "tensorflow.python.checkpoint.checkpoint_management"
+
+
+def _wrap_checkpoints(module: ModuleType, wrap: _Wrap) -> None:
+    module.TrackableSaver.save = wrap(module.TrackableSaver.save, _CHECKPOINT)
+
+
+def _guard_checkpoints(module: ModuleType, wrap: _Wrap) -> None:
     """Have ``Checkpoint.save`` and ``write`` count and return the path as on the chief."""
-    say = _silent(lambda: None, "tf.train.Checkpoint.write", rank)
+    wait = wrap(lambda: None, _CHECKPOINT)
 
     @functools.wraps(module.TrackableSaver.save)
     def save(saver: Any, file_prefix: Any, *args: Any, **kwargs: Any) -> Any:
-        say()
+        wait()
         return file_prefix
 
     module.TrackableSaver.save = save
 
 
-def _guard_checkpoint_state(module: ModuleType) -> None:
-    """Neither write the file that names the newest checkpoint nor delete old ones."""
-    module.update_checkpoint_state_internal = lambda *args, **kwargs: None  # type: ignore[attr-defined]
+def _wrap_checkpoint_state(module: ModuleType, wrap: _Wrap) -> None:
+    """The file that names the newest checkpoint."""
+    _replace(module, "tf.train.", "update_checkpoint_state_internal", wrap)
+
+
+def _guard_old_checkpoints(module: ModuleType) -> None:
+    """Do not delete any."""
     module._delete_file_if_exists = lambda filespec: None  # type: ignore[attr-defined]
 
 
-def _replace(owner: Any, prefix: str, names: tuple[str, ...], rank: int) -> None:
-    for name in names:
-        if hasattr(owner, name):
-            setattr(owner, name, _silent(getattr(owner, name), prefix + name, rank))
+def _replace(owner: Any, prefix: str, name: str, wrap: _Wrap) -> None:
+    if hasattr(owner, name):
+        setattr(owner, name, wrap(getattr(owner, name), prefix + name))
 
 
-def _silent(function: Callable[..., Any], label: str, rank: int) -> Callable[..., None]:
-    """Return a function that only says, the first time, that it does nothing."""
+def _silent(
+    function: Callable[..., Any], label: str, rank: int, then: Callable[[], None] = lambda: None
+) -> Callable[..., None]:
+    """Return a function that only says, the first time, that it does nothing, and then does `then`."""
     said = False
 
     @functools.wraps(function)
@@ -119,5 +189,6 @@ def _silent(function: Callable[..., Any], label: str, rank: int) -> Callable[...
         if not said:
             sys.stderr.write(f"`{label}` writes nothing on worker {rank}: the chief (worker 0) writes the file\n")
             said = True
+        then()
 
     return skip

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from autodist.errors import AutoDistError, LaunchError
-from autodist.launch._chief_writes import leave_saving_to_chief
+from autodist.launch._chief_writes import leave_saving_to_chief, tell_of_saving
+from autodist.launch._own_caches import keep_caches_apart
 from autodist.launch._parent_death import die_with_parent
 from autodist.launch._script import Ending, run_script
 from autodist.launch._seeding import seed_when_imported
@@ -56,7 +57,10 @@ def _join_run() -> Worker:
     if environment.seed is not None:
         seed_when_imported(environment.seed)
     if not environment.is_chief:
-        leave_saving_to_chief(environment.rank)
+        leave_saving_to_chief(worker)
+        keep_caches_apart(worker.rank)
+    elif environment.world_size > 1:
+        tell_of_saving(worker)
     if environment.world_size > 1:
         after_import("keras", lambda _: refuse_fit_outside(worker))
         refuse_keras2_fit_outside(worker)

@@ -19,7 +19,7 @@ from autodist.runtime._ends import Ends, going_on_together
 from autodist.runtime._engine import Engine
 from autodist.runtime._files_aside import FilesAside
 from autodist.runtime._fit_position import FitFollower, FitPosition
-from autodist.runtime._graph_session import GraphSession, make_session
+from autodist.runtime._graph_session import GraphSession, make_session, refuse_plain_sessions
 from autodist.runtime._hooks import hook_functions, hook_optimizers
 from autodist.runtime._horovod_environment import HorovodRendezvous
 from autodist.runtime._keras import hook_fit
@@ -33,7 +33,9 @@ from autodist.runtime._scopes import OPEN, OpenScope, refuse_fit_outside, refuse
 from autodist.runtime._serving import Server
 from autodist.runtime._shard import Passes, ShardBy, ShardedDataset, Shares, shard_dataset
 from autodist.runtime._variable_hooks import hook_variables
+from autodist.runtime._whole_files import save_models_whole
 from autodist.runtime._worker import Worker, WorkerEnvironment, current_worker
+from autodist.runtime._writings import Writings
 
 __all__ = [
     "OPEN",
@@ -65,6 +67,7 @@ __all__ = [
     "Shares",
     "Worker",
     "WorkerEnvironment",
+    "Writings",
     "after_import",
     "batch_size",
     "best_weights",
@@ -83,7 +86,9 @@ __all__ = [
     "part_of",
     "refuse_fit_outside",
     "refuse_keras2_fit_outside",
+    "refuse_plain_sessions",
     "restore_callbacks",
+    "save_models_whole",
     "shard_dataset",
     "split_global",
     "split_local",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from autodist.errors import UsageError
+from autodist.runtime._writings import own_writing
 
 __all__ = ["CheckpointFiles"]
 
@@ -82,7 +83,8 @@ class CheckpointFiles:
     def _write(self, root: Any, number: int) -> None:
         unfinished = self._directory / _UNFINISHED
         unfinished.mkdir()
-        root.write(str(unfinished / f"ckpt-{number}"))
+        with own_writing():
+            root.write(str(unfinished / f"ckpt-{number}"))
         # The index last: with it the checkpoint is there.
         files = sorted(unfinished.iterdir(), key=lambda path: path.suffix == ".index")
         for path in files:
@@ -115,13 +117,14 @@ class CheckpointFiles:
         if not paths:
             (self._directory / "checkpoint").unlink(missing_ok=True)
             return
-        update_checkpoint_state_internal(
-            str(self._directory),
-            paths[-1],
-            all_model_checkpoint_paths=paths,
-            save_relative_paths=True,
-            all_model_checkpoint_timestamps=[os.stat(f"{path}.index").st_mtime for path in paths],
-        )
+        with own_writing():
+            update_checkpoint_state_internal(
+                str(self._directory),
+                paths[-1],
+                all_model_checkpoint_paths=paths,
+                save_relative_paths=True,
+                all_model_checkpoint_timestamps=[os.stat(f"{path}.index").st_mtime for path in paths],
+            )
         _to_disk(self._directory / "checkpoint")
         _to_disk(self._directory)
 

@@ -218,6 +218,7 @@ class Compiler:
         training, prepared = self._prepare(captured.graph, strategy)
         written = _written(training)
         layout = self._layout(strategy)
+        self._connect(layout)
         if layout.world_size > 1:
             self._homes.check(prepared, training, written)
         graph = self._rewrite(training, prepared, layout, prefix)
@@ -295,14 +296,18 @@ class Compiler:
         """Have the earlier steps read variables where they are now, and in the parts that they are in now."""
         names = set(moved)
         for compiled in self._compiled:
-            if names.isdisjoint(v.name for v in compiled.training.variables):
-                continue
-            compiled.revision += 1
-            prefix = f"{compiled.prefix}_{compiled.revision}"
-            graph = self._rewrite(compiled.training, compiled.prepared, self._layout(compiled.strategy), prefix)
-            assert self._state.host is not None
-            self._state.host.add_step(prefix, graph)
-            compiled.step.replace(graph, prefix)
+            if not names.isdisjoint(v.name for v in compiled.training.variables):
+                self._replace(compiled)
+
+    def _replace(self, compiled: _Compiled) -> DistributedGraph:
+        """Rewrite an earlier step again; returns it as it is now."""
+        compiled.revision += 1
+        prefix = f"{compiled.prefix}_{compiled.revision}"
+        graph = self._rewrite(compiled.training, compiled.prepared, self._layout(compiled.strategy), prefix)
+        assert self._state.host is not None
+        self._state.host.add_step(prefix, graph)
+        compiled.step.replace(graph, prefix, self._state.host)
+        return graph
 
     # The session -----------------------------------------------------------------------------------------------------
 
@@ -311,17 +316,23 @@ class Compiler:
         return f"scope_{self._scope}"
 
     def _layout(self, strategy: Strategy) -> Layout:
-        server = self._worker.world_size > 1 and _needs_server(strategy)
         host = self._state.host
-        if host is not None and not strategy.variables:
-            server = host.wiring.server  # it reads variables wherever they are
-        if host is not None and server != host.wiring.server:
-            raise StrategyError(
-                "the strategies of this scope's steps differ in what connects the workers: "
-                f"{'a' if server else 'no'} TensorFlow server after {'one' if host.wiring.server else 'none'}",
-                hint="use one builder for all steps of a scope, or one scope per step",
-            )
+        server = self._worker.world_size > 1 and _needs_server(strategy)
+        if host is not None and (host.wiring.server or not strategy.variables):
+            server = host.wiring.server  # without variables of its own a step reads them wherever they are
         return Layout.of(strategy, self._spec, self._worker.rank, server=server)
+
+    def _connect(self, layout: Layout) -> None:
+        """Bring earlier steps, which have done without TensorFlow's servers, into a session that has them."""
+        old = self._state.host
+        if old is None or old.wiring.server or not layout.server:
+            return
+        self._state.forget(self._state.names)
+        old.close()
+        self._state.host = SessionHost(self._worker, replace(old.wiring, server=True), container=self._container)
+        for compiled in self._compiled:
+            graph = self._replace(compiled)
+            self._state.add(graph, compiled.step.captured.handles, _written(compiled.training), ())
 
     def _host(self, strategy: Strategy, layout: Layout) -> SessionHost:
         if self._worker.world_size > 1 and "horovod" in strategy.carriers:

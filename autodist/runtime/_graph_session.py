@@ -18,19 +18,26 @@ import numpy as np
 from autodist.errors import UsageError
 from autodist.graph import MARK, SOURCE_GRAPH, TARGET, adopt_marks, node_of, strip_missing_colocation
 from autodist.runtime._engine import Engine
+from autodist.runtime._graph_parts import behind, consumed, drawn_tensors, for_this_worker, refuse_queues
+from autodist.runtime._patches import Patches
 from autodist.runtime._reference import ReferenceEngine
 
-__all__ = ["GraphSession", "make_session"]
-
-_FILE_WRITERS = frozenset({"MergeV2Checkpoints", "Save", "SaveSlices", "SaveV2", "WriteFile"})
+__all__ = ["GraphSession", "make_session", "refuse_plain_sessions"]
 
 
 @dataclass(frozen=True)
 class _Program:
-    """What a call of ``run`` with certain fetches and feeds does."""
+    """What a call of ``run`` with certain fetches and feeds does.
+
+    Attributes:
+        function: Takes what is fed, then what is drawn from iterators.
+        trains: Whether it is a training step.
+        drawn: Tensors of iterators in the graph, such as the batch of a training step that is not fed.
+    """
 
     function: Callable[..., Any]
     trains: bool
+    drawn: tuple[str, ...] = ()
 
 
 class GraphSession:
@@ -47,6 +54,8 @@ class GraphSession:
         self._engine = engine
         self._gradients = gradients
         self._variables: dict[str, Any] = {}
+        self._wholes: dict[str, Any] = {}
+        self._drawings: dict[str, tuple[list[str], Callable[..., Any]]] = {}
         self._programs: dict[Any, _Program] = {}
         self._entered = contextlib.ExitStack()
 
@@ -60,13 +69,22 @@ class GraphSession:
         """TensorFlow's name for where a session runs; this one has no single place."""
         return ""
 
-    def run(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> Any:
+    def run(
+        self,
+        fetches: Any,
+        feed_dict: Mapping[Any, Any] | None = None,
+        options: Any = None,
+        run_metadata: Any = None,
+    ) -> Any:
         """Run what is needed for `fetches`.
 
         Args:
             fetches: Tensors, operations, variables, names of them, or lists, tuples and dicts of these.
             feed_dict: Values of placeholders (or of any tensor). Those whose dim 0 is unknown in the graph are the
-                global batch, which is split over the replicas when the call trains.
+                global batch, which is split over the replicas when the call trains; all others go to every replica
+                whole. Batches that come from iterators in the graph are split as well.
+            options: Must be None; here for scripts that pass it.
+            run_metadata: Must be None, as well.
 
         Returns:
             The values as NumPy arrays, in the structure of `fetches`; None for operations.
@@ -77,10 +95,16 @@ class GraphSession:
         """
         import tensorflow as tf
 
+        _check_options(options, run_metadata)
         leaves = [self._element(fetch) for fetch in tf.nest.flatten(fetches)]
         feeds = {self._element(tensor).name: _array(tensor, value) for tensor, value in (feed_dict or {}).items()}
         values = self._values([leaf.name for leaf in leaves], dict(sorted(feeds.items())))
         return tf.nest.pack_sequence_as(fetches, values)
+
+    def make_callable(self, fetches: Any, feed_list: Sequence[Any] = (), accept_options: bool = False) -> Any:
+        """A function of the values of `feed_list` that runs `fetches`."""
+        _check_options(accept_options or None, None)
+        return lambda *values: self.run(fetches, dict(zip(feed_list, values, strict=True)))
 
     def close(self) -> None:
         """Do nothing: values live in the scope."""
@@ -103,6 +127,13 @@ class GraphSession:
 
     def _element(self, fetch: Any) -> Any:
         """The tensor or operation of the graph that is meant."""
+        import tensorflow as tf
+
+        if isinstance(fetch, tf.SparseTensor):
+            raise UsageError(
+                f"`{fetch.values.name}` belongs to a sparse tensor, a session of AutoDist takes dense ones only",
+                hint="feed and fetch `indices` and `values`, or a dense tensor",
+            )
         value = None if isinstance(fetch, str) else getattr(fetch, "_graph_element", None)
         element = self.graph.as_graph_element(fetch if value is None else value)
         if _is_operation(element.name) or element.op.type != "VarHandleOp":
@@ -125,54 +156,94 @@ class GraphSession:
         if key not in self._programs:
             self._programs[key] = self._program(names, list(feeds))
         program = self._programs[key]
-        arguments = tuple(feeds.values())
+        drawn = self._draw(program.drawn)
+        given = {**feeds, **drawn}
         if program.trains:
-            self._check_batch(feeds)
-            tensors = iter(self._engine.run(program.function, arguments, {}))
+            tensors = iter(self._engine.run(program.function, self._arguments(given), {}))
         else:
-            tensors = iter(program.function(*map(tf.convert_to_tensor, arguments)))
-        return [None if _is_operation(name) else _numpy(next(tensors)) for name in names]
+            tensors = iter(program.function(*map(tf.convert_to_tensor, given.values())))
+        return [drawn[n] if n in drawn else None if _is_operation(n) else _numpy(next(tensors)) for n in names]
 
-    def _check_batch(self, feeds: Mapping[str, np.ndarray]) -> None:
-        for name in feeds:
+    def _draw(self, names: Sequence[str]) -> dict[str, np.ndarray]:
+        """What iterators in the graph give next, all that one of them gives at once."""
+        found: dict[str, np.ndarray] = {}
+        for node in dict.fromkeys(map(node_of, names)):
+            if node not in self._drawings:
+                outputs = [tensor.name for tensor in self.graph.get_operation_by_name(node).outputs]
+                self._drawings[node] = (outputs, self._program(outputs, [], draws=False).function)
+            outputs, function = self._drawings[node]
+            found.update(zip(outputs, (tensor.numpy() for tensor in function()), strict=True))
+        return {name: found[name] for name in names}
+
+    def _arguments(self, given: Mapping[str, np.ndarray]) -> tuple[Any, ...]:
+        """What a training step is called with: its batch; other arrays are in variables, which are not split."""
+        whole = [name for name in given if self._is_whole(name)]
+        if given and not any(self.graph.as_graph_element(n).shape.rank != 0 for n in given if n not in whole):
+            self._refuse_fixed(whole)
+        for name in whole:
+            self._assign_whole(name, given[name])
+        return tuple(value for name, value in given.items() if name not in whole)
+
+    def _is_whole(self, name: str) -> bool:
+        """Whether a tensor has a dim 0 of a size that the graph fixes: it can't be a part of itself."""
+        shape = self.graph.as_graph_element(name).shape
+        return bool(shape.rank) and shape[0] is not None
+
+    def _refuse_fixed(self, names: Sequence[str]) -> None:
+        for name in names:
             shape = self.graph.as_graph_element(name).shape
-            if shape.rank and shape[0] is not None:
-                raise UsageError(
-                    f"`{name}` is fed to a training step and has the shape {shape}, its dim 0 is not free",
-                    hint="make placeholders of the batch by `tf.compat.v1.placeholder(dtype, [None, ...])`",
-                )
+            raise UsageError(
+                f"`{name}` is fed to a training step and has the shape {shape}, its dim 0 is not free",
+                hint="make placeholders of the batch by `tf.compat.v1.placeholder(dtype, [None, ...])`, and batches of "
+                "an iterator without `drop_remainder`",
+            )
+
+    def _assign_whole(self, name: str, value: np.ndarray) -> None:
+        import tensorflow as tf
+
+        if name not in self._wholes:
+            dtype = self.graph.as_graph_element(name).dtype
+            self._wholes[name] = tf.Variable(value, trainable=False, dtype=dtype, name=node_of(name))
+        elif not np.array_equal(self._wholes[name].numpy(), value):
+            self._wholes[name].assign(value)
 
     # From a part of the graph to a function ----------------------------------------------------------------------
 
-    def _program(self, names: Sequence[str], feeds: Sequence[str]) -> _Program:
+    def _program(self, names: Sequence[str], feeds: Sequence[str], *, draws: bool = True) -> _Program:
         import tensorflow as tf
 
         graph_def = self._part(names, feeds)
-        for node in graph_def.node:
-            if node.op in _FILE_WRITERS and not self._engine.worker.is_chief:
-                _forget(node)
+        trains = any(MARK in node.attr for node in graph_def.node)
+        refuse_queues(graph_def)
+        drawn = drawn_tensors(graph_def, self.graph) if draws else []
+        if drawn:
+            graph_def = self._part([name for name in names if name not in drawn], [*feeds, *drawn])
+        for_this_worker(graph_def, f"session_{id(self)}", self._engine.worker.is_chief)
         handles = [node.name for node in graph_def.node if node.op == "VarHandleOp"]
         for handle in handles:
             self._variable(handle)
+        given = [*feeds, *drawn]
+        wanted = [name for name in names if name not in drawn]
 
         def step(*arrays: Any) -> list[Any]:
-            return self._import(graph_def, handles, dict(zip(feeds, arrays, strict=True)), names)
+            values = iter(arrays)
+            tensors = {n: self._wholes[n] if trains and self._is_whole(n) else next(values) for n in given}
+            return self._import(graph_def, handles, tensors, wanted)
 
-        trains = any(MARK in node.attr for node in graph_def.node)
         if trains:
             self._check_values(handles)
-            return _Program(step, trains)
-        placeholders = [self.graph.as_graph_element(name) for name in feeds]
+            return _Program(step, trains, tuple(drawn))
+        placeholders = [self.graph.as_graph_element(name) for name in given]
         specs = [tf.TensorSpec(placeholder.shape, placeholder.dtype) for placeholder in placeholders]
-        return _Program(tf.function(step, autograph=False).get_concrete_function(*specs), trains)
+        return _Program(tf.function(step, autograph=False).get_concrete_function(*specs), trains, tuple(drawn))
 
     def _part(self, names: Sequence[str], feeds: Sequence[str]) -> Any:
         """The part of the graph behind fetches, without what is fed."""
         graph_def = self.graph.as_graph_def()
         nodes = {node.name: node for node in graph_def.node}
-        behind = _behind(nodes, [node_of(name) for name in names], {node_of(feed) for feed in feeds})
-        targets = [n for n, node in nodes.items() if TARGET in node.attr and node_of(node.input[0]) in behind]
-        kept = behind | set(targets)
+        needed = behind(nodes, [node_of(name) for name in names], {node_of(feed) for feed in feeds})
+        targets = [n for n, node in nodes.items() if TARGET in node.attr and node_of(node.input[0]) in needed]
+        kept = needed | set(targets)
         part = type(graph_def)(versions=graph_def.versions, library=graph_def.library)
         part.node.extend(node for node in graph_def.node if node.name in kept)
         strip_missing_colocation(part)
@@ -192,7 +263,7 @@ class GraphSession:
         if any(MARK in node.attr for node in graph_def.node):
             adopt_marks([self._handle(gradient) for gradient in self._gradients])
         inputs = {f"{name}:0": traced.capture(variable.handle) for name, variable in variables.items()}
-        inputs |= {name: feeds[name] for name in feeds.keys() & _consumed(graph_def)}
+        inputs |= {name: tf.convert_to_tensor(feeds[name]) for name in feeds.keys() & consumed(graph_def)}
         elements = tf.graph_util.import_graph_def(graph_def, inputs, list(names), name="")
         return [element for element in elements if isinstance(element, tf.Tensor)]
 
@@ -238,36 +309,48 @@ def make_session(engine: Engine | ReferenceEngine, gradients: Sequence[Any]) -> 
     return _session_class(SessionInterface)(engine, tf.compat.v1.get_default_graph(), gradients)
 
 
+def refuse_plain_sessions(
+    patches: Patches, engine: Engine | ReferenceEngine, gradients: Callable[[], Sequence[Any]]
+) -> None:
+    """Refuse TensorFlow's own sessions for graphs that train: each worker would train its own variables.
+
+    Args:
+        patches: Where to register.
+        engine: Tells how many replicas there are.
+        gradients: Returns the variable handles of the gradients so far, by which such graphs are known.
+    """
+    import tensorflow as tf
+
+    def wrap(original: Any) -> Any:
+        @functools.wraps(original)
+        def run(session: Any, *args: Any, **kwargs: Any) -> Any:
+            graph = session.graph
+            if engine.num_replicas > 1 and any(getattr(h, "graph", None) is graph for h in gradients()):
+                raise UsageError(
+                    f"a `{type(session).__name__}` of TensorFlow runs a graph that trains, in the scope of "
+                    f"{engine.num_replicas} replicas: each worker would train variables of its own",
+                    hint="take `ad.Session()`, which has `run` and `make_callable`; in the place of monitored sessions "
+                    "and hooks, a loop with a `tf.compat.v1.train.Saver`",
+                )
+            return original(session, *args, **kwargs)
+
+        return run
+
+    patches.replace(tf.compat.v1.Session.__mro__[1], "run", wrap)
+
+
 @functools.cache
 def _session_class(interface: type) -> type[GraphSession]:
     """The class that TensorFlow's `Saver` takes for a session; TensorFlow isn't imported with this module."""
     return type("Session", (GraphSession, interface), {"__doc__": GraphSession.__doc__})
 
 
-def _behind(nodes: Mapping[str, Any], roots: Sequence[str], given: set[str]) -> set[str]:
-    found: set[str] = set()
-    stack = [root for root in roots if root not in given]
-    while stack:
-        name = stack.pop()
-        if name not in found:
-            found.add(name)
-            stack.extend(node_of(source.lstrip("^")) for source in nodes[name].input)
-    return found
-
-
-def _consumed(graph_def: Any) -> set[str]:
-    """The tensors that nodes take, by their full names."""
-    tensors = {tensor for node in graph_def.node for tensor in node.input}
-    return {tensor if ":" in tensor else f"{tensor}:0" for tensor in tensors}
-
-
-def _forget(node: Any) -> None:
-    """Make a node do nothing, but keep what it waits for."""
-    waits = [f"^{node_of(source.lstrip('^'))}" for source in node.input]
-    del node.input[:]
-    node.input.extend(dict.fromkeys(waits))
-    node.op = "NoOp"
-    node.attr.clear()
+def _check_options(options: Any, run_metadata: Any) -> None:
+    if options is not None or run_metadata is not None:
+        raise UsageError(
+            "`options` and `run_metadata` were given to a session of AutoDist, whose steps are not run as they are",
+            hint="leave them out; to look into steps, `tf.profiler.experimental.start(directory)`",
+        )
 
 
 def _array(tensor: Any, value: Any) -> np.ndarray:

@@ -17,6 +17,8 @@ __all__ = [
     "captured_resources",
     "has_unseeded_shuffle",
     "name_of",
+    "of_no_order",
+    "of_service",
     "read_ahead",
     "read_pipeline",
     "reads_variables",
@@ -98,9 +100,46 @@ def read_pipeline(dataset: Any) -> Pipeline:
 
 def has_unseeded_shuffle(dataset: Any) -> bool:
     """Whether another process would get the elements in another order, as far as can be seen."""
-    if type(dataset).__name__ == "_ShuffleDataset" and not int(dataset._seed) and not int(dataset._seed2):
-        return True
-    return any(has_unseeded_shuffle(source) for source in dataset._inputs())
+    draws = ("_ShuffleDataset", "_RandomDataset")
+    return any(type(n).__name__ in draws and not int(n._seed) and not int(n._seed2) for n in _nodes(dataset))
+
+
+def of_no_order(dataset: Any) -> str | None:
+    """The operation by whose own wish the elements come as they are ready, on each worker in another order."""
+    return next((name_of(node) for node in _nodes(dataset) if _takes_what_is_ready(node)), None)
+
+
+def of_service(dataset: Any) -> bool:
+    """Whether elements come from tf.data's service."""
+    return any(type(node).__name__.startswith("_DataServiceDataset") for node in _nodes(dataset))
+
+
+def _nodes(dataset: Any) -> Iterator[Any]:
+    """A dataset and all that it is made of."""
+    yield dataset
+    for source in dataset._inputs():
+        yield from _nodes(source)
+
+
+def _takes_what_is_ready(node: Any) -> bool:
+    if type(node).__name__ == "_ParallelInterleaveDataset":
+        return "false" in _orders_in_graph(node)
+    return getattr(node, "_deterministic", None) == "false"
+
+
+def _orders_in_graph(node: Any) -> set[str]:
+    """What the operations up to a node say of the order; of this kind the object in Python does not keep it."""
+    import tensorflow as tf
+    from tensorflow.core.framework import graph_pb2
+    from tensorflow.python.data.ops.options import ExternalStatePolicy
+
+    try:
+        serialized = node._as_serialized_graph(external_state_policy=ExternalStatePolicy.IGNORE).numpy()
+    except tf.errors.OpError:  # what can't be serialized is not looked into
+        return set()
+    graph = graph_pb2.GraphDef.FromString(serialized)
+    nodes = [*graph.node, *(n for function in graph.library.function for n in function.node_def)]
+    return {n.attr["deterministic"].s.decode() for n in nodes if "deterministic" in n.attr}
 
 
 def captured_resources(dataset: Any) -> Iterator[Any]:

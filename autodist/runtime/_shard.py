@@ -17,6 +17,8 @@ from autodist.runtime._pipeline import (
     Pipeline,
     has_unseeded_shuffle,
     name_of,
+    of_no_order,
+    of_service,
     read_ahead,
     read_pipeline,
     reads_variables,
@@ -171,12 +173,13 @@ def shard_dataset(
         _check_pipeline(pipeline, shares, by)
         if not shares.is_all:
             parts, done = _read_apart(pipeline, shares, by)
-            return ShardedDataset(parts.with_options(dataset.options()), done, passes)
+            options = (_in_order(dataset) if done == "element" else dataset).options()
+            return ShardedDataset(parts.with_options(options), done, passes)
     if shares.is_all:
         return ShardedDataset(read_ahead(dataset), "batch", passes)
-    _check_seeded(dataset)
+    _check_order(dataset)
     fingerprints = Fingerprints()
-    return ShardedDataset(_rows_of_batches(dataset, shares, fingerprints), "batch", passes, fingerprints)
+    return ShardedDataset(_rows_of_batches(_in_order(dataset), shares, fingerprints), "batch", passes, fingerprints)
 
 
 def _as_it_is(dataset: ShardedDataset, by: str) -> ShardedDataset:
@@ -196,12 +199,39 @@ def _check_batches(dataset: Any) -> None:
         )
 
 
-def _check_seeded(dataset: Any) -> None:
+def _check_order(dataset: Any) -> None:
+    """All workers must find the same elements in the same order where each takes some of them."""
+    if of_service(dataset):
+        raise UsageError(
+            "`shard` was given a dataset of tf.data's service, which deals elements out in no certain order: it can't "
+            "be told which of them are whose",
+            hint="have the service deal them out: `processing_mode='distributed_epoch'` or a dynamic sharding policy, "
+            "a `job_name`, and `autodist.scope(batch='local')` with a loop over the dataset itself",
+        )
+    operation = of_no_order(dataset)
+    if operation is not None:
+        raise UsageError(
+            f"`shard` was given a dataset whose {operation} has `deterministic=False`: each worker gets another order, "
+            "and elements would be lost",
+            hint="leave `deterministic` out; or, if it stands behind the source of a dataset, `shard(..., "
+            "by='element')` or `by='file'`",
+        )
     if has_unseeded_shuffle(dataset):
         raise UsageError(
             "`shard` was given a dataset that is shuffled without a seed, each worker has another order",
             hint="`shuffle(..., seed=0)`, or `autodist run --seed`, which seeds everything",
         )
+
+
+def _in_order(dataset: Any) -> Any:
+    """The dataset without the option to give elements in another order on each worker."""
+    import tensorflow as tf
+
+    if dataset.options().deterministic is not False:
+        return dataset
+    options = tf.data.Options()
+    options.deterministic = True
+    return dataset.with_options(options)
 
 
 def _check_pipeline(pipeline: Pipeline, shares: Shares, by: str) -> None:
@@ -241,7 +271,7 @@ def _read_apart(pipeline: Pipeline, shares: Shares, by: str) -> tuple[Any, str]:
     if by == "file" and not _has_files_for(pipeline, shares):
         by = "element"
     if by == "element":
-        _check_seeded(pipeline.source)
+        _check_order(pipeline.source)
     if start == stop:
         source = pipeline.source.take(0).filter(lambda *element: True)  # so that Keras does not count it
     elif by == "file":

@@ -67,6 +67,11 @@ class StateStore:
         self._thread = threading.get_ident()
         self.host: SessionHost | None = None
 
+    @property
+    def names(self) -> list[str]:
+        """The program's variables that the session holds, in order."""
+        return list(self._copies)
+
     def name_of(self, handle: Any) -> str | None:
         """The managed variable with this eager handle."""
         return self._names.get(id(handle))

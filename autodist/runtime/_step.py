@@ -47,10 +47,11 @@ class CompiledStep:
         self.taken = 0
         self.servers = host.serve(prefix, graph)
 
-    def replace(self, graph: DistributedGraph, prefix: str) -> None:
+    def replace(self, graph: DistributedGraph, prefix: str, host: SessionHost) -> None:
         """Go on with another rewriting of the same step; all its updates must have been applied."""
         for server in self.servers:
             server.stop()
+        self._host = host
         self.servers = self._host.serve(prefix, graph)
         self.taken = 0
         self.graph = graph

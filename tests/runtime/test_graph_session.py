@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import autodist
-from autodist.errors import UsageError
+from autodist.errors import CaptureError, UsageError
 from autodist.testing import certify
 
 v1 = tf.compat.v1
@@ -103,6 +103,83 @@ def test_a_batch_of_fixed_size_is_refused(scope):
     assert session.run(model.loss, model.feeds) > 0
 
 
+def losses_of(program, cpus):
+    ad = autodist.AutoDist(spec=autodist.ResourceSpec.local(cpus=cpus))
+    with tf.Graph().as_default(), ad.scope():
+        return program(ad)
+
+
+def with_iterator(ad):
+    """No feeds: the batches come from the graph, the last one of a pass smaller."""
+    rows = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
+    iterator = v1.data.make_initializable_iterator(v1.data.Dataset.from_tensor_slices(rows).batch(4))
+    x = iterator.get_next()
+    w = v1.get_variable("w", [3, 1], initializer=v1.ones_initializer())
+    loss = tf.reduce_mean(tf.square(x @ w - 1.0))
+    train = v1.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+    session = ad.Session()
+    session.run(v1.global_variables_initializer())
+    found = []
+    for _ in range(2):
+        session.run(iterator.initializer)
+        for number in range(3):
+            fetched, batch, _ = session.run([loss, x, train])
+            np.testing.assert_array_equal(batch, rows[4 * number : 4 * number + 4])
+            found.append(fetched)
+        with pytest.raises(tf.errors.OutOfRangeError):
+            session.run(train)
+    return [*found, *session.run(w).ravel()]
+
+
+def with_whole_arrays(ad):
+    """Of several placeholders those with a free dim 0 are the batch, the others are for all replicas."""
+    x, wanted = v1.placeholder(tf.float32, [None, 3]), v1.placeholder(tf.float32, [None])
+    scale, rate = v1.placeholder(tf.float32, [3]), v1.placeholder_with_default(0.1, [])
+    w = v1.get_variable("w", [3], initializer=v1.ones_initializer())
+    loss = tf.reduce_mean(tf.square(tf.reduce_sum(x * scale * w, 1) - wanted))
+    train = v1.train.GradientDescentOptimizer(rate).minimize(loss)
+    session = ad.Session()
+    session.run(v1.global_variables_initializer())
+    call = session.make_callable([loss, train], [x, wanted, scale])
+    found = [call(BATCH / 10, BATCH[:, 0], [1, 0.5, k])[0] for k in (1, 1, 2)]
+    return [*found, *session.run(w)]
+
+
+@pytest.mark.parametrize("program", [with_iterator, with_whole_arrays])
+def test_two_replicas_as_one(program):
+    one, two = losses_of(program, 1), losses_of(program, 2)
+    np.testing.assert_allclose(two, one, rtol=1e-5)
+    assert not np.allclose(two[-3:], 1.0)
+
+
+def test_what_is_refused(scope):
+    model, session = Regression(), scope.Session()
+    with pytest.raises(UsageError, match="`options` and `run_metadata` were given"):
+        session.run(model.loss, model.feeds, options=v1.RunOptions())
+    queue = tf.queue.FIFOQueue(2, [tf.float32])
+    with pytest.raises(UsageError, match="`fifo_queue`, queues of one session"):
+        session.run(queue.dequeue())
+    iterator = v1.data.make_one_shot_iterator(v1.data.Dataset.range(3))
+    with pytest.raises(UsageError, match=r"one-shot iterator.*make_initializable_iterator"):
+        session.run(iterator.get_next())
+    with pytest.raises(UsageError, match="sparse tensor"):
+        session.run(v1.sparse_placeholder(tf.float32))
+    reference = v1.Variable([1.0], use_resource=False)
+    with pytest.raises(CaptureError, match=r"`Variable` are reference variables.*use_resource=True"):
+        v1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(reference))
+
+
+def test_sessions_of_tensorflow_are_refused():
+    def program(ad):
+        model = Regression()
+        with v1.Session() as session, pytest.raises(UsageError, match=r"`Session` of TensorFlow.*`ad.Session\(\)`"):
+            session.run(model.loss, model.feeds)
+        with pytest.raises(UsageError, match="in the place of monitored sessions"), v1.train.MonitoredTrainingSession():
+            pass
+
+    losses_of(program, 2)
+
+
 def test_only_where_a_graph_is_built():
     ad = autodist.AutoDist()
     with pytest.raises(UsageError, match="outside of its scope"):
@@ -128,6 +205,9 @@ with tf.Graph().as_default(), ad.scope():
         for step in range(3):
             session.run([loss, train], {x: np.random.default_rng(step).normal(size=(8, 3))})
         saver.save(session, sys.argv[1] + f"/{ad.rank}/model")
+        writer = v1.summary.FileWriter(sys.argv[1] + f"/{ad.rank}", session.graph)
+        writer.add_summary(v1.Summary(value=[v1.Summary.Value(tag="loss", simple_value=1.0)]), 1)
+        writer.close()
 """
 
 
@@ -145,4 +225,5 @@ def test_on_two_workers_as_on_one(tmp_path):
     result = LocalLauncher().launch(Job(script, ResourceSpec.local(2, 1), (str(saved),), run_dir=tmp_path / "run"))
     assert result.exit_code == 0
     assert (saved / "0" / "model.index").is_file()
-    assert not list((saved / "1").glob("model.data*"))
+    assert list((saved / "0").glob("events*"))
+    assert not list((saved / "1").iterdir())

@@ -8,6 +8,7 @@ import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -197,6 +198,84 @@ def test_incomplete_batches_are_dropped_if_they_were():
 def test_what_can_not_be_sharded(dataset, by, message):
     with pytest.raises(UsageError, match=message):
         shard_dataset(dataset(), Shares((2, 1), 0), by=by)
+
+
+def in_order_of_readiness(number):
+    return tf.data.Dataset.range(5).map(lambda k: k + 5 * number)
+
+
+def test_an_option_to_take_what_is_ready_is_put_aside():
+    options = tf.data.Options()
+    options.deterministic = False
+    dataset = tf.data.Dataset.range(30).map(tf.abs, num_parallel_calls=4).batch(4).with_options(options)
+    for by in ("batch", "element"):
+        shards, found = workers(dataset, (1, 1), by)
+        assert all(shard.dataset.options().deterministic for shard in shards)
+        assert collections.Counter(itertools.chain(*itertools.chain(*found))) == dict.fromkeys(range(30), 1)
+
+
+@pytest.mark.parametrize(
+    ("source", "allowed"),
+    [
+        (lambda: tf.data.Dataset.range(30).map(tf.abs, num_parallel_calls=2, deterministic=False), ("element",)),
+        (
+            lambda: tf.data.Dataset.range(6).interleave(
+                in_order_of_readiness, cycle_length=2, num_parallel_calls=2, deterministic=False
+            ),
+            (),
+        ),
+    ],
+)
+def test_operations_that_give_what_is_ready(source, allowed):
+    for by in ("batch", "element"):
+        if by in allowed:
+            _, found = workers(source().batch(4), (1, 1), by)
+            assert collections.Counter(itertools.chain(*itertools.chain(*found))) == dict.fromkeys(range(30), 1)
+            continue
+        with pytest.raises(UsageError, match=r"Dataset has `deterministic=False`.*would be lost"):
+            shard_dataset(source().batch(4), Shares((1, 1), 0), by=by)
+
+
+def test_datasets_of_the_service_are_refused():
+    service = tf.data.experimental.service
+    dispatcher = service.DispatchServer()
+    worker = service.WorkerServer(service.WorkerConfig(dispatcher.target.partition("://")[2]))
+    dataset = tf.data.Dataset.range(9).apply(service.distribute("parallel_epochs", dispatcher.target)).batch(3)
+    with pytest.raises(UsageError, match=r"of tf\.data's service"):
+        shard_dataset(dataset, Shares((1, 1), 0))
+    worker._stop()
+    dispatcher._stop()
+
+
+def test_datasets_that_keras_makes(tmp_path):
+    """Of directories of pictures and texts, and of a series."""
+    for label in "ab":
+        for kind in ("pictures", "texts"):
+            (tmp_path / kind / label).mkdir(parents=True)
+        for k in range(7):
+            picture = tf.io.encode_png(np.full((4, 4, 3), k + 10 * (label == "b"), np.uint8))
+            tf.io.write_file(str(tmp_path / "pictures" / label / f"{k}.png"), picture)
+            (tmp_path / "texts" / label / f"{k}.txt").write_text(f"{label}{k}")
+    series = np.arange(50)
+    made = {
+        "pictures": lambda: keras.utils.image_dataset_from_directory(
+            tmp_path / "pictures", image_size=(4, 4), batch_size=4, seed=1, verbose=False
+        ),
+        "texts": lambda: keras.utils.text_dataset_from_directory(
+            tmp_path / "texts", batch_size=4, seed=1, verbose=False
+        ),
+        "series": lambda: keras.utils.timeseries_dataset_from_array(
+            series, series[4:], sequence_length=4, batch_size=4, shuffle=True, seed=1
+        ),
+    }
+    for name, make in made.items():
+        for by in ("batch", "element"):
+            shards = [shard_dataset(make(), Shares((1, 1, 1), rank), by=by) for rank in range(3)]
+            for _epoch in range(2):
+                seen = collections.Counter(row.tobytes() for s in shards for x, _ in s for row in np.asarray(x, str))
+                one = collections.Counter(row.tobytes() for x, _ in make() for row in np.asarray(x, str))
+                assert {row.strip(b"\0") for row in seen} == {row.strip(b"\0") for row in one}, (name, by)
+                assert sum(seen.values()) == sum(one.values())
 
 
 def test_elements_are_taken_before_they_are_dealt_out():

@@ -1,0 +1,145 @@
+"""Saved models are whole: written beside what was there before, and put in its place by one rename.
+
+Whenever the process dies, the file or directory holds what it held before, or the new model; what is left of the new
+one besides is a `.unfinished-...`, over which the next one is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import inspect
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+__all__ = ["save_models_whole", "whole_directory", "whole_file"]
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+_MARK = "_autodist_whole"
+
+
+def save_models_whole() -> None:
+    """From now on have Keras and TensorFlow save models whole. Imports both."""
+    from keras.src.legacy.saving import legacy_h5_format
+    from keras.src.saving import saving_lib
+    from tensorflow.python.saved_model import save
+
+    _wrap(saving_lib, "save_model", "filepath", lambda zipped=True, **_: whole_file if zipped else whole_directory)
+    _wrap(saving_lib, "save_weights_only", "filepath", lambda max_shard_size=None, **_: _of_weights(max_shard_size))
+    _wrap(legacy_h5_format, "save_model_to_hdf5", "filepath", lambda **_: whole_file)
+    _wrap(save, "save_and_return_nodes", "export_dir", lambda **_: whole_directory)
+
+
+_Way = Callable[[Any], AbstractContextManager[Any]]
+
+
+def _of_weights(max_shard_size: Any) -> _Way:
+    return whole_file if max_shard_size is None else contextlib.nullcontext  # shards are several files, as they were
+
+
+def _wrap(module: Any, name: str, parameter: str, way: Callable[..., _Way]) -> None:
+    original = getattr(module, name)
+    if hasattr(original, _MARK):
+        return
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def save(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        path = bound.arguments[parameter]
+        if not isinstance(path, str | os.PathLike) or "://" in os.fspath(path):
+            return original(*args, **kwargs)
+        with way(**bound.arguments)(path) as beside:
+            bound.arguments[parameter] = beside
+            return original(*bound.args, **bound.kwargs)
+
+    setattr(save, _MARK, True)
+    setattr(module, name, save)
+
+
+@contextlib.contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[str]:
+    """A path to write to inside; afterwards the file is that of `path`, unless an error has come.
+
+    Args:
+        path: The file. Devices, pipes, and files in a directory that can't be written, are written as they are.
+    """
+    target = Path(os.path.realpath(path))
+    if (target.exists() and not target.is_file()) or not os.access(target.parent, os.W_OK):
+        yield os.fspath(path)
+        return
+    unfinished = _beside(target)
+    try:
+        yield str(unfinished)
+        if target.exists():
+            shutil.copymode(target, unfinished)
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def whole_directory(path: str | os.PathLike[str]) -> Iterator[str]:
+    """A path to write a directory to inside; afterwards it is that of `path`, unless an error has come.
+
+    What else was in the directory before stays in it.
+
+    Args:
+        path: The directory. One that can't be renamed, a mount point or one that the process works in, is written as
+            it is.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_mount() or Path.cwd().is_relative_to(target) or not target.parent.is_dir():
+        yield os.fspath(path)
+        return
+    unfinished = _beside(target)
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        yield str(unfinished)
+        _keep_others(target, unfinished)
+        _put(unfinished, target)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".unfinished-{target.name}")
+
+
+def _keep_others(old: Path, new: Path) -> None:
+    """Link what only the old directory has into the new one."""
+    for entry in old.iterdir() if old.is_dir() else ():
+        kept = new / entry.name
+        if kept.exists():
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.copytree(entry, kept, symlinks=True, copy_function=os.link)
+        else:
+            os.link(entry, kept, follow_symlinks=False)
+
+
+def _put(new: Path, target: Path) -> None:
+    """Have `target` be the new directory; where it was one before, the old one is `new` then."""
+    if not target.exists():
+        new.rename(target)
+    elif not _exchange(new, target):
+        previous = target.with_name(f".previous-{target.name}")
+        shutil.rmtree(previous, ignore_errors=True)
+        target.rename(previous)  # a file system that can't exchange them: for a moment there is neither
+        new.rename(target)
+        shutil.rmtree(previous)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two directories at once; whether the system can."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    if rename is None:
+        return False
+    names = (ctypes.c_char_p(os.fsencode(one)), ctypes.c_char_p(os.fsencode(other)))
+    return bool(rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], ctypes.c_uint(_RENAME_EXCHANGE)) == 0)
