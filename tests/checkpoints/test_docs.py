@@ -1,0 +1,20 @@
+"""What the page on checkpoints shows is run."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+PAGE = Path(__file__).parents[2] / "docs" / "checkpoints.md"
+
+
+def test_snippets(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 3
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), namespace)
+    np.testing.assert_allclose(namespace["answer"], namespace["model"](namespace["x"]), rtol=1e-5, atol=1e-6)
+    assert (tmp_path / "model-3.index").is_file()
+    assert np.isfinite(namespace["value"])
