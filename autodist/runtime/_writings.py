@@ -107,6 +107,6 @@ def _error(label: str, message: str, errno: int | None, tensorflow: int | None, 
 
     text = f"the chief could not write in `{label}`: {message}"
     if tensorflow is not None:
-        kind: type[Exception] = tf.errors.exception_type_from_error_code(tensorflow)
+        kind: type[Exception] = tf.compat.v1.errors.exception_type_from_error_code(tensorflow)
         return kind(None, None, text)
     return OSError(errno, text) if is_os else WorkerFailed(text, hint="the chief's own log says more")
