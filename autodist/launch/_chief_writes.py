@@ -70,7 +70,13 @@ def leave_saving_to_chief(worker: Worker) -> None:
         name = "_write_keras_model_train_graph"
         _replace(module.TensorBoard, "TensorBoard.", name, lambda f, label: _silent(f, label, rank))
 
+    def guard_saver(module: ModuleType) -> None:
+        _replace(
+            module.Saver, "tf.compat.v1.train.Saver.", "export_meta_graph", lambda f, label: _silent(f, label, rank)
+        )
+
     _wrap_saving(waiting)
+    after_import("tensorflow.python.training.saver", guard_saver)
     after_import("tensorflow.python.checkpoint.checkpoint", lambda module: _guard_checkpoints(module, waiting))
     after_import("keras.src.callbacks.csv_logger", guard_csv)
     after_import("keras.src.callbacks.remote_monitor", guard_monitor)
