@@ -5,10 +5,14 @@
     ├── SpecError         (ValueError)   2   a resource spec with mistakes, all of them listed
     ├── StrategyError     (ValueError)   2   an unknown builder, or a strategy that `verify` refuses
     ├── CaptureError      (ValueError)   2   a training step that can't be captured
+    ├── SimulatorError    (ValueError)   2   a profile or learned simulator that can't be used
     ├── GraphError        (ValueError)   2   a file of a training graph that can't be read or written
+    ├── StoreError                       1   a trial store that can't be read or written
     ├── LaunchError                      1   workers could not be started
     │   └── HostUnreachable              1   a machine can't be reached, or not be used, or was lost
     ├── WorkerFailed                     1   a worker ended with an error (or its own exit code)
+    ├── SearchFailed                     1   a search in which no strategy could be measured
+    ├── SpaceEmpty                       3   a search in which the user's constraints leave no strategy
     ├── CertificateFailed                3   distributed and single-device results differ
     ├── ConformanceFailed                3   a builder, compressor or kernel breaks its contract
     └── TimedOut          (TimeoutError) 124 a bounded wait ran out
@@ -28,7 +32,11 @@ __all__ = [
     "GraphError",
     "HostUnreachable",
     "LaunchError",
+    "SearchFailed",
+    "SimulatorError",
+    "SpaceEmpty",
     "SpecError",
+    "StoreError",
     "StrategyError",
     "TimedOut",
     "UsageError",
@@ -93,6 +101,16 @@ class GraphError(AutoDistError, ValueError):
     exit_code = 2
 
 
+class SimulatorError(AutoDistError, ValueError):
+    """A profile or learned simulator that can't be used; says why."""
+
+    exit_code = 2
+
+
+class StoreError(AutoDistError):
+    """A trial store that can't be read or written; names the file."""
+
+
 class LaunchError(AutoDistError):
     """Workers could not be started."""
 
@@ -114,6 +132,25 @@ class HostUnreachable(LaunchError):
 
 class WorkerFailed(AutoDistError):
     """A worker ended with an error; the first one to fail is named."""
+
+
+class SearchFailed(AutoDistError):
+    """A search in which no strategy could be measured; says why.
+
+    Args:
+        message: What happened.
+        hint: What to do about it.
+
+    """
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message, hint=hint)
+
+
+class SpaceEmpty(AutoDistError):
+    """A search in which the user's constraints leave no strategy; names those to drop."""
+
+    exit_code = 3
 
 
 class CertificateFailed(AutoDistError):

@@ -23,10 +23,14 @@ from autodist.strategies._builders import (
     RandomAxisPartitionAR,
     StrategyBuilder,
     UnevenPartitionedPS,
+    can_split,
+    in_backward_order,
 )
 from autodist.strategies._communicators import installed_communicators
+from autodist.strategies._coupled import coupled_units
 from autodist.strategies._diff import Difference, StrategyDiff, diff
 from autodist.strategies._explain import Cost, Explanation, ExplanationRow, HostTraffic, LinkTraffic, explain
+from autodist.strategies._messages import ShardMessages, host_of, shard_messages
 from autodist.strategies._problem import Problem, sentences
 from autodist.strategies._registry import BuilderInfo, builders, compose, get
 from autodist.strategies._shards import Partition, ShardSlice, num_shards, shard_slices
@@ -81,6 +85,7 @@ __all__ = [
     "Problem",
     "RandomAxisPartitionAR",
     "ShardConfig",
+    "ShardMessages",
     "ShardSlice",
     "Strategy",
     "StrategyBuilder",
@@ -90,14 +95,19 @@ __all__ = [
     "UnevenPartitionedPS",
     "VariableConfig",
     "builders",
+    "can_split",
     "check",
     "compose",
+    "coupled_units",
     "diff",
     "explain",
     "get",
+    "host_of",
+    "in_backward_order",
     "installed_communicators",
     "num_shards",
     "sentences",
+    "shard_messages",
     "shard_slices",
     "traffic",
     "verify",

@@ -9,10 +9,10 @@ from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._collectives import (
     CHUNK_BYTES,
     AnyCommunicator,
-    backward,
     carrier_of,
     chunks,
     grouped,
+    in_backward_order,
 )
 from autodist.strategies._builders._encoding import encoder
 from autodist.strategies._builders._parameters import CheckedBuilder
@@ -54,7 +54,7 @@ class AllReduce(CheckedBuilder):
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""
         carrier = carrier_of(self.communicator)
-        groups = chunks(backward(graph), self.chunk_size, chunk_bytes=self.chunk_bytes)
+        groups = chunks(in_backward_order(graph), self.chunk_size, chunk_bytes=self.chunk_bytes)
         configs = {
             v.name: grouped(v, groups[v.name], carrier, order=self.order, compressor=encoder(v, self.compressor))
             for v in graph.trainable

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
     from autodist.strategies._shards import Partition
 
-__all__ = ["CHUNK_BYTES", "AnyCommunicator", "backward", "carrier_of", "chunks", "grouped"]
+__all__ = ["CHUNK_BYTES", "AnyCommunicator", "carrier_of", "chunks", "grouped", "in_backward_order"]
 
 AnyCommunicator: TypeAlias = Literal["auto", "horovod", "collective"]
 
@@ -32,7 +32,7 @@ def carrier_of(communicator: AnyCommunicator) -> Communicator:
     return installed_communicators()[0] if communicator == "auto" else communicator
 
 
-def backward(graph: TrainingGraph) -> list[Variable]:
+def in_backward_order(graph: TrainingGraph) -> list[Variable]:
     """The trainable variables, that whose gradient exists first at the front."""
     return sorted(graph.trainable, key=lambda v: v.backward_order if v.backward_order >= 0 else len(graph.variables))
 

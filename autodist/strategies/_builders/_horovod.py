@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.strategies._builders._assemble import assemble
-from autodist.strategies._builders._collectives import AnyCommunicator, backward, carrier_of, grouped
+from autodist.strategies._builders._collectives import AnyCommunicator, carrier_of, grouped, in_backward_order
 from autodist.strategies._builders._encoding import encoder
 from autodist.strategies._builders._parameters import CheckedBuilder
 from autodist.strategies._strategy import Order
@@ -46,7 +46,7 @@ class Horovod(CheckedBuilder):
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""
         carrier = carrier_of(self.communicator)
-        groups = _fused(backward(graph), self.fusion_bytes)
+        groups = _fused(in_backward_order(graph), self.fusion_bytes)
         configs = {
             v.name: grouped(v, (groups[v.name],), carrier, order=self.order, compressor=encoder(v, self.compressor))
             for v in graph.trainable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
 
 from autodist.errors import StrategyError
 from autodist.strategies._builders._base import StrategyBuilder, replica_names
-from autodist.strategies._builders._collectives import AnyCommunicator, backward, carrier_of
+from autodist.strategies._builders._collectives import AnyCommunicator, carrier_of, in_backward_order
 from autodist.strategies._builders._plan_file import (
     LOAD_BALANCED,
     Dim,
@@ -216,7 +216,7 @@ class _Draft:
         first = max(given.values(), default=-1) + 1
         numbers: dict[tuple[object, ...], int] = {}
         counts: dict[tuple[object, ...], int] = {}
-        for variable in backward(self.graph):
+        for variable in in_backward_order(self.graph):
             for index in range(num_shards(self.partitions[variable.name])):
                 key = variable.name, index
                 section = self.shards[key].all_reduce

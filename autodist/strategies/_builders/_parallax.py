@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 from autodist.strategies._builders._assemble import assemble
-from autodist.strategies._builders._collectives import backward, carrier_of, chunks, grouped
+from autodist.strategies._builders._collectives import carrier_of, chunks, grouped, in_backward_order
 from autodist.strategies._builders._encoding import encoder
 from autodist.strategies._builders._partitions import MIN_SHARD_BYTES, can_split, shard_limit, split
 from autodist.strategies._builders._servers import ServerBuilder, balanced, server_devices, transfer_devices
@@ -62,7 +62,7 @@ class Parallax(ServerBuilder):
             every = {variable.name for variable in graph.trainable}
             remark = "all variables on servers, for all-reduce beside them needs Horovod" if every != served else ""
             return assemble(self, graph, spec, self._on_servers(graph, spec, every), "queue", remark)
-        dense = [variable for variable in backward(graph) if variable.name not in served]
+        dense = [variable for variable in in_backward_order(graph) if variable.name not in served]
         groups = chunks(dense, self.chunk_size)
         configs = {
             v.name: grouped(v, groups[v.name], carrier, compressor=encoder(v, self.compressor)) for v in dense

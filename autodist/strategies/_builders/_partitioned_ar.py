@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.strategies._builders._assemble import assemble
-from autodist.strategies._builders._collectives import AnyCommunicator, backward, carrier_of, chunks, grouped
+from autodist.strategies._builders._collectives import AnyCommunicator, carrier_of, chunks, grouped, in_backward_order
 from autodist.strategies._builders._encoding import encoder
 from autodist.strategies._builders._parameters import CheckedBuilder
 from autodist.strategies._builders._partitions import (
@@ -39,7 +39,7 @@ class _PartsInGroups(CheckedBuilder):
         """Build the strategy that the class describes."""
         carrier, limit = carrier_of(self.communicator), shard_limit(self.max_shards, spec)
         partitions = {variable.name: self._partition(graph, variable, limit) for variable in graph.trainable}
-        groups = chunks(backward(graph), self.chunk_size, partitions)
+        groups = chunks(in_backward_order(graph), self.chunk_size, partitions)
         configs = {
             v.name: grouped(
                 v, groups[v.name], carrier, partition=partitions[v.name], compressor=encoder(v, self.compressor)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.strategies._builders._assemble import assemble
-from autodist.strategies._builders._collectives import AnyCommunicator, backward, carrier_of, chunks, grouped
+from autodist.strategies._builders._collectives import AnyCommunicator, carrier_of, chunks, grouped, in_backward_order
 from autodist.strategies._builders._encoding import encoder
 from autodist.strategies._builders._factors import has_factors
 from autodist.strategies._builders._parameters import CheckedBuilder
@@ -45,7 +45,7 @@ class SFB(CheckedBuilder):
         """Build the strategy that the class describes."""
         carrier = carrier_of(self.communicator)
         factored = {variable.name for variable in graph.trainable if has_factors(graph, variable)}
-        rest = [variable for variable in backward(graph) if variable.name not in factored]
+        rest = [variable for variable in in_backward_order(graph) if variable.name not in factored]
         groups = chunks(rest, self.chunk_size)
         configs = {v.name: grouped(v, groups[v.name], carrier, compressor=encoder(v, self.compressor)) for v in rest}
         for name in factored:

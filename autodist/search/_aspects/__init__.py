@@ -1,0 +1,12 @@
+"""Aspects: in what strategies differ, each with its options for a variable on a cluster."""
+
+from autodist.search._aspects._base import Aspect, Choice, Scene
+from autodist.search._aspects._compression import Compression
+from autodist.search._aspects._partition import Partitioning
+from autodist.search._aspects._serving import Proxies, Staleness, Stations
+from autodist.search._aspects._synchronizer import Synchronization
+
+__all__ = ["ASPECTS", "Aspect", "Choice", "Scene"]
+
+ASPECTS: tuple[Aspect, ...] = (Partitioning(), Synchronization(), Stations(), Proxies(), Staleness(), Compression())
+"""In the order in which they are asked: whether a variable is cut comes before everything else (thesis 8.2.3)."""

@@ -1,0 +1,28 @@
+"""Encoders of messages."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import ClassVar, final
+
+from autodist.search._aspects._base import Aspect, Choice, Scene
+
+__all__ = ["Compression"]
+
+_ENCODERS = ("FP16", "ErrorFeedback(TopK(ratio=0.01))", "OneBit()")
+_WORTH_BYTES = 4096
+
+
+@final
+class Compression(Aspect):
+    """Whether gradients are sent in fewer bits."""
+
+    name: ClassVar[str] = "compressor"
+    changes_results: ClassVar[bool] = True
+
+    def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
+        """As they are, and by each encoder; verification says which of them a message can have."""
+        yield choice
+        if sum(variable.size_bytes for variable in scene.variables) >= _WORTH_BYTES:
+            yield from (dataclasses.replace(choice, compressor=encoder) for encoder in _ENCODERS)

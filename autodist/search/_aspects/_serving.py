@@ -1,0 +1,54 @@
+"""How servers and workers exchange what they have: stations, proxies, and how far workers may be apart."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import ClassVar, final
+
+from autodist.search._aspects._base import Aspect, Choice, Scene
+
+__all__ = ["Proxies", "Staleness", "Stations"]
+
+
+@final
+class Stations(Aspect):
+    """Whether a station sums gradients and fetches values for all replicas of its host (reduction hierarchy)."""
+
+    name: ClassVar[str] = "transfer"
+
+    def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
+        """Without stations, and with them where a host has several replicas."""
+        yield choice
+        if choice.synchronizer == "PS" and any(len(host.replica_devices) > 1 for host in scene.spec.hosts):
+            yield dataclasses.replace(choice, transfer=True)
+
+
+@final
+class Proxies(Aspect):
+    """Whether every worker reads from a copy of its own: worth it where a value is read more than once."""
+
+    name: ClassVar[str] = "proxy"
+
+    def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
+        """Without, and with a proxy for dense variables that a step reads several times."""
+        yield choice
+        is_dense = not any(variable.is_sparse for variable in scene.variables)
+        reads = max(scene.graph.uses[variable.name].reads for variable in scene.variables)
+        if choice.synchronizer == "PS" and is_dense and reads > 1:
+            yield dataclasses.replace(choice, local_proxy=True)
+
+
+@final
+class Staleness(Aspect):
+    """How far the fastest worker may be ahead, or that nobody waits."""
+
+    name: ClassVar[str] = "staleness"
+    changes_results: ClassVar[bool] = True
+
+    def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
+        """None, some steps, and no bound."""
+        yield choice
+        if choice.synchronizer == "PS":
+            yield from (dataclasses.replace(choice, staleness=steps) for steps in (1, 3))
+            yield dataclasses.replace(choice, sync=False)

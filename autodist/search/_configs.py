@@ -1,0 +1,81 @@
+"""From a choice, with servers and groups, to configs of variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from autodist.strategies import (
+    AllReduceSynchronizer,
+    BroadcastSynchronizer,
+    GraphConfig,
+    PSSynchronizer,
+    ShardConfig,
+    Strategy,
+    Synchronizer,
+    VariableConfig,
+    num_shards,
+)
+
+if TYPE_CHECKING:
+    from autodist.resource_spec import ResourceSpec
+    from autodist.search._aspects import Choice
+    from autodist.search._space import Unit
+
+__all__ = ["configs_of", "strategies_of_choices"]
+
+
+def configs_of(
+    unit: Unit,
+    choice: Choice,
+    spec: ResourceSpec,
+    servers: Sequence[Sequence[int]] = (),
+    groups: Sequence[Sequence[int]] = (),
+) -> Iterator[VariableConfig]:
+    """The configs of a unit's variables.
+
+    Args:
+        unit: The variables.
+        choice: What is chosen for them.
+        spec: D.
+        servers: By variable, the rank of each shard's server; by default the chief's.
+        groups: By variable, the group of each shard; by default 0.
+
+    """
+    nothing = [[0] * num_shards(choice.partition)] * len(unit.variables)
+    for variable, ranks, numbers in zip(unit.variables, servers or nothing, groups or nothing, strict=True):
+        shards = [
+            ShardConfig(_synchronizer(choice, spec, rank, number), choice.compressor)
+            for rank, number in zip(ranks, numbers, strict=True)
+        ]
+        yield VariableConfig(variable.name, tuple(shards), choice.partition)
+
+
+def strategies_of_choices(units: Sequence[Unit], spec: ResourceSpec) -> Iterator[tuple[int, Strategy]]:
+    """Strategies that together have every choice of every unit once, each with the number of its choices.
+
+    In none of them is anything that can't stand side by side, but variables are missing in all.
+    """
+    replicas = tuple(device.name for device in spec.replicas)
+    for number in range(max((len(unit.choices) for unit in units), default=0)):
+        having = [unit for unit in units if number < len(unit.choices)]
+        for communicator in dict.fromkeys(unit.choices[number].communicator for unit in having):
+            alike = [unit for unit in having if unit.choices[number].communicator == communicator]
+            configs = [config for unit in alike for config in configs_of(unit, unit.choices[number], spec)]
+            yield number, Strategy(GraphConfig(replicas, communicator or "queue"), tuple(configs))
+
+
+def _synchronizer(choice: Choice, spec: ResourceSpec, rank: int, group: int) -> Synchronizer:
+    if choice.synchronizer == "PS":
+        hosts = [host for host in spec.hosts if choice.transfer and len(host.replica_devices) > 1]
+        return PSSynchronizer(
+            spec.hosts[rank].cpu_devices[0].name,
+            choice.sync,
+            choice.staleness,
+            choice.local_proxy,
+            tuple(host.cpu_devices[0].name for host in hosts),
+        )
+    assert choice.communicator is not None
+    if choice.synchronizer == "Broadcast":
+        return BroadcastSynchronizer(choice.communicator)
+    return AllReduceSynchronizer(group, choice.order, choice.communicator)

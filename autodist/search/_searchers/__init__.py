@@ -1,0 +1,9 @@
+"""Searchers: who proposes strategies, each with its algorithm."""
+
+from autodist.search._searchers._base import Found, Score, Searcher
+from autodist.search._searchers._genetic import GeneticSearcher
+from autodist.search._searchers._random import RandomSearcher
+
+__all__ = ["SEARCHERS", "Found", "GeneticSearcher", "RandomSearcher", "Score", "Searcher"]
+
+SEARCHERS: tuple[type[Searcher], ...] = (RandomSearcher, GeneticSearcher)

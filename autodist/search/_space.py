@@ -1,0 +1,204 @@
+"""The space of strategies for a graph on a cluster (thesis 8.2.3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autodist.errors import SpaceEmpty
+from autodist.search._aspects import ASPECTS, Aspect, Choice, Scene
+from autodist.search._configs import strategies_of_choices
+from autodist.search._constraints import Rule
+from autodist.strategies import coupled_units, installed_communicators, num_shards, verify
+
+if TYPE_CHECKING:
+    from autodist.graph import Variable
+    from autodist.simulator import Domain, Ints
+    from autodist.strategies import Communicator
+
+__all__ = ["Family", "Space", "Unit"]
+
+_EVERY = ("horovod", "collective")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Variables for which one choice is made, and the choices.
+
+    Attributes:
+        variables: Coupled variables; most are alone.
+        choices: What may be said of them.
+
+    """
+
+    variables: tuple[Variable, ...]
+    choices: tuple[Choice, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the first variable."""
+        return self.variables[0].name
+
+
+@dataclass(frozen=True)
+class Family:
+    """Choices that can stand side by side: TensorFlow's collectives and servers can't.
+
+    Attributes:
+        name: What it has.
+        has_servers: Whether variables may be on servers.
+        communicator: What carries collectives; None if there are none.
+
+    """
+
+    name: str
+    has_servers: bool
+    communicator: Communicator | None
+
+    def has(self, choice: Choice) -> bool:
+        """Whether a choice belongs to it."""
+        if choice.synchronizer == "PS":
+            return self.has_servers
+        return choice.communicator == self.communicator
+
+
+_FAMILIES = (
+    Family("servers", True, None),
+    Family("horovod", False, "horovod"),
+    Family("collective", False, "collective"),
+    Family("servers and horovod", True, "horovod"),
+)
+
+
+class Space:
+    """All strategies that the aspects and the user's rules allow.
+
+    Args:
+        domain: The graph and the cluster.
+        rules: What is pinned and forbidden.
+        aspects: What strategies differ in; those that change results only where they are asked for.
+        communicators: What carries collectives; by default what is installed here.
+
+    Raises:
+        SpaceEmpty: The rules leave nothing for some variable; names the rules.
+
+    Example:
+        >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable
+        >>> from autodist.resource_spec import ResourceSpec
+        >>> from autodist.simulator import Domain
+        >>> w = Variable("w", "h", (1000, 250), "float32", Role.TRAINABLE, (Gradient(dense="g"),))
+        >>> domain = Domain.of(TrainingGraph(None, (w,), (), (), ()), ResourceSpec.local(workers=2))
+        >>> space = Space(domain, [Rule.exclude("partition")], communicators=("collective",))
+        >>> [choice.synchronizer for choice in space.units[0].choices]
+        ['PS', 'AllReduce']
+
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        rules: Sequence[Rule] = (),
+        *,
+        aspects: Iterable[Aspect] | None = None,
+        communicators: tuple[Communicator, ...] | None = None,
+    ) -> None:
+        self.domain = domain
+        self.rules = tuple(rules)
+        self.aspects = tuple(a for a in ASPECTS if not a.changes_results) if aspects is None else tuple(aspects)
+        self.communicators = installed_communicators() if communicators is None else communicators
+        order = {variable.name: number for number, variable in enumerate(domain.variables)}
+        units = sorted(coupled_units(domain.graph), key=lambda unit: min(order[v.name] for v in unit))
+        self.units = self._fitting(tuple(Unit(unit, self._choices(unit)) for unit in units))
+        self._refuse_empty({unit.name for unit in self.units if not unit.choices})
+        self.families = tuple(family for family in _FAMILIES if self._is_possible(family))
+        self._refuse_empty({unit.name for unit in self.units} if not self.families else ())
+
+    def _choices(self, unit: tuple[Variable, ...]) -> tuple[Choice, ...]:
+        scene = Scene(self.domain.graph, self.domain.spec, unit, self.communicators)
+        choices = [Choice()]
+        for aspect in self.aspects:
+            choices = [option for choice in choices for option in aspect.options(choice, scene)]
+        names = [variable.name for variable in unit]
+        return tuple(c for c in choices if all(rule.allows(name, c) for rule in self.rules for name in names))
+
+    def _fitting(self, units: tuple[Unit, ...]) -> tuple[Unit, ...]:
+        """The units without choices that verification refuses, such as encoders that can't have a gradient."""
+        refused: set[tuple[str, int]] = set()
+        for number, strategy in strategies_of_choices(units, self.domain.spec):
+            problems = verify(strategy, self.domain.graph, self.domain.spec, available_communicators=_EVERY)
+            refused.update((p.variable, number) for p in problems if p.variable is not None and p.aspect != "config")
+        return tuple(
+            Unit(unit.variables, tuple(c for k, c in enumerate(unit.choices) if not self._is_refused(unit, k, refused)))
+            for unit in units
+        )
+
+    @staticmethod
+    def _is_refused(unit: Unit, number: int, refused: Collection[tuple[str, int]]) -> bool:
+        return any((variable.name, number) in refused for variable in unit.variables)
+
+    def _is_possible(self, family: Family) -> bool:
+        """Whether every unit has a choice in a family that really has what it is named after."""
+        if family.communicator is not None and family.communicator not in self.communicators:
+            return False
+        choices = [[choice for choice in unit.choices if family.has(choice)] for unit in self.units]
+        kinds = {choice.synchronizer == "PS" for own in choices for choice in own}
+        return all(choices) and kinds == ({True} if family.communicator is None else {False} | {family.has_servers})
+
+    def _refuse_empty(self, names: Collection[str]) -> None:
+        if not names:
+            return
+        shown = ", ".join(f"`{name}`" for name in sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
+        rules = [str(rule) for rule in self.rules]
+        raise SpaceEmpty(
+            f"no strategy is left for {shown}: {'; '.join(rules) or 'the aspects have no option'}",
+            hint=f"drop {' or '.join(f'`{rule}`' for rule in rules)}" if rules else "allow more aspects",
+        )
+
+    @cached_property
+    def log10_size(self) -> float:
+        """Decimal logarithm of the number of strategies: choices, servers of all shards, and groups of neighbours."""
+        hosts = self.domain.spec.world_size
+        best = 0.0
+        for family in self.families:
+            total = 0.0
+            for unit in self.units:
+                ways = [_ways(choice, hosts) for choice in unit.choices if family.has(choice)]
+                largest = max(ways)
+                total += largest + math.log10(sum(10 ** (way - largest) for way in ways))
+            best = max(best, total)
+        return best
+
+    @cached_property
+    def unit_of(self) -> Ints:
+        """By variable of the domain, the number of its unit."""
+        numbers = np.zeros(len(self.domain.variables), np.int32)
+        for number, unit in enumerate(self.units):
+            numbers[[self.domain.number_of[variable.name] for variable in unit.variables]] = number
+        return numbers
+
+    @cached_property
+    def dtype_of(self) -> Ints:
+        """By variable of the domain, a number of its dtype."""
+        dtypes = [variable.dtype for variable in self.domain.variables]
+        return np.unique(dtypes, return_inverse=True)[1].astype(np.int32)
+
+    @property
+    def num_dtypes(self) -> int:
+        """How many dtypes there are."""
+        return int(self.dtype_of.max(initial=0)) + 1
+
+    @cached_property
+    def masks(self) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+        """By family and choice of all units, one after the other, whether the choice belongs to the family."""
+        choices = [choice for unit in self.units for choice in unit.choices]
+        return np.array([[family.has(choice) for choice in choices] for family in self.families], bool)
+
+
+def _ways(choice: Choice, hosts: int) -> float:
+    """Decimal logarithm of the strategies of one choice: a server for each shard, or whether a group ends here."""
+    return num_shards(choice.partition) * math.log10(hosts if choice.synchronizer == "PS" else 2)

@@ -1,0 +1,212 @@
+"""The trial store: every trial with all that is needed to learn from it later, in one SQLite file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autodist.errors import StoreError
+from autodist.search._trials import Failure, Measurement, Trial
+from autodist.strategies import Strategy
+
+if TYPE_CHECKING:
+    from autodist.resource_spec import ResourceSpec
+
+__all__ = ["Study", "TrialStore"]
+
+_VERSION = 1
+_WAIT_S = 10.0
+_SCHEMA = """
+CREATE TABLE graphs (fingerprint TEXT PRIMARY KEY, content BLOB NOT NULL);
+CREATE TABLE studies (
+    id INTEGER PRIMARY KEY, graph TEXT NOT NULL REFERENCES graphs, spec TEXT NOT NULL, batch_size INTEGER NOT NULL,
+    label TEXT NOT NULL, begun REAL NOT NULL
+);
+CREATE TABLE trials (
+    study INTEGER NOT NULL REFERENCES studies, number INTEGER NOT NULL, strategy TEXT NOT NULL, origin TEXT NOT NULL,
+    predicted REAL, steps TEXT, warm_up INTEGER, prepared REAL, reason TEXT, message TEXT, ended REAL NOT NULL,
+    PRIMARY KEY (study, number)
+) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True)
+class Study:
+    """One search: a graph on a cluster, of which trials are stored.
+
+    Attributes:
+        id: Its number in the store.
+        graph: The graph's fingerprint.
+        spec: The cluster, as JSON.
+        batch_size: Examples in the global batch.
+        label: What people call it.
+
+    """
+
+    id: int
+    graph: str
+    spec: str
+    batch_size: int
+    label: str
+
+
+class TrialStore:
+    """Trials in a file, from which nothing is lost: each is whole on the disk when :meth:`add` returns.
+
+    Several processes may read while one writes.
+
+    Args:
+        path: The file; made if it is missing.
+
+    Raises:
+        StoreError: It can't be opened, is no trial store, is damaged, or was written by a newer version.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, TrialStore(f"{folder}/trials.db") as store:
+        ...     store.studies()
+        []
+
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        with self._told():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(self.path, timeout=_WAIT_S, isolation_level=None)
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _prepare(self) -> None:
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.execute("PRAGMA synchronous=FULL")
+        with self._transaction():
+            version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+            tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if version == 0 and tables == 0:
+                for statement in _SCHEMA.split(";"):
+                    self._connection.execute(statement)
+                self._connection.execute(f"PRAGMA user_version={_VERSION}")
+            elif version != _VERSION:
+                is_newer = version > _VERSION
+                raise StoreError(
+                    f"`{self.path}` is {f'a trial store of version {version}' if is_newer else 'no trial store'}",
+                    hint="upgrade AutoDist" if is_newer else "give another file",
+                )
+
+    def study(self, graph: bytes, fingerprint: str, spec: ResourceSpec, batch_size: int, label: str) -> Study:
+        """Begin to store the trials of a graph on a cluster.
+
+        Args:
+            graph: G, as :meth:`~autodist.graph.TrainingGraph.save` writes it.
+            fingerprint: Of the graph.
+            spec: D.
+            batch_size: Examples in the global batch.
+            label: What people call it, such as the script's name.
+
+        """
+        with self._told(), self._transaction():
+            self._connection.execute("INSERT OR IGNORE INTO graphs VALUES (?, ?)", (fingerprint, graph))
+            cursor = self._connection.execute(
+                "INSERT INTO studies (graph, spec, batch_size, label, begun) VALUES (?, ?, ?, ?, ?)",
+                (fingerprint, spec.to_json(), batch_size, label, time.time()),
+            )
+        assert cursor.lastrowid is not None
+        return Study(cursor.lastrowid, fingerprint, spec.to_json(), batch_size, label)
+
+    def studies(self) -> list[Study]:
+        """All studies, the oldest first."""
+        with self._told():
+            rows = self._connection.execute("SELECT id, graph, spec, batch_size, label FROM studies ORDER BY id")
+            return [Study(*row) for row in rows]
+
+    def graph(self, study: Study) -> bytes:
+        """The graph of a study, for :meth:`~autodist.graph.TrainingGraph.load`."""
+        with self._told():
+            row = self._connection.execute("SELECT content FROM graphs WHERE fingerprint = ?", (study.graph,))
+            content: bytes = row.fetchone()[0]
+            return content
+
+    def add(self, study: Study, trial: Trial) -> None:
+        """Store a trial; one of the same number is replaced."""
+        outcome = trial.outcome
+        if isinstance(outcome, Measurement):
+            result = (json.dumps(outcome.steps_s), outcome.warm_up, outcome.prepared_s, None, None)
+        else:
+            result = (None, None, None, outcome.reason, outcome.message)  # type: ignore[assignment]
+        row = (study.id, trial.number, trial.strategy.to_json(), trial.origin, trial.predicted, *result, time.time())
+        with self._told(), self._transaction():
+            self._connection.execute(f"INSERT OR REPLACE INTO trials VALUES ({', '.join('?' * len(row))})", row)
+
+    def trials(self, study: Study) -> list[Trial]:
+        """The trials of a study, in the order of their numbers."""
+        columns = "number, strategy, origin, predicted, steps, warm_up, prepared, reason, message"
+        with self._told():
+            rows = self._connection.execute(
+                f"SELECT {columns} FROM trials WHERE study = ? ORDER BY number", (study.id,)
+            )
+            return [_trial(*row) for row in rows]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def __enter__(self) -> TrialStore:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say in words what SQLite says."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            is_locked = "locked" in str(error)
+            hint = "another search writes into it: end that one, or give another file" if is_locked else None
+            raise StoreError(f"the trial store `{self.path}` can't be used: {error}", hint=hint) from error
+        except (sqlite3.DatabaseError, ValueError) as error:
+            hint = "what can be read of it: `sqlite3 FILE .recover`; the search goes on with another file"
+            raise StoreError(f"the trial store `{self.path}` is damaged: {error}", hint=hint) from error
+        except OSError as error:
+            raise StoreError(f"the trial store `{self.path}` can't be made: {error.strerror}") from error
+
+
+def _trial(
+    number: int,
+    strategy: str,
+    origin: str,
+    predicted: float | None,
+    steps: str | None,
+    warm_up: int,
+    prepared: float,
+    reason: str | None,
+    message: str,
+) -> Trial:
+    outcome: Measurement | Failure
+    if steps is not None:
+        outcome = Measurement(tuple(json.loads(steps)), warm_up, prepared)
+    else:
+        outcome = Failure(reason, message)  # type: ignore[arg-type]
+    return Trial(number, Strategy.from_json(strategy), outcome, origin, predicted)

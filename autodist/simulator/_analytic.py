@@ -1,0 +1,59 @@
+"""The thesis' model: the longer one of computation and synchronization."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, final
+
+import numpy as np
+
+from autodist.simulator._base import Simulator, chunked
+from autodist.simulator._calibration import Calibration
+from autodist.simulator._features import Messages, messages
+from autodist.simulator._table import SERVER, Floats, ShardTable
+
+if TYPE_CHECKING:
+    from autodist.simulator._domain import Domain
+
+__all__ = ["AnalyticSimulator"]
+
+_ROWS = 1 << 19
+
+
+@final
+@dataclass(frozen=True)
+class AnalyticSimulator(Simulator):
+    """T = max(T_comp, T_sync), with equations 8.2 and 8.3 (thesis 8.3.1).
+
+    T_sync adds up what the busiest server's messages take and what all collectives take, for they share the network.
+
+    Attributes:
+        calibration: phi, delta and what else is measured.
+
+    """
+
+    name: ClassVar[str] = "analytic"
+    calibration: Calibration = field(default_factory=Calibration)
+
+    def score(self, table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
+        """Seconds per step of each strategy."""
+        parts = [
+            np.maximum(np.float32(domain.compute_s), self._synchronization_s(part, domain, count))
+            for part, _, count in chunked(table, num_strategies, _ROWS)
+        ]
+        return np.concatenate(parts) if parts else np.zeros(0, np.float32)
+
+    def _synchronization_s(self, table: ShardTable, domain: Domain, count: int) -> Floats:
+        served = table.take(table.kind == SERVER)
+        found = messages(table, domain)
+        seconds = found.transfer_s + self._overhead_s(found)
+        hosts = len(domain.replicas)
+        places = served.strategy * hosts + served.server
+        by_server = np.bincount(places, seconds[found.is_served], count * hosts).reshape(count, hosts)
+        grouped = ~found.is_served
+        collective = np.bincount(found.strategy[grouped], seconds[grouped], count)
+        total: Floats = (by_server.max(1) + collective).astype(np.float32)
+        return total
+
+    def _overhead_s(self, found: Messages) -> Floats:
+        return found.overheads * np.float32(self.calibration.message_s) + np.float32(self.calibration.copy_s)

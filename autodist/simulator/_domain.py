@@ -1,0 +1,130 @@
+"""A graph on a cluster, as arrays: the domain of thesis 8.3.1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autodist.simulator._profile import Profile
+from autodist.strategies import DEFAULT_BATCH_SIZE, in_backward_order
+
+if TYPE_CHECKING:
+    from autodist.graph import TrainingGraph, Variable
+    from autodist.resource_spec import Link, ResourceSpec
+    from autodist.simulator._table import Floats
+
+__all__ = ["Domain"]
+
+_BYTES_PER_GBIT = 1e9 / 8
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What does not depend on the strategy: G on D with a batch and a profile.
+
+    Attributes:
+        graph: G.
+        spec: D; every device that can hold a replica holds one.
+        batch_size: Examples in the global batch.
+        profile: Of one device with the whole batch.
+
+    """
+
+    graph: TrainingGraph
+    spec: ResourceSpec
+    batch_size: int
+    profile: Profile
+
+    @classmethod
+    def of(
+        cls,
+        graph: TrainingGraph,
+        spec: ResourceSpec,
+        *,
+        batch_size: int | None = None,
+        profile: Profile | None = None,
+    ) -> Domain:
+        """The domain of a graph on a cluster.
+
+        Args:
+            graph: G.
+            spec: D.
+            batch_size: Examples in the global batch; by default the graph's own, else
+                :data:`~autodist.strategies.DEFAULT_BATCH_SIZE`.
+            profile: By default an estimate.
+
+        """
+        size = batch_size or graph.batch_size or DEFAULT_BATCH_SIZE
+        return cls(graph, spec, size, (profile or Profile.estimate(graph, size)).scaled(size))
+
+    @cached_property
+    def variables(self) -> tuple[Variable, ...]:
+        """The trainable variables, that whose gradient exists first at the front."""
+        return tuple(in_backward_order(self.graph))
+
+    @cached_property
+    def number_of(self) -> dict[str, int]:
+        """By name, a variable's place among :attr:`variables`."""
+        return {variable.name: number for number, variable in enumerate(self.variables)}
+
+    @cached_property
+    def ranks(self) -> dict[str, int]:
+        """By name, a host's rank."""
+        return {host.name: rank for rank, host in enumerate(self.spec.hosts)}
+
+    @cached_property
+    def replicas(self) -> Floats:
+        """By host, its copies of the graph."""
+        return np.array([len(host.replica_devices) for host in self.spec.hosts], np.float32)
+
+    @cached_property
+    def examples(self) -> Floats:
+        """By host, its examples of a batch."""
+        counts = np.repeat(np.arange(len(self.replicas)), self.replicas.astype(int))
+        parts = np.bincount(counts, _parts(self.batch_size, len(counts)), len(self.replicas))
+        return parts.astype(np.float32)
+
+    @cached_property
+    def seconds_per_byte(self) -> Floats:
+        """By sender and receiver; 0 within a host. Shape (hosts, hosts)."""
+        return self._between(lambda link: 1.0 / (link.bandwidth_gbps * _BYTES_PER_GBIT))
+
+    @cached_property
+    def latency_s(self) -> Floats:
+        """By sender and receiver, one way; 0 within a host. Shape (hosts, hosts)."""
+        return self._between(lambda link: link.latency_ms / 1e3)
+
+    def _between(self, of: Callable[[Link], float]) -> Floats:
+        names = [host.name for host in self.spec.hosts]
+        rows = [[0.0 if a == b else of(self.spec.link(a, b)) for b in names] for a in names]
+        return np.array(rows, np.float32)
+
+    @cached_property
+    def compute_s(self) -> float:
+        """The computation of the replica with the most examples."""
+        return self.profile.step_s * self._largest_share
+
+    @cached_property
+    def needed_s(self) -> Floats:
+        """By variable, when the slowest replica needs its value."""
+        times = [self.profile.needed_s.get(v.name, 0.0) for v in self.variables]
+        return np.array(times, np.float32) * np.float32(self._largest_share)
+
+    @cached_property
+    def ready_s(self) -> Floats:
+        """By variable, when the slowest replica has its gradient."""
+        times = [self.profile.ready_s.get(v.name, self.profile.step_s) for v in self.variables]
+        return np.array(times, np.float32) * np.float32(self._largest_share)
+
+    @property
+    def _largest_share(self) -> float:
+        return -(-self.batch_size // int(self.replicas.sum())) / self.batch_size
+
+
+def _parts(total: int, count: int) -> list[int]:
+    """A number in nearly equal parts, the first ones larger."""
+    return [total // count + (part < total % count) for part in range(count)]

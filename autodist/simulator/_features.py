@@ -1,0 +1,111 @@
+"""The predefined features of strategies: what their synchronization takes, by formulas alone (thesis 8.3.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from autodist.simulator._table import SERVER, Bools, Floats, Ints, ShardTable, collectives
+
+if TYPE_CHECKING:
+    from autodist.simulator._domain import Domain
+
+__all__ = ["NAMES", "Messages", "global_features", "messages", "server_flows"]
+
+NAMES = tuple(
+    f"{kind}_{statistic}_{term}"
+    for kind in ("server", "collective")
+    for statistic in ("max", "mean")
+    for term in ("transfer_s", "messages", "copies")
+)
+"""What the columns of :func:`global_features` are: transfer, coefficient of phi, coefficient of delta."""
+
+
+@dataclass(frozen=True)
+class Messages:
+    """What is synchronized at once: a shard on a server, or all that travels in one collective.
+
+    One element for each in every column, those of a strategy together, those of collectives after those of servers.
+
+    Attributes:
+        strategy: Number of the strategy.
+        variable: Number of the variable in the domain's order; of a group, of its last gradient.
+        is_served: Whether it is a shard on a server.
+        transfer_s: The time that its bytes take on the network, equations 8.2 and 8.3.
+        overheads: The coefficient of phi: messages over the network.
+        copies: The coefficient of delta.
+
+    """
+
+    strategy: Ints
+    variable: Ints
+    is_served: Bools
+    transfer_s: Floats
+    overheads: Floats
+    copies: Floats
+
+
+def messages(table: ShardTable, domain: Domain) -> Messages:
+    """The messages of a table of shards, with the terms of equations 8.2 and 8.3."""
+    served, grouped = _of_servers(table.take(table.kind == SERVER), domain), _of_collectives(table, domain)
+    columns = (np.concatenate([one, other]) for one, other in zip(served, grouped, strict=True))
+    return Messages(*columns)
+
+
+def server_flows(table: ShardTable, domain: Domain) -> tuple[Floats, Floats, Floats]:
+    """Bytes that each host pushes for a shard and reads of it, and its messages; shapes (shards, hosts)."""
+    elsewhere = table.server[:, None] != np.arange(len(domain.replicas), dtype=np.int32)
+    computes = elsewhere & (domain.replicas > 0)
+    senders = np.where(table.is_joined[:, None], np.float32(1), domain.replicas) * computes
+    by_example = (table.gathered_by_example + table.asked_by_example)[:, None] * domain.examples
+    pushed = senders * table.summed_bytes[:, None] + computes * (table.gathered_bytes[:, None] + by_example)
+    read = computes * (table.read_bytes[:, None] + table.read_by_example[:, None] * domain.examples)
+    return pushed, read, senders
+
+
+def _of_servers(shards: ShardTable, domain: Domain) -> tuple[Any, ...]:
+    """Equation 8.2; its sums over the workers are the same for all shards of a server."""
+    elsewhere = ~np.eye(len(domain.replicas), dtype=bool) & (domain.replicas > 0)
+    seconds = domain.seconds_per_byte * elsewhere
+    by_worker, by_replica, by_example = (
+        (seconds @ weights)[shards.server]
+        for weights in (np.ones_like(domain.replicas), domain.replicas, domain.examples)
+    )
+    # (1) and (3) of the thesis may differ here: of a table only rows travel, and encoders work on gradients alone.
+    transfer = shards.summed_bytes * np.where(shards.is_joined, by_worker, by_replica)
+    transfer += (shards.gathered_bytes + shards.read_bytes) * by_worker
+    transfer += (shards.gathered_by_example + shards.asked_by_example + shards.read_by_example) * by_example
+    workers, replicas = elsewhere.sum(1)[shards.server], (elsewhere @ domain.replicas)[shards.server]
+    senders = np.where(shards.is_joined, workers, replicas).astype(np.float32)
+    ones = np.ones(len(shards), np.float32)
+    return shards.strategy, shards.variable, ones > 0, transfer, senders, ones
+
+
+def _of_collectives(table: ShardTable, domain: Domain) -> tuple[Any, ...]:
+    """Equation 8.3, of each group as one message."""
+    shards = table.take(table.kind != SERVER)
+    workers, slowest = len(domain.replicas), domain.seconds_per_byte.max(initial=0)
+    total = float(domain.examples.sum())
+    gathered = shards.gathered_bytes * workers + shards.gathered_by_example * total
+    share = np.float32((workers - 1) / workers)
+    seconds = (2 * shards.summed_bytes + gathered) * share * slowest
+    first, inverse, last = collectives(shards)
+    transfer = np.bincount(inverse, seconds, len(first)).astype(np.float32)
+    ones = np.ones(len(first), np.float32)
+    return shards.strategy[first], last, ones < 0, transfer, ones * workers, ones
+
+
+def global_features(found: Messages, num_strategies: int) -> Floats:
+    """z_pre: of each kind of message the largest and the mean of each term, shape (strategies, 12)."""
+    columns = []
+    terms = np.stack([found.transfer_s, found.overheads, found.copies], 1)
+    for kind in (found.is_served, ~found.is_served):
+        owners = found.strategy[kind]
+        counts = np.maximum(np.bincount(owners, minlength=num_strategies), 1)
+        largest = np.zeros((num_strategies, terms.shape[1]), np.float32)
+        np.maximum.at(largest, owners, terms[kind])
+        sums = [np.bincount(owners, column, num_strategies) / counts for column in terms[kind].T]
+        columns += [largest, np.stack(sums, 1).astype(np.float32)]
+    return np.concatenate(columns, 1)

@@ -1,0 +1,176 @@
+"""What the shards of many strategies send, as columns: what simulators compute with."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from autodist.strategies import AllReduceSynchronizer, PSSynchronizer, ShardMessages, host_of, shard_messages
+
+if TYPE_CHECKING:
+    from autodist.simulator._domain import Domain
+    from autodist.strategies import Strategy
+
+__all__ = ["ALL_REDUCE", "BROADCAST", "SERVER", "Bools", "Floats", "Ints", "ShardTable", "collectives", "tabulate"]
+
+Ints: TypeAlias = "npt.NDArray[np.int32]"
+Floats: TypeAlias = "npt.NDArray[np.float32]"
+Bools: TypeAlias = "npt.NDArray[np.bool_]"
+Rows: TypeAlias = "npt.NDArray[np.intp]"
+
+SERVER, ALL_REDUCE, BROADCAST = range(3)
+
+
+@dataclass(frozen=True)
+class ShardTable:
+    """Shards of strategies, one element for each in every column; those of one strategy follow each other.
+
+    Attributes:
+        strategy: Number of the strategy, ascending.
+        variable: Number of the variable in the domain's order.
+        kind: ``SERVER``, ``ALL_REDUCE`` or ``BROADCAST``.
+        server: Rank of the host that serves it, -1 for none.
+        group: What travels with it in one collective, -1 for a shard on a server.
+        is_horovod: Whether Horovod carries it.
+        is_joined: Whether only one message leaves a host with several replicas.
+        size_bytes: Of the value.
+        summed_bytes: What each sender sends to be summed.
+        gathered_bytes: What each worker sends to be gathered.
+        gathered_by_example: The same, for each example of the sender.
+        asked_by_example: Bytes of row numbers that a lookup sends.
+        read_bytes: What each worker fetches from the server.
+        read_by_example: The same, for each of its examples.
+
+    """
+
+    strategy: Ints
+    variable: Ints
+    kind: Ints
+    server: Ints
+    group: Ints
+    is_horovod: Bools
+    is_joined: Bools
+    size_bytes: Floats
+    summed_bytes: Floats
+    gathered_bytes: Floats
+    gathered_by_example: Floats
+    asked_by_example: Floats
+    read_bytes: Floats
+    read_by_example: Floats
+
+    def __len__(self) -> int:
+        return len(self.strategy)
+
+    def take(self, rows: Rows | Bools) -> ShardTable:
+        """The shards of these rows."""
+        return ShardTable(*(getattr(self, field.name)[rows] for field in dataclasses.fields(self)))
+
+    @classmethod
+    def joined(cls, tables: Sequence[ShardTable]) -> ShardTable:
+        """The shards of all these tables, one after the other."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        return cls(*(np.concatenate([getattr(table, name) for table in tables]) for name in names))
+
+    def replaced(self, **columns: npt.NDArray[np.generic]) -> ShardTable:
+        """The same with other columns."""
+        return dataclasses.replace(self, **columns)  # type: ignore[arg-type]
+
+
+_DTYPES = {"is_horovod": np.bool_, "is_joined": np.bool_}
+_INTS = frozenset({"strategy", "variable", "kind", "server", "group"})
+
+
+def collectives(shards: ShardTable) -> tuple[Rows, Rows, Ints]:
+    """Which shards travel together, of a table without servers.
+
+    Returns:
+        The first row of each collective, by row the number of its collective, and by collective the variable whose
+        gradient is ready last.
+
+    """
+    alone = shards.group < 0  # such a shard gets a number of its own, above those of groups
+    keys = np.where(alone, (np.int64(1) << 40) + np.arange(len(shards)), shards.group)
+    keys += shards.strategy.astype(np.int64) << 42
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    last = np.zeros(len(first), np.int32)
+    np.maximum.at(last, inverse, shards.variable)
+    return first, inverse, last
+
+
+def tabulate(strategies: Sequence[Strategy], domain: Domain) -> ShardTable:
+    """The shards of strategies, as far as they fit the domain.
+
+    Example:
+        >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable
+        >>> from autodist.resource_spec import ResourceSpec
+        >>> from autodist.simulator import Domain
+        >>> from autodist.strategies import PSLoadBalancing
+        >>> w = Variable("w", "h", (1000, 250), "float32", Role.TRAINABLE, (Gradient(dense="g"),))
+        >>> graph, spec = TrainingGraph(None, (w,), (), (), ()), ResourceSpec.local(workers=4)
+        >>> table = tabulate([PSLoadBalancing().build(graph, spec)], Domain.of(graph, spec))
+        >>> float(table.summed_bytes[0])
+        1000000.0
+
+    """
+    numbered = (
+        (number, message)
+        for number, strategy in enumerate(strategies)
+        for message in shard_messages(strategy, domain.graph, domain.batch_size, {})
+    )
+    return table_of(numbered, domain)
+
+
+def table_of(rows: Iterable[tuple[int, ShardMessages]], domain: Domain) -> ShardTable:
+    """The table of messages, each with the number of its strategy."""
+    columns: dict[str, list[float]] = {field.name: [] for field in dataclasses.fields(ShardTable)}
+    for number, message in rows:
+        for name, value in _row(message, domain).items():
+            columns[name].append(value)
+        columns["strategy"].append(number)
+    return ShardTable(**{name: np.asarray(values, _dtype(name)) for name, values in columns.items()})
+
+
+def _dtype(column: str) -> type[np.generic]:
+    return np.int32 if column in _INTS else _DTYPES.get(column, np.float32)
+
+
+def _row(message: ShardMessages, domain: Domain) -> dict[str, float]:
+    return {
+        "variable": domain.number_of[message.variable],
+        **_way(message, domain),
+        "size_bytes": message.size_bytes,
+        "summed_bytes": message.summed_bytes,
+        "gathered_bytes": message.gathered_bytes,
+        "gathered_by_example": message.gathered_row_bytes * message.gathered_rows,
+        "asked_by_example": message.index_bytes * message.lookup_rows,
+        "read_by_example": message.row_bytes * message.lookup_rows,
+    }
+
+
+def _way(message: ShardMessages, domain: Domain) -> dict[str, float]:
+    """How a shard is synchronized."""
+    synchronizer = message.synchronizer
+    if isinstance(synchronizer, PSSynchronizer):
+        reads = min(message.reads, 1) if synchronizer.local_proxy else message.reads
+        return {
+            "kind": SERVER,
+            "server": domain.ranks.get(host_of(synchronizer.destination), -1),
+            "group": -1,
+            "is_horovod": False,
+            "is_joined": message.is_joined or bool(synchronizer.transfer),
+            "read_bytes": reads * message.size_bytes,
+        }
+    is_reduced = isinstance(synchronizer, AllReduceSynchronizer)
+    return {
+        "kind": ALL_REDUCE if is_reduced else BROADCAST,
+        "server": -1,
+        "group": synchronizer.group if isinstance(synchronizer, AllReduceSynchronizer) else -1,
+        "is_horovod": synchronizer.communicator == "horovod",
+        "is_joined": True,
+        "read_bytes": 0.0,
+    }

@@ -1,0 +1,109 @@
+"""Searchers find what a simulator prefers, and candidates are good and differ."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autodist.resource_spec import Host, ResourceSpec
+from autodist.search import SEARCHERS, Catalogue, GeneticSearcher, Space, agreement, cosine, sample, select
+from autodist.simulator import AnalyticSimulator, Domain
+from autodist.strategies import PSLoadBalancing, verify
+from tests.strategies.examples import BOTH, graph, graphs, specs, variable
+
+
+@pytest.fixture(scope="module")
+def setting():
+    g = graph(*(variable(f"w{n}", (256, 16 * (1 + n % 5)), order=n) for n in range(20)))
+    d = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=0.1 if name == "c" else 1.0) for name in "abc"))
+    found = Space(Domain.of(g, d), communicators=BOTH)
+    return found, Catalogue.of(found)
+
+
+def scored(domain):
+    return lambda proposals: AnalyticSimulator().score(proposals.table, domain, len(proposals))
+
+
+@pytest.mark.parametrize("searcher", SEARCHERS, ids=lambda searcher: searcher.name)
+def test_what_is_found_beats_what_is_drawn_and_a_builder(setting, searcher):
+    space, catalogue = setting
+    score = scored(space.domain)
+    found = searcher(space, catalogue, seed=1).ask(score, 2000, 10)
+    drawn = score(sample(space, catalogue, 200, np.random.default_rng(2)))
+    built = AnalyticSimulator().predict([PSLoadBalancing().build(space.domain.graph, space.domain.spec)], space.domain)
+    assert (np.diff(found.scores) >= 0).all()
+    assert found.scores[0] < min(np.percentile(drawn, 5), built[0])
+    assert score(found.proposals) == pytest.approx(found.scores)
+    assert len(set(found.proposals.fingerprints.tolist())) == len(found.scores) == 10
+
+
+@pytest.mark.parametrize("searcher", SEARCHERS, ids=lambda searcher: searcher.name)
+def test_the_same_seed_finds_the_same(setting, searcher):
+    one, other = (searcher(*setting, seed=3).ask(scored(setting[0].domain), 600, 5) for _ in range(2))
+    assert (one.proposals.fingerprints == other.proposals.fingerprints).all()
+
+
+@given(st.data())
+@settings(max_examples=25, deadline=None)
+def test_children_are_strategies_that_fit(data):
+    g, d = data.draw(graphs().filter(lambda g: g.trainable)), data.draw(specs())
+    space = Space(Domain.of(g, d), communicators=BOTH)
+    catalogue = Catalogue.of(space)
+    found = GeneticSearcher(space, catalogue).ask(scored(space.domain), 600, 6)
+    for number in range(len(found.scores)):
+        assert not verify(found.proposals.strategy(number, space, catalogue), g, d, available_communicators=BOTH)
+
+
+def test_what_was_measured_is_bred_from(setting):
+    space, catalogue = setting
+    searcher = GeneticSearcher(space, catalogue, seed=0)
+    fast = sample(space, catalogue, 3, np.random.default_rng(5))
+    searcher.tell(fast, np.array([0.1, np.nan, 0.2], np.float32))
+    seen = []
+    searcher.ask(lambda proposals: seen.append(proposals.fingerprints) or scored(space.domain)(proposals), 400, 5)
+    assert set(fast.fingerprints[[0, 2]].tolist()) <= set(seen[0].tolist())
+    assert fast.fingerprints[1] not in seen[0]
+
+
+# --- candidates
+
+
+@given(st.integers(0, 1000), st.floats(0, 3))
+def test_candidates_are_chosen_one_after_the_other_at_the_least_cost(seed, alpha):
+    chance = np.random.default_rng(seed)
+    scores = chance.normal(size=8).astype(np.float32)
+    alike = chance.random((8, 8))
+    alike = (alike + alike.T) / 2
+    np.fill_diagonal(alike, 1)
+    spread = scores.std()
+
+    def cost(chosen):
+        pairs = sum(alike[i, j] for i, j in itertools.permutations(chosen, 2))
+        return sum(scores[i] for i in chosen) / spread + alpha * pairs
+
+    chosen = select(scores, alike, 4, alpha)
+    assert len(set(chosen)) == 4
+    for count in range(1, 5):
+        others = [[*chosen[: count - 1], other] for other in range(8) if other not in chosen[: count - 1]]
+        assert cost(chosen[:count]) <= min(cost(other) for other in others) + 1e-5
+
+
+def test_agreement_counts_choices_in_common(setting):
+    space, catalogue = setting
+    proposals = sample(space, catalogue, 30, np.random.default_rng(0))
+    shares = agreement(proposals, catalogue)
+    assert np.diag(shares) == pytest.approx(1)
+    assert (shares == shares.T).all()
+    assert 0 <= shares.min() < 0.5
+    child = proposals.take(np.array([0, 1], np.int32))
+    mostly = child.crossed(child.take(np.array([1, 0], np.int32)), np.arange(20)[None] == np.zeros((2, 1)), catalogue)
+    shares = agreement(type(proposals).joined([child, mostly]), catalogue)
+    assert shares[0, 2] == pytest.approx(1, abs=1 / 20)
+    assert shares[0, 2] > shares[0, 1]
+
+
+def test_the_cosine_is_that_of_features():
+    features = np.array([[1, 0], [2, 0], [-3, 0]], np.float32)
+    assert cosine(features).round(3).tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]

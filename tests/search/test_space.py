@@ -1,0 +1,170 @@
+"""The space, and proposals drawn from it: each is a strategy that verification accepts."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autodist.errors import SpaceEmpty, UsageError
+from autodist.resource_spec import Host, ResourceSpec
+from autodist.search import ASPECTS, Catalogue, Choice, Rule, Space, adjacent_groups, balanced_servers, sample
+from autodist.simulator import Domain, tabulate
+from autodist.strategies import verify
+from tests.strategies.examples import BOTH, graph, graphs, spec, specs, variable
+
+LARGE = (512, 64)
+
+
+def space(g, d, *rules, communicators=BOTH, aspects=None):
+    return Space(Domain.of(g, d), rules, communicators=communicators, aspects=aspects)
+
+
+def in_order(table):
+    keys = [getattr(table, name) for name in ("group", "server", "summed_bytes", "size_bytes", "variable", "strategy")]
+    return table.take(np.lexsort(keys))
+
+
+@given(st.data())
+@settings(max_examples=25, deadline=None)
+def test_every_proposal_is_a_strategy_that_fits(data):
+    g, d = data.draw(graphs().filter(lambda g: g.trainable)), data.draw(specs())
+    aspects = data.draw(st.sampled_from([None, ASPECTS]))
+    communicators = data.draw(st.sampled_from([BOTH, ("collective",)]))
+    found = space(g, d, communicators=communicators, aspects=aspects)
+    catalogue = Catalogue.of(found)
+    proposals = sample(found, catalogue, 5, np.random.default_rng(data.draw(st.integers(0, 99))))
+    made = [proposals.strategy(number, found, catalogue) for number in range(5)]
+    for strategy in made:
+        assert not verify(strategy, g, d, available_communicators=communicators)
+    one, other = in_order(proposals.table), in_order(tabulate(made, found.domain))
+    for field in dataclasses.fields(one):
+        assert getattr(one, field.name).tolist() == getattr(other, field.name).tolist(), field.name
+
+
+@given(st.data())
+@settings(max_examples=15, deadline=None)
+def test_some_of_the_proposals_are_those_proposals(data):
+    g, d = data.draw(graphs().filter(lambda g: g.trainable)), data.draw(specs())
+    found = space(g, d)
+    catalogue = Catalogue.of(found)
+    proposals = sample(found, catalogue, 6, np.random.default_rng(0))
+    numbers = np.array(data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=8)), np.int32)
+    some = proposals.take(numbers)
+    for place, number in enumerate(numbers):
+        assert some.strategy(place, found, catalogue) == proposals.strategy(int(number), found, catalogue)
+    assert (some.fingerprints == proposals.fingerprints[numbers]).all()
+
+
+def test_draws_have_every_kind_of_synchronization():
+    g = graph(variable("dense", LARGE), variable("sparse", LARGE, sparse=True), variable("small", (4,)))
+    found = space(g, spec("a", "b", "c"))
+    catalogue = Catalogue.of(found)
+    proposals = sample(found, catalogue, 400, np.random.default_rng(0))
+    assert set(proposals.choices.ravel().tolist()) == set(range(catalogue.first[-1]))
+    families = {proposals.strategy(number, found, catalogue).carriers for number in range(100)}
+    assert families == {("queue",), ("horovod",), ("collective",)}
+
+
+def test_lossy_aspects_are_left_out_unless_asked_for():
+    g, d = graph(variable("w", LARGE)), spec("a", "b")
+    words = {word for choice in space(g, d).units[0].choices for word in choice.words}
+    assert not words & {"compressor", "staleness", "async"}
+    words = {word for choice in space(g, d, aspects=ASPECTS).units[0].choices for word in choice.words}
+    assert {"compressor", "staleness", "async"} <= words
+
+
+def test_collectives_of_tensorflow_are_not_mixed_with_servers():
+    families = space(graph(variable("v"), variable("w")), spec("a", "b"), communicators=("collective",)).families
+    assert [family.name for family in families] == ["servers", "collective"]
+
+
+def test_the_size_counts_choices_servers_and_groups():
+    g, d = graph(variable("w", (4,))), spec("a", "b")
+    found = space(g, d, communicators=("collective",))
+    assert 10**found.log10_size == pytest.approx(2)  # two servers, or two ways of groups: the larger family
+
+
+# --- rules
+
+
+def test_what_is_pinned_and_forbidden_is_so():
+    g = graph(variable("embedding/table", LARGE, sparse=True), variable("dense", LARGE))
+    found = space(g, spec("a", "b"), Rule.fix("embedding*=ps"), Rule.exclude("partition"), Rule.exclude("dense=ps"))
+    choices = {unit.name: {choice.synchronizer for choice in unit.choices} for unit in found.units}
+    assert choices == {"embedding/table": {"PS"}, "dense": {"AllReduce"}}
+    assert all(choice.partition is None for unit in found.units for choice in unit.choices)
+    assert [family.name for family in found.families] == ["servers and horovod"]
+
+
+def test_a_partition_can_be_pinned_by_its_parts():
+    found = space(graph(variable("w", LARGE)), spec("a", "b", "c", "d"), Rule.fix("w=partition=4x1"))
+    assert {choice.partition for choice in found.units[0].choices} == {(4, 1)}
+
+
+def test_a_space_that_rules_empty_names_them():
+    with pytest.raises(SpaceEmpty, match=r"no strategy is left for `w`: --fix w=ps; --exclude ps") as caught:
+        space(graph(variable("w")), spec("a", "b"), Rule.fix("w=ps"), Rule.exclude("ps"))
+    assert caught.value.exit_code == 3
+    assert caught.value.hint == "drop `--fix w=ps` or `--exclude ps`"
+
+
+def test_rules_that_no_family_fits_are_named():
+    rules = Rule.fix("v=ps"), Rule.fix("w=collective")
+    with pytest.raises(SpaceEmpty, match="--fix v=ps; --fix w=collective"):
+        space(graph(variable("v"), variable("w")), spec("a", "b"), *rules)
+
+
+@pytest.mark.parametrize("text", ["", "w", "=ps", "w="])
+def test_what_pins_nothing_is_refused(text):
+    with pytest.raises(UsageError, match="pins nothing"):
+        Rule.fix(text)
+
+
+def test_rules_are_written_as_they_are_given():
+    assert str(Rule.exclude("partition=4x1")) == "--exclude partition=4x1"
+    assert str(Rule.exclude("emb*=partition")) == "--exclude emb*=partition"
+    assert Rule.exclude("partition=4x1").allows("w", Choice("PS", (2, 1)))
+    assert not Rule.exclude("partition=4x1").allows("w", Choice("PS", (4, 1)))
+
+
+# --- what is known of good strategies
+
+
+def algorithm_10(sizes, count):
+    """Literally, of one proposal."""
+    loads, average, group, groups = [0.0] * count, sum(sizes) / count, 0, []
+    for size in sizes:
+        if loads[group] >= average and group < count - 1:
+            group += 1
+        loads[group] += size
+        groups.append(group)
+    return groups
+
+
+@given(st.lists(st.integers(1, 100), min_size=1, max_size=30), st.integers(1, 8))
+def test_groups_are_those_of_algorithm_10(sizes, count):
+    drawn = adjacent_groups(np.array([sizes], np.float32), np.array([count], np.int32))
+    assert drawn[0].tolist() == algorithm_10(sizes, count)
+
+
+def test_servers_are_balanced_by_their_bandwidth():
+    chance = np.random.default_rng(0)
+    sizes = np.sort(chance.uniform(1, 10, size=(200, 60)).astype(np.float32))[:, ::-1]
+    servers = balanced_servers(sizes, np.array([3, 1, 1], np.float32), chance)
+    loads = np.stack([np.where(servers == host, sizes, 0).sum(1) for host in range(3)], 1)
+    shares = loads / loads.sum(1, keepdims=True)
+    assert shares.mean(0) == pytest.approx([0.6, 0.2, 0.2], abs=0.02)
+    blind = chance.choice(3, p=[0.6, 0.2, 0.2], size=sizes.shape)
+    scattered = np.where(blind == 0, sizes, 0).sum(1) / sizes.sum(1)
+    assert shares[:, 0].std() < scattered.std() / 2
+    assert len({tuple(row) for row in servers.tolist()}) == 200  # and yet all differ
+
+
+def test_hosts_with_more_bandwidth_serve_more():
+    g = graph(*(variable(f"w{n}", (40, 40), order=n) for n in range(30)))
+    hosts = ResourceSpec((Host("slow", "slow", bandwidth_gbps=1), Host("fast", "fast", bandwidth_gbps=9)))
+    found = space(g, hosts, Rule.fix("*=ps"))
+    proposals = sample(found, Catalogue.of(found), 50, np.random.default_rng(0))
+    assert (proposals.table.server == 1).mean() == pytest.approx(0.9, abs=0.05)

@@ -1,0 +1,147 @@
+"""The trial store: nothing that was added is lost, and what can't be used is told."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+
+from autodist.errors import StoreError
+from autodist.resource_spec import ResourceSpec
+from autodist.search import Failure, Measurement, Trial, TrialStore
+from autodist.strategies import AllReduceSynchronizer, GraphConfig, Strategy, VariableConfig
+
+SPEC = ResourceSpec.local(workers=2, cpus=1)
+STRATEGY = Strategy(
+    GraphConfig(("localhost:CPU:0",), "queue"), (VariableConfig.whole("w", AllReduceSynchronizer(0)),), builder="me"
+)
+TRIALS = [
+    Trial(0, STRATEGY, Measurement((0.1, 0.3, 0.2), 10, 0.7), "random", 0.15),
+    Trial(1, STRATEGY, Failure("memory", "out of memory"), "genetic"),
+]
+
+
+def begun(store):
+    return store.study(b"graph", "f1", SPEC, 64, "train.py")
+
+
+def test_trials_come_back_as_they_were_stored(tmp_path):
+    path = tmp_path / "deep" / "trials.db"
+    with TrialStore(path) as store:
+        study = begun(store)
+        for trial in TRIALS:
+            store.add(study, trial)
+    with TrialStore(path) as store:
+        [found] = store.studies()
+        assert (found, store.trials(found), store.graph(found)) == (study, TRIALS, b"graph")
+        assert found.batch_size == 64
+        assert ResourceSpec.from_json(found.spec) == SPEC
+        assert [trial.step_s for trial in TRIALS] == [0.2, None]
+
+
+def test_a_trial_that_is_repeated_replaces_the_first(tmp_path):
+    with TrialStore(tmp_path / "trials.db") as store:
+        study = begun(store)
+        store.add(study, Trial(0, STRATEGY, Failure("timeout", "too slow"), "random"))
+        store.add(study, TRIALS[0])
+        assert store.trials(study) == TRIALS[:1]
+
+
+def test_graphs_are_stored_once(tmp_path):
+    with TrialStore(tmp_path / "trials.db") as store:
+        begun(store), begun(store)
+        assert len(store.studies()) == 2
+        assert store._connection.execute("SELECT count(*) FROM graphs").fetchone() == (1,)
+
+
+WRITER = """
+import sys
+from tests.search.test_store import *
+with TrialStore(sys.argv[1]) as store:
+    study = begun(store)
+    for number in range(100_000):
+        store.add(study, Trial(number, STRATEGY, Measurement((float(number),)), "random"))
+        print(number, flush=True)
+"""
+
+
+def test_a_writer_that_is_killed_loses_nothing_that_it_had_added(tmp_path):
+    path = tmp_path / "trials.db"
+    for pause_s in (0.0, 0.05, 0.13):
+        with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            while int(writer.stdout.readline()) < 20:
+                pass
+            time.sleep(pause_s)
+            writer.send_signal(signal.SIGKILL)
+            *_, last = writer.stdout.read().splitlines() or ["20"]
+        with TrialStore(path) as store:
+            trials = store.trials(store.studies()[-1])
+            assert len(trials) >= int(last) + 1
+            assert all(trial.step_s == trial.number for trial in trials)
+
+
+def test_one_reads_while_another_writes(tmp_path):
+    path = tmp_path / "trials.db"
+    with TrialStore(path) as writer, TrialStore(path) as reader:
+        study = begun(writer)
+        with writer._transaction():
+            assert reader.trials(study) == []
+        writer.add(study, TRIALS[0])
+        assert reader.trials(study) == TRIALS[:1]
+
+
+def test_a_store_that_stays_locked_is_told(tmp_path, monkeypatch):
+    path = tmp_path / "trials.db"
+    monkeypatch.setattr("autodist.search._store._WAIT_S", 0.1)
+    with TrialStore(path) as one, TrialStore(path) as other:
+        study = begun(one)
+        with (
+            one._transaction(),
+            pytest.raises(StoreError, match=r"trials\.db` can't be used: database is locked") as caught,
+        ):
+            other.add(study, TRIALS[0])
+        assert "end that one" in caught.value.hint
+        other.add(study, TRIALS[0])
+
+
+def test_what_is_no_store_is_left_as_it_is(tmp_path):
+    path = tmp_path / "text"
+    path.write_text("something else, " * 1000)
+    with pytest.raises(StoreError, match="is damaged: file is not a database"):
+        TrialStore(path)
+    assert path.read_text().startswith("something else")
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    connection.close()
+    with pytest.raises(StoreError, match="is no trial store"):
+        TrialStore(other)
+
+
+def test_a_damaged_store_is_told(tmp_path):
+    path = tmp_path / "trials.db"
+    with TrialStore(path) as store:
+        study = begun(store)
+        for number in range(300):
+            store.add(study, Trial(number, STRATEGY, Measurement((1.0,)), "random"))
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(size // 2)
+        file.write(os.urandom(size // 2))
+    with pytest.raises(StoreError, match="is damaged"), TrialStore(path) as store:
+        store.trials(study)
+
+
+def test_a_newer_store_is_refused(tmp_path):
+    path = tmp_path / "trials.db"
+    TrialStore(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version=99")
+    connection.close()
+    with pytest.raises(StoreError, match="of version 99") as caught:
+        TrialStore(path)
+    assert caught.value.hint == "upgrade AutoDist"

@@ -1,0 +1,127 @@
+"""Algorithm 8, with a simulator in the place of the cluster: its rules, not its gains."""
+
+import dataclasses
+
+import pytest
+
+from autodist.errors import SearchFailed
+from autodist.resource_spec import Host, ResourceSpec
+from autodist.search import (
+    Budget,
+    Catalogue,
+    Failure,
+    Measurement,
+    Plan,
+    RandomSearcher,
+    Rule,
+    Space,
+    TrialStore,
+    Tuner,
+)
+from autodist.simulator import AnalyticSimulator, Domain, EventSimulator
+from autodist.strategies import PSLoadBalancing
+from tests.strategies.examples import graph, variable
+
+SMALL = Plan(proposals=100, qualified=30, batch=4)
+
+
+@dataclasses.dataclass
+class Simulated:
+    """Measures by following events; fails where it is told to."""
+
+    domain: Domain
+    failing: tuple[int, ...] = ()
+    bounds: list[float | None] = dataclasses.field(default_factory=list)
+
+    def measure(self, number, strategy, hopeless_s):
+        self.bounds.append(hopeless_s)
+        if number in self.failing:
+            return Failure("memory", f"no memory for {strategy.id}")
+        return Measurement((float(EventSimulator().predict([strategy], self.domain)[0]),))
+
+
+@pytest.fixture
+def space():
+    g = graph(*(variable(f"w{n}", (256, 16 * (1 + n % 5)), order=n) for n in range(10)))
+    hosts = tuple(Host(name, name, bandwidth_gbps=0.1 if name == "c" else 1.0) for name in "abc")
+    return Space(Domain.of(g, ResourceSpec(hosts)), communicators=("collective",))
+
+
+def tuner(space, bench=None, trials=15, **options):
+    catalogue = Catalogue.of(space)
+    searcher = RandomSearcher(space, catalogue, seed=1)
+    bench = bench or Simulated(space.domain)
+    settings = {"budget": Budget(trials), "plan": SMALL, "trials": options.pop("trials_so_far", []), **options}
+    simulator = settings.pop("simulator", lambda trials: AnalyticSimulator())
+    return Tuner(space, catalogue, searcher, simulator, bench, **settings)
+
+
+def test_the_best_is_never_slower_than_a_baseline_and_nothing_is_tried_twice(space):
+    search = tuner(space)
+    best = search.run([PSLoadBalancing()])
+    assert len(search.trials) == 15
+    assert search.trials[0].origin == "baseline PSLoadBalancing"
+    assert best.step_s == min(trial.step_s for trial in search.trials)
+    assert len({trial.strategy.id for trial in search.trials}) == 15
+    assert [trial.number for trial in search.trials] == list(range(15))
+
+
+def test_a_simulator_that_is_right_finds_what_beats_the_baseline(space):
+    search = tuner(space, simulator=lambda trials: EventSimulator(), plan=Plan(proposals=1000, qualified=30, batch=4))
+    best = search.run([PSLoadBalancing()])
+    assert best.step_s < search.trials[0].step_s
+    assert best.predicted == pytest.approx(best.step_s, rel=1e-3)
+
+
+def test_a_failing_trial_costs_only_itself(space):
+    bench = Simulated(space.domain, failing=(0, 3, 7))
+    search = tuner(space, bench)
+    best = search.run([PSLoadBalancing()])
+    assert search.failures == {"memory": 3}
+    assert best.number not in bench.failing
+    assert len(search.trials) == 15
+
+
+def test_what_takes_too_long_may_be_cut_short(space):
+    bench = Simulated(space.domain)
+    search = tuner(space, bench, trials=6)
+    search.run()
+    assert bench.bounds[0] is None
+    times = [trial.step_s for trial in search.trials]
+    assert bench.bounds[1:] == [min(times[:count]) * SMALL.hopeless for count in range(1, 6)]
+
+
+def test_a_search_in_which_all_fails_alike_gives_up_and_says_why(space):
+    search = tuner(space, Simulated(space.domain, failing=tuple(range(99))))
+    with pytest.raises(SearchFailed, match=r"all 5 trials failed \(5 by memory\); the first: no memory for ") as caught:
+        search.run()
+    assert caught.value.hint == "repeat trial 0"
+
+
+def test_a_search_is_taken_up_again_from_its_store(space, tmp_path):
+    spec = space.domain.spec
+    with TrialStore(tmp_path / "trials.db") as store:
+        study = store.study(b"", "graph", spec, 128, "test")
+        tuner(space, trials=6, keep=lambda trial: store.add(study, trial)).run([PSLoadBalancing()])
+    with TrialStore(tmp_path / "trials.db") as store:
+        earlier = store.trials(study)
+        search = tuner(space, budget=Budget(10), trials_so_far=list(earlier))
+        search.run([PSLoadBalancing()])
+    assert search.trials[:6] == earlier
+    assert [trial.number for trial in search.trials] == list(range(10))
+    assert len({trial.strategy.id for trial in search.trials}) == 10
+
+
+def test_no_trial_begins_after_the_time_is_over(space):
+    search = tuner(space, budget=Budget(trials=10, time_s=1e-9))
+    with pytest.raises(SearchFailed, match="no strategy was measured") as caught:
+        search.run()
+    assert caught.value.hint == "allow more trials or more time"
+
+
+def test_a_space_that_is_exhausted_ends_the_search(space):
+    rules = [Rule.fix("*=allreduce"), Rule.fix("*=whole")]
+    small = Space(Domain.of(graph(variable("w")), space.domain.spec), rules, communicators=("collective",))
+    search = tuner(small)
+    search.run()
+    assert len(search.trials) == 1

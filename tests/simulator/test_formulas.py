@@ -1,0 +1,172 @@
+"""The formulas: by hand for small cases, and what holds for all strategies."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from autodist.resource_spec import Host, ResourceSpec
+from autodist.simulator import (
+    NAMES,
+    AnalyticSimulator,
+    Calibration,
+    Domain,
+    EventSimulator,
+    Profile,
+    global_features,
+    messages,
+    tabulate,
+)
+from autodist.strategies import (
+    AllReduceSynchronizer,
+    GraphConfig,
+    PSSynchronizer,
+    Strategy,
+    VariableConfig,
+    traffic,
+)
+from tests.strategies.examples import fitting_strategies, graph, graphs, spec, specs, variable
+
+BYTE_S = 8e-9  # a byte on a link of 1 Gbit/s
+FREE = Calibration(0.0, 0.0, 0.0, 0.0)
+SIMULATORS = [AnalyticSimulator(), EventSimulator()]
+
+
+def strategy(d, *configs):
+    return Strategy(GraphConfig(tuple(device.name for device in d.replicas), "horovod"), configs)
+
+
+def served(name, host):
+    return VariableConfig.whole(name, PSSynchronizer(f"{host}:CPU:0"))
+
+
+def reduced(name, group):
+    return VariableConfig.whole(name, AllReduceSynchronizer(group, communicator="horovod"))
+
+
+def found(g, d, *configs):
+    domain = Domain.of(g, d)
+    return messages(tabulate([strategy(d, *configs)], domain), domain)
+
+
+def test_a_server_equation_8_2():
+    result = found(graph(variable("w", (5, 5))), spec("a", "b", "c"), served("w", "b"))
+    assert result.transfer_s == pytest.approx([2 * (100 + 100) * BYTE_S])
+    assert (result.overheads.tolist(), result.copies.tolist()) == ([2], [1])
+
+
+def test_replicas_of_a_host_send_apart_unless_they_have_a_station():
+    g, d = graph(variable("w", (5, 5))), spec("a", "b", cpus=3)
+    station = VariableConfig.whole("w", PSSynchronizer("a:CPU:0", transfer=("b:CPU:0",)))
+    apart, together = found(g, d, served("w", "a")), found(g, d, station)
+    assert apart.transfer_s == pytest.approx([(300 + 100) * BYTE_S])
+    assert together.transfer_s == pytest.approx([(100 + 100) * BYTE_S])
+    assert (apart.overheads.tolist(), together.overheads.tolist()) == ([3], [1])
+
+
+def test_a_group_is_one_message_over_the_slowest_link_equation_8_3():
+    hosts = [Host(name, name, bandwidth_gbps=0.5 if name == "d" else 1.0) for name in "abcd"]
+    g = graph(variable("v", (5, 5), order=1), variable("w", (5, 5), order=0))
+    result = found(g, ResourceSpec(tuple(hosts)), reduced("v", 0), reduced("w", 0))
+    assert result.transfer_s == pytest.approx([2 * 3 / 4 * 200 * 2 * BYTE_S])
+    assert (result.overheads.tolist(), result.copies.tolist()) == ([4], [1])
+    assert result.variable.tolist() == [1]  # in the order of the backward pass: `v`, whose gradient comes last
+
+
+def test_features_are_the_largest_and_the_mean_of_each_kind():
+    g, d = graph(variable("v", (5, 5)), variable("w", (10, 5)), variable("x", (5, 5))), spec("a", "b")
+    domain = Domain.of(g, d)
+    several = [
+        strategy(d, served("v", "a"), served("w", "a"), reduced("x", 0)),
+        strategy(d, *(reduced(n, 0) for n in "vwx")),
+    ]
+    features = dict(zip(NAMES, global_features(messages(tabulate(several, domain), domain), 2).T, strict=True))
+    assert features["server_max_transfer_s"] == pytest.approx([400 * BYTE_S, 0])
+    assert features["server_mean_transfer_s"] == pytest.approx([300 * BYTE_S, 0])
+    assert features["collective_max_transfer_s"] == pytest.approx([100 * BYTE_S, 400 * BYTE_S])
+    assert features["collective_mean_messages"].tolist() == [2, 2]
+
+
+@given(st.data())
+def test_what_goes_to_and_from_servers_takes_the_time_of_its_bytes(data):
+    g, d = data.draw(graphs()), data.draw(specs())
+    one = data.draw(fitting_strategies(g, d))
+    domain = Domain.of(g, d)
+    result = messages(tabulate([one], domain), domain)
+    homes = {c.variable for c in one.variables if isinstance(c.synchronizer, PSSynchronizer)}
+    flows = [flow for flow in traffic(one, g, d).flows if flow.variable in homes]
+    expected = sum(sum(flow.links.values()) for flow in flows) * BYTE_S
+    assert result.transfer_s[result.is_served].sum() == pytest.approx(expected, rel=1e-4, abs=1e-12)
+
+
+@given(st.data())
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+def test_many_strategies_score_as_each_alone(data):
+    g, d = data.draw(graphs()), data.draw(specs())
+    several = [data.draw(fitting_strategies(g, d)) for _ in range(3)]
+    domain = Domain.of(g, d)
+    for simulator in SIMULATORS:
+        together = simulator.predict(several, domain)
+        alone = [simulator.predict([one], domain)[0] for one in several]
+        assert together == pytest.approx(alone, rel=1e-4)
+
+
+@given(st.data())
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+def test_a_step_is_never_shorter_than_its_computation_nor_than_the_bytes_of_a_link(data):
+    g, d = data.draw(graphs()), data.draw(specs())
+    one = data.draw(fitting_strategies(g, d))
+    ready = {v.name: data.draw(st.floats(0, 1)) for v in g.trainable}
+    domain = Domain.of(g, d, profile=Profile(1.0, dict.fromkeys(ready, 0.0), ready, batch_size=128))
+    for simulator in SIMULATORS:
+        [step_s] = simulator.predict([one], domain)
+        assert step_s >= domain.compute_s * (1 - 1e-6)
+    pushed = {}
+    for flow in traffic(one, g, d).flows[:-1]:
+        config = one.config(flow.variable)
+        for (_, receiver), size in flow.links.items() if isinstance(config.synchronizer, PSSynchronizer) else ():
+            if config.synchronizer.destination.startswith(receiver):
+                pushed[receiver] = pushed.get(receiver, 0.0) + size
+    assert EventSimulator(FREE).predict([one], domain)[0] >= max(pushed.values(), default=0) * BYTE_S * (1 - 1e-4)
+
+
+def test_gradients_leave_while_others_are_computed():
+    """By hand: two gradients of 1 s each on the wire, ready at 1 and 2 s of a computation of 2 s."""
+    size = int(1 / BYTE_S / 4)
+    g = graph(variable("late", (size,), order=1), variable("early", (size,), order=0))
+    d = spec("a", "b")
+    # Half of the batch each: the times of the whole batch are twice those of a worker.
+    profile = Profile(4.0, {"early": 4.0, "late": 4.0}, {"early": 2.0, "late": 4.0}, batch_size=128)
+    domain = Domain.of(g, d, profile=profile)
+    events = EventSimulator(FREE)
+    one_server = strategy(d, served("late", "a"), served("early", "a"))
+    two_servers = strategy(d, served("late", "b"), served("early", "a"))
+    apart = strategy(d, reduced("late", 0), reduced("early", 1))
+    together = strategy(d, reduced("late", 0), reduced("early", 0))
+    # The values come while nobody needs them yet: "late" and "early" are needed at 2 s, and 2 s long on one link.
+    assert events.predict([one_server, two_servers, apart, together], domain) == pytest.approx([3, 3, 3, 4], rel=1e-4)
+
+
+def test_the_computation_waits_for_values_that_come_late():
+    size = int(1 / BYTE_S / 4)
+    g, d = graph(variable("w", (size,))), spec("a", "b")
+    domain = Domain.of(g, d, profile=Profile(2.0, {"w": 0.0}, {"w": 2.0}, batch_size=128))
+    # 1 s until the value is there, 1 s of computation, 1 s until the gradient is there.
+    assert EventSimulator(FREE).predict([strategy(d, served("w", "a"))], domain) == pytest.approx([3], rel=1e-4)
+    # The thesis' model: 2 s on the wire in all, longer than the computation.
+    assert AnalyticSimulator(FREE).predict([strategy(d, served("w", "a"))], domain) == pytest.approx([2], rel=1e-4)
+
+
+def test_one_host_computes_only():
+    g, d = graph(variable("w", (50, 50))), spec("a")
+    domain = Domain.of(g, d, profile=Profile(0.5, {"w": 0.0}, {"w": 0.5}, batch_size=128))
+    for simulator in SIMULATORS:
+        assert simulator.predict([strategy(d, served("w", "a"))], domain)[0] == pytest.approx(0.5, rel=2e-3)
+
+
+def test_a_host_that_has_more_examples_is_waited_for():
+    hosts = (Host("a", "a", cpus=3), Host("b", "b"))
+    domain = Domain.of(graph(variable("w")), ResourceSpec(hosts), batch_size=10, profile=Profile(1, {}, {}, 10))
+    assert domain.examples.tolist() == [8, 2]
+    assert domain.compute_s == pytest.approx(0.3)  # 3 of 10, of the replica that has most
+    assert np.all(domain.ready_s <= domain.compute_s + 1e-6)

@@ -1,0 +1,65 @@
+"""When gradients are ready, from the operations of a graph alone."""
+
+import pytest
+
+from autodist.errors import SimulatorError
+from autodist.simulator import Profile
+from tests.strategies.examples import graph, variable
+
+
+@pytest.fixture(scope="module")
+def captured():
+    import tensorflow as tf
+
+    from autodist.graph import VariableNames, capture
+
+    first, second = (
+        tf.Variable(tf.zeros(shape), name=name) for name, shape in (("first", (8, 64)), ("second", (64, 2)))
+    )
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.nn.relu(x @ first) @ second)
+        for weight, gradient in zip((first, second), tape.gradient(loss, [first, second]), strict=True):
+            weight.assign_sub(0.1 * gradient)
+        return loss
+
+    return capture(step, [tf.TensorSpec((32, 8))], VariableNames()).graph
+
+
+def test_flops_of_products_are_those_of_their_shapes(captured):
+    from autodist.simulator._flops import node_costs
+
+    costs = node_costs(captured, 32)
+    products = sorted(costs[name].flops for name, node in captured.analysis.nodes.items() if node.op == "MatMul")
+    # x @ first and its weight gradient; h @ second, its weight gradient and its input gradient.
+    assert products == sorted([2 * 32 * 8 * 64] * 2 + [2 * 32 * 64 * 2] * 3)
+
+
+def test_gradients_are_ready_in_the_order_of_the_backward_pass(captured):
+    profile = Profile.estimate(captured, 32)
+    assert 0 < profile.needed_s["first"] + 1e-12 < profile.needed_s["second"] < profile.ready_s["second"]
+    assert profile.ready_s["second"] < profile.ready_s["first"] == profile.step_s
+    assert profile.source == "estimated"
+
+
+def test_time_grows_with_the_batch(captured):
+    profile = Profile.estimate(captured, 32)
+    half = profile.scaled(16)
+    assert half.step_s == pytest.approx(profile.step_s / 2)
+    assert half.ready_s["second"] == pytest.approx(profile.ready_s["second"] / 2)
+
+
+def test_a_profile_is_read_as_it_was_written(captured):
+    profile = Profile.estimate(captured, 32)
+    assert Profile.from_json(profile.to_json()) == profile
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"step_s": 1}', '{"nonsense": 1}'])
+def test_what_is_no_profile_is_refused(text):
+    with pytest.raises(SimulatorError, match="no profile"):
+        Profile.from_json(text)
+
+
+def test_a_graph_that_is_only_described_takes_no_time():
+    assert Profile.estimate(graph(variable("w")), 8).ready_s == {"w": 0.0}
