@@ -2,9 +2,14 @@
 
 import contextlib
 import os
+import signal
 
 import pytest
 from hypothesis import settings
+
+# What a shell starts in the background ignores Ctrl-C, and so would everything that the tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("same", derandomize=True)
 if not os.environ.get("AUTODIST_TESTS_RANDOM"):
