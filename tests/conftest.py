@@ -7,9 +7,9 @@ import signal
 import pytest
 from hypothesis import settings
 
-# What a shell starts in the background ignores Ctrl-C, and so would everything that the tests start and interrupt.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell's `&` and `nohup` hand down ignored signals, which what the tests start would rightly go on to ignore.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 settings.register_profile("same", derandomize=True)
 if not os.environ.get("AUTODIST_TESTS_RANDOM"):

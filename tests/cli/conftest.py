@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -13,12 +12,6 @@ import pytest
 from tests.processes import MARK, left
 
 STEP = "from autodist.runtime._worker import current_worker; w = current_worker(); w.steps_taken += 1\n"
-
-
-def _forget_how_the_tests_were_started() -> None:
-    """Undo what a shell's `&` and `nohup` hand down: ignored signals, which a launcher rightly goes on to ignore."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 class Shell:
@@ -40,7 +33,6 @@ class Shell:
             [sys.executable, "-m", "autodist", *args],
             cwd=self.directory, env={**self.env, **env}, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-            preexec_fn=_forget_how_the_tests_were_started,
         )  # fmt: skip
 
     def __call__(self, *args: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -23,6 +23,9 @@ SMALL = {
     "char_lm": ["--steps", "20", "--batch-size", "16", "--units", "32", "--log-every", "10"],
     "ratings": ["--epochs", "2"],
 }
+EACH = pytest.mark.parametrize(
+    "name", [name if name == "digits" else pytest.param(name, marks=pytest.mark.slow) for name in SMALL]
+)
 HELD_OUT = re.compile(r"held-out (?P<figure>[\w -]+): (?P<before>[\d.]+) before training, (?P<after>[\d.]+) after")
 IN_TRAINING = re.compile(r"(?<!val_)(?:loss:?|RMSE) ([\d.]+)")
 
@@ -80,7 +83,7 @@ def test_every_example_is_tested():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SMALL) | of_the_registry
 
 
-@pytest.mark.parametrize("name", SMALL)
+@EACH
 def test_plain_python_learns(name: str, run: Callable[..., Run]):
     held_out = run(name).held_out
     assert held_out
@@ -88,7 +91,7 @@ def test_plain_python_learns(name: str, run: Callable[..., Run]):
         assert improves(figure, before, after), (figure, before, after)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@EACH
 def test_two_workers_learn_the_same(name: str, run: Callable[..., Run]):
     alone, together = run(name).held_out, run(name, workers=2).held_out
     assert together.keys() == alone.keys()
@@ -99,7 +102,7 @@ def test_two_workers_learn_the_same(name: str, run: Callable[..., Run]):
             assert (before, after) == pytest.approx(expected, rel=1e-3), figure
 
 
-@pytest.mark.parametrize("name", SMALL)
+@EACH
 def test_losses_in_training_are_those_of_the_global_batch(name: str, run: Callable[..., Run]):
     alone, together = run(name).losses, run(name, workers=2).losses
     assert alone
