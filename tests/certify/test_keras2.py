@@ -18,13 +18,16 @@ PLACES = (
     Place("Parallax(communicator='horovod')", 2),
     Place(str(Path(__file__).with_name("mixed.yml")), 2),
 )
+COUPLED = ("keras2-loop", "keras2-schedule")
+"""A loss scale, or averages that replace the weights, couple all variables; a plan that mixes homes is refused."""
 
 
 def parameters():
     """What is no plain optimizer everywhere, each optimizer at one place."""
     for k, case in enumerate(keras2.CASES):
         is_optimizer = case.removeprefix("keras2-").removeprefix("legacy-") in keras2.OPTIMIZERS
-        for place in [PLACES[k % len(PLACES)]] if is_optimizer else PLACES:
+        places = PLACES[:-1] if case in COUPLED else PLACES
+        for place in [PLACES[k % len(PLACES)]] if is_optimizer else places:
             marks = [pytest.mark.horovod] if "horovod" in place.strategy else []
             where = Path(place.strategy).stem.partition("(")[0]
             yield pytest.param(case, place, marks=marks, id=f"{case}-{where}-{place.workers}")
