@@ -16,6 +16,16 @@ if not os.environ.get("AUTODIST_TESTS_RANDOM"):
     settings.load_profile("same")
 
 
+def pytest_collection_modifyitems(items):
+    from autodist.strategies import installed_communicators
+
+    if "horovod" in installed_communicators():
+        return
+    for item in items:
+        if item.get_closest_marker("horovod") is not None:
+            item.add_marker(pytest.mark.skip(reason="Horovod is not installed: scripts/install-horovod builds it"))
+
+
 def pytest_runtest_setup(item):
     if item.get_closest_marker("emulated") is None:
         return

@@ -12,7 +12,7 @@ from autodist.errors import CaptureError, UsageError
 from autodist.runtime._engine import Engine
 from autodist.runtime._files_aside import FilesAside
 from autodist.runtime._fit_position import FitFollower, FitPosition, without_optionals
-from autodist.runtime._keras_steps import step_of
+from autodist.runtime._keras_steps import last_of_call, step_of
 from autodist.runtime._patches import Patches
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime._shard import ShardedDataset
@@ -228,16 +228,10 @@ class TrainFunction:
         self.local = False
 
     def __call__(self, iterator: Any) -> Any:
-        logs: Any = None
-        for k in range(self._batches_per_call()):
-            try:
-                batch = next(iterator)
-            except StopIteration:
-                if k == 0:
-                    raise
-                break
-            logs = self._engine.run_batch(self._step, without_optionals(batch), local=self.local)
-        return logs
+        def train(batch: Any) -> Any:
+            return self._engine.run_batch(self._step, without_optionals(batch), local=self.local)
+
+        return last_of_call(iterator, self._batches_per_call(), train)
 
     def _batches_per_call(self) -> int:
         return int(self._model.steps_per_execution)

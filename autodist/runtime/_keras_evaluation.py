@@ -13,7 +13,7 @@ from autodist.runtime._compile import NotSharedError
 from autodist.runtime._engine import Engine
 from autodist.runtime._files_aside import FilesAside
 from autodist.runtime._fit_position import without_optionals
-from autodist.runtime._keras_steps import step_of
+from autodist.runtime._keras_steps import last_of_call, step_of
 from autodist.runtime._patches import Patches
 from autodist.runtime._pipeline import has_unseeded_shuffle
 from autodist.runtime._reference import ReferenceEngine
@@ -152,16 +152,7 @@ class _TestFunction(_SharedFunction):
     def __call__(self, iterator: Any) -> Any:
         if not self._is_shared:
             return self.whole(iterator)
-        logs: Any = None
-        for k in range(self._model.steps_per_execution):
-            try:
-                batch = next(iterator)
-            except StopIteration:
-                if k == 0:
-                    raise
-                break
-            logs = self._tested(batch)
-        return logs
+        return last_of_call(iterator, self._model.steps_per_execution, self._tested)
 
     def _tested(self, batch: Any) -> Any:
         try:

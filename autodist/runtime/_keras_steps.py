@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["step_of"]
+__all__ = ["last_of_call", "step_of"]
 
 
 def step_of(model: Any, name: str) -> Callable[..., Any]:
@@ -21,3 +22,15 @@ def step_of(model: Any, name: str) -> Callable[..., Any]:
     step.__name__ = name
     unconverted: Callable[..., Any] = tf.autograph.experimental.do_not_convert(step)
     return unconverted
+
+
+def last_of_call(iterator: Iterator[Any], count: int, take: Callable[[Any], Any]) -> Any:
+    """Take as many batches as Keras wants from one call, fewer where they end; return what the last one gave.
+
+    Raises:
+        StopIteration: There is not a single batch left.
+    """
+    logs = take(next(iterator))
+    for batch in itertools.islice(iterator, count - 1):
+        logs = take(batch)
+    return logs

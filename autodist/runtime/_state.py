@@ -26,7 +26,8 @@ import numpy as np
 from autodist.errors import TimedOut
 from autodist.graph import Role, Variable
 from autodist.kernels import DistributedGraph
-from autodist.runtime._arrays import aligned_copy, sharing_tensor
+from autodist.runtime._arrays import aligned_copy
+from autodist.runtime._eager import assign_eager, handle_dtype, read_eager, release_eager
 from autodist.runtime._host import SessionHost
 from autodist.runtime._parts import Copy, Part, assembled, whole_name
 from autodist.runtime._transfer import adopt_chief_values, average_over_workers
@@ -141,7 +142,7 @@ class StateStore:
         index = tuple(slice(b, b + n) for b, n in zip(begin, variable.shape, strict=True))
         if name not in self._copies:
             self._names[id(handle)] = name
-            self._copies[name] = Copy(handle, _handle_dtype(handle), shape, [], False, version=self._version)
+            self._copies[name] = Copy(handle, handle_dtype(handle), shape, [], False, version=self._version)
         is_shared = graph.layout.server and is_served
         self._copies[name].parts.append(Part(variable.name, index, _is_mine(graph, variable.name), is_shared))
         self._whole_of[variable.name] = name
@@ -375,47 +376,24 @@ class StateStore:
 
     def _release(self, names: Iterable[str]) -> None:
         """Free the memory of large eager copies."""
-        import tensorflow as tf
-
-        with _eagerly():
-            for name in names:
-                copy = self._copies[name]
-                if copy.size_bytes < _RELEASE_FROM_BYTES or copy.is_released or id(copy.handle) in self._watched:
-                    continue
-                empty = tf.zeros([0], copy.dtype)
-                tf.raw_ops.AssignVariableOp(resource=copy.handle, value=empty, validate_shape=False)
-                copy.is_released = True
-                copy.is_borrowed = False
+        for name in names:
+            copy = self._copies[name]
+            if copy.size_bytes < _RELEASE_FROM_BYTES or copy.is_released or id(copy.handle) in self._watched:
+                continue
+            release_eager(copy.handle, copy.dtype)
+            copy.is_released = True
+            copy.is_borrowed = False
 
     def _eager_value(self, name: str) -> np.ndarray:
         """The value of an eager copy, in its own memory."""
-        import tensorflow as tf
-
         copy = self._copies[name]
-        with _eagerly():
-            return np.asarray(tf.raw_ops.ReadVariableOp(resource=copy.handle, dtype=copy.dtype)._numpy())
+        return read_eager(copy.handle, copy.dtype)
 
     def _assign_eager(self, name: str, value: np.ndarray) -> None:
         """Have an eager copy hold a value, in the value's memory if it may be."""
-        import tensorflow as tf
-
         copy = self._copies[name]
-        with _eagerly():
-            tensor = sharing_tensor(value, copy.dtype)
-            tf.raw_ops.AssignVariableOp(resource=copy.handle, value=tensor, validate_shape=False)
+        assign_eager(copy.handle, copy.dtype, value)
 
 
 def _is_mine(graph: DistributedGraph, name: str) -> bool:
     return not graph.layout.server or f"task:{graph.layout.rank}/" in graph.homes[name]
-
-
-def _eagerly() -> Any:
-    from tensorflow.python.eager import context
-
-    return context.eager_mode()
-
-
-def _handle_dtype(handle: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.as_dtype(handle._handle_data.shape_and_type[0].dtype)
