@@ -147,13 +147,16 @@ current_worker().steps_taken += 1
 
 def test_same_seed_on_all_ranks_and_only_the_chief_saves(script, tmp_path: Path):
     path, outputs, errors = script(TENSORFLOW), [], []
-    for rank in range(2):
-        (tmp_path / str(rank)).mkdir()
-        environment = WorkerEnvironment(run_id="r", token="t", rank=rank, world_size=2, master_port=1, seed=5)
-        result = bootstrap(path, environment=environment, OUT=str(tmp_path / str(rank)))
-        assert result.returncode == 0, result.stderr
-        outputs.append(result.stdout.splitlines())
-        errors.append(result.stderr)
+    with CoordinatorServer(2, "t") as server:
+        for rank in range(2):  # one after the other: what the chief told of its files is still there for the second
+            (tmp_path / str(rank)).mkdir()
+            environment = WorkerEnvironment(
+                run_id="r", token="t", rank=rank, world_size=2, master_port=server.port, seed=5
+            )
+            result = bootstrap(path, environment=environment, OUT=str(tmp_path / str(rank)))
+            assert result.returncode == 0, result.stderr
+            outputs.append(result.stdout.splitlines())
+            errors.append(result.stderr)
     assert outputs[0][0] == outputs[1][0]
     assert outputs[0][-1] == "['a.keras', 'b.keras', 'c.weights.h5', 'd.keras', 'e.keras']"
     assert outputs[1][-1] == "[]"
