@@ -147,6 +147,12 @@ class SearchFailed(AutoDistError):
         super().__init__(message, hint=hint)
 
 
+class SearchInterrupted(AutoDistError):
+    """A search that was ended from outside; what it has measured is stored."""
+
+    exit_code = 130
+
+
 class SpaceEmpty(AutoDistError):
     """A search in which the user's constraints leave no strategy; names those to drop."""
 

@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Coroutine
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,6 +59,7 @@ class ClusterLauncher(Launcher):
         observer: Sees every line and the run's course; the default shows nothing.
         transport: The road to other machines: ``"asyncssh"``, ``"ssh"`` (the system's own), ``"srun"`` (in a Slurm
             allocation), or a transport.
+        beside: Entered once all workers have started and left when all have ended, with the run's coordinator.
 
     Example:
         >>> job = Job(Path("train.py"), ResourceSpec.from_file("cluster.yml"))   # doctest: +SKIP
@@ -69,6 +70,7 @@ class ClusterLauncher(Launcher):
 
     observer: RunObserver = field(default_factory=SilentObserver)
     transport: TransportName | Transport = "asyncssh"
+    beside: Callable[[CoordinatorServer], AbstractContextManager[object]] = field(default=nullcontext, repr=False)
 
     def plan(self, job: Job) -> list[WorkerCommand]:
         """Return what ``launch`` would start, as far as that can be told without asking the machines.
@@ -144,7 +146,8 @@ class _Run:
             self._job, fleet, self._events, coordinator, self._directory, self._observer, self._status
         )
         try:
-            return supervisor.run()
+            with self._launcher.beside(coordinator):
+                return supervisor.run()
         finally:
             if self._num_remote:
                 self._collect(loop, fleet)

@@ -32,6 +32,7 @@ from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime._scopes import OPEN, OpenScope, refuse_fit_outside, refuse_keras2_fit_outside
 from autodist.runtime._serving import Server
 from autodist.runtime._shard import Passes, ShardBy, ShardedDataset, Shares, shard_dataset
+from autodist.runtime._trials import ORDERED, TrialKeys
 from autodist.runtime._variable_hooks import hook_variables
 from autodist.runtime._whole_files import save_models_whole
 from autodist.runtime._worker import Worker, WorkerEnvironment, current_worker
@@ -39,6 +40,7 @@ from autodist.runtime._writings import Writings
 
 __all__ = [
     "OPEN",
+    "ORDERED",
     "Arguments",
     "BatchSplit",
     "CheckpointNote",
@@ -65,6 +67,7 @@ __all__ = [
     "ShardBy",
     "ShardedDataset",
     "Shares",
+    "TrialKeys",
     "Worker",
     "WorkerEnvironment",
     "Writings",

@@ -135,22 +135,37 @@ class Compiler:
             CaptureError: It can't be captured.
             StrategyError: The strategy does not fit it.
         """
-        captured = self._capture(function, arguments, local=local)
-        if not captured.graph.trainable:
-            raise NoGradientError(
-                f"`{getattr(function, '__name__', function)}` takes no gradient with respect to a variable",
-                hint="a training step differentiates its loss by `tf.GradientTape.gradient` and applies the result",
-            )
+        captured = self.capture(function, arguments, local=local)
         number = len(self.strategies)
         with self._whereabouts.at("is tracing a new step"):
             batch = None if local else self._agreement.batch(arguments)
             strategy = self._agreement.strategy(number, captured, batch, lambda: self._propose(captured))
             announce(strategy, captured, self._worker, number)
             started = time.perf_counter()
-            step = self._bring_in(captured, strategy, f"step_{self._scope}_{number}")
+            step = self.bring_in(captured, strategy, f"step_{self._scope}_{number}")
             _LOG.info("step %d rewritten in %.2f s", number, time.perf_counter() - started)
             self._barrier(f"compiled/{self._scope}/{number}")
         return step
+
+    def capture(self, function: Callable[..., Any], arguments: Arguments, *, local: bool) -> CapturedStep:
+        """Trace a step for arguments of this kind.
+
+        Args:
+            function: The step.
+            arguments: Those of its first call.
+            local: Whether they are this worker's part of the global batch.
+
+        Raises:
+            NoGradientError: It is no training step.
+            CaptureError: It can't be captured.
+        """
+        captured = self._capture(function, arguments, local=local)
+        if not captured.graph.trainable:
+            raise NoGradientError(
+                f"`{getattr(function, '__name__', function)}` takes no gradient with respect to a variable",
+                hint="a training step differentiates its loss by `tf.GradientTape.gradient` and applies the result",
+            )
+        return captured
 
     def compile_shared(
         self, function: Callable[..., Any], arguments: Arguments, *, local: bool = False
@@ -176,7 +191,7 @@ class Compiler:
         number = len(self._compiled) - len(self.strategies)
         with self._whereabouts.at("evaluates or predicts"):
             self._agreement.same(number, captured, None if local else self._agreement.batch(arguments))
-            step = self._bring_in(captured, strategy, f"shared_{self._scope}_{number}")
+            step = self.bring_in(captured, strategy, f"shared_{self._scope}_{number}")
             self._barrier(f"compiled/{self._scope}/shared_{number}")
         return step
 
@@ -214,7 +229,17 @@ class Compiler:
         strategy = compose(self._wanted, captured.graph, self._spec)
         return self._homes.settle(strategy, captured.graph)
 
-    def _bring_in(self, captured: CapturedStep, strategy: Strategy, prefix: str) -> CompiledStep:
+    def bring_in(self, captured: CapturedStep, strategy: Strategy, prefix: str) -> CompiledStep:
+        """Rewrite a step for a strategy, and bring it into the session.
+
+        Args:
+            captured: The step.
+            strategy: The same on all workers.
+            prefix: Its name in the session, unlike any other of the process.
+
+        Raises:
+            StrategyError: It does not fit the step, or the steps before it.
+        """
         training, prepared = self._prepare(captured.graph, strategy)
         written = _written(training)
         layout = self._layout(strategy)

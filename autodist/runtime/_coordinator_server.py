@@ -9,7 +9,7 @@ import hmac
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -109,6 +109,11 @@ class CoordinatorServer:
             self._aborted = self._aborted or message
             self._changed.notify_all()
 
+    @property
+    def is_aborted(self) -> bool:
+        """Whether the run is over for the workers."""
+        return bool(self._aborted)
+
     def progress(self) -> dict[int, Progress]:
         """Return what each worker last reported; a rank is missing until its first report."""
         with self._changed:
@@ -132,6 +137,18 @@ class CoordinatorServer:
         """Return a value if a worker has put it."""
         with self._changed:
             return self._values.get(key)
+
+    def wait_until(self, reached: Callable[[Mapping[str, bytes]], bool], timeout_s: float) -> bool:
+        """Wait until the values are as wanted; False after the time, and when the run has ended before.
+
+        Args:
+            reached: Looks at all values, by key; called under the server's lock.
+            timeout_s: Longest wait.
+
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._aborted) or reached(self._values), timeout_s)
+            return reached(self._values)
 
     def barrier(self, name: str, rank: int, timeout_s: float) -> None:
         """Wait until all ranks have arrived."""

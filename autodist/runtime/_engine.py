@@ -25,6 +25,7 @@ from autodist.runtime._shard import Passes, ShardedDataset
 from autodist.runtime._state import StateStore
 from autodist.runtime._statistics import averages
 from autodist.runtime._step import CompiledStep
+from autodist.runtime._trials import Trials
 from autodist.runtime._watchdog import Watchdog
 from autodist.runtime._whereabouts import Whereabouts
 from autodist.runtime._worker import Worker
@@ -69,6 +70,7 @@ class Engine:
         self._spec = spec
         self._convention = convention
         self._recorder = recorder
+        self._trials = Trials.ordered(worker, spec, convention)
         self._compiler = Compiler(worker, spec, strategy, convention, self.state, scope)
         self._steps: dict[Any, CompiledStep] = {}
         self._not_shared: dict[Any, NotSharedError] = {}
@@ -241,6 +243,9 @@ class Engine:
         key = (function, arguments.key)
         if key not in self._steps:
             self.settle()
+            if self._trials is not None:
+                self._trials.run(self._compiler.capture(function, arguments, local=local), arguments, local=local)
+                raise SystemExit(0)
             step = self._compiler.compile(function, arguments, local=local)
             self._steps[key] = step
             if self._recorder is not None:

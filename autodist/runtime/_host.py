@@ -70,6 +70,7 @@ class SessionHost:
         self.outdated: set[str] = set()
         self._graph = tf.Graph()
         self._residents: dict[str, _Resident] = {}
+        self._servers: list[Server] = []
         self._readers: dict[tuple[str, ...], Callable[[float | None], Sequence[np.ndarray]]] = {}
         self._session = self._connect()
 
@@ -84,7 +85,16 @@ class SessionHost:
         return tf.compat.v1.Session(target, graph=self._graph, config=config)
 
     def close(self) -> None:
-        """Close the session; what it held is gone."""
+        """Close the session; without a TensorFlow server, what it held is gone."""
+        self._session.close()
+
+    def dispose(self) -> None:
+        """Leave nothing of the session in this process, whatever else its TensorFlow server holds."""
+        for server in self._servers:
+            server.stop()
+            self.worker.not_on_exit(server.stop)
+        own = f"task:{self.worker.rank}/"
+        self._run([r.destroy for r in self._residents.values() if own in r.home or not self.wiring.server])
         self._session.close()
 
     # Steps -------------------------------------------------------------------------------------------------------
@@ -107,6 +117,7 @@ class SessionHost:
         )
         for server in servers:
             self.worker.on_exit(server.stop)
+        self._servers += servers
         return servers
 
     def _targets(self, name: str, targets: Sequence[str]) -> Any:

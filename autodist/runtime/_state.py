@@ -47,11 +47,13 @@ class StateStore:
     Args:
         worker: Who this process is.
         scope: What tells this scope from the others of the run.
+        borrows: Whether the program's variables only lend their values: they stay as they are, whatever is trained.
     """
 
-    def __init__(self, worker: Worker, scope: str = "") -> None:
+    def __init__(self, worker: Worker, scope: str = "", *, borrows: bool = False) -> None:
         self._worker = worker
         self._scope = scope
+        self._borrows = borrows
         self._whereabouts = Whereabouts(worker)
         self._copies: dict[str, Copy] = {}
         self._whole_of: dict[str, str] = {}
@@ -164,10 +166,12 @@ class StateStore:
     def _enter(self, names: list[str]) -> None:
         self._exchanges += 1
         key = f"initial/{self._scope}/{self._exchanges}"
-        adopt_chief_values(self._worker, names, key, self._eager_value, self._assign_eager)
+        if not self._borrows:
+            adopt_chief_values(self._worker, names, key, self._eager_value, self._assign_eager)
         with self._lock:
             self._write(names)
-            self._release(names)
+            if not self._borrows:
+                self._release(names)
 
     def move(self, names: Iterable[str], graph: DistributedGraph) -> None:
         """Bring variables to servers, where a new step has them; earlier steps must be brought in anew.

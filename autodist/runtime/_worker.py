@@ -236,6 +236,10 @@ class Worker:
         """
         self._exit_callbacks.append(callback)
 
+    def not_on_exit(self, callback: Callable[[], None]) -> None:
+        """Take back what :meth:`on_exit` was told."""
+        self._exit_callbacks.remove(callback)
+
     def take_exit_callbacks(self) -> tuple[Callable[[], None], ...]:
         """Return the registered callbacks in the order to call them; each is handed out once."""
         callbacks = tuple(reversed(self._exit_callbacks))

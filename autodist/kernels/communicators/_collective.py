@@ -11,7 +11,6 @@ from autodist.kernels.communicators._base import Communicator
 
 __all__ = ["CollectiveCommunicator"]
 
-_GROUP_KEY = 1  # the one group: all workers
 _LENGTHS = [*range(1, 8), *(part << power for power in range(1, 29) for part in range(4, 8)), 2**31 - 1]
 """To which tensors of uneven length are padded: a quarter more than needed at most."""
 
@@ -20,6 +19,9 @@ _LENGTHS = [*range(1, 8), *(part << power for power in range(1, 29) for part in 
 @dataclass(frozen=True)
 class CollectiveCommunicator(Communicator):
     """TensorFlow finds the partners of a collective by numbers, which are derived from its name.
+
+    All workers are one group, but each step has its own: in a group, no number may ever stand for two collectives, and
+    of all that a search tries in one process, some names would have the same.
 
     Attributes:
         world_size: Number of workers.
@@ -90,13 +92,12 @@ class CollectiveCommunicator(Communicator):
     def _keys(self, nodes: NodeList, name: str) -> list[str]:
         return [
             nodes.constant(f"{name}/group_size", self.world_size, "int32"),
-            nodes.constant(f"{name}/group_key", _GROUP_KEY, "int32"),
+            nodes.constant(f"{name}/group_key", _key(self.step), "int32"),
             nodes.constant(f"{name}/instance_key", self._instance_key(name), "int32"),
         ]
 
     def _instance_key(self, name: str) -> int:
-        # Stable over workers and runs, unlike hash(); 31 bits, because TensorFlow's keys are int32.
-        return zlib.crc32(f"{self.step}/{name}".encode()) & 0x7FFFFFFF
+        return _key(f"{self.step}/{name}")
 
     def _row_count(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """The length of dim 0, as a vector of one."""
@@ -124,6 +125,11 @@ class CollectiveCommunicator(Communicator):
         column = nodes.reshape(f"{name}/mask/counts", counts, [-1, 1], "int32")
         less = nodes.add("Less", f"{name}/mask/matrix", [numbers, column], T="int32")
         return nodes.reshape(f"{name}/mask", less, [-1], "bool")
+
+
+def _key(name: str) -> int:
+    # Stable over workers and runs, unlike hash(); 31 bits, because TensorFlow's keys are int32.
+    return zlib.crc32(name.encode()) & 0x7FFFFFFF
 
 
 def _pick(nodes: NodeList, name: str, tensor: str, rows: str, dtype: str, row_dtype: str) -> str:

@@ -1,0 +1,204 @@
+"""A worker's side of a search: it measures, one after another, the strategies that the launcher sends."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autodist.errors import AutoDistError, StrategyError
+from autodist.graph import CapturedStep, TrainingGraph
+from autodist.resource_spec import ResourceSpec
+from autodist.runtime._arguments import Arguments
+from autodist.runtime._compile import Compiler
+from autodist.runtime._convention import Convention
+from autodist.runtime._coordinator import CoordinatorClient
+from autodist.runtime._state import StateStore
+from autodist.runtime._step import CompiledStep
+from autodist.runtime._worker import Worker
+from autodist.strategies import Strategy
+
+__all__ = ["ORDERED", "TrialKeys", "Trials"]
+
+ORDERED = "AUTODIST_TRIALS"
+"""The environment variable by which a launcher has the first training step measured instead of trained."""
+
+_PIECE_BYTES = 16 * 2**20
+_LONGEST_IDLE_S = 24 * 3600.0  # while a simulator learns; that the launcher has died is noticed at once
+
+
+@dataclass(frozen=True)
+class TrialKeys:
+    """Where launcher and workers leave what they have to say to each other.
+
+    The launcher sends an order, a strategy; the workers answer that they are ready, the launcher sends how many steps
+    they shall take, they answer what these took, and so on until they shall take none.
+
+    Attributes:
+        number: Of the trial.
+
+    """
+
+    number: int
+
+    GRAPH = "trials/graph"
+    """What is searched for, as JSON: how many pieces the graph is sent in, and the examples of a global batch."""
+
+    @classmethod
+    def piece(cls, number: int) -> str:
+        """Of the graph's file."""
+        return f"{cls.GRAPH}/{number}"
+
+    @property
+    def order(self) -> str:
+        """The strategy as JSON, or nothing if that was all."""
+        return f"trials/{self.number}/order"
+
+    def count(self, turn: int) -> str:
+        """How many steps to take in a turn, from 1; 0 ends the trial."""
+        return f"trials/{self.number}/count/{turn}"
+
+    def answer(self, turn: int, rank: int) -> str:
+        """What a worker answers: as JSON, the seconds of its steps, or why there are none. Turn 0 is the rewriting."""
+        return f"trials/{self.number}/answer/{turn}/{rank}"
+
+
+class Trials:
+    """Measures strategies for one captured step, as the launcher orders them.
+
+    The program's variables only lend their values, and stay as they are.
+
+    Args:
+        worker: Who this process is.
+        spec: The cluster.
+        convention: What a batch and a loss mean.
+
+    """
+
+    def __init__(self, worker: Worker, spec: ResourceSpec, convention: Convention) -> None:
+        assert worker.coordinator is not None, "only a launcher orders trials"
+        self._worker = worker
+        self._coordinator: CoordinatorClient = worker.coordinator
+        self._spec = spec
+        self._convention = convention
+
+    @classmethod
+    def ordered(
+        cls, worker: Worker, spec: ResourceSpec, convention: Convention, environ: Mapping[str, str] | None = None
+    ) -> Trials | None:
+        """What carries out the trials that the environment asks for, if it does."""
+        variables = os.environ if environ is None else environ
+        return cls(worker, spec, convention) if variables.get(ORDERED) else None
+
+    def run(self, captured: CapturedStep, arguments: Arguments, *, local: bool) -> None:
+        """Measure until there are no more orders.
+
+        Args:
+            captured: The step.
+            arguments: Those it is measured with.
+            local: Whether they are this worker's part of the global batch.
+
+        """
+        if self._worker.is_chief:
+            _send_graph(self._coordinator, captured.graph)
+        self._worker.steps_taken += 1  # the script has come as far as it has to: to a training step
+        number = 0
+        while order := self._coordinator.get(TrialKeys(number).order, _LONGEST_IDLE_S):
+            _Trial(self, number, Strategy.from_json(order.decode()), captured, arguments, local).run()
+            gc.collect()  # sessions and graphs refer to each other
+            number += 1
+
+
+class _Trial:
+    """One strategy on one worker."""
+
+    def __init__(
+        self,
+        trials: Trials,
+        number: int,
+        strategy: Strategy,
+        captured: CapturedStep,
+        arguments: Arguments,
+        local: bool,
+    ) -> None:
+        worker = self._worker = trials._worker
+        self._coordinator = trials._coordinator
+        self._keys = TrialKeys(number)
+        self._name = f"trial_{number}"
+        self._strategy = strategy
+        self._captured = captured
+        self._arguments = arguments
+        self._local = local
+        self._state = StateStore(worker, self._name, borrows=True)
+        self._compiler = Compiler(worker, trials._spec, strategy, trials._convention, self._state, self._name)
+
+    def run(self) -> None:
+        """Get ready, take steps as long as more are wanted, and leave nothing behind."""
+        try:
+            turn, step = 0, self._answered(0, self._prepared)
+            while count := int(self._coordinator.get(self._keys.count(turn + 1), _LONGEST_IDLE_S)):
+                turn += 1
+                assert step is not None, "no steps are asked of a worker that could not get ready"
+                self._answered(turn, lambda step=step, count=count: self._taken(step, count))
+        finally:
+            if self._state.host is not None:
+                self._state.host.dispose()
+
+    def _answered(self, turn: int, act: Any) -> Any:
+        """Do something, and tell the launcher how long it took, or why it failed."""
+        began = time.perf_counter()
+        answer: dict[str, Any] = {}
+        result = None
+        try:
+            result = act()
+            answer["steps_s"] = result if isinstance(result, list) else [time.perf_counter() - began]
+        except Exception as error:
+            answer = {"reason": _reason(error), "message": _message(error)}
+        self._coordinator.put(self._keys.answer(turn, self._worker.rank), json.dumps(answer).encode())
+        return result
+
+    def _prepared(self) -> CompiledStep:
+        return self._compiler.bring_in(self._captured, self._strategy, self._name)
+
+    def _taken(self, step: CompiledStep, count: int) -> list[float]:
+        """The seconds of each of so many steps."""
+        feeds = step.feeds(self._arguments, local=self._local)
+        times = [time.perf_counter()]
+        for _ in range(count):
+            step.run(feeds, local=self._local)
+            self._worker.steps_taken += 1
+            times.append(time.perf_counter())
+        return [after - before for before, after in zip(times, times[1:], strict=False)]
+
+
+def _send_graph(coordinator: CoordinatorClient, graph: TrainingGraph) -> None:
+    """Let the launcher have what it searches a strategy for."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "graph.zip")
+        graph.save(path)
+        content = path.read_bytes()
+    pieces = [content[begin : begin + _PIECE_BYTES] for begin in range(0, len(content), _PIECE_BYTES)]
+    for number, piece in enumerate(pieces):
+        coordinator.put(TrialKeys.piece(number), piece)
+    note = {"pieces": len(pieces), "batch_size": graph.batch_size, "fingerprint": graph.fingerprint}
+    coordinator.put(TrialKeys.GRAPH, json.dumps(note).encode())
+
+
+def _reason(error: Exception) -> str:
+    import tensorflow as tf
+
+    if isinstance(error, tf.errors.ResourceExhaustedError | MemoryError):
+        return "memory"
+    return "refused" if isinstance(error, StrategyError) else "error"
+
+
+def _message(error: Exception) -> str:
+    text = error.message if isinstance(error, AutoDistError) else str(error)
+    lines = [line for line in text.splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
