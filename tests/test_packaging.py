@@ -42,11 +42,12 @@ MAY_IMPORT = {
     "agent": _AGENT,
     "launch": _RUNTIME | _AGENT | {"report"},
     "doctor": _AGENT | {"report", "documents"},
+    "tuning": _API | {"simulator", "search", "report"},
     "api": _API,
     "callbacks": _RUNTIME,
     "__init__": _API | {"callbacks"},
     "testing": _API | {"__init__", "simulator", "search", "report"},
-    "cli": _API | _AGENT | {"__init__", "simulator", "search", "report", "testing", "doctor"},
+    "cli": _API | _AGENT | {"__init__", "simulator", "search", "tuning", "report", "testing", "doctor"},
     "__main__": {"cli"},
 }
 

@@ -22,6 +22,9 @@ _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 # One line per command: its module, which has a click command of the same name.
 _COMMANDS = {
     "run": "autodist.cli._run",
+    "search": "autodist.cli._search",
+    "trials": "autodist.cli._trials",
+    "best": "autodist.cli._best",
     "status": "autodist.cli._status",
     "logs": "autodist.cli._logs",
     "stop": "autodist.cli._stop",

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-__all__ = ["SectionedCommand"]
+__all__ = ["ScriptCommand", "SectionedCommand"]
 
 
 class SectionedCommand(click.Command):
@@ -34,6 +34,18 @@ class SectionedCommand(click.Command):
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+
+
+class ScriptCommand(SectionedCommand):
+    """A command that runs a script: says where the options of the script stand."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            message = f"{error.message.rstrip('.')}; options of the script stand after `--`."
+            raise click.NoSuchOption(error.option_name, message, error.possibilities, error.ctx) from None
 
 
 def _long_name(parameter: click.Parameter) -> str:

@@ -21,6 +21,7 @@ from autodist.report._run import (
 from autodist.report._run_console import RunConsole
 from autodist.report._run_status import ProcessId, RunState, RunStatus, WorkerState, WorkerStatus
 from autodist.report._runs import LogConsole, show_run, show_runs
+from autodist.report._search import SearchConsole, SearchProgress, TrialRow, show_trials
 
 __all__ = [
     "CheckpointProgress",
@@ -35,6 +36,9 @@ __all__ = [
     "RunResult",
     "RunState",
     "RunStatus",
+    "SearchConsole",
+    "SearchProgress",
+    "TrialRow",
     "WorkerState",
     "WorkerStatus",
     "error_console",
@@ -48,6 +52,7 @@ __all__ = [
     "show_plan",
     "show_run",
     "show_runs",
+    "show_trials",
     "show_warning",
     "table_console",
 ]

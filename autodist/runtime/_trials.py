@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import os
 import tempfile
@@ -174,7 +175,7 @@ class _Trial:
             step.run(feeds, local=self._local)
             self._worker.steps_taken += 1
             times.append(time.perf_counter())
-        return [after - before for before, after in zip(times, times[1:], strict=False)]
+        return [after - before for before, after in itertools.pairwise(times)]
 
 
 def _send_graph(coordinator: CoordinatorClient, graph: TrainingGraph) -> None:

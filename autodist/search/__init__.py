@@ -10,10 +10,11 @@ from autodist.search._selection import agreement, cosine, select
 from autodist.search._space import Family, Space, Unit
 from autodist.search._store import Study, TrialStore
 from autodist.search._trials import Failure, Measurement, Reason, Trial
-from autodist.search._tuner import Bench, Budget, Plan, Tuner
+from autodist.search._tuner import BASELINE, Bench, Budget, Plan, Tuner
 
 __all__ = [
     "ASPECTS",
+    "BASELINE",
     "SEARCHERS",
     "Aspect",
     "Bench",

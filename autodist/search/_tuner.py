@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
@@ -18,9 +19,12 @@ from autodist.search._selection import agreement, select
 from autodist.search._space import Space
 from autodist.search._trials import Failure, Measurement, Trial
 from autodist.simulator import Floats, Simulator
-from autodist.strategies import Strategy, StrategyBuilder
+from autodist.strategies import Strategy
 
-__all__ = ["Bench", "Budget", "Plan", "Tuner"]
+BASELINE = "baseline"
+"""How the origin of trials begins that users know."""
+
+__all__ = ["BASELINE", "Bench", "Budget", "Plan", "Tuner"]
 
 
 class Bench(Protocol):
@@ -100,11 +104,11 @@ class Tuner:
     keep: Callable[[Trial], None] = lambda trial: None
     trials: list[Trial] = field(default_factory=list)
 
-    def run(self, baselines: Sequence[StrategyBuilder] = ()) -> Trial:
+    def run(self, baselines: Mapping[str, Strategy] = MappingProxyType({})) -> Trial:
         """Search to the end of the budget and return the fastest trial.
 
         Args:
-            baselines: Builders whose strategies are measured first.
+            baselines: By name, strategies that are measured first; of several that are the same, one.
 
         Raises:
             SearchFailed: Every trial failed.
@@ -112,23 +116,26 @@ class Tuner:
         """
         self._end_s = time.monotonic() + (self.budget.time_s or float("inf"))
         done = {trial.strategy.id for trial in self.trials}
-        for builder in baselines:
-            strategy = builder.build(self.space.domain.graph, self.space.domain.spec)
+        for name, strategy in baselines.items():
             if strategy.id not in done and not self._is_over:
-                self._try(strategy, f"baseline {builder.name}", None)
+                self._try(strategy, f"{BASELINE} {name}", None)
+                done.add(strategy.id)
         while not self._is_over and self._batch():
             pass
         return self.best
 
     @property
     def best(self) -> Trial:
-        """The fastest trial so far.
+        """The fastest trial so far; where there are rules, of those that obey them, so far as there are any.
 
         Raises:
             SearchFailed: There is none.
 
         """
         measured = [trial for trial in self.trials if trial.step_s is not None]
+        if self.space.rules:
+            obedient = [trial for trial in measured if not trial.origin.startswith(BASELINE)]
+            measured = obedient or measured
         if not measured:
             raise SearchFailed(*self._why())
         return min(measured, key=lambda trial: trial.step_s or 0.0)

@@ -142,8 +142,8 @@ class LaunchedBench:
 
     # In the search's thread --------------------------------------------------------------------------------------
 
-    def captured(self) -> TrainingGraph:
-        """Wait for the first training step of the script, and return its graph.
+    def captured(self) -> tuple[bytes, TrainingGraph]:
+        """Wait for the first training step of the script, and return its graph, as a file's content and read.
 
         Raises:
             SearchFailed: The script has ended without one.
@@ -156,12 +156,11 @@ class LaunchedBench:
             keys = [TrialKeys.piece(number) for number in range(note["pieces"])]
         except (_WorkersEnded, _TrialFailed) as error:
             raise self._without_a_step(gang) from error
-        values = [gang.coordinator.peek(key) or b"" for key in keys]
+        content = b"".join(gang.coordinator.peek(key) or b"" for key in keys)
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory, "graph.zip")
-            path.write_bytes(b"".join(values))
-            graph = TrainingGraph.load(path)
-        return graph
+            path.write_bytes(content)
+            return content, TrainingGraph.load(path)
 
     def measure(self, number: int, strategy: Strategy, hopeless_s: float | None) -> Measurement | Failure:
         """Measure a strategy; see :class:`~autodist.search.Bench`.
@@ -249,13 +248,13 @@ class LaunchedBench:
             return [json.loads(values[key]) for key in keys if key in values]
 
         def reached(values: Mapping[str, bytes]) -> bool:
-            return len(known := found(values)) == len(keys) or any("reason" in answer for answer in known)
+            answers = found(values)
+            return len(answers) == len(keys) or any("reason" in answer for answer in answers)
 
-        answers: list[dict[str, Any]] = []
-        bound_s = 1e9 if timeout_s is None else max(timeout_s, 0.0)
-        if gang.coordinator.wait_until(lambda values: reached(values) and not answers.extend(found(values)), bound_s):
-            return answers[: len(keys)]
-        if gang.coordinator.is_aborted:
+        coordinator = gang.coordinator
+        if coordinator.wait_until(reached, threading.TIMEOUT_MAX if timeout_s is None else max(timeout_s, 0.0)):
+            return found({key: value for key in keys if (value := coordinator.peek(key)) is not None})
+        if coordinator.is_aborted:
             raise _WorkersEnded
         raise _TrialFailed("timeout", f"it took more than {self._course.timeout_s:g} s")
 

@@ -56,9 +56,13 @@ def tuner(space, bench=None, trials=15, **options):
     return Tuner(space, catalogue, searcher, simulator, bench, **settings)
 
 
+def baselines(space):
+    return {"PSLoadBalancing": PSLoadBalancing().build(space.domain.graph, space.domain.spec)}
+
+
 def test_the_best_is_never_slower_than_a_baseline_and_nothing_is_tried_twice(space):
     search = tuner(space)
-    best = search.run([PSLoadBalancing()])
+    best = search.run(baselines(space))
     assert len(search.trials) == 15
     assert search.trials[0].origin == "baseline PSLoadBalancing"
     assert best.step_s == min(trial.step_s for trial in search.trials)
@@ -68,7 +72,7 @@ def test_the_best_is_never_slower_than_a_baseline_and_nothing_is_tried_twice(spa
 
 def test_a_simulator_that_is_right_finds_what_beats_the_baseline(space):
     search = tuner(space, simulator=lambda trials: EventSimulator(), plan=Plan(proposals=1000, qualified=30, batch=4))
-    best = search.run([PSLoadBalancing()])
+    best = search.run(baselines(space))
     assert best.step_s < search.trials[0].step_s
     assert best.predicted == pytest.approx(best.step_s, rel=1e-3)
 
@@ -76,7 +80,7 @@ def test_a_simulator_that_is_right_finds_what_beats_the_baseline(space):
 def test_a_failing_trial_costs_only_itself(space):
     bench = Simulated(space.domain, failing=(0, 3, 7))
     search = tuner(space, bench)
-    best = search.run([PSLoadBalancing()])
+    best = search.run(baselines(space))
     assert search.failures == {"memory": 3}
     assert best.number not in bench.failing
     assert len(search.trials) == 15
@@ -102,11 +106,11 @@ def test_a_search_is_taken_up_again_from_its_store(space, tmp_path):
     spec = space.domain.spec
     with TrialStore(tmp_path / "trials.db") as store:
         study = store.study(b"", "graph", spec, 128, "test")
-        tuner(space, trials=6, keep=lambda trial: store.add(study, trial)).run([PSLoadBalancing()])
+        tuner(space, trials=6, keep=lambda trial: store.add(study, trial)).run(baselines(space))
     with TrialStore(tmp_path / "trials.db") as store:
         earlier = store.trials(study)
         search = tuner(space, budget=Budget(10), trials_so_far=list(earlier))
-        search.run([PSLoadBalancing()])
+        search.run(baselines(space))
     assert search.trials[:6] == earlier
     assert [trial.number for trial in search.trials] == list(range(10))
     assert len({trial.strategy.id for trial in search.trials}) == 10

@@ -1,0 +1,126 @@
+"""The options that say how workers are started, and the job that comes of them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from autodist.cli._options import environment_options, resolve_environment
+
+if TYPE_CHECKING:
+    from autodist.launch import Job, TransportName
+    from autodist.resource_spec import ResourceSpec
+
+__all__ = ["JOB_SECTIONS", "JobOptions", "job_options", "seconds_option"]
+
+JOB_SECTIONS = {
+    "Cluster": ("spec", "hosts", "hostfile", "workers", "replicas"),
+    "Other machines": ("transport", "bring", "connect-timeout", "host-timeout", "no-check-versions"),
+    "Environment of the workers": ("env", "env-file"),
+}
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """What :func:`job_options` adds to a command, as given; the command takes it as ``options``."""
+
+    seed: int | None
+    run_dir: str | None
+    transport: TransportName | None
+    bring: tuple[str, ...]
+    connect_timeout: float
+    host_timeout: float
+    no_check_versions: bool
+    env: tuple[str, ...]
+    env_file: tuple[str, ...]
+    start_timeout: float
+    grace: float
+
+    def job(self, script: str, script_args: tuple[str, ...], spec: ResourceSpec, **settings: Any) -> Job:
+        """Return the job of a script on a cluster.
+
+        Args:
+            script: Its path.
+            script_args: Its arguments.
+            spec: The cluster.
+            settings: Further ones of the job.
+
+        Raises:
+            UsageError: Some option holds what is not allowed.
+
+        """
+        from autodist.launch import Job
+
+        return Job(
+            script=Path(script),
+            spec=spec,
+            script_args=script_args,
+            env=resolve_environment(self.env, self.env_file),
+            # All workers need the same one, and a plain Python script has another one each time.
+            seed=secrets.randbelow(2**31) if self.seed is None else self.seed,
+            run_dir=None if self.run_dir is None else Path(self.run_dir),
+            bring=tuple(map(Path, self.bring)) or None,
+            connect_timeout_s=self.connect_timeout,
+            host_timeout_s=self.host_timeout,
+            check_versions=not self.no_check_versions,
+            start_timeout_s=self.start_timeout,
+            grace_s=self.grace,
+            **settings,
+        )
+
+    def road(self, spec: ResourceSpec) -> TransportName:
+        """Return the way to other machines."""
+        from autodist.remote import default_transport
+
+        return self.transport or default_transport(os.environ, spec)
+
+
+def seconds_option(name: str, default: float, help_text: str) -> Callable[[Any], Any]:
+    """Make an option that holds a time; the job refuses those it can't have."""
+    return click.option(name, metavar="SECONDS", type=float, default=default, show_default=True, help=help_text)
+
+
+def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what says how workers are started."""
+
+    @functools.wraps(command)
+    def gathered(**given: Any) -> Any:
+        options = JobOptions(**{field.name: given.pop(field.name) for field in fields(JobOptions)})
+        return command(options=options, **given)
+
+    decorated: Callable[..., Any] = gathered
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.option("--seed", type=int, help="For all workers. Default: another one in each run, kept in env.json."),
+    click.option("--run-dir", metavar="DIR", help="For logs and summaries. Default: runs/<id>."),
+    click.option(
+        "--transport",
+        type=click.Choice(["asyncssh", "ssh", "srun"]),
+        help="The way to other machines: AutoDist's own SSH, the system's `ssh` (for Kerberos, ControlMaster), or "
+        "Slurm. Default: srun in a Slurm job, else asyncssh.",
+    ),
+    click.option(
+        "--bring",
+        metavar="PATH",
+        multiple=True,
+        help="File or directory beside the script that goes with it. Repeatable. Default: the Python modules beside "
+        "it.",
+    ),
+    seconds_option("--connect-timeout", 30.0, "Longest time until a machine has answered."),
+    seconds_option("--host-timeout", 3.0, "Longest silence of a machine, after which it counts as lost."),
+    click.option("--no-check-versions", is_flag=True, help="Start although the machines have different software."),
+    environment_options,
+    seconds_option("--start-timeout", 300.0, "Longest time to a worker's first step, 0 for no bound."),
+    seconds_option("--grace", 5.0, "Time between asking a worker to end and killing it."),
+)

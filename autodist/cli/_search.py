@@ -1,0 +1,258 @@
+"""``autodist search``: measures strategies on the cluster, and keeps the fastest."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
+from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
+from autodist.cli._options import debug_option
+from autodist.cli._sections import ScriptCommand
+from autodist.cli._trials import row_of, store_option, trial_json
+from autodist.errors import AutoDistError
+
+if TYPE_CHECKING:
+    from autodist.search import Space, Trial
+    from autodist.tuning import SearchRequest, SearchResult
+
+__all__ = ["search"]
+
+_SCHEMA_VERSION = 1
+_SECTIONS = {
+    "How much": ("trials", "budget", "warm-up", "iterations", "trial-timeout"),
+    "Where": ("searcher", "simulator", "fix", "exclude", "allow"),
+    "What becomes of it": ("store", "resume", "out", "json"),
+    **JOB_SECTIONS,
+    "Bounds": ("start-timeout", "grace"),
+    "What is shown": ("debug", "help"),
+}
+
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class _DurationType(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
+    """A time like ``90s``, ``30m`` or ``2h``, in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", str(value).strip())
+        if found is None or float(found[1]) <= 0:
+            self.fail(f"`{value}` is no time, write it like `90s`, `30m` or `2h`", param, ctx)
+        return float(found[1]) * _UNITS[found[2]]
+
+
+@click.command(
+    "search",
+    cls=ScriptCommand,
+    sections=_SECTIONS,
+    epilog="Example: autodist search train.py --spec cluster.yml --trials 200",
+    options_metavar="[OPTIONS]",
+)
+@click.argument("script", default="train.py")
+@click.argument("script_args", nargs=-1, metavar="[-- ARGS...]", type=click.UNPROCESSED)
+@click.option("--trials", metavar="N", type=click.IntRange(1), default=200, show_default=True, help="Measured at most.")
+@click.option("--budget", metavar="TIME", type=_DurationType(), help="No trial begins after that: 90s, 30m, 2h.")
+@click.option("--warm-up", metavar="N", type=click.IntRange(0), default=10, show_default=True, help="Steps before.")
+@click.option(
+    "--iterations", metavar="N", type=click.IntRange(1), default=40, show_default=True, help="Steps measured."
+)
+@seconds_option("--trial-timeout", 120.0, "Longest time of a trial; a longer one counts as failed.")
+@click.option("--searcher", default="random", show_default=True, help="Who proposes: random or genetic.")
+@click.option("--simulator", default="events", show_default=True, help="Who chooses of them: events or analytic.")
+@click.option("--fix", metavar="VARS=CHOICE", multiple=True, help="Pin, like `embedding*=ps`. Repeatable.")
+@click.option("--exclude", metavar="[VARS=]CHOICE", multiple=True, help="Forbid, like `partition`. Repeatable.")
+@click.option("--allow", metavar="ASPECT", multiple=True, help="Search also `compressor` or `staleness`. Repeatable.")
+@store_option
+@click.option("--resume", is_flag=True, help="Take up the last search of this graph on this cluster.")
+@click.option("--out", metavar="FILE", help="For the best strategy. Default: best.json in the run's directory.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@cluster_options
+@job_options
+@debug_option
+def search(
+    script: str,
+    script_args: tuple[str, ...],
+    cluster: ClusterOptions,
+    options: JobOptions,
+    out: str | None,
+    as_json: bool,
+    **settings: Any,
+) -> int:
+    """Search the fastest strategy for the first training step of SCRIPT, by measuring some on the cluster.
+
+    SCRIPT is `train.py` by default. It runs up to that step, and trains nothing.
+    """
+    from autodist.tuning import search as run_search
+
+    job = options.job(script, script_args, resolve_spec(cluster))
+    run_dir = job.run_dir or _new_directory()
+    request = _request(options.seed or 0, **settings)
+    watcher = _Watcher(request)
+    try:
+        result = run_search(request, replace(job, run_dir=run_dir), watcher.launcher(options.road(job.spec)), watcher)
+    except AutoDistError as error:
+        if watcher.trials and error.hint is None:
+            error.hint = f"{len(watcher.trials)} trials are in `{request.store}`; `--resume` goes on from there"
+        raise
+    finally:
+        watcher.console.close()
+    path = Path(out) if out is not None else run_dir / "best.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    result.best.strategy.save(path)
+    _show(result, path, as_json, _next_command(script, script_args, cluster, path))
+    return 0
+
+
+def _new_directory() -> Path:
+    import secrets
+
+    return Path("runs", f"search-{secrets.token_hex(3)}")
+
+
+def _request(
+    seed: int,
+    *,
+    trials: int,
+    budget: float | None,
+    warm_up: int,
+    iterations: int,
+    trial_timeout: float,
+    searcher: str,
+    simulator: str,
+    fix: tuple[str, ...],
+    exclude: tuple[str, ...],
+    allow: tuple[str, ...],
+    store: str,
+    resume: bool,
+) -> SearchRequest:
+    from autodist.search import Budget, Rule
+    from autodist.tuning import Course, SearchRequest
+
+    return SearchRequest(
+        Path(store),
+        Budget(trials, budget),
+        Course(warm_up, iterations, trial_timeout),
+        searcher=searcher,
+        simulator=simulator,
+        rules=(*map(Rule.fix, fix), *map(Rule.exclude, exclude)),
+        allowed=allow,
+        resumes=resume,
+        seed=seed,
+    )
+
+
+class _Watcher:
+    """Shows a search while it goes on."""
+
+    def __init__(self, request: SearchRequest) -> None:
+        from autodist.report import SearchConsole
+
+        self.console = SearchConsole()
+        self.trials: Sequence[Trial] = ()
+        self._request = request
+
+    def launcher(self, road: Any) -> Any:
+        """Return what starts the workers; their lines are in the logs alone."""
+        from autodist.launch import ClusterLauncher, SilentObserver
+
+        class Notices(SilentObserver):
+            notice = staticmethod(self.console.notice)
+
+        return ClusterLauncher(Notices(), road)
+
+    def captured(self, space: Space, earlier: Sequence[Trial]) -> None:
+        """Show what is searched."""
+        domain = space.domain
+        size = sum(v.size_bytes for v in domain.variables) / 1e6
+        self.console.notice(f"graph: {len(domain.variables)} variables, {size:.1f} MB, {domain.batch_size} examples")
+        self.console.notice(f"space: about 10^{space.log10_size:.0f} strategies; profile: {domain.profile.source}")
+        if earlier:
+            self.console.notice(f"goes on after {len(earlier)} trials")
+
+    def tried(self, trials: Sequence[Trial], left_s: float | None) -> None:
+        """Show where it stands."""
+        from autodist.report import SearchProgress
+        from autodist.search import BASELINE, Failure
+
+        self.trials = trials
+        failed: Counter[str] = Counter(t.outcome.reason for t in trials if isinstance(t.outcome, Failure))
+        measured = [trial for trial in trials if trial.step_s is not None]
+        known = [trial for trial in measured if trial.origin.startswith(BASELINE)]
+        best = min(measured, key=_step_s, default=None)
+        baseline = min(known, key=_step_s, default=None)
+        self.console.progress(
+            SearchProgress(
+                len(trials),
+                self._request.budget.trials,
+                failed,
+                None if best is None else best.step_s,
+                "" if baseline is None else baseline.origin.removeprefix(f"{BASELINE} "),
+                None if baseline is None else baseline.step_s,
+                left_s,
+            )
+        )
+
+
+def _step_s(trial: Trial) -> float:
+    assert trial.step_s is not None
+    return trial.step_s
+
+
+def _next_command(script: str, script_args: tuple[str, ...], cluster: ClusterOptions, path: Path) -> str:
+    given = [word for option in cluster.given for word in (option, str(getattr(cluster, option[2:])))]
+    arguments = ["--", *script_args] if script_args else []
+    return shlex.join(["autodist", "run", script, *given, "--strategy", str(path), *arguments])
+
+
+def _show(result: SearchResult, path: Path, as_json: bool, command: str) -> None:
+    from autodist.report import TrialRow, output_console, show_trials
+
+    if as_json:
+        click.echo(_json(result, path, command))
+        return
+    reference = result.fastest_baseline
+    reference_s = None if reference is None or reference.trial is None else reference.trial.step_s
+    rows = [replace(row_of(result.best), outcome="the best")]
+    for baseline in result.baselines:
+        if baseline.trial is None:
+            rows.append(TrialRow(-1, baseline.name, None, "", baseline.why_not or "not measured"))
+        else:
+            rows.append(replace(row_of(baseline.trial), origin=baseline.name))
+    show_trials(rows, reference_s)
+    console = output_console()
+    console.print(
+        f"{len(result.trials)} trials in {result.duration_s:.0f} s, kept as study {result.study} in the store"
+    )
+    console.print(f"saved {path}")
+    console.print(f"next: {command}")
+
+
+def _json(result: SearchResult, path: Path, command: str) -> str:
+    content = {
+        "schema_version": _SCHEMA_VERSION,
+        "best": trial_json(result.best),
+        "baselines": [
+            {"name": b.name, "why_not": b.why_not or None, "trial": None if b.trial is None else trial_json(b.trial)}
+            for b in result.baselines
+        ],
+        "trials": len(result.trials),
+        "study": result.study,
+        "duration_s": round(result.duration_s, 1),
+        "starts": result.starts,
+        "saved": str(path),
+        "next": command,
+    }
+    return json.dumps(content, indent=2)

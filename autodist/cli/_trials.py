@@ -1,0 +1,151 @@
+"""``autodist trials``: what searches have measured."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from autodist.cli._options import debug_option
+from autodist.errors import UsageError
+
+if TYPE_CHECKING:
+    from autodist.report import TrialRow
+    from autodist.search import Study, Trial, TrialStore
+    from autodist.strategies import Strategy
+
+__all__ = ["DEFAULT_STORE", "row_of", "store_option", "study_option", "the_study", "trial_json", "trials"]
+
+DEFAULT_STORE = "runs/trials.db"
+_SCHEMA_VERSION = 1
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def store_option(command: _Command) -> _Command:
+    """Add ``--store``."""
+    return click.option(
+        "--store", metavar="FILE", default=DEFAULT_STORE, show_default=True, help="Where trials are kept."
+    )(command)
+
+
+def study_option(command: _Command) -> _Command:
+    """Add ``--study``."""
+    return click.option("--study", metavar="N", type=int, help="Of which search. Default: the last one.")(command)
+
+
+@click.command("trials", epilog="Example: autodist trials --study 2")
+@store_option
+@study_option
+@click.option("--studies", is_flag=True, help="List the searches instead.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@debug_option
+def trials(store: str, study: int | None, studies: bool, as_json: bool) -> None:
+    """List the trials of a search, the fastest first."""
+    from autodist.report import show_trials
+
+    with open_store(store) as opened:
+        if studies:
+            _show_studies(opened, as_json)
+            return
+        chosen = the_study(opened, study)
+        found = sorted(opened.trials(chosen), key=lambda trial: (trial.step_s is None, trial.step_s or 0.0))
+    if as_json:
+        content = {"schema_version": _SCHEMA_VERSION, "study": chosen.id, "trials": [trial_json(t) for t in found]}
+        click.echo(json.dumps(content, indent=2))
+        return
+    fastest = min((t.step_s for t in found if t.step_s is not None and t.origin.startswith("baseline")), default=None)
+    show_trials([row_of(trial) for trial in found], fastest)
+
+
+def open_store(path: str) -> TrialStore:
+    """Open a store that is there.
+
+    Raises:
+        UsageError: It is not.
+
+    """
+    from autodist.search import TrialStore
+
+    if not Path(path).is_file():
+        raise UsageError(f"there is no trial store `{path}`", hint="give `--store`, or make one by `autodist search`")
+    return TrialStore(path)
+
+
+def the_study(store: TrialStore, number: int | None) -> Study:
+    """Return the study of a number, or the last one.
+
+    Raises:
+        UsageError: There is none.
+
+    """
+    studies = store.studies()
+    found = [study for study in studies if number is None or study.id == number]
+    if not found:
+        known = ", ".join(str(study.id) for study in studies) or "none"
+        raise UsageError(f"`{store.path}` has no study {'' if number is None else number}; there are: {known}")
+    return found[-1]
+
+
+def row_of(trial: Trial) -> TrialRow:
+    """Return a trial as a line of a table."""
+    from autodist.report import TrialRow
+    from autodist.search import Failure
+
+    outcome = f"{trial.outcome.reason}: {trial.outcome.message}" if isinstance(trial.outcome, Failure) else ""
+    return TrialRow(trial.number, trial.origin, trial.step_s, _mixture(trial.strategy), outcome)
+
+
+def _mixture(strategy: Strategy) -> str:
+    """What a strategy consists of, in words."""
+    kinds = Counter(type(config.synchronizer).__name__ for config in strategy.variables)
+    parts = [f"{count} {kind.removesuffix('Synchronizer')}" for kind, count in kinds.most_common()]
+    cut = sum(config.partition is not None for config in strategy.variables)
+    carriers = f" over {' and '.join(strategy.carriers)}" if strategy.carriers else ""
+    return ", ".join(parts) + carriers + (f", {cut} cut" if cut else "")
+
+
+def trial_json(trial: Trial) -> dict[str, Any]:
+    """Return a trial as plain data."""
+    from autodist.search import Failure
+
+    outcome = trial.outcome
+    row: dict[str, Any] = {"number": trial.number, "origin": trial.origin, "strategy": trial.strategy.id}
+    row |= {"predicted_s": trial.predicted, "step_s": trial.step_s}
+    if isinstance(outcome, Failure):
+        return row | {"reason": outcome.reason, "message": outcome.message}
+    return row | {"steps_s": outcome.steps_s, "warm_up": outcome.warm_up, "prepared_s": outcome.prepared_s}
+
+
+def _show_studies(store: TrialStore, as_json: bool) -> None:
+    from autodist.report import fitted_table, table_console
+    from autodist.resource_spec import ResourceSpec
+
+    rows = [
+        {
+            "study": study.id,
+            "label": study.label,
+            "graph": study.graph[:12],
+            "hosts": len(ResourceSpec.from_json(study.spec).hosts),
+            "batch_size": study.batch_size,
+            "trials": len(store.trials(study)),
+        }
+        for study in store.studies()
+    ]
+    if as_json:
+        click.echo(json.dumps({"schema_version": _SCHEMA_VERSION, "studies": rows}, indent=2))
+        return
+    console = table_console()
+    columns = {
+        title: [str(row[key]) for row in rows]
+        for title, key in (
+            ("Study", "study"), ("Script", "label"), ("Graph", "graph"), ("Hosts", "hosts"), ("Batch", "batch_size"),
+            ("Trials", "trials"),
+        )
+    }  # fmt: skip
+    console.print(
+        fitted_table(columns, console.width, right=("Study", "Hosts", "Batch", "Trials"), shrink={"Script": 12})
+    )

@@ -1,0 +1,166 @@
+"""A search on the console: where it stands while it goes on, and its trials as a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from autodist.report._cells import fitted, table_console
+from autodist.report._consoles import error_console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
+
+__all__ = ["SearchConsole", "SearchProgress", "TrialRow", "show_trials"]
+
+_BETWEEN_LINES_S = 15.0
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """A trial as a line.
+
+    Attributes:
+        number: Within its search.
+        origin: Who proposed it.
+        step_s: Seconds of a step, None if it failed.
+        outcome: Why it failed, or how well the simulator knew it; may be empty.
+        mixture: What the strategy consists of, in words.
+
+    """
+
+    number: int
+    origin: str
+    step_s: float | None
+    mixture: str
+    outcome: str = ""
+
+
+def show_trials(rows: Sequence[TrialRow], reference_s: float | None = None, console: Console | None = None) -> None:
+    """Show trials in the order given, on standard output by default.
+
+    Args:
+        rows: The trials.
+        reference_s: Seconds of a step to which others are compared; None leaves that out.
+        console: Where to.
+
+    """
+    console = console or table_console()
+    columns = {
+        "Trial": [str(row.number) for row in rows],
+        "From": [row.origin for row in rows],
+        "ms/step": ["-" if row.step_s is None else milliseconds(row.step_s) for row in rows],
+        "Against": [against(row.step_s, reference_s) for row in rows],
+        "Strategy": [row.mixture for row in rows],
+        "Note": [row.outcome for row in rows],
+    }
+    right = ("Trial", "ms/step", "Against")
+    console.print(fitted(columns, console.width, right=right, shrink={"From": 16, "Strategy": 24, "Note": 24}))
+
+
+def milliseconds(seconds: float) -> str:
+    """Seconds as milliseconds, with three digits that count.
+
+    Example:
+        >>> [milliseconds(s) for s in (0.00123456, 0.0123456, 1.23456)]
+        ['1.23', '12.3', '1235']
+
+    """
+    value = 1e3 * seconds
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def against(step_s: float | None, reference_s: float | None) -> str:
+    """How much longer a step takes than another, in percent.
+
+    Example:
+        >>> against(0.9, 1.0), against(1.0, 1.0), against(None, 1.0)
+        ('-10 %', '+0 %', '')
+
+    """
+    if step_s is None or not reference_s:
+        return ""
+    return f"{100 * (step_s / reference_s - 1):+.0f} %"
+
+
+@dataclass(frozen=True)
+class SearchProgress:
+    """Where a search stands.
+
+    Attributes:
+        done: Trials so far.
+        total: How many there will be at most.
+        failed: Failed ones, by reason.
+        best_s: Seconds of the fastest step so far; None if there is none.
+        baseline: The fastest strategy that users know, empty if none was measured.
+        baseline_s: Seconds of its step.
+        left_s: Seconds to the end, None if that is not known.
+
+    """
+
+    done: int
+    total: int
+    failed: Mapping[str, int] = field(default_factory=dict)
+    best_s: float | None = None
+    baseline: str = ""
+    baseline_s: float | None = None
+    left_s: float | None = None
+
+    def __str__(self) -> str:
+        parts = [f"trial {self.done} of {self.total}"]
+        if self.failed:
+            reasons = ", ".join(f"{reason} {count}" for reason, count in self.failed.items())
+            parts.append(f"failed {sum(self.failed.values())} ({reasons})")
+        if self.best_s is not None:
+            parts.append(f"best {milliseconds(self.best_s)} ms")
+            if self.baseline:
+                parts.append(f"{against(self.best_s, self.baseline_s)} against {self.baseline}")
+        if self.left_s is not None:
+            minutes, seconds = divmod(round(self.left_s), 60)
+            parts.append(f"{minutes}:{seconds:02} left")
+        return ", ".join(parts)
+
+
+class SearchConsole:
+    """Shows a search on standard error: one line that changes on a terminal, else a line now and then.
+
+    Args:
+        console: Where to.
+        clock: Seconds.
+
+    """
+
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console or error_console()
+        self._clock = clock
+        self._live: Live | None = None
+        self._last_s = float("-inf")
+
+    def notice(self, text: str) -> None:
+        """Show a line that stays."""
+        self._console.print(f"autodist: {text}", style="dim")
+
+    def progress(self, progress: SearchProgress) -> None:
+        """Show where the search stands."""
+        if self._console.is_terminal:
+            self._show_live(str(progress))
+        elif self._clock() - self._last_s >= _BETWEEN_LINES_S or progress.done == progress.total:
+            self._last_s = self._clock()
+            self.notice(str(progress))
+
+    def _show_live(self, text: str) -> None:
+        from rich.live import Live
+
+        if self._live is None:
+            self._live = Live(console=self._console, auto_refresh=False)
+            self._live.start()
+        self._live.update(text, refresh=True)
+
+    def close(self) -> None:
+        """Leave the last line as it is."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
