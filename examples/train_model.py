@@ -7,6 +7,7 @@ autodist run examples/train_model.py --workers 2 --strategy Parallax -- bert_3 -
 import argparse
 import time
 
+import keras
 import models
 
 import autodist
@@ -21,6 +22,7 @@ def parse_arguments():
     parser.add_argument("--batch-size", type=int, help="examples per step, over all workers")
     parser.add_argument("--norm", choices=("batch", "group"), help="normalization of image models")
     parser.add_argument("--batch-norm", choices=("replica", "synchronized"), default="replica", help="(%(default)s)")
+    parser.add_argument("--floats", choices=("float32", "float64"), default="float32", help="(%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of weights and data (%(default)s)")
     return parser.parse_args()
 
@@ -31,6 +33,7 @@ def main():
         for name in models.names():
             print(f"{name:<16}{models.get(name).summary}")
         return
+    keras.config.set_floatx(arguments.floats)
     changes = {"batch_size": arguments.batch_size, "norm": arguments.norm}
     changes = {name: value for name, value in changes.items() if value is not None}
     ad = autodist.AutoDist(batch_norm=arguments.batch_norm)

@@ -105,9 +105,8 @@ def classification(model, optimizer, make_inputs, num_classes, batch_size):
     model.compile(optimizer=optimizer, loss=loss)
 
     def loss_of(x, y):
-        return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, model(x, training=True))) + tf.add_n(
-            [tf.constant(0.0), *model.losses]
-        )
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(y, model(x, training=True))
+        return tf.add_n([tf.reduce_mean(losses), *model.losses])
 
     batch = partial(_labelled, make_inputs, num_classes, batch_size)
     return Training(make_step(loss_of, model.trainable_variables, optimizer), batch, model.trainable_variables, model)

@@ -28,6 +28,8 @@ def references(tmp_path_factory):
 @pytest.mark.parametrize("name", ["resnet", "inception", "densenet"])
 def test_equals_one_device(references, name, strategy, workers):
     arguments = [name, "--size", "tiny", "--steps", "3", "--norm", "batch", "--batch-norm", "synchronized"]
+    # In float32, the gradient of a scale whose output is normalized again is a difference of nearly equal sums.
+    arguments += ["--floats", "float64"]
     certificate = certify(
         EXAMPLE, arguments, strategy=strategy, workers=workers, steps=3, reference=references / name
     ).check()
