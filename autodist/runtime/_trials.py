@@ -23,7 +23,7 @@ from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._worker import Worker
-from autodist.strategies import Strategy
+from autodist.strategies import Strategy, check
 
 __all__ = ["ORDERED", "TrialKeys", "Trials"]
 
@@ -134,10 +134,11 @@ class _Trial:
         self._name = f"trial_{number}"
         self._strategy = strategy
         self._captured = captured
+        self._spec = trials._spec
         self._arguments = arguments
         self._local = local
         self._state = StateStore(worker, self._name, borrows=True)
-        self._compiler = Compiler(worker, trials._spec, strategy, trials._convention, self._state, self._name)
+        self._compiler = Compiler(worker, self._spec, strategy, trials._convention, self._state, self._name)
 
     def run(self) -> None:
         """Get ready, take steps as long as more are wanted, and leave nothing behind."""
@@ -165,6 +166,7 @@ class _Trial:
         return result
 
     def _prepared(self) -> CompiledStep:
+        check(self._strategy, self._captured.graph, self._spec)
         return self._compiler.bring_in(self._captured, self._strategy, self._name)
 
     def _taken(self, step: CompiledStep, count: int) -> list[float]:

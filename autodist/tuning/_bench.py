@@ -84,6 +84,7 @@ class LaunchedBench:
 
     Attributes:
         starts: How often the workers were started.
+        course: How the next trial goes.
 
     """
 
@@ -92,7 +93,7 @@ class LaunchedBench:
         self._launcher = replace(launcher, beside=self._beside)
         # While the launcher thinks the workers have nothing to do; each trial has a bound of its own.
         self._job = replace(job, env={**job.env, ORDERED: "1"}, stall_timeout_s=0.0)
-        self._course = course
+        self.course = course
         self._changed = threading.Condition()
         self._gang: _Gang | None = None
         self._is_closed = False
@@ -173,9 +174,9 @@ class LaunchedBench:
         gang = self._workers()
         keys = TrialKeys(gang.orders)
         gang.orders += 1
-        trial = _Turns(self, gang, keys, time.monotonic() + self._course.timeout_s)
+        trial = _Turns(self, gang, keys, time.monotonic() + self.course.timeout_s)
         try:
-            return trial.measure(strategy, self._course, hopeless_s)
+            return trial.measure(strategy, self.course, hopeless_s)
         except _TrialFailed as error:
             if not trial.is_left_alone:
                 self._end_workers(gang, f"trial {number} has failed: {error}")
@@ -256,7 +257,7 @@ class LaunchedBench:
             return found({key: value for key in keys if (value := coordinator.peek(key)) is not None})
         if coordinator.is_aborted:
             raise _WorkersEnded
-        raise _TrialFailed("timeout", f"it took more than {self._course.timeout_s:g} s")
+        raise _TrialFailed("timeout", f"it took more than {self.course.timeout_s:g} s")
 
 
 class _Turns:

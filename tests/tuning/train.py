@@ -1,0 +1,33 @@
+"""A small training that says at its end whether anything was trained."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import autodist
+
+keras.utils.set_random_seed(0)
+x = np.random.default_rng(0).standard_normal((64, 20)).astype("float32")
+y = x.sum(1, keepdims=True)
+
+with autodist.scope():
+    model = keras.Sequential([keras.layers.Input((20,)), keras.layers.Dense(300, "relu"), keras.layers.Dense(1)])
+    optimizer = keras.optimizers.Adam()
+    optimizer.build(model.trainable_variables)
+
+    @autodist.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(x) - y) ** 2)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply(gradients, model.trainable_variables)
+        return loss
+
+    variables = [*model.variables, *optimizer.variables]
+    before = [variable.numpy() for variable in variables]
+    try:
+        step(x, y)
+        print("trained")
+    finally:
+        after = [variable.numpy() for variable in variables]
+        print("untouched" if all(map(np.array_equal, before, after)) else "changed", flush=True)
