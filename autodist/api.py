@@ -142,7 +142,7 @@ class AutoDist:
         hook_variables(patches, self._engine.state)
         hook_functions(patches, self._engine)
         hook_optimizers(patches, self._engine)
-        files = FilesAside(self._engine.worker.rank)
+        files = FilesAside(self._engine.worker.rank, self._engine.worker.environment.scratch)
         patches.callback(files.remove)
         hook_fit(patches, self._engine, self.shard, files)
         hook_evaluation(patches, self._engine, files)

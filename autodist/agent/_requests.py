@@ -80,6 +80,9 @@ class Requests:
         former = holder.workers.get(rank)
         if former is not None and not former.has_exited:
             raise CannotStart("it is running already")
+        scratch = holder.place.directory.path / "scratch" / str(rank)
+        scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+        env = {**env, "AUTODIST_SCRATCH": str(scratch)}
         worker, pid = await start_worker(rank, argv, env, cwd, holder.outside, holder)
         holder.workers[rank] = worker
         # Its end is reported after this answer, not before.

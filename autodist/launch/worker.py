@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from autodist.errors import AutoDistError, LaunchError
 from autodist.launch._chief_writes import leave_saving_to_chief, tell_of_saving
+from autodist.launch._generated_code import keep_generated_code_in
 from autodist.launch._own_caches import keep_caches_apart
 from autodist.launch._parent_death import die_with_parent
 from autodist.launch._script import Ending, run_script
@@ -56,6 +57,8 @@ def _join_run() -> Worker:
     die_with_parent(environment.launcher_pid)
     if environment.seed is not None:
         seed_when_imported(environment.seed)
+    if environment.scratch is not None:
+        keep_generated_code_in(environment.scratch)
     if not environment.is_chief:
         leave_saving_to_chief(worker)
         keep_caches_apart(worker.rank)

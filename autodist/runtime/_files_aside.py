@@ -28,9 +28,11 @@ class FilesAside:
 
     Args:
         rank: This worker; the chief's files are the real ones.
+        scratch: Where the directory is made; None for where temporary files are.
     """
 
-    def __init__(self, rank: int) -> None:
+    def __init__(self, rank: int, scratch: Path | None = None) -> None:
+        self._scratch = scratch
         self.is_chief = rank == 0
         self._rank = rank
         self._directory: Path | None = None
@@ -64,7 +66,7 @@ class FilesAside:
     def place(self, path: Any) -> Path:
         """Where a file is instead."""
         if self._directory is None:
-            self._directory = Path(tempfile.mkdtemp(prefix="autodist-aside-"))
+            self._directory = Path(tempfile.mkdtemp(prefix="autodist-aside-", dir=self._scratch))
         return self._directory / os.path.abspath(os.fsdecode(path)).lstrip(os.sep)
 
     def say(self, label: str) -> None:

@@ -41,6 +41,8 @@ class WorkerEnvironment:
         heartbeat_s: Seconds between two reports of the steps taken. (``AUTODIST_HEARTBEAT_S``)
         attempt: How often the workers of this run have been started before. (``AUTODIST_ATTEMPT``)
         dump_graphs: Where to write the graph after each kernel, None for nowhere. (``AUTODIST_DUMP_GRAPHS``)
+        scratch: A directory for files that must not outlive the worker, however it ends; None for the system's own.
+            (``AUTODIST_SCRATCH``)
         launcher_pid: The parent the worker must not outlive; 0 for none. (``AUTODIST_LAUNCHER_PID``)
         horovod: Horovod's own rendezvous, where the launcher offers one. (``HOROVOD_*``)
 
@@ -69,6 +71,7 @@ class WorkerEnvironment:
     heartbeat_s: float = 2.0
     attempt: int = 0
     dump_graphs: Path | None = None
+    scratch: Path | None = None
     launcher_pid: int = 0
     horovod: HorovodRendezvous | None = None
 
@@ -120,6 +123,7 @@ class WorkerEnvironment:
             "AUTODIST_HEARTBEAT_S": str(self.heartbeat_s),
             "AUTODIST_ATTEMPT": str(self.attempt),
             "AUTODIST_DUMP_GRAPHS": str(self.dump_graphs or ""),
+            "AUTODIST_SCRATCH": str(self.scratch or ""),
             "AUTODIST_LAUNCHER_PID": str(self.launcher_pid),
         }
         if self.horovod is not None:
@@ -184,6 +188,7 @@ def _launched(read: _Reader) -> dict[str, object]:
         "heartbeat_s": read.seconds("AUTODIST_HEARTBEAT_S", 2.0),
         "attempt": read.integer("AUTODIST_ATTEMPT") if variables.get("AUTODIST_ATTEMPT") else 0,
         "dump_graphs": read.path("AUTODIST_DUMP_GRAPHS"),
+        "scratch": read.path("AUTODIST_SCRATCH"),
         "launcher_pid": read.integer("AUTODIST_LAUNCHER_PID") if variables.get("AUTODIST_LAUNCHER_PID") else 0,
         "horovod": HorovodRendezvous.from_environ(variables),
     }
