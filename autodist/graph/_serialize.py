@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autodist.errors import GraphError
+from autodist.graph._quiet_import import without_chatter
 
 if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph
@@ -88,7 +89,8 @@ def parse_graph_def(content: bytes | None) -> Any:
     """The GraphDef; imports TensorFlow's protobufs."""
     if content is None:
         return None
-    from tensorflow.core.framework import graph_pb2
+    with without_chatter():
+        from tensorflow.core.framework import graph_pb2
 
     return graph_pb2.GraphDef.FromString(content)
 
