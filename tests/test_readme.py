@@ -22,8 +22,9 @@ import yaml
 ROOT = Path(__file__).parent.parent
 PAGES = [
     "README.md", "docs/getting_started.md", "docs/certify.md", "docs/keras.md", "docs/data.md", "docs/models.md",
-    "docs/restarts.md",
+    "docs/restarts.md", "docs/search.md",
 ]  # fmt: skip
+SLOW = {"docs/search.md"}  # tests/cli/test_search.py searches in every run
 # `make test` runs this file: running it from here would never end. That it works is what you are looking at.
 EXEMPT = {"make test"}
 
@@ -122,7 +123,11 @@ def output_below(command: Block) -> str | None:
     return block.text if block is not None and (block.page, block.language) == (command.page, "text") else None
 
 
-@pytest.mark.parametrize("block", COMMANDS, ids=str)
+def marked(block: Block) -> object:
+    return pytest.param(block, marks=[pytest.mark.slow] * (block.page in SLOW))
+
+
+@pytest.mark.parametrize("block", map(marked, COMMANDS), ids=str)
 def test_commands_do_what_the_page_shows(block: Block, copy: Path):
     if block.text.strip() in EXEMPT:
         return
