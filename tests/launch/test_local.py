@@ -272,9 +272,15 @@ def test_escaped_process_does_not_keep_the_run(bench):
 def test_interruption_in_the_main_thread(bench):
     main_thread = threading.main_thread()
     before = signal.getsignal(signal.SIGINT)
-    timer = threading.Timer(1.0, lambda: signal.pthread_kill(main_thread.ident, signal.SIGINT))
-    timer.start()
-    result = bench.run(STEP + "time.sleep(60)")
+
+    def interrupt():
+        deadline = time.monotonic() + 60
+        while not all(bench.observer.texts(rank) for rank in (0, 1)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        signal.pthread_kill(main_thread.ident, signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    result = bench.run(STEP + "print('here')\ntime.sleep(90)")
     assert result.exit_code == 130
     assert result.failure is None
     assert bench.observer.notices == ["stopping 2 workers (grace 2 s; press again to kill)"]
