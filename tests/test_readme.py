@@ -124,10 +124,10 @@ def output_below(command: Block) -> str | None:
 
 
 def marked(block: Block) -> object:
-    return pytest.param(block, marks=[pytest.mark.slow] * (block.page in SLOW))
+    return pytest.param(block, marks=[pytest.mark.slow] * (block.page in SLOW), id=str(block))
 
 
-@pytest.mark.parametrize("block", map(marked, COMMANDS), ids=str)
+@pytest.mark.parametrize("block", [marked(block) for block in COMMANDS])
 def test_commands_do_what_the_page_shows(block: Block, copy: Path):
     if block.text.strip() in EXEMPT:
         return

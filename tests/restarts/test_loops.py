@@ -161,7 +161,6 @@ def unbuilt():
         ({"model": lambda: [1.0]}, "`model` is a list"),
         ({"position": model}, "`position` is a name of AutoDist's own"),
     ],
-    ids=str,
 )
 def test_mistakes(arguments, message, tmp_path):
     arguments = {name: value() if callable(value) else value for name, value in arguments.items()}

@@ -101,7 +101,6 @@ def fitting(make=make_model, compile_with=None, **fit):
         fitting(make=CustomStep, compile_with={"metrics": None}, **ARRAYS),
         fitting(compile_with={"optimizer": "sgd", "metrics": []}, x=lambda: dataset(1)),
     ],
-    ids=str,
 )
 def test_fit(program):
     assert_same(program)
