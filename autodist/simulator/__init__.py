@@ -6,6 +6,18 @@ from autodist.simulator._calibration import Calibration
 from autodist.simulator._domain import Domain
 from autodist.simulator._events import EventSimulator
 from autodist.simulator._features import NAMES, Messages, global_features, messages
+from autodist.simulator._learned import (
+    Accuracy,
+    Encoding,
+    LearnedSimulator,
+    LinearSimulator,
+    Measured,
+    NetworkSimulator,
+    RecurrentSimulator,
+    accuracy_of,
+    encode,
+    pairs,
+)
 from autodist.simulator._profile import Profile
 from autodist.simulator._table import ALL_REDUCE, BROADCAST, SERVER, Floats, Ints, ShardTable, tabulate
 
@@ -14,17 +26,27 @@ __all__ = [
     "BROADCAST",
     "NAMES",
     "SERVER",
+    "Accuracy",
     "AnalyticSimulator",
     "Calibration",
     "Domain",
+    "Encoding",
     "EventSimulator",
     "Floats",
     "Ints",
+    "LearnedSimulator",
+    "LinearSimulator",
+    "Measured",
     "Messages",
+    "NetworkSimulator",
     "Profile",
+    "RecurrentSimulator",
     "ShardTable",
     "Simulator",
+    "accuracy_of",
+    "encode",
     "global_features",
     "messages",
+    "pairs",
     "tabulate",
 ]

@@ -1,0 +1,184 @@
+"""Strategies as what machine learning takes: features of each variable, and of the whole (thesis 8.3.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from autodist.simulator._features import NAMES, Messages, global_features, messages
+from autodist.simulator._table import ALL_REDUCE, BROADCAST, SERVER, Floats, ShardTable, collectives
+
+if TYPE_CHECKING:
+    from autodist.simulator._domain import Domain
+
+Doubles: TypeAlias = "npt.NDArray[np.float64]"
+
+__all__ = ["PREDEFINED", "RAW", "Encoding", "encode"]
+
+PREDEFINED = ("transfer", "longest_transfer", "messages", "copies", "shared_transfer", "transfer_of_server")
+"""Of each variable: the terms of equations 8.2 and 8.3 of its shards, and the transfer of what they travel with
+and of all that is on the same server."""
+
+RAW = (
+    "size", "ready", "needed", "served", "reduced", "broadcast", "horovod", "joined", "shards", "largest_shard",
+    "servers", "server_speed", "encoding", "gathered", "by_example", "read", "members", "compute", "hosts", "replicas",
+    "spread",
+)  # fmt: skip
+"""Of each variable: z_raw, from the graph, the strategy and the cluster."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Features of strategies.
+
+    Attributes:
+        variables: Of each variable, in the order in which gradients become ready: RAW, then PREDEFINED; shape
+            (strategies, variables, features).
+        whole: z_pre, shape (strategies, features).
+
+    """
+
+    variables: Floats
+    whole: Floats
+
+
+def encode(table: ShardTable, domain: Domain, num_strategies: int) -> Encoding:
+    """The features of strategies; times are in units of the domain, so that domains can be compared."""
+    found = messages(table, domain)
+    unit = _unit_s(domain)
+    whole = global_features(found, num_strategies)
+    for column, name in enumerate(NAMES):
+        if name.endswith("transfer_s"):
+            whole[:, column] /= unit
+    per_variable = _Cells(table, domain, num_strategies)
+    raw = _raw(table, domain, per_variable, unit)
+    predefined = _predefined(table, found, per_variable, unit)
+    shape = (num_strategies, len(domain.variables), len(RAW) + len(PREDEFINED))
+    return Encoding(np.stack([*raw, *predefined], 1).astype(np.float32).reshape(shape), np.log1p(whole))
+
+
+def _unit_s(domain: Domain) -> float:
+    """About what the domain's step takes: its computation, and each value once over an average link."""
+    links = domain.seconds_per_byte[domain.seconds_per_byte > 0]
+    size = sum(variable.size_bytes for variable in domain.variables)
+    return domain.compute_s + size * float(links.mean() if len(links) else 0.0) + 1e-4
+
+
+class _Cells:
+    """Sums, maxima and means over the shards of each variable of each strategy."""
+
+    def __init__(self, table: ShardTable, domain: Domain, num_strategies: int) -> None:
+        self.count = num_strategies * len(domain.variables)
+        self.of = table.strategy.astype(np.int64) * len(domain.variables) + table.variable
+        self.shards = self.sum(np.ones(len(table)))
+
+    def sum(self, values: npt.NDArray[Any]) -> Floats:
+        found: Floats = np.bincount(self.of, values, self.count).astype(np.float32)
+        return found
+
+    def max(self, values: npt.NDArray[Any]) -> Floats:
+        found = np.zeros(self.count, np.float32)
+        np.maximum.at(found, self.of, values.astype(np.float32))
+        return found
+
+    def mean(self, values: npt.NDArray[Any]) -> Floats:
+        found: Floats = (self.sum(values) / np.maximum(self.shards, 1)).astype(np.float32)
+        return found
+
+
+def _raw(table: ShardTable, domain: Domain, cells: _Cells, unit: float) -> list[Floats]:
+    size = cells.sum(table.size_bytes)
+    share = np.maximum(size, 1)
+    served, joined = table.kind == SERVER, table.is_joined
+    repeat = cells.count // max(1, len(domain.variables))
+    speed = _speeds(domain)
+    examples = float(domain.examples.max(initial=0))
+    by_example = table.gathered_by_example + table.asked_by_example + table.read_by_example
+    hosts, replicas = len(domain.replicas), float(domain.replicas.sum())
+    constant = np.ones(cells.count, np.float32)
+    return [
+        np.log10(1 + size) / 8,
+        np.tile(domain.ready_s / unit, repeat),
+        np.tile(domain.needed_s / unit, repeat),
+        cells.mean(served),
+        cells.mean(table.kind == ALL_REDUCE),
+        cells.mean(table.kind == BROADCAST),
+        cells.mean(table.is_horovod),
+        cells.mean(joined),
+        np.log2(np.maximum(cells.shards, 1)),
+        cells.max(table.size_bytes) / share,
+        _distinct_servers(table, cells, hosts),
+        cells.mean(np.where(served, speed[table.server], 0)),
+        cells.sum(table.summed_bytes) / share,
+        cells.sum(table.gathered_bytes) / share,
+        np.log1p(cells.sum(by_example) * examples / share),
+        cells.sum(table.read_bytes) / share,
+        np.log2(cells.mean(_members(table))),
+        constant * domain.compute_s / unit,
+        constant * np.log2(hosts),
+        constant * np.log2(max(replicas, 1)),
+        constant * np.log(speed.max(initial=1) / max(speed.min(initial=1), 1e-9)),
+    ]
+
+
+def _speeds(domain: Domain) -> Floats:
+    """By host, the bandwidth of its links against the fastest."""
+    hosts = len(domain.replicas)
+    slowest = domain.seconds_per_byte.max(1, initial=0) if hosts > 1 else np.zeros(hosts)
+    fastest = slowest.min(initial=np.inf)
+    return np.where(slowest > 0, fastest / np.maximum(slowest, 1e-30), 1).astype(np.float32)
+
+
+def _distinct_servers(table: ShardTable, cells: _Cells, hosts: int) -> Floats:
+    """How many of the hosts serve shards of a variable, as a share."""
+    served = table.kind == SERVER
+    places = np.unique(cells.of[served] * hosts + table.server[served])
+    return np.bincount(places // hosts, minlength=cells.count).astype(np.float32) / np.float32(hosts)
+
+
+def _members(table: ShardTable) -> Doubles:
+    """By shard, with how many it travels, itself included."""
+    members = np.ones(len(table))
+    grouped = table.kind != SERVER
+    if grouped.any():
+        first, inverse, _ = collectives(table.take(grouped))
+        members[grouped] = np.bincount(inverse, minlength=len(first))[inverse]
+    return members
+
+
+def _predefined(table: ShardTable, found: Messages, cells: _Cells, unit: float) -> list[Floats]:
+    served = table.kind == SERVER
+    others = table.take(~served)
+    first, inverse, _ = collectives(others)
+    weight = np.maximum(others.summed_bytes + others.gathered_bytes + others.gathered_by_example, 1e-9)
+    by_bytes = weight / np.bincount(inverse, weight, len(first))[inverse] if len(others) else weight
+    alike = 1 / np.bincount(inverse, minlength=len(first))[inverse] if len(others) else weight
+
+    def of_shards(term: Floats, share: Doubles | float) -> Doubles:
+        """A term of messages, by shard; of a message that several shards share, each one's part."""
+        values = np.zeros(len(table))
+        values[served] = term[found.is_served]
+        values[~served] = term[~found.is_served][inverse] * share
+        return values
+
+    transfer = of_shards(found.transfer_s, by_bytes)
+    return [
+        np.log1p(1e2 * cells.sum(transfer) / unit),
+        np.log1p(1e2 * cells.max(transfer) / unit),
+        np.log1p(cells.sum(of_shards(found.overheads, alike))),
+        np.log1p(cells.sum(of_shards(found.copies, alike))),
+        np.log1p(1e2 * cells.max(of_shards(found.transfer_s, 1.0)) / unit),
+        np.log1p(1e2 * cells.max(_transfer_of_server(table, transfer)) / unit),
+    ]
+
+
+def _transfer_of_server(table: ShardTable, transfer: Doubles) -> Doubles:
+    """By shard, the transfer of all that is on its server; 0 without one."""
+    served = table.kind == SERVER
+    places = table.strategy.astype(np.int64) * (int(table.server.max(initial=0)) + 1) + np.maximum(table.server, 0)
+    totals = np.bincount(places, transfer * served)
+    found: Doubles = totals[places] * served
+    return found

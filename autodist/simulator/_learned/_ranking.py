@@ -1,0 +1,75 @@
+"""How well predictions rank: the loss that simulators learn by, and the figures by which they are judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from autodist.simulator._table import Floats, Ints
+
+__all__ = ["Accuracy", "accuracy_of", "pairs"]
+
+
+def pairs(step_s: Floats, partitions: Ints, penalty_s: float = 0.0) -> Ints:
+    """The pairs (slower, faster) of the ranking loss; shape (pairs, 2).
+
+    A pair (i, j) counts if f_i + sigma I(P_i, P_j) > f_j, where I is the sign of P_i - P_j: of two strategies that take
+    equally long, that with more shards counts as the slower one (thesis 8.3.1).
+
+    Args:
+        step_s: f.
+        partitions: P, shards in all.
+        penalty_s: sigma.
+
+    Example:
+        >>> pairs(np.float32([1.0, 2.0]), np.int32([1, 1])).tolist()
+        [[1, 0]]
+
+    """
+    signs = np.sign(partitions[:, None].astype(np.int64) - partitions[None, :])
+    slower, faster = np.nonzero(step_s[:, None] + penalty_s * signs > step_s[None, :])
+    return np.stack([slower, faster], 1).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How well scores rank what was measured.
+
+    Attributes:
+        pairwise: Share of the pairs of different times that are ranked rightly; ties of scores count half.
+        kendall_tau: From -1 to 1, ties taken into account.
+        regret: How much longer the strategy takes that has the best score than the fastest one, as a share.
+        error: Median of the relative errors of the scores as times; only of use where scores are seconds.
+
+    """
+
+    pairwise: float
+    kendall_tau: float
+    regret: float
+    error: float
+
+
+def accuracy_of(scores: Floats, step_s: Floats) -> Accuracy:
+    """How well scores rank times.
+
+    Args:
+        scores: The smaller, the faster.
+        step_s: What was measured; at least two that differ.
+
+    Example:
+        >>> accuracy_of(np.float32([3, 1, 2]), np.float32([0.3, 0.1, 0.2])).pairwise
+        1.0
+
+    """
+    from scipy.stats import kendalltau
+
+    slower, faster = pairs(step_s, np.zeros(len(step_s), np.int32)).T
+    gaps = np.sign(scores[slower] - scores[faster])
+    best = float(step_s[int(np.argmin(scores))])
+    return Accuracy(
+        float((gaps + 1).mean() / 2),
+        float(kendalltau(scores, step_s).statistic),
+        best / float(step_s.min()) - 1,
+        float(np.median(np.abs(scores - step_s) / step_s)),
+    )

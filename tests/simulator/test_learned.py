@@ -1,0 +1,109 @@
+"""Simulators that learn, from strategies whose times a known rule makes: they find the rule where formulas can't."""
+
+import numpy as np
+import pytest
+
+from autodist.errors import SimulatorError
+from autodist.resource_spec import Host, ResourceSpec
+from autodist.search import Catalogue, Space, sample
+from autodist.simulator import (
+    AnalyticSimulator,
+    Domain,
+    EventSimulator,
+    LinearSimulator,
+    Measured,
+    RecurrentSimulator,
+    accuracy_of,
+    encode,
+    pairs,
+)
+from tests.strategies.examples import graph, variable
+
+
+def measured(hosts, count, seed, num_variables=12, noise=0.03):
+    """Strategies that take what the event simulation says, and a little more or less."""
+    wanted = graph(*(variable(f"w{n}", (256, 16 * (1 + n % 5)), order=n) for n in range(num_variables)))
+    space = Space(Domain.of(wanted, ResourceSpec(hosts)), communicators=("collective",))
+    drawn = sample(space, Catalogue.of(space), count, np.random.default_rng(seed))
+    times = EventSimulator().score(drawn.table, space.domain, count)
+    disturbed = times * np.random.default_rng(seed).lognormal(0, noise, count)
+    return Measured(space.domain, drawn.table, disturbed.astype(np.float32))
+
+
+ALIKE = tuple(Host(name, name, bandwidth_gbps=1.0) for name in "abc")
+ONE_SLOW = tuple(Host(name, name, bandwidth_gbps=0.25 if name == "c" else 1.0) for name in "abc")
+
+
+def accuracy(simulator, data):
+    return accuracy_of(simulator.score(data.table, data.domain, len(data)), data.step_s)
+
+
+@pytest.mark.parametrize("make", [LinearSimulator, lambda: RecurrentSimulator(steps=200)], ids=["linear", "rnn"])
+def test_what_was_learned_ranks_strategies_that_were_not_seen(make):
+    seen, unseen = measured(ONE_SLOW, 100, seed=0), measured(ONE_SLOW, 60, seed=1)
+    simulator = make()
+    simulator.fit([seen])
+    learned, formulas = accuracy(simulator, unseen), accuracy(AnalyticSimulator(), unseen)
+    assert learned.pairwise > 0.85 > formulas.pairwise + 0.1
+    assert learned.kendall_tau > 0.65
+    assert learned.regret < 0.2
+
+
+def test_what_was_learned_on_one_cluster_and_model_is_of_use_on_another():
+    simulator = LinearSimulator()
+    simulator.fit([measured(ONE_SLOW, 100, seed=0), measured(ALIKE, 100, seed=0)])
+    other = tuple(Host(name, name, bandwidth_gbps=0.5 if name == "a" else 2.0) for name in "abcd")
+    assert accuracy(simulator, measured(other, 60, seed=2, num_variables=20)).pairwise > 0.8
+
+
+def test_the_same_seed_learns_the_same():
+    data = measured(ALIKE, 40, seed=0)
+    scores = []
+    for _ in range(2):
+        simulator = RecurrentSimulator(steps=20, seed=3)
+        simulator.fit([data])
+        scores.append(simulator.score(data.table, data.domain, len(data)))
+    np.testing.assert_array_equal(*scores)
+
+
+def test_pairs_of_the_ranking_loss():
+    times, shards = np.float32([1.0, 1.005, 2.0]), np.int32([9, 1, 1])
+    assert set(map(tuple, pairs(times, shards).tolist())) == {(1, 0), (2, 0), (2, 1)}
+    # With the penalty, the first counts as slower than the second: it has more shards and is hardly faster.
+    assert set(map(tuple, pairs(times, shards, 0.01).tolist())) == {(0, 1), (2, 0), (2, 1)}
+
+
+def test_figures_of_accuracy():
+    times = np.float32([1, 2, 3, 4])
+    assert accuracy_of(times, times) == accuracy_of(times, times)
+    exact = accuracy_of(times, times)
+    assert (exact.pairwise, exact.kendall_tau, exact.regret, exact.error) == (1.0, 1.0, 0.0, 0.0)
+    reverse = accuracy_of(-times, times)
+    assert (reverse.pairwise, reverse.kendall_tau, reverse.regret) == (0.0, -1.0, 3.0)
+    assert accuracy_of(np.float32([1, 1, 1, 1]), times).pairwise == 0.5
+
+
+def test_some_of_the_measured():
+    data = measured(ALIKE, 20, seed=0)
+    part = data.take(np.array([7, 3]))
+    np.testing.assert_array_equal(part.step_s, data.step_s[[7, 3]])
+    np.testing.assert_array_equal(part.partitions, data.partitions[[7, 3]])
+    whole, alone = (encode(d.table, d.domain, len(d)) for d in (data, part))
+    np.testing.assert_allclose(alone.variables, whole.variables[[7, 3]], rtol=1e-6)
+    np.testing.assert_allclose(alone.whole, whole.whole[[7, 3]], rtol=1e-6)
+
+
+def test_features_are_finite_and_tell_strategies_apart():
+    data = measured(ONE_SLOW, 50, seed=0)
+    encoding = encode(data.table, data.domain, len(data))
+    assert np.isfinite(encoding.variables).all()
+    assert np.isfinite(encoding.whole).all()
+    assert len(np.unique(encoding.variables.reshape(len(data), -1), axis=0)) > 0.9 * len(data)  # hosts are alike
+
+
+def test_without_learning_there_is_nothing_to_say():
+    data = measured(ALIKE, 3, seed=0)
+    with pytest.raises(SimulatorError, match="has not learned anything"):
+        accuracy(LinearSimulator(), data)
+    with pytest.raises(SimulatorError, match="there is nothing to learn from"):
+        LinearSimulator().fit([data.take(np.array([0]))])
