@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -26,13 +27,29 @@ from autodist.search import (
     TrialStore,
     Tuner,
 )
-from autodist.simulator import AnalyticSimulator, Domain, EventSimulator, Simulator
+from autodist.simulator import (
+    AnalyticSimulator,
+    Domain,
+    EventSimulator,
+    LearnedSimulator,
+    LinearSimulator,
+    Measured,
+    RecurrentSimulator,
+    Simulator,
+)
 from autodist.strategies import Strategy, StrategyBuilder, check, get
 from autodist.tuning._bench import Course, LaunchedBench
 
 __all__ = ["SIMULATORS", "Baseline", "SearchObserver", "SearchRequest", "SearchResult", "search"]
 
-SIMULATORS: tuple[type[EventSimulator | AnalyticSimulator], ...] = (EventSimulator, AnalyticSimulator)
+SIMULATORS: tuple[type[EventSimulator | AnalyticSimulator | LinearSimulator | RecurrentSimulator], ...] = (
+    EventSimulator,
+    AnalyticSimulator,
+    LinearSimulator,
+    RecurrentSimulator,
+)
+_ENOUGH_TO_LEARN = 12
+"""Measured trials; before, those that learn leave the choice to the event simulation."""
 _BASELINES = (
     "AllReduce(communicator='horovod')",
     "AllReduce(communicator='collective')",
@@ -94,10 +111,17 @@ class SearchRequest:
         [kind] = [searcher for searcher in SEARCHERS if searcher.name == self.searcher]
         return kind(space, catalogue, self.seed)
 
-    def simulator_of(self, trials: Sequence[Trial]) -> Simulator:
-        """The simulator after some trials."""
+    def simulator_of(self, domain: Domain, trials: Sequence[Trial]) -> Simulator:
+        """The simulator after some trials: it has learned from them if it can."""
         [kind] = [simulator for simulator in SIMULATORS if simulator.name == self.simulator]
-        return kind()
+        if not issubclass(kind, LearnedSimulator):
+            return kind()
+        known = [(trial.strategy, trial.step_s) for trial in trials if trial.step_s is not None]
+        if len(known) < _ENOUGH_TO_LEARN:
+            return EventSimulator()
+        simulator = kind(seed=self.seed)
+        simulator.fit([Measured.of(domain, [s for s, _ in known], [step_s for _, step_s in known])])
+        return simulator
 
 
 def _check_known(what: str, given: str, allowed: Sequence[str]) -> None:
@@ -247,7 +271,7 @@ class _Session:
             space,
             catalogue,
             request.searcher_of(space, catalogue),
-            request.simulator_of,
+            partial(request.simulator_of, space.domain),
             self._bench,
             request.budget,
             request.plan,

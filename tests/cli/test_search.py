@@ -44,13 +44,14 @@ def test_a_search_is_interrupted_and_taken_up_again(shell):
         [study] = opened.studies()
         earlier = opened.trials(study)
 
-    with shell.start("search", TRAIN, *QUICK, "--trials", str(len(earlier) + 4), "--resume", "--json") as process:
+    more = ("--trials", str(max(len(earlier), 13) + 4), "--resume", "--simulator", "linear", "--json")
+    with shell.start("search", TRAIN, *QUICK, *more) as process:
         output, errors = process.communicate(timeout=180)
     assert process.returncode == 0, errors
     assert f"goes on after {len(earlier)} trials" in errors
     assert "absl" not in errors, "TensorFlow's account of the CPU is no news"
     found = json.loads(output)
-    assert (found["trials"], found["study"], found["starts"]) == (len(earlier) + 4, study.id, 1)
+    assert (found["trials"], found["study"], found["starts"]) == (max(len(earlier), 13) + 4, study.id, 1)
     with TrialStore(store) as opened:
         trials = opened.trials(study)
     assert trials[: len(earlier)] == earlier
@@ -83,7 +84,7 @@ def test_rules_that_leave_nothing(shell):
     [
         (["nowhere.py"], "the script `nowhere.py` does not exist"),
         ([TRAIN, "--searcher", "oracle"], "there is no searcher `oracle`, allowed: random, genetic"),
-        ([TRAIN, "--simulator", "oracle"], "there is no simulator `oracle`, allowed: events, analytic"),
+        ([TRAIN, "--simulator", "oracle"], "there is no simulator `oracle`, allowed: events, analytic, linear, rnn"),
         ([TRAIN, "--allow", "partition"], "there is no aspect `partition`, allowed: staleness, compressor"),
         ([TRAIN, "--budget", "soon"], "`soon` is no time, write it like `90s`, `30m` or `2h`"),
         ([TRAIN, "--fix", "embedding"], "`embedding` pins nothing"),
