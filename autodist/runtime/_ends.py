@@ -11,13 +11,16 @@ from autodist.runtime._coordinator import CoordinatorClient
 
 __all__ = ["Ends", "going_on_together"]
 
+_LONGEST_WAIT_S = 3600.0  # for a worker to begin; the launcher notices sooner one that makes no progress
+
 
 @dataclass(frozen=True)
 class Ends:
     """After how many batches each worker's part of one pass over a dataset ends.
 
     A worker says so before it takes the step on its last batch. Steps are synchronous: when one is done, all workers
-    have begun it, so all that had their last batch by then have said so. A worker that has not, goes on.
+    have begun it, so all that had their last batch by then have said so. A worker that has not, goes on. Before the
+    first step nothing is known of the others, so each says at once whether it has any batch at all.
 
     Attributes:
         coordinator: What the workers tell each other by.
@@ -30,6 +33,18 @@ class Ends:
     key: str
     rank: int
     world_size: int
+
+    def begin(self, has_any: bool) -> bool:
+        """Say whether this worker has any batch, and return whether any worker has; waits for the others if need be.
+
+        Raises:
+            TimedOut: A worker does not begin the pass.
+        """
+        self.coordinator.put(f"{self.key}/{self.rank}/any", b"1" if has_any else b"0")
+        others = (rank for rank in range(self.world_size) if rank != self.rank)
+        return has_any or any(
+            self.coordinator.get(f"{self.key}/{rank}/any", _LONGEST_WAIT_S) == b"1" for rank in others
+        )
 
     def say(self, batches: int) -> None:
         """This worker's part has so many batches."""
@@ -60,6 +75,8 @@ def going_on_together(
     taken = 0
     batch = None
     following = next(batches, None)
+    if not ends.begin(following is not None):
+        return
     if following is None:
         ends.say(0)
     while following is not None:

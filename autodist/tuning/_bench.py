@@ -25,6 +25,7 @@ __all__ = ["Course", "LaunchedBench"]
 _FIRST_STEPS = 2
 _FAR_BEYOND = 2.0  # times hopeless: not even warmed up
 _SIGNALLED = 128
+_MOMENT_S = 2.0
 _AFTER_END_S = 60.0  # from the moment that workers are ended to the launcher's report
 
 
@@ -178,6 +179,8 @@ class LaunchedBench:
         try:
             return trial.measure(strategy, self.course, hopeless_s)
         except _TrialFailed as error:
+            if not trial.is_left_alone and error.failure.reason != "timeout" and self._end_by_themselves(gang):
+                return self._died(gang)
             if not trial.is_left_alone:
                 self._end_workers(gang, f"trial {number} has failed: {error}")
             return error.failure
@@ -226,6 +229,13 @@ class LaunchedBench:
         if failure is None:
             return Failure("crash", "the workers have ended in the middle of a trial")
         return Failure("memory" if failure.signal == "SIGKILL" else "crash", failure.message)
+
+    def _end_by_themselves(self, gang: _Gang) -> bool:
+        """Whether a worker's end is why another's step has failed: the launcher hears of it a moment later."""
+        deadline_s = time.monotonic() + _MOMENT_S
+        while not gang.coordinator.is_aborted and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        return gang.coordinator.is_aborted
 
     def _wait_for_end(self, gang: _Gang) -> None:
         with self._changed:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -115,7 +116,7 @@ def test_in_a_namespace_nothing_is_left_even_if_both_processes_of_the_agent_are_
         client.end("holder", signal.SIGKILL)
         client.line()
         Path(client.told["directory"], ".lock").unlink()  # only the next agent would remove it
-        os.rmdir(client.told["directory"])
+        shutil.rmtree(client.told["directory"])
         assert client.leaves_nothing()
 
 

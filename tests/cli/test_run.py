@@ -256,9 +256,9 @@ def test_reader_of_the_output_may_go_away(shell):
 
 def test_reader_of_the_output_may_take_its_time(shell):
     """What nobody has read yet waits in the worker that wrote it, not in the launcher's memory."""
-    shell.write(STEP + "for i in range(800): print(i, 'x' * 60000)\nopen('written', 'w')")
+    shell.write(STEP + "open('begun', 'w')\nfor i in range(800): print(i, 'x' * 60000)\nopen('written', 'w')")
     with shell.start("run", "train.py") as process:
-        process.stdout.readline()
+        shell.wait_for("begun")  # a line read here would take a part of the next one away from `communicate`
         launcher = psutil.Process(process.pid)
         before = launcher.memory_info().rss
         time.sleep(3.0)
@@ -266,7 +266,7 @@ def test_reader_of_the_output_may_take_its_time(shell):
         assert not (shell.directory / "written").exists()
         lines, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
-    assert [line.split()[1] for line in lines.splitlines()] == [str(i) for i in range(1, 800)]
+    assert [line.split()[1] for line in lines.splitlines()] == [str(i) for i in range(800)]
 
 
 def test_interruption_does_not_wait_for_a_reader(shell):

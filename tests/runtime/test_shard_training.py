@@ -4,6 +4,7 @@ import itertools
 import json
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -40,6 +41,21 @@ def test_workers_end_together(counts):
         with ThreadPoolExecutor(len(counts)) as pool:
             found = list(pool.map(work, range(len(counts))))
     assert found == [[*range(1, n + 1), *[0] * (max(counts) - n)] for n in counts]
+
+
+def test_a_worker_without_batches_waits_for_those_that_come_later():
+    """Whoever asks first must not take a step that nobody else takes."""
+    steps = []
+    with CoordinatorServer(world_size=2, token=TOKEN) as server:
+
+        def work(rank):
+            client = CoordinatorClient(server.address, server.port, TOKEN, rank)
+            time.sleep(0.5 * rank)
+            steps.extend(going_on_together(iter(()), Ends(client, "ends/0", rank, 2), lambda like: 0, lambda: None))
+
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(work, range(2)))
+    assert steps == []
 
 
 def test_what_ends_apart_can_be_refused():
