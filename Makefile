@@ -6,6 +6,9 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
+# Tests side by side: most of them wait, for other processes or for time to pass.
+AT_ONCE ?= 2
+
 BIN := .venv/bin
 READY := .venv/.ready
 DOCS_READY := .venv/.docs-ready
@@ -40,7 +43,7 @@ check: setup  ## Lint, formatting and types
 
 test: setup  ## Run the tests, without the slow ones
 	@scripts/install-test-tools
-	@$(BIN)/python -m pytest -m 'not slow'
+	@$(BIN)/python -m pytest -m 'not slow' -n $(AT_ONCE) --dist loadfile
 
 test-all: setup  ## Run all tests
 	@scripts/install-test-tools

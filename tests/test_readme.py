@@ -24,7 +24,8 @@ PAGES = [
     "README.md", "docs/getting_started.md", "docs/certify.md", "docs/keras.md", "docs/data.md", "docs/models.md",
     "docs/restarts.md", "docs/search.md",
 ]  # fmt: skip
-SLOW = {"docs/search.md"}  # tests/cli/test_search.py searches in every run
+# Of these, other tests do the same in every run.
+SLOW = {"docs/search.md", "docs/data.md", "docs/models.md", "docs/restarts.md", "docs/certify.md"}
 # `make test` runs this file: running it from here would never end. That it works is what you are looking at.
 EXEMPT = {"make test"}
 

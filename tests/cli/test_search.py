@@ -71,6 +71,7 @@ def test_a_search_is_interrupted_and_taken_up_again(shell):
     assert json.loads(shell("trials", "--studies", "--json").stdout)["studies"][0]["trials"] == len(trials)
 
 
+@pytest.mark.slow
 def test_rules_that_leave_nothing(shell):
     result = shell("search", TRAIN, *QUICK, "--fix", "*=ps", "--exclude", "ps")
     assert result.returncode == 3

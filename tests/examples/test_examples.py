@@ -115,6 +115,7 @@ def test_saved_model_is_an_ordinary_keras_file(run: Callable[..., Run]):
     assert model.predict(np.zeros((3, 8, 8, 1)), verbose=0).shape == (3, 10)
 
 
+@pytest.mark.slow
 def test_digits_reaches_95_percent(tmp_path: Path):
     result = execute(str(EXAMPLES / "digits.py"), directory=tmp_path)
     [(_, accuracy)] = Run(result.stdout, tmp_path).held_out["accuracy"]
@@ -137,6 +138,7 @@ def test_ratings_reads_movielens(tmp_path: Path):
     assert HELD_OUT.search(result.stdout)
 
 
+@pytest.mark.slow
 def test_ratings_says_that_its_data_are_made_up(run: Callable[..., Run]):
     assert "no --ratings given: 40,000 synthetic ratings" in run("ratings").output
 

@@ -48,6 +48,8 @@ def in_a_moment(act):
     threading.Timer(1.0, act).start()
 
 
+@pytest.mark.slow
+@pytest.mark.horovod
 def test_trials_of_two_workers(tmp_path):
     bench = LaunchedBench(ClusterLauncher(), job(tmp_path), SHORT)
     with serving(bench) as results:
