@@ -71,7 +71,7 @@ class _DurationType(click.ParamType):  # type: ignore[type-arg]  # generic in th
 )
 @seconds_option("--trial-timeout", 120.0, "Longest time of a trial; a longer one counts as failed.")
 @click.option("--searcher", default="random", show_default=True, help="Who proposes: random or genetic.")
-@click.option("--simulator", default="events", show_default=True, help="Who chooses: events, analytic, linear, rnn.")
+@click.option("--simulator", default="events", show_default=True, help="events, analytic, linear, rnn, none.")
 @click.option("--fix", metavar="VARS=CHOICE", multiple=True, help="Pin, like `embedding*=ps`. Repeatable.")
 @click.option("--exclude", metavar="[VARS=]CHOICE", multiple=True, help="Forbid, like `partition`. Repeatable.")
 @click.option("--allow", metavar="ASPECT", multiple=True, help="Search also `compressor` or `staleness`. Repeatable.")

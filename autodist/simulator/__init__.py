@@ -6,6 +6,7 @@ from autodist.simulator._calibration import Calibration
 from autodist.simulator._domain import Domain
 from autodist.simulator._events import EventSimulator
 from autodist.simulator._features import NAMES, Messages, global_features, messages
+from autodist.simulator._indifferent import IndifferentSimulator
 from autodist.simulator._learned import (
     Accuracy,
     Encoding,
@@ -33,6 +34,7 @@ __all__ = [
     "Encoding",
     "EventSimulator",
     "Floats",
+    "IndifferentSimulator",
     "Ints",
     "LearnedSimulator",
     "LinearSimulator",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from autodist.simulator import (
     AnalyticSimulator,
     Domain,
     EventSimulator,
+    IndifferentSimulator,
     LearnedSimulator,
     LinearSimulator,
     Measured,
@@ -42,12 +43,12 @@ from autodist.tuning._bench import Course, LaunchedBench
 
 __all__ = ["SIMULATORS", "Baseline", "SearchObserver", "SearchRequest", "SearchResult", "search"]
 
-SIMULATORS: tuple[type[EventSimulator | AnalyticSimulator | LinearSimulator | RecurrentSimulator], ...] = (
-    EventSimulator,
-    AnalyticSimulator,
-    LinearSimulator,
-    RecurrentSimulator,
-)
+SIMULATORS: Mapping[str, Callable[[], Simulator]] = {
+    simulator.name: simulator
+    for simulator in (EventSimulator, AnalyticSimulator, LinearSimulator, RecurrentSimulator, IndifferentSimulator)
+}
+"""By name, those that a search may choose by."""
+
 _ENOUGH_TO_LEARN = 12
 """Measured trials; before, those that learn leave the choice to the event simulation."""
 _BASELINES = (
@@ -93,7 +94,7 @@ class SearchRequest:
 
     def __post_init__(self) -> None:
         _check_known("searcher", self.searcher, [searcher.name for searcher in SEARCHERS])
-        _check_known("simulator", self.simulator, [simulator.name for simulator in SIMULATORS])
+        _check_known("simulator", self.simulator, list(SIMULATORS))
         for name in self.allowed:
             _check_known("aspect", name, [aspect.name for aspect in ASPECTS if aspect.changes_results])
 
@@ -113,13 +114,13 @@ class SearchRequest:
 
     def simulator_of(self, domain: Domain, trials: Sequence[Trial]) -> Simulator:
         """The simulator after some trials: it has learned from them if it can."""
-        [kind] = [simulator for simulator in SIMULATORS if simulator.name == self.simulator]
-        if not issubclass(kind, LearnedSimulator):
-            return kind()
+        simulator = SIMULATORS[self.simulator]()
+        if not isinstance(simulator, LearnedSimulator):
+            return simulator
         known = [(trial.strategy, trial.step_s) for trial in trials if trial.step_s is not None]
         if len(known) < _ENOUGH_TO_LEARN:
             return EventSimulator()
-        simulator = kind(seed=self.seed)
+        simulator.seed = self.seed
         simulator.fit([Measured.of(domain, [s for s, _ in known], [step_s for _, step_s in known])])
         return simulator
 

@@ -85,7 +85,7 @@ def test_rules_that_leave_nothing(shell):
     [
         (["nowhere.py"], "the script `nowhere.py` does not exist"),
         ([TRAIN, "--searcher", "oracle"], "there is no searcher `oracle`, allowed: random, genetic"),
-        ([TRAIN, "--simulator", "oracle"], "there is no simulator `oracle`, allowed: events, analytic, linear, rnn"),
+        ([TRAIN, "--simulator", "oracle"], "no simulator `oracle`, allowed: events, analytic, linear, rnn, none"),
         ([TRAIN, "--allow", "partition"], "there is no aspect `partition`, allowed: staleness, compressor"),
         ([TRAIN, "--budget", "soon"], "`soon` is no time, write it like `90s`, `30m` or `2h`"),
         ([TRAIN, "--fix", "embedding"], "`embedding` pins nothing"),

@@ -1,0 +1,29 @@
+"""No simulator at all: what a search without one is compared with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, final
+
+import numpy as np
+
+from autodist.simulator._base import Simulator
+from autodist.simulator._table import Floats, ShardTable
+
+if TYPE_CHECKING:
+    from autodist.simulator._domain import Domain
+
+__all__ = ["IndifferentSimulator"]
+
+
+@final
+class IndifferentSimulator(Simulator):
+    """Thinks equally well of all strategies, so that only their differences decide what is measured.
+
+    AutoSync (-s) of thesis 8.4.1.
+    """
+
+    name: ClassVar[str] = "none"
+
+    def score(self, table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
+        """Zeros; shape (strategies,)."""
+        return np.zeros(num_strategies, np.float32)
