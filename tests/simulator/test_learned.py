@@ -43,9 +43,9 @@ def test_what_was_learned_ranks_strategies_that_were_not_seen(make):
     seen, unseen = measured(ONE_SLOW, 100, seed=0), measured(ONE_SLOW, 60, seed=1)
     simulator = make()
     simulator.fit([seen])
-    learned, formulas = accuracy(simulator, unseen), accuracy(AnalyticSimulator(), unseen)
-    assert learned.pairwise > 0.85 > formulas.pairwise + 0.1
-    assert learned.kendall_tau > 0.65
+    rule, formulas, learned = (accuracy(s, unseen) for s in (EventSimulator(), AnalyticSimulator(), simulator))
+    assert learned.pairwise > 0.9 * rule.pairwise, "the rule itself does not know the disturbance"
+    assert learned.pairwise > formulas.pairwise + 0.1
     assert learned.regret < 0.2
 
 
