@@ -70,6 +70,25 @@ def test_the_best_is_never_slower_than_a_baseline_and_nothing_is_tried_twice(spa
     assert [trial.number for trial in search.trials] == list(range(15))
 
 
+def test_what_breaks_the_rules_is_measured_and_never_the_best(space):
+    ruled = Space(space.domain, [Rule.exclude("ps")], communicators=("collective",))
+    known = baselines(ruled)
+    bench = Simulated(ruled.domain)
+    search = tuner(ruled, bench)
+    bench.measure = lambda number, strategy, hopeless_s: Measurement((0.001 if strategy in known.values() else 1.0,))
+    best = search.run(known)
+    assert search.trials[0].step_s == 0.001
+    assert best.origin == "random"
+    assert "PS" not in {type(config.synchronizer).__name__[:2] for config in best.strategy.variables}
+
+
+def test_of_baselines_that_are_the_same_strategy_one_is_measured(space):
+    [strategy] = baselines(space).values()
+    search = tuner(space)
+    search.run({"PSLoadBalancing": strategy, "the same": strategy})
+    assert [trial.origin for trial in search.trials].count("baseline the same") == 0
+
+
 def test_a_simulator_that_is_right_finds_what_beats_the_baseline(space):
     search = tuner(space, simulator=lambda trials: EventSimulator(), plan=Plan(proposals=1000, qualified=30, batch=4))
     best = search.run(baselines(space))

@@ -1,0 +1,53 @@
+"""What a search shows while it goes on, and its trials as a table."""
+
+import io
+
+from rich.console import Console
+
+from autodist.report import SearchConsole, SearchProgress, TrialRow, show_trials
+
+
+def console(**options):
+    return Console(file=io.StringIO(), width=100, markup=False, highlight=False, soft_wrap=True, **options)
+
+
+def test_where_a_search_stands():
+    assert str(SearchProgress(0, 200)) == "trial 0 of 200"
+    progress = SearchProgress(112, 200, {"memory": 2, "timeout": 1}, 0.287, "AllReduce", 0.412, 250.4)
+    assert str(progress) == (
+        "trial 112 of 200, failed 3 (memory 2, timeout 1), best 287 ms, -30 % against AllReduce, 4:10 left"
+    )
+
+
+def test_without_a_terminal_there_is_a_line_now_and_then():
+    now = [0.0]
+    shown = console()
+    search = SearchConsole(shown, clock=lambda: now[0])
+    for done in range(1, 101):
+        now[0] += 1.0
+        search.progress(SearchProgress(done, 100))
+    search.close()
+    lines = shown.file.getvalue().splitlines()
+    assert lines[0] == "autodist: trial 1 of 100"
+    assert lines[-1] == "autodist: trial 100 of 100", "the last one is always shown"
+    assert len(lines) == 8
+
+
+def test_on_a_terminal_one_line_changes():
+    shown = console(force_terminal=True, force_interactive=True)
+    search = SearchConsole(shown)
+    for done in (1, 2):
+        search.progress(SearchProgress(done, 2))
+    search.close()
+    assert "trial 1 of 2" in shown.file.getvalue()
+    assert shown.file.getvalue().count("\n") == 1
+
+
+def test_trials_as_a_table():
+    shown = console()
+    rows = [TrialRow(3, "random", 0.2, "8 PS over queue"), TrialRow(4, "random", None, "8 PS", "memory: too much")]
+    show_trials(rows, 0.25, shown)
+    header, _, first, second = (line.rstrip() for line in shown.file.getvalue().splitlines())
+    assert header.split() == ["Trial", "From", "ms/step", "Against", "Strategy", "Note"]
+    assert first.split() == ["3", "random", "200", "-20", "%", "8", "PS", "over", "queue"]
+    assert second.split() == ["4", "random", "-", "8", "PS", "memory:", "too", "much"]
