@@ -6,6 +6,7 @@ import click
 
 from autodist.cli._options import debug_option
 from autodist.cli._trials import open_store, store_option, study_option, the_study
+from autodist.errors import UsageError
 
 __all__ = ["best"]
 
@@ -25,5 +26,6 @@ def best(store: str, study: int | None, trial: int | None) -> None:
     else:
         wanted = sorted((t for t in found if t.step_s is not None), key=lambda t: t.step_s or 0.0)[:1]
     if not wanted:
-        raise click.UsageError(f"study {chosen.id} has no {'measured trial' if trial is None else f'trial {trial}'}")
+        what = "measured trial" if trial is None else f"trial {trial}"
+        raise UsageError(f"study {chosen.id} has no {what}, but {len(found)} trials", hint="see `autodist trials`")
     click.echo(wanted[0].strategy.to_json(), nl=False)

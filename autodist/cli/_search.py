@@ -228,7 +228,7 @@ def _show(result: SearchResult, path: Path, as_json: bool, command: str) -> None
     rows = [replace(row_of(result.best), outcome="the best")]
     for baseline in result.baselines:
         if baseline.trial is None:
-            rows.append(TrialRow(-1, baseline.name, None, "", baseline.why_not or "not measured"))
+            rows.append(TrialRow(None, baseline.name, None, "", baseline.why_not or "not measured"))
         else:
             rows.append(replace(row_of(baseline.trial), origin=baseline.name))
     show_trials(rows, reference_s)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from autodist.search import Study, Trial, TrialStore
     from autodist.strategies import Strategy
 
-__all__ = ["DEFAULT_STORE", "row_of", "store_option", "study_option", "the_study", "trial_json", "trials"]
+__all__ = ["open_store", "row_of", "store_option", "study_option", "the_study", "trial_json", "trials"]
 
-DEFAULT_STORE = "runs/trials.db"
+_DEFAULT_STORE = "runs/trials.db"
 _SCHEMA_VERSION = 1
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -28,7 +28,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 def store_option(command: _Command) -> _Command:
     """Add ``--store``."""
     return click.option(
-        "--store", metavar="FILE", default=DEFAULT_STORE, show_default=True, help="Where trials are kept."
+        "--store", metavar="FILE", default=_DEFAULT_STORE, show_default=True, help="Where trials are kept."
     )(command)
 
 
@@ -46,6 +46,7 @@ def study_option(command: _Command) -> _Command:
 def trials(store: str, study: int | None, studies: bool, as_json: bool) -> None:
     """List the trials of a search, the fastest first."""
     from autodist.report import show_trials
+    from autodist.search import BASELINE
 
     with open_store(store) as opened:
         if studies:
@@ -57,7 +58,7 @@ def trials(store: str, study: int | None, studies: bool, as_json: bool) -> None:
         content = {"schema_version": _SCHEMA_VERSION, "study": chosen.id, "trials": [trial_json(t) for t in found]}
         click.echo(json.dumps(content, indent=2))
         return
-    fastest = min((t.step_s for t in found if t.step_s is not None and t.origin.startswith("baseline")), default=None)
+    fastest = min((t.step_s for t in found if t.step_s is not None and t.origin.startswith(BASELINE)), default=None)
     show_trials([row_of(trial) for trial in found], fastest)
 
 
@@ -84,9 +85,13 @@ def the_study(store: TrialStore, number: int | None) -> Study:
     """
     studies = store.studies()
     found = [study for study in studies if number is None or study.id == number]
+    if not studies:
+        raise UsageError(f"`{store.path}` has no searches so far", hint="make one by `autodist search`")
     if not found:
-        known = ", ".join(str(study.id) for study in studies) or "none"
-        raise UsageError(f"`{store.path}` has no study {'' if number is None else number}; there are: {known}")
+        known = ", ".join(str(study.id) for study in studies)
+        raise UsageError(
+            f"`{store.path}` has no study {number}, allowed: {known}", hint="see `autodist trials --studies`"
+        )
     return found[-1]
 
 

@@ -24,7 +24,7 @@ class TrialRow:
     """A trial as a line.
 
     Attributes:
-        number: Within its search.
+        number: Within its search; None if it was not tried.
         origin: Who proposed it.
         step_s: Seconds of a step, None if it failed.
         outcome: Why it failed, or how well the simulator knew it; may be empty.
@@ -32,7 +32,7 @@ class TrialRow:
 
     """
 
-    number: int
+    number: int | None
     origin: str
     step_s: float | None
     mixture: str
@@ -50,7 +50,7 @@ def show_trials(rows: Sequence[TrialRow], reference_s: float | None = None, cons
     """
     console = console or table_console()
     columns = {
-        "Trial": [str(row.number) for row in rows],
+        "Trial": ["-" if row.number is None else str(row.number) for row in rows],
         "From": [row.origin for row in rows],
         "ms/step": ["-" if row.step_s is None else milliseconds(row.step_s) for row in rows],
         "Against": [against(row.step_s, reference_s) for row in rows],

@@ -32,6 +32,7 @@ from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime._scopes import OPEN, OpenScope, refuse_fit_outside, refuse_keras2_fit_outside
 from autodist.runtime._serving import Server
 from autodist.runtime._shard import Passes, ShardBy, ShardedDataset, Shares, shard_dataset
+from autodist.runtime._transfer import receive_bytes
 from autodist.runtime._trials import ORDERED, TrialKeys
 from autodist.runtime._variable_hooks import hook_variables
 from autodist.runtime._whole_files import save_models_whole
@@ -87,6 +88,7 @@ __all__ = [
     "hook_variables",
     "make_session",
     "part_of",
+    "receive_bytes",
     "refuse_fit_outside",
     "refuse_keras2_fit_outside",
     "refuse_plain_sessions",

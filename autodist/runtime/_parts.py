@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from autodist.graph import Variable
+from autodist.kernels import DistributedGraph
 from autodist.runtime._arrays import aligned_empty
 
-__all__ = ["Copy", "Part", "assembled", "whole_name"]
+__all__ = ["Copy", "Part", "assembled", "is_held_here", "whole_name"]
 
 
 @dataclass
@@ -57,6 +58,11 @@ class Copy:
 def whole_name(variable: Variable) -> str:
     """The program's variable that a variable of a step is, or is a part of."""
     return variable.name if variable.piece is None else variable.piece.whole
+
+
+def is_held_here(graph: DistributedGraph, name: str) -> bool:
+    """Whether a variable of a step lives in this worker's session."""
+    return not graph.layout.server or f"task:{graph.layout.rank}/" in graph.homes[name]
 
 
 def assembled(copy: Copy, values: Iterator[tuple[str, np.ndarray]]) -> np.ndarray:

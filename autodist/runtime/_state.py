@@ -29,7 +29,7 @@ from autodist.kernels import DistributedGraph
 from autodist.runtime._arrays import aligned_copy
 from autodist.runtime._eager import assign_eager, handle_dtype, read_eager, release_eager
 from autodist.runtime._host import SessionHost
-from autodist.runtime._parts import Copy, Part, assembled, whole_name
+from autodist.runtime._parts import Copy, Part, assembled, is_held_here, whole_name
 from autodist.runtime._transfer import adopt_chief_values, average_over_workers
 from autodist.runtime._whereabouts import Whereabouts
 from autodist.runtime._worker import Worker
@@ -146,7 +146,7 @@ class StateStore:
             self._names[id(handle)] = name
             self._copies[name] = Copy(handle, handle_dtype(handle), shape, [], False, version=self._version)
         is_shared = graph.layout.server and is_served
-        self._copies[name].parts.append(Part(variable.name, index, _is_mine(graph, variable.name), is_shared))
+        self._copies[name].parts.append(Part(variable.name, index, is_held_here(graph, variable.name), is_shared))
         self._whole_of[variable.name] = name
 
     def forget(self, names: Sequence[str]) -> None:
@@ -164,14 +164,15 @@ class StateStore:
                 self._held.discard(name)
 
     def _enter(self, names: list[str]) -> None:
+        if self._borrows:
+            self._write(names)
+            return
         self._exchanges += 1
         key = f"initial/{self._scope}/{self._exchanges}"
-        if not self._borrows:
-            adopt_chief_values(self._worker, names, key, self._eager_value, self._assign_eager)
+        adopt_chief_values(self._worker, names, key, self._eager_value, self._assign_eager)
         with self._lock:
             self._write(names)
-            if not self._borrows:
-                self._release(names)
+            self._release(names)
 
     def move(self, names: Iterable[str], graph: DistributedGraph) -> None:
         """Bring variables to servers, where a new step has them; earlier steps must be brought in anew.
@@ -187,7 +188,7 @@ class StateStore:
             self._pull([name for name in wholes if self._is_stale(name)])
             for part in [part for name in wholes for part in self._copies[name].parts if part.name in moved]:
                 self.host.move(part.name, graph.homes[part.name])
-                part.is_mine = _is_mine(graph, part.name)
+                part.is_mine = is_held_here(graph, part.name)
                 part.is_shared = graph.layout.server
             self._write(wholes)
             self._changed.difference_update(wholes)
@@ -397,7 +398,3 @@ class StateStore:
         """Have an eager copy hold a value, in the value's memory if it may be."""
         copy = self._copies[name]
         assign_eager(copy.handle, copy.dtype, value)
-
-
-def _is_mine(graph: DistributedGraph, name: str) -> bool:
-    return not graph.layout.server or f"task:{graph.layout.rank}/" in graph.homes[name]

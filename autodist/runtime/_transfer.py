@@ -11,7 +11,15 @@ import numpy as np
 
 from autodist.runtime._worker import Worker
 
-__all__ = ["adopt_chief_values", "average_over_workers", "digest", "receive_value", "send_value"]
+__all__ = [
+    "adopt_chief_values",
+    "average_over_workers",
+    "digest",
+    "receive_bytes",
+    "receive_value",
+    "send_bytes",
+    "send_value",
+]
 
 _PIECE_BYTES = 32 * 2**20
 
@@ -101,7 +109,12 @@ def digest(values: Iterable[np.ndarray]) -> str:
 
 def send_value(coordinator: Any, key: str, value: np.ndarray) -> list[str]:
     """Put an array at the coordinator; returns the keys of what was put, which the sender empties when all have it."""
-    pieces = list(_pieces(np.ascontiguousarray(value).tobytes()))
+    return send_bytes(coordinator, key, np.ascontiguousarray(value).tobytes())
+
+
+def send_bytes(coordinator: Any, key: str, content: bytes) -> list[str]:
+    """Put what may be larger than the coordinator takes at once; returns the keys as :func:`send_value` does."""
+    pieces = list(_pieces(content))
     coordinator.put(f"{key}/pieces", str(len(pieces)).encode())
     for k, piece in enumerate(pieces):
         coordinator.put(f"{key}/{k}", piece)
@@ -115,6 +128,10 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 
 def receive_value(coordinator: Any, key: str, timeout_s: float, like: np.ndarray) -> np.ndarray:
     """An array of the dtype and shape of `like`, as it was sent."""
+    return np.frombuffer(receive_bytes(coordinator, key, timeout_s), like.dtype).reshape(like.shape)
+
+
+def receive_bytes(coordinator: Any, key: str, timeout_s: float) -> bytes:
+    """What :func:`send_bytes` has put."""
     count = int(coordinator.get(f"{key}/pieces", timeout_s))
-    data = b"".join(coordinator.get(f"{key}/{k}", timeout_s) for k in range(count))
-    return np.frombuffer(data, like.dtype).reshape(like.shape)
+    return b"".join(coordinator.get(f"{key}/{k}", timeout_s) for k in range(count))

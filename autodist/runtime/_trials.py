@@ -8,8 +8,9 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from autodist.runtime._convention import Convention
 from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
+from autodist.runtime._transfer import send_bytes
 from autodist.runtime._worker import Worker
 from autodist.strategies import Strategy, check
 
@@ -30,7 +32,6 @@ __all__ = ["ORDERED", "TrialKeys", "Trials"]
 ORDERED = "AUTODIST_TRIALS"
 """The environment variable by which a launcher has the first training step measured instead of trained."""
 
-_PIECE_BYTES = 16 * 2**20
 _LONGEST_IDLE_S = 24 * 3600.0  # while a simulator learns; that the launcher has died is noticed at once
 
 
@@ -49,12 +50,7 @@ class TrialKeys:
     number: int
 
     GRAPH = "trials/graph"
-    """What is searched for, as JSON: how many pieces the graph is sent in, and the examples of a global batch."""
-
-    @classmethod
-    def piece(cls, number: int) -> str:
-        """Of the graph's file."""
-        return f"{cls.GRAPH}/{number}"
+    """Under which the file of the graph is sent; is put itself when all of it is there."""
 
     @property
     def order(self) -> str:
@@ -138,43 +134,43 @@ class _Trial:
         self._arguments = arguments
         self._local = local
         self._state = StateStore(worker, self._name, borrows=True)
+        self._step: CompiledStep | None = None
         self._compiler = Compiler(worker, self._spec, strategy, trials._convention, self._state, self._name)
 
     def run(self) -> None:
         """Get ready, take steps as long as more are wanted, and leave nothing behind."""
         try:
-            turn, step = 0, self._answered(0, self._prepared)
+            turn = 0
+            self._answer(turn, self._prepare)
             while count := int(self._coordinator.get(self._keys.count(turn + 1), _LONGEST_IDLE_S)):
                 turn += 1
-                assert step is not None, "no steps are asked of a worker that could not get ready"
-                self._answered(turn, lambda step=step, count=count: self._taken(step, count))
+                self._answer(turn, partial(self._take, count))
         finally:
             if self._state.host is not None:
                 self._state.host.dispose()
 
-    def _answered(self, turn: int, act: Any) -> Any:
+    def _answer(self, turn: int, act: Callable[[], list[float]]) -> None:
         """Do something, and tell the launcher how long it took, or why it failed."""
-        began = time.perf_counter()
-        answer: dict[str, Any] = {}
-        result = None
+        answer: dict[str, Any]
         try:
-            result = act()
-            answer["steps_s"] = result if isinstance(result, list) else [time.perf_counter() - began]
+            answer = {"steps_s": act()}
         except Exception as error:
             answer = {"reason": _reason(error), "message": _message(error)}
         self._coordinator.put(self._keys.answer(turn, self._worker.rank), json.dumps(answer).encode())
-        return result
 
-    def _prepared(self) -> CompiledStep:
+    def _prepare(self) -> list[float]:
+        began = time.perf_counter()
         check(self._strategy, self._captured.graph, self._spec)
-        return self._compiler.bring_in(self._captured, self._strategy, self._name)
+        self._step = self._compiler.bring_in(self._captured, self._strategy, self._name)
+        return [time.perf_counter() - began]
 
-    def _taken(self, step: CompiledStep, count: int) -> list[float]:
+    def _take(self, count: int) -> list[float]:
         """The seconds of each of so many steps."""
-        feeds = step.feeds(self._arguments, local=self._local)
+        assert self._step is not None, "no steps are asked of a worker that could not get ready"
+        feeds = self._step.feeds(self._arguments, local=self._local)
         times = [time.perf_counter()]
         for _ in range(count):
-            step.run(feeds, local=self._local)
+            self._step.run(feeds, local=self._local)
             self._worker.steps_taken += 1
             times.append(time.perf_counter())
         return [after - before for before, after in itertools.pairwise(times)]
@@ -186,11 +182,8 @@ def _send_graph(coordinator: CoordinatorClient, graph: TrainingGraph) -> None:
         path = Path(directory, "graph.zip")
         graph.save(path)
         content = path.read_bytes()
-    pieces = [content[begin : begin + _PIECE_BYTES] for begin in range(0, len(content), _PIECE_BYTES)]
-    for number, piece in enumerate(pieces):
-        coordinator.put(TrialKeys.piece(number), piece)
-    note = {"pieces": len(pieces), "batch_size": graph.batch_size, "fingerprint": graph.fingerprint}
-    coordinator.put(TrialKeys.GRAPH, json.dumps(note).encode())
+    send_bytes(coordinator, TrialKeys.GRAPH, content)
+    coordinator.put(TrialKeys.GRAPH, b"{}")
 
 
 def _reason(error: Exception) -> str:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autodist.errors import SearchFailed, SearchInterrupted
+from autodist.errors import SearchFailed, SearchInterrupted, UsageError
 from autodist.graph import TrainingGraph
 from autodist.launch import ClusterLauncher, Job
 from autodist.report import RunResult
-from autodist.runtime import ORDERED, CoordinatorServer, TrialKeys
+from autodist.runtime import ORDERED, CoordinatorServer, TrialKeys, receive_bytes
 from autodist.search import Failure, Measurement, Reason
 from autodist.strategies import Strategy
 
@@ -38,11 +38,23 @@ class Course:
         iterations: Steps that do.
         timeout_s: Longest time of a trial, from the strategy to its last step.
 
+    Raises:
+        UsageError: The time is not above 0, or a number of steps is too small.
+
     """
 
     warm_up: int = 10
     iterations: int = 40
     timeout_s: float = 120.0
+
+    def __post_init__(self) -> None:
+        if not self.timeout_s > 0:  # not-a-number is neither
+            raise UsageError(f"the longest time of a trial is {self.timeout_s:g} s, it must be a number above 0")
+        if self.warm_up < 0 or self.iterations < 1:
+            raise UsageError(
+                f"a trial has {self.warm_up} steps to warm up and {self.iterations} to measure, "
+                "allowed: 0 or more, and 1 or more"
+            )
 
 
 class _TrialFailed(Exception):
@@ -154,11 +166,10 @@ class LaunchedBench:
         """
         gang = self._workers()
         try:
-            [note] = self._wait(gang, [TrialKeys.GRAPH], self._job.start_timeout_s or None)
-            keys = [TrialKeys.piece(number) for number in range(note["pieces"])]
+            self._wait(gang, [TrialKeys.GRAPH], self._job.start_timeout_s or None)
         except (_WorkersEnded, _TrialFailed) as error:
             raise self._without_a_step(gang) from error
-        content = b"".join(gang.coordinator.peek(key) or b"" for key in keys)
+        content = receive_bytes(gang.coordinator, TrialKeys.GRAPH, 0.0)
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory, "graph.zip")
             path.write_bytes(content)
@@ -228,6 +239,7 @@ class LaunchedBench:
         failure = gang.result.failure
         if failure is None:
             return Failure("crash", "the workers have ended in the middle of a trial")
+        # Of those who send SIGKILL in the middle of a trial, the kernel that is out of memory is the likeliest.
         return Failure("memory" if failure.signal == "SIGKILL" else "crash", failure.message)
 
     def _end_by_themselves(self, gang: _Gang) -> bool:

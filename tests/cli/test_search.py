@@ -67,6 +67,12 @@ def test_a_search_is_interrupted_and_taken_up_again(shell):
     assert listed["trials"][0]["number"] == best.number
     assert Strategy.from_json(shell("best").stdout) == best.strategy
     assert Strategy.from_json(shell("best", "--trial", "0").stdout) == trials[0].strategy
+    refused = shell("best", "--trial", "999")
+    assert refused.returncode == 2
+    assert f"study {study.id} has no trial 999, but {len(trials)} trials" in refused.stderr
+    refused = shell("trials", "--study", "9")
+    assert refused.returncode == 2
+    assert f"has no study 9, allowed: {study.id}" in refused.stderr
     assert "baseline PSLoadBalancing" in shell("trials").stdout
     assert json.loads(shell("trials", "--studies", "--json").stdout)["studies"][0]["trials"] == len(trials)
 
@@ -89,6 +95,7 @@ def test_rules_that_leave_nothing(shell):
         ([TRAIN, "--allow", "partition"], "there is no aspect `partition`, allowed: staleness, compressor"),
         ([TRAIN, "--budget", "soon"], "`soon` is no time, write it like `90s`, `30m` or `2h`"),
         ([TRAIN, "--fix", "embedding"], "`embedding` pins nothing"),
+        ([TRAIN, "--trial-timeout", "-1"], "the longest time of a trial is -1 s, it must be a number above 0"),
         ([TRAIN, "--trials", "0"], "0 is not in the range x>=1"),
         ([TRAIN, "--epochs", "3"], "options of the script stand after `--`"),
     ],
