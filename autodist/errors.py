@@ -12,7 +12,7 @@
     │   └── HostUnreachable              1   a machine can't be reached, or not be used, or was lost
     ├── WorkerFailed                     1   a worker ended with an error (or its own exit code)
     ├── SearchFailed                     1   a search in which no strategy could be measured
-    ├── SpaceEmpty                       3   a search in which the user's constraints leave no strategy
+    ├── SpaceEmpty                       3   a search in which the user's constraints or memory leave no strategy
     ├── CertificateFailed                3   distributed and single-device results differ
     ├── ConformanceFailed                3   a builder, compressor or kernel breaks its contract
     └── TimedOut          (TimeoutError) 124 a bounded wait ran out
@@ -140,11 +140,17 @@ class SearchFailed(AutoDistError):
     Args:
         message: What happened.
         hint: What to do about it.
+        trial: The number of a failed trial that is worth repeating.
+
+    Attributes:
+        study: In which search of the trial store it is, None where that is not known.
 
     """
 
-    def __init__(self, message: str, hint: str) -> None:
+    def __init__(self, message: str, hint: str, trial: int | None = None) -> None:
         super().__init__(message, hint=hint)
+        self.trial = trial
+        self.study: int | None = None
 
 
 class SearchInterrupted(AutoDistError):
@@ -154,7 +160,7 @@ class SearchInterrupted(AutoDistError):
 
 
 class SpaceEmpty(AutoDistError):
-    """A search in which the user's constraints leave no strategy; names those to drop."""
+    """A search in which the user's constraints, or the hosts' memory, leave no strategy; names those to drop."""
 
     exit_code = 3
 

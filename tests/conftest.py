@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -11,12 +12,23 @@ from hypothesis import settings
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-settings.register_profile("same", derandomize=True)
-if not os.environ.get("AUTODIST_TESTS_RANDOM"):
-    settings.load_profile("same")
+# No deadlines: how long an example takes says something of the machine's other work.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("random", deadline=None)
+settings.load_profile("random" if os.environ.get("AUTODIST_TESTS_RANDOM") else "same")
+
+
+_LONGEST_FIRST = ("certify", "restarts", "fit", "runtime", "checkpoint", "tuning", "cli", "launch", "remote")
+"""Directories: files are shared out among processes, and a long one must not be left for the end."""
+
+
+def _turn(item):
+    part = item.path.relative_to(Path(__file__).parent).parts[0]
+    return _LONGEST_FIRST.index(part) if part in _LONGEST_FIRST else len(_LONGEST_FIRST)
 
 
 def pytest_collection_modifyitems(items):
+    items.sort(key=_turn)
     from autodist.strategies import installed_communicators
 
     if "horovod" in installed_communicators():
@@ -34,6 +46,14 @@ def pytest_runtest_setup(item):
     reason = EmulatedCluster.why_not_here()
     if reason is not None:
         pytest.skip(f"hosts can't be emulated here: {reason}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory):
+    """Profiles of tests are none of the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AUTODIST_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture

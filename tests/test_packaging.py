@@ -35,19 +35,20 @@ MAY_IMPORT = {
     "strategies": _STRATEGIES,
     "simulator": _STRATEGIES,
     "search": _STRATEGIES | {"simulator"},  # which filters what the search proposes
-    "report": _STRATEGIES,
+    "timeline": _BASE,
+    "report": _STRATEGIES | {"simulator", "search", "timeline"},  # what it draws
     "kernels": _STRATEGIES,
-    "runtime": _STRATEGIES | {"kernels"},
+    "runtime": _STRATEGIES | {"kernels", "timeline"},
     "remote": _BASE | {"resource_spec"},
     "agent": _AGENT,
     "launch": _RUNTIME | _AGENT | {"report"},
     "doctor": _AGENT | {"report", "documents"},
-    "tuning": _API | {"simulator", "search", "report"},
+    "tuning": _API | {"simulator", "search", "report", "timeline"},
     "api": _API,
     "callbacks": _RUNTIME,
     "__init__": _API | {"callbacks"},
     "testing": _API | {"__init__", "simulator", "search", "report"},
-    "cli": _API | _AGENT | {"__init__", "simulator", "search", "tuning", "report", "testing", "doctor"},
+    "cli": _API | _AGENT | {"__init__", "simulator", "search", "tuning", "timeline", "report", "testing", "doctor"},
     "__main__": {"cli"},
 }
 

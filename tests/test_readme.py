@@ -22,10 +22,10 @@ import yaml
 ROOT = Path(__file__).parent.parent
 PAGES = [
     "README.md", "docs/getting_started.md", "docs/certify.md", "docs/keras.md", "docs/data.md", "docs/models.md",
-    "docs/restarts.md", "docs/search.md",
+    "docs/restarts.md", "docs/search.md", "docs/timeline.md",
 ]  # fmt: skip
 # Of these, other tests do the same in every run.
-SLOW = {"docs/search.md", "docs/data.md", "docs/models.md", "docs/restarts.md", "docs/certify.md"}
+SLOW = {"docs/search.md", "docs/data.md", "docs/models.md", "docs/restarts.md", "docs/certify.md", "docs/timeline.md"}
 # `make test` runs this file: running it from here would never end. That it works is what you are looking at.
 EXEMPT = {"make test"}
 

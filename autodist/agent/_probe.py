@@ -177,6 +177,10 @@ def _echo(end: socket.socket, deadline: float) -> None:
 
 def _sink(end: socket.socket, deadline: float) -> None:
     end.sendall(_RATE.pack(_received_rate(end)))
+    # Closing with bytes unread would reset the connection, which the other still sends on until it sees the answer.
+    room = bytearray(1 << 20)
+    while time.monotonic() < deadline and end.recv_into(room):
+        pass
 
 
 _ANSWERS = {_ECHO: _echo, _SINK: _sink}

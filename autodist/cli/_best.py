@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
+from autodist.cli._cost import bill_of, examples_option, utility_for, utility_option
 from autodist.cli._options import debug_option
 from autodist.cli._trials import open_store, store_option, study_option, the_study
 from autodist.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from autodist.search import Bill, Study, Trial, Utility
 
 __all__ = ["best"]
 
@@ -14,18 +23,62 @@ __all__ = ["best"]
 @click.command("best", epilog="Example: autodist best > best.json")
 @store_option
 @study_option
-@click.option("--trial", metavar="N", type=int, help="This trial instead of the fastest.")
+@click.option("--trial", metavar="N", type=int, help="This trial instead of the best.")
+@click.option("--any", "is_any", is_flag=True, help="The best of all, whether or not it obeys the search's rules.")
+@utility_option
+@examples_option
+@click.option("--out", metavar="FILE", help="Write it there instead of printing it.")
 @debug_option
-def best(store: str, study: int | None, trial: int | None) -> None:
-    """Print the fastest strategy of a search as JSON, for `autodist run --strategy` and `autodist explain`."""
+def best(
+    store: str,
+    study: int | None,
+    trial: int | None,
+    is_any: bool,
+    utility: str,
+    examples: int | None,
+    out: str | None,
+) -> None:
+    """Print the best strategy of a search as JSON, for `autodist run --strategy` and `autodist explain`.
+
+    Of a search with rules (--fix, --exclude) it is the best that obeys them. What it takes and costs is said on
+    standard error.
+    """
     with open_store(store) as opened:
         chosen = the_study(opened, study)
         found = opened.trials(chosen)
-    if trial is not None:
-        wanted = [candidate for candidate in found if candidate.number == trial]
-    else:
-        wanted = sorted((t for t in found if t.step_s is not None), key=lambda t: t.step_s or 0.0)[:1]
-    if not wanted:
+    wanted = {t.number: t for t in found}.get(trial) if trial is not None else None
+    if trial is None:
+        wanted = _best_of(found, chosen, is_any, utility_for(utility, chosen))
+    if wanted is None:
         what = "measured trial" if trial is None else f"trial {trial}"
         raise UsageError(f"study {chosen.id} has no {what}, but {len(found)} trials", hint="see `autodist trials`")
-    click.echo(wanted[0].strategy.to_json(), nl=False)
+    _account(wanted, bill_of(chosen, examples))
+    if out is None:
+        click.echo(wanted.strategy.to_json(), nl=False)
+        return
+    Path(out).parent.mkdir(parents=True, exist_ok=True)
+    wanted.strategy.save(out)
+    click.echo(f"saved {out}", err=True)
+
+
+def _account(trial: Trial, bill: Bill) -> None:
+    from autodist.report import error_console, milliseconds, money
+
+    takes = "it failed" if trial.step_s is None else f"{milliseconds(trial.step_s)} ms/step"
+    cost = bill.of(trial.strategy, trial.step_s)
+    costs = "" if cost is None else f", {bill.unit} cost {money(cost)}"
+    error_console().print(f"autodist: trial {trial.number} by {trial.origin}: {takes}{costs}", style="dim")
+
+
+def _best_of(trials: Sequence[Trial], study: Study, is_any: bool, utility: Utility) -> Trial | None:
+    """Return the best trial; says on standard error what rules have to do with it."""
+    from autodist.search import best_of, obeys
+
+    found = best_of(trials, () if is_any else study.rules, utility)
+    if found is not None and study.rules and not is_any:
+        rules = " ".join(map(str, study.rules))
+        if obeys(found.strategy, study.rules):
+            click.echo(f"autodist: the best that obeys {rules}; `--any` takes the best of all", err=True)
+        else:
+            click.echo(f"autodist: no measured trial obeys {rules}; this is the best of all", err=True)
+    return found

@@ -34,6 +34,7 @@ _FOOT = """
 #   gpus: [0, 1]                  the same, as CUDA ids or as a number
 #   bandwidth_gbps: 10            of its network interface; `autodist doctor --write-links` measures the links
 #   memory_gb: 64                 that each worker may use
+#   price_per_hour: 2.4           of each worker, in any currency; `autodist search` says what training costs
 #   python: /opt/venv/bin/python  if it is not where it is on the launching machine
 #   directory: ~/training         where its workers run
 #   env: {OMP_NUM_THREADS: 4}

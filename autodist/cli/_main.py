@@ -23,8 +23,12 @@ _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 _COMMANDS = {
     "run": "autodist.cli._run",
     "search": "autodist.cli._search",
+    "profile": "autodist.cli._profile",
+    "timeline": "autodist.cli._timeline",
     "trials": "autodist.cli._trials",
     "best": "autodist.cli._best",
+    "simulator": "autodist.cli._simulator",
+    "plot": "autodist.cli._plot",
     "status": "autodist.cli._status",
     "logs": "autodist.cli._logs",
     "stop": "autodist.cli._stop",

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 __all__ = [
+    "NamesOption",
     "RanksType",
     "debug_option",
     "environment_options",
@@ -74,6 +75,25 @@ def is_debugging() -> bool:
 def _set_debug(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value:
         os.environ[_DEBUG] = "1"
+
+
+class NamesOption(click.Option):
+    """An option whose help lists names, which are looked up only when it is shown.
+
+    Args:
+        names: What is put into the ``{}`` of the help.
+
+    """
+
+    def __init__(self, *args: Any, names: Callable[[], Sequence[str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._names = names
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Write the option's line of the help."""
+        if self.help is not None:
+            self.help = self.help.format(", ".join(self._names()))
+        return super().get_help_record(ctx)
 
 
 class RanksType(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+_TRIED_ONLINE = 4
 _SECTIONS = {
     **JOB_SECTIONS,
     "Bounds": ("start-timeout", "stall-timeout", "grace", "max-restarts"),
@@ -36,6 +40,7 @@ _SECTIONS = {
 @click.argument("script")
 @click.argument("script_args", nargs=-1, metavar="[-- ARGS...]", type=click.UNPROCESSED)
 @click.option("--strategy", metavar="NAME|FILE", help="See `autodist strategies`. Default: the script's choice.")
+@click.option("--tune-online", is_flag=True, help="Let `auto` try a few strategies in the first training steps.")
 @click.option("--dump-graphs", metavar="DIR", help="Write each worker's graph after each kernel to DIR.")
 @cluster_options
 @job_options
@@ -59,6 +64,7 @@ def run(
     options: JobOptions,
     ranks: frozenset[int] | None,
     strategy: str | None,
+    tune_online: bool,
     dump_graphs: str | None,
     stall_timeout: float,
     max_restarts: int,
@@ -73,13 +79,47 @@ def run(
         script,
         script_args,
         resolve_spec(cluster),
-        strategy=strategy,
+        strategy=_tried_online(strategy) if tune_online else strategy,
         dump_graphs=None if dump_graphs is None else Path(dump_graphs),
         stall_timeout_s=stall_timeout,
         max_restarts=max_restarts,
     )
     road = options.road(job.spec)
-    return _show_plan(job, road) if dry_run else _launch(job, road, ranks, verbose)
+    with _with_trials(job) as informed:
+        return _show_plan(informed, road) if dry_run else _launch(informed, road, ranks, verbose)
+
+
+def _tried_online(strategy: str | None) -> str:
+    from autodist.search import Auto
+    from autodist.strategies import get
+
+    chosen = Auto() if strategy is None else get(strategy)
+    if not isinstance(chosen, Auto):
+        raise UsageError(
+            f"`--tune-online` chooses the strategy, but `--strategy {strategy}` does as well",
+            hint="leave one of them out, or give `--strategy auto`",
+        )
+    return str(chosen if chosen.online > 1 else replace(chosen, online=_TRIED_ONLINE))
+
+
+@contextlib.contextmanager
+def _with_trials(job: Job) -> Iterator[Job]:
+    """Let a strategy that is chosen by trials have those that are here, also on another machine."""
+    if job.strategy is None or not job.strategy.startswith("auto"):
+        yield job
+        return
+    from autodist.search import DEFAULT_TRIALS, Auto, TrialStore, export_studies
+    from autodist.strategies import get
+
+    chosen = get(job.strategy)
+    if not isinstance(chosen, Auto) or chosen.trials is not None or not Path(DEFAULT_TRIALS).is_file():
+        yield job
+        return
+    with tempfile.TemporaryDirectory(prefix="autodist-") as directory:
+        path = Path(directory, "trials.zip")
+        with TrialStore(DEFAULT_TRIALS) as store:
+            export_studies(store, store.studies(), path)
+        yield replace(job, strategy=str(replace(chosen, trials=str(path))))
 
 
 def _launch(job: Job, transport: TransportName, ranks: frozenset[int] | None, is_verbose: bool) -> int:

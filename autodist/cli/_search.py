@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
+from autodist.cli._cost import examples_option, utility_option
 from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
-from autodist.cli._options import debug_option
+from autodist.cli._launcher import silent_launcher
+from autodist.cli._options import NamesOption, debug_option
 from autodist.cli._sections import ScriptCommand
 from autodist.cli._trials import row_of, store_option, trial_json
-from autodist.errors import AutoDistError
+from autodist.errors import AutoDistError, SearchFailed
 
 if TYPE_CHECKING:
-    from autodist.search import Space, Trial
+    from autodist.search import Bill, Rule, Space, Trial, Utility
     from autodist.tuning import SearchRequest, SearchResult
 
-__all__ = ["search"]
+__all__ = ["Watcher", "new_directory", "next_command", "search"]
 
 _SCHEMA_VERSION = 1
 _SECTIONS = {
-    "How much": ("trials", "budget", "warm-up", "iterations", "trial-timeout"),
-    "Where": ("searcher", "simulator", "fix", "exclude", "allow"),
-    "What becomes of it": ("store", "resume", "out", "json"),
+    "How much": ("trials", "budget", "simulate-only", "proposals"),
+    "How a trial goes": ("warm-up", "iterations", "enough", "hopeless", "finalists", "trial-timeout"),
+    "Where": ("searcher", "simulator", "no-profile", "fix", "exclude", "allow"),
+    "What becomes of it": ("utility", "examples", "store", "resume", "out", "json"),
     **JOB_SECTIONS,
     "Bounds": ("start-timeout", "grace"),
     "What is shown": ("debug", "help"),
@@ -54,6 +59,12 @@ class _DurationType(click.ParamType):  # type: ignore[type-arg]  # generic in th
         return float(found[1]) * _UNITS[found[2]]
 
 
+def _searchers() -> list[str]:
+    from autodist.search import SEARCHERS
+
+    return [searcher.name for searcher in SEARCHERS]
+
+
 @click.command(
     "search",
     cls=ScriptCommand,
@@ -65,16 +76,52 @@ class _DurationType(click.ParamType):  # type: ignore[type-arg]  # generic in th
 @click.argument("script_args", nargs=-1, metavar="[-- ARGS...]", type=click.UNPROCESSED)
 @click.option("--trials", metavar="N", type=click.IntRange(1), default=200, show_default=True, help="Measured at most.")
 @click.option("--budget", metavar="TIME", type=_DurationType(), help="No trial begins after that: 90s, 30m, 2h.")
+@click.option("--simulate-only", is_flag=True, help="Measure nothing: a simulator alone ranks the strategies, here.")
+@click.option(
+    "--proposals", metavar="N", type=int, help="With --simulate-only: scored at most. Default: 30000, in 5 s."
+)
 @click.option("--warm-up", metavar="N", type=click.IntRange(0), default=10, show_default=True, help="Steps before.")
 @click.option(
     "--iterations", metavar="N", type=click.IntRange(1), default=40, show_default=True, help="Steps measured."
 )
+@click.option(
+    "--enough",
+    metavar="TIME",
+    type=_DurationType(),
+    help="Of measured steps, like 10s: fewer of long steps, at least 3. Default: no bound.",
+)
+@click.option(
+    "--hopeless",
+    metavar="TIMES",
+    type=click.FloatRange(1),
+    default=3.0,
+    show_default=True,
+    help="A strategy that takes so many times the best's time is not measured to the end.",
+)
+@click.option(
+    "--finalists",
+    metavar="N",
+    type=click.IntRange(0),
+    default=3,
+    show_default=True,
+    help="So many of the best are measured again at the end, in turn with the best that users know.",
+)
 @seconds_option("--trial-timeout", 120.0, "Longest time of a trial; a longer one counts as failed.")
-@click.option("--searcher", default="random", show_default=True, help="Who proposes: random or genetic.")
-@click.option("--simulator", default="events", show_default=True, help="events, analytic, linear, rnn, none.")
+@click.option(
+    "--searcher", cls=NamesOption, names=_searchers, default="random", show_default=True, help="Who proposes: {}."
+)
+@click.option(
+    "--simulator",
+    default="events",
+    show_default=True,
+    help="Who chooses: events, forest, ... or a file; docs/simulators.md.",
+)
+@click.option("--no-profile", is_flag=True, help="Estimate what the step computes instead of measuring it.")
 @click.option("--fix", metavar="VARS=CHOICE", multiple=True, help="Pin, like `embedding*=ps`. Repeatable.")
 @click.option("--exclude", metavar="[VARS=]CHOICE", multiple=True, help="Forbid, like `partition`. Repeatable.")
 @click.option("--allow", metavar="ASPECT", multiple=True, help="Search also `compressor` or `staleness`. Repeatable.")
+@utility_option
+@examples_option
 @store_option
 @click.option("--resume", is_flag=True, help="Take up the last search of this graph on this cluster.")
 @click.option("--out", metavar="FILE", help="For the best strategy. Default: best.json in the run's directory.")
@@ -89,22 +136,35 @@ def search(
     options: JobOptions,
     out: str | None,
     as_json: bool,
+    simulate_only: bool,
+    proposals: int | None,
+    examples: int | None,
     **settings: Any,
 ) -> int:
     """Search the fastest strategy for the first training step of SCRIPT, by measuring some on the cluster.
 
-    SCRIPT is `train.py` by default. It runs up to that step, and trains nothing.
+    SCRIPT is `train.py` by default. It runs up to that step, and trains nothing. With --simulate-only it may also be a
+    graph that a run has kept, or the run's directory.
     """
+    from autodist.cli._offline import OfflineCommand
+    from autodist.search import Bill
     from autodist.tuning import search as run_search
 
+    offline = OfflineCommand(script, script_args, cluster, options, proposals, examples, out, as_json)
+    if offline.is_meant(simulate_only):
+        return offline.run(_request(options.seed or 0, **settings))
     job = options.job(script, script_args, resolve_spec(cluster))
-    run_dir = job.run_dir or _new_directory()
+    run_dir = job.run_dir or new_directory()
     request = _request(options.seed or 0, **settings)
-    watcher = _Watcher(request)
+    watcher = Watcher(request)
+    launcher = silent_launcher(watcher.console, options.road(job.spec))
     try:
-        result = run_search(request, replace(job, run_dir=run_dir), watcher.launcher(options.road(job.spec)), watcher)
+        result = run_search(request, replace(job, run_dir=run_dir), launcher, watcher)
     except AutoDistError as error:
-        if watcher.trials and error.hint is None:
+        if isinstance(error, SearchFailed) and error.trial is not None:
+            again = partial(next_command, script, script_args, cluster, seed=job.seed)
+            error.hint = _repetition(error.trial, error.study, request.store, again)
+        elif watcher.trials and error.hint is None:
             error.hint = f"{len(watcher.trials)} trials are in `{request.store}`; `--resume` goes on from there"
         raise
     finally:
@@ -112,11 +172,12 @@ def search(
     path = Path(out) if out is not None else run_dir / "best.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     result.best.strategy.save(path)
-    _show(result, path, as_json, _next_command(script, script_args, cluster, path))
+    bill = Bill(job.spec, result.batch_size, examples)
+    _show(result, bill, path, as_json, next_command(script, script_args, cluster, path))
     return 0
 
 
-def _new_directory() -> Path:
+def new_directory() -> Path:
     import secrets
 
     return Path("runs", f"search-{secrets.token_hex(3)}")
@@ -129,69 +190,82 @@ def _request(
     budget: float | None,
     warm_up: int,
     iterations: int,
+    enough: float | None,
+    hopeless: float,
+    finalists: int,
     trial_timeout: float,
     searcher: str,
     simulator: str,
+    no_profile: bool,
     fix: tuple[str, ...],
     exclude: tuple[str, ...],
     allow: tuple[str, ...],
+    utility: str,
     store: str,
     resume: bool,
 ) -> SearchRequest:
-    from autodist.search import Budget, Rule
+    from autodist.search import Budget, Plan, Rule
+    from autodist.simulator import ProfileCache
     from autodist.tuning import Course, SearchRequest
 
     return SearchRequest(
         Path(store),
         Budget(trials, budget),
-        Course(warm_up, iterations, trial_timeout),
+        Course(warm_up, iterations, trial_timeout, math.inf if enough is None else enough),
+        Plan(hopeless=hopeless, finalists=finalists),
         searcher=searcher,
         simulator=simulator,
         rules=(*map(Rule.fix, fix), *map(Rule.exclude, exclude)),
         allowed=allow,
         resumes=resume,
         seed=seed,
+        profiles=None if no_profile else ProfileCache.of_user(),
+        utility=utility,
     )
 
 
-class _Watcher:
+class Watcher:
     """Shows a search while it goes on."""
 
     def __init__(self, request: SearchRequest) -> None:
         from autodist.report import SearchConsole
+        from autodist.search import Time
 
         self.console = SearchConsole()
         self.trials: Sequence[Trial] = ()
         self._request = request
+        self._rules: Sequence[Rule] = request.rules
+        self._utility: Utility = Time()
 
-    def launcher(self, road: Any) -> Any:
-        """Return what starts the workers; their lines are in the logs alone."""
-        from autodist.launch import ClusterLauncher, SilentObserver
-
-        class Notices(SilentObserver):
-            notice = staticmethod(self.console.notice)
-
-        return ClusterLauncher(Notices(), road)
+    def noticed(self, text: str) -> None:
+        """Show a line."""
+        self.console.notice(text)
 
     def captured(self, space: Space, earlier: Sequence[Trial]) -> None:
         """Show what is searched."""
+        from autodist.search import utility_of
+
         domain = space.domain
         size = sum(v.size_bytes for v in domain.variables) / 1e6
         self.console.notice(f"graph: {len(domain.variables)} variables, {size:.1f} MB, {domain.batch_size} examples")
         self.console.notice(f"space: about 10^{space.log10_size:.0f} strategies; profile: {domain.profile.source}")
         if earlier:
             self.console.notice(f"goes on after {len(earlier)} trials")
+        if space.rules != self._request.rules:
+            self.console.notice(f"rules of the earlier search: {' '.join(map(str, space.rules))}")
+        self._rules = space.rules
+        self._utility = utility_of(self._request.utility, domain.spec)
 
     def tried(self, trials: Sequence[Trial], left_s: float | None) -> None:
         """Show where it stands."""
         from autodist.report import SearchProgress
-        from autodist.search import BASELINE, Failure
+        from autodist.search import BASELINE, Failure, best_of
 
         self.trials = trials
         failed: Counter[str] = Counter(t.outcome.reason for t in trials if isinstance(t.outcome, Failure))
         measured = [trial for trial in trials if trial.step_s is not None]
         known = [trial for trial in measured if trial.origin.startswith(BASELINE)]
-        best = min(measured, key=_step_s, default=None)
+        best = best_of(measured, self._rules, self._utility)
         baseline = min(known, key=_step_s, default=None)
         self.console.progress(
             SearchProgress(
@@ -211,27 +285,38 @@ def _step_s(trial: Trial) -> float:
     return trial.step_s
 
 
-def _next_command(script: str, script_args: tuple[str, ...], cluster: ClusterOptions, path: Path) -> str:
+def _repetition(trial: int, study: int | None, store: Path, again: Callable[[Path], str]) -> str:
+    """Return what repeats a failed trial alone, with all that the workers have to say."""
+    path = Path(f"trial_{trial}.json")
+    save = ["autodist", "best", "--trial", str(trial), "--study", str(study), "--store", str(store), "--out", str(path)]
+    return f"repeat it with all that the workers say:\n{shlex.join(save)}\n{again(path)}"
+
+
+def next_command(
+    script: str, script_args: tuple[str, ...], cluster: ClusterOptions, path: Path, seed: int | None = None
+) -> str:
+    """Return what trains by the strategy of a file."""
     given = [word for option in cluster.given for word in (option, str(getattr(cluster, option[2:])))]
+    given += [] if seed is None else ["--seed", str(seed)]
     arguments = ["--", *script_args] if script_args else []
     return shlex.join(["autodist", "run", script, *given, "--strategy", str(path), *arguments])
 
 
-def _show(result: SearchResult, path: Path, as_json: bool, command: str) -> None:
+def _show(result: SearchResult, bill: Bill, path: Path, as_json: bool, command: str) -> None:
     from autodist.report import TrialRow, output_console, show_trials
 
     if as_json:
-        click.echo(_json(result, path, command))
+        click.echo(_json(result, bill, path, command))
         return
     reference = result.fastest_baseline
     reference_s = None if reference is None or reference.trial is None else reference.trial.step_s
-    rows = [replace(row_of(result.best), outcome="the best")]
+    rows = [replace(row_of(result.best, bill), outcome="the best")]
     for baseline in result.baselines:
         if baseline.trial is None:
             rows.append(TrialRow(None, baseline.name, None, "", baseline.why_not or "not measured"))
         else:
-            rows.append(replace(row_of(baseline.trial), origin=baseline.name))
-    show_trials(rows, reference_s)
+            rows.append(replace(row_of(baseline.trial, bill), origin=baseline.name))
+    show_trials(rows, reference_s, unit=bill.unit)
     console = output_console()
     console.print(
         f"{len(result.trials)} trials in {result.duration_s:.0f} s, kept as study {result.study} in the store"
@@ -240,12 +325,12 @@ def _show(result: SearchResult, path: Path, as_json: bool, command: str) -> None
     console.print(f"next: {command}")
 
 
-def _json(result: SearchResult, path: Path, command: str) -> str:
+def _json(result: SearchResult, bill: Bill, path: Path, command: str) -> str:
     content = {
         "schema_version": _SCHEMA_VERSION,
-        "best": trial_json(result.best),
+        "best": trial_json(result.best, bill),
         "baselines": [
-            {"name": b.name, "why_not": b.why_not or None, "trial": None if b.trial is None else trial_json(b.trial)}
+            {"name": b.name, "why_not": b.why_not or None, "trial": b.trial and trial_json(b.trial, bill)}
             for b in result.baselines
         ],
         "trials": len(result.trials),

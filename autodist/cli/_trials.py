@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from autodist.cli._cost import bill_of, examples_option
 from autodist.cli._options import debug_option
 from autodist.errors import UsageError
 
 if TYPE_CHECKING:
     from autodist.report import TrialRow
-    from autodist.search import Study, Trial, TrialStore
+    from autodist.search import Bill, Study, Trial, TrialStore
     from autodist.strategies import Strategy
 
-__all__ = ["open_store", "row_of", "store_option", "study_option", "the_study", "trial_json", "trials"]
+__all__ = ["mixture_of", "open_store", "row_of", "store_option", "study_option", "the_study", "trial_json", "trials"]
 
 _DEFAULT_STORE = "runs/trials.db"
 _SCHEMA_VERSION = 1
@@ -40,26 +41,62 @@ def study_option(command: _Command) -> _Command:
 @click.command("trials", epilog="Example: autodist trials --study 2")
 @store_option
 @study_option
+@examples_option
 @click.option("--studies", is_flag=True, help="List the searches instead.")
+@click.option("--export", "target", metavar="FILE", help="Write the searches, or that of `--study`, into a small file.")
+@click.option("--import", "sources", metavar="FILE", multiple=True, help="Add the searches of such a file. Repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @debug_option
-def trials(store: str, study: int | None, studies: bool, as_json: bool) -> None:
-    """List the trials of a search, the fastest first."""
+def trials(
+    store: str,
+    study: int | None,
+    examples: int | None,
+    studies: bool,
+    target: str | None,
+    sources: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """List the trials of a search, the fastest first; or take searches from one store to another."""
+    if sources:
+        _import(store, sources)
+        return
     from autodist.report import show_trials
     from autodist.search import BASELINE
 
     with open_store(store) as opened:
+        if target is not None:
+            _export(opened, study, target)
+            return
         if studies:
             _show_studies(opened, as_json)
             return
         chosen = the_study(opened, study)
         found = sorted(opened.trials(chosen), key=lambda trial: (trial.step_s is None, trial.step_s or 0.0))
+    bill = bill_of(chosen, examples)
     if as_json:
-        content = {"schema_version": _SCHEMA_VERSION, "study": chosen.id, "trials": [trial_json(t) for t in found]}
+        rows = [trial_json(trial, bill) for trial in found]
+        content = {"schema_version": _SCHEMA_VERSION, "study": chosen.id, "trials": rows}
         click.echo(json.dumps(content, indent=2))
         return
     fastest = min((t.step_s for t in found if t.step_s is not None and t.origin.startswith(BASELINE)), default=None)
-    show_trials([row_of(trial) for trial in found], fastest)
+    show_trials([row_of(trial, bill) for trial in found], fastest, unit=bill.unit)
+
+
+def _import(store: str, sources: tuple[str, ...]) -> None:
+    from autodist.search import TrialStore, import_studies
+
+    with TrialStore(store) as opened:
+        for source in sources:
+            for study in import_studies(opened, source):
+                click.echo(f"study {study.id}: {study.label}, {len(opened.trials(study))} trials")
+
+
+def _export(store: TrialStore, number: int | None, target: str) -> None:
+    from autodist.search import export_studies
+
+    chosen = store.studies() if number is None else [the_study(store, number)]
+    export_studies(store, chosen, target)
+    click.echo(f"saved {len(chosen)} searches in {target}")
 
 
 def open_store(path: str) -> TrialStore:
@@ -95,17 +132,18 @@ def the_study(store: TrialStore, number: int | None) -> Study:
     return found[-1]
 
 
-def row_of(trial: Trial) -> TrialRow:
+def row_of(trial: Trial, bill: Bill) -> TrialRow:
     """Return a trial as a line of a table."""
     from autodist.report import TrialRow
     from autodist.search import Failure
 
-    outcome = f"{trial.outcome.reason}: {trial.outcome.message}" if isinstance(trial.outcome, Failure) else ""
-    return TrialRow(trial.number, trial.origin, trial.step_s, _mixture(trial.strategy), outcome)
+    outcome = f"{trial.outcome.reason}: {trial.outcome.headline}" if isinstance(trial.outcome, Failure) else ""
+    cost = bill.of(trial.strategy, trial.step_s)
+    return TrialRow(trial.number, trial.origin, trial.step_s, mixture_of(trial.strategy), outcome, cost)
 
 
-def _mixture(strategy: Strategy) -> str:
-    """What a strategy consists of, in words."""
+def mixture_of(strategy: Strategy) -> str:
+    """Return what a strategy consists of, in words."""
     kinds = Counter(type(config.synchronizer).__name__ for config in strategy.variables)
     parts = [f"{count} {kind.removesuffix('Synchronizer')}" for kind, count in kinds.most_common()]
     cut = sum(config.partition is not None for config in strategy.variables)
@@ -113,13 +151,14 @@ def _mixture(strategy: Strategy) -> str:
     return ", ".join(parts) + carriers + (f", {cut} cut" if cut else "")
 
 
-def trial_json(trial: Trial) -> dict[str, Any]:
+def trial_json(trial: Trial, bill: Bill) -> dict[str, Any]:
     """Return a trial as plain data."""
     from autodist.search import Failure
 
     outcome = trial.outcome
     row: dict[str, Any] = {"number": trial.number, "origin": trial.origin, "strategy": trial.strategy.id}
     row |= {"predicted_s": trial.predicted, "step_s": trial.step_s}
+    row |= {f"cost_per_{bill.key}": bill.of(trial.strategy, trial.step_s)}
     if isinstance(outcome, Failure):
         return row | {"reason": outcome.reason, "message": outcome.message}
     return row | {"steps_s": outcome.steps_s, "warm_up": outcome.warm_up, "prepared_s": outcome.prepared_s}
@@ -137,6 +176,7 @@ def _show_studies(store: TrialStore, as_json: bool) -> None:
             "hosts": len(ResourceSpec.from_json(study.spec).hosts),
             "batch_size": study.batch_size,
             "trials": len(store.trials(study)),
+            "rules": [str(rule) for rule in study.rules],
         }
         for study in store.studies()
     ]

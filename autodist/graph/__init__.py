@@ -9,7 +9,10 @@ from autodist.graph._constants import static_value
 from autodist.graph._extent import EXTENT_OF, Extent
 from autodist.graph._factors import FactoredGradient, Factors, factors_of
 from autodist.graph._graph_def import (
+    BRANCHES,
+    LOOPS,
     ancestors,
+    called_functions,
     constant_value,
     data_inputs,
     is_stateful,
@@ -26,6 +29,8 @@ from autodist.graph._marks import MARK, TARGET, Mark, adopt_marks, marks_gradien
 from autodist.graph._nodes import NodeList
 from autodist.graph._products import Factor, Product
 from autodist.graph._reduction import Reduction
+from autodist.graph._serialize import without_directories
+from autodist.graph._step_trace import NodeTime, StepTrace, TraceSubject
 from autodist.graph._training_graph import Gradient, Output, Piece, Role, StepInput, TrainingGraph, Variable
 from autodist.graph._update_region import Obstacle, UpdateRegion, UpdateRegions
 from autodist.graph._update_rules import Domain, is_aligned
@@ -33,7 +38,9 @@ from autodist.graph._uses import Use
 from autodist.graph._v1_marks import mark_v1_gradients
 
 __all__ = [
+    "BRANCHES",
     "EXTENT_OF",
+    "LOOPS",
     "MARK",
     "SOURCE_GRAPH",
     "TARGET",
@@ -47,6 +54,7 @@ __all__ = [
     "Join",
     "Mark",
     "NodeList",
+    "NodeTime",
     "Obstacle",
     "Output",
     "Piece",
@@ -55,6 +63,8 @@ __all__ = [
     "Role",
     "StepAnalysis",
     "StepInput",
+    "StepTrace",
+    "TraceSubject",
     "TrainingGraph",
     "UpdateRegion",
     "UpdateRegions",
@@ -64,6 +74,7 @@ __all__ = [
     "Write",
     "adopt_marks",
     "ancestors",
+    "called_functions",
     "capture",
     "constant_value",
     "data_inputs",
@@ -81,4 +92,5 @@ __all__ = [
     "static_value",
     "strip_missing_colocation",
     "tensor_dtype",
+    "without_directories",
 ]

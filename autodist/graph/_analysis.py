@@ -12,7 +12,7 @@ from typing import Any
 
 from autodist.graph._dependence import BatchDependence
 from autodist.graph._extent import Extent
-from autodist.graph._graph_def import data_inputs, node_of, topological_order
+from autodist.graph._graph_def import BRANCHES, CALLS, LOOPS, data_inputs, node_of, topological_order
 from autodist.graph._joins import Join, join_of
 from autodist.graph._marks import MARK, SECOND, TARGET, Mark, parse_mark
 from autodist.graph._reduction import Reduction, reduction_of
@@ -22,8 +22,7 @@ __all__ = ["StepAnalysis", "Write"]
 _READS = frozenset(
     ["ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp", "DisableCopyOnRead"]
 )
-_BRANCHING = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
-_WITH_FUNCTIONS = _BRANCHING | {"While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall"}
+_WITH_FUNCTIONS = BRANCHES | LOOPS | CALLS
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,15 @@ class StepAnalysis:
     def sources(self) -> dict[str, tuple[str, ...]]:
         """By node, the nodes whose data it reads; computed once, because every question below goes through it."""
         return {name: tuple(map(node_of, data_inputs(node))) for name, node in self.nodes.items()}
+
+    @cached_property
+    def consumers(self) -> dict[str, tuple[str, ...]]:
+        """By node, the nodes that read its data; those that nobody reads are left out."""
+        found: dict[str, list[str]] = {}
+        for name, sources in self.sources.items():
+            for source in dict.fromkeys(sources):
+                found.setdefault(source, []).append(name)
+        return {name: tuple(consumers) for name, consumers in found.items()}
 
     @cached_property
     def order(self) -> list[str]:
@@ -158,7 +166,7 @@ class StepAnalysis:
             return self.touched(node)
         positions = self._written_arguments(node)
         data = data_inputs(node)
-        offset = 1 if node.op in _BRANCHING else 0
+        offset = 1 if node.op in BRANCHES else 0
         handles = (self.handle_of.get(node_of(data[offset + k])) for k in sorted(positions))
         return tuple(dict.fromkeys(handle for handle in handles if handle is not None))
 
@@ -186,7 +194,7 @@ class StepAnalysis:
             if node.op in _READS:
                 continue
             nested = node.op in _WITH_FUNCTIONS
-            offset = 1 if node.op in _BRANCHING else 0
+            offset = 1 if node.op in BRANCHES else 0
             hit = {k + offset for k in self._written_arguments(node)} if nested else range(len(inputs))
             resources = self._resource_arguments(function)
             written |= {positions[alias[inputs[k]]] for k in hit if alias.get(inputs[k]) in resources}

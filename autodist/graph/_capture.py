@@ -13,6 +13,7 @@ from autodist.errors import CaptureError
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._batch_norm import synchronize_batch_norm
 from autodist.graph._graph_def import ancestors, is_stateful, node_of, normalize
+from autodist.graph._hoist import hoist_reads
 from autodist.graph._inline import inline_calls
 from autodist.graph._lookups import look_up_before_casting
 from autodist.graph._marks import mark_gradients
@@ -120,12 +121,9 @@ def capture(
     trace_s = time.perf_counter() - started
     tracing = concrete.graph
     num_arguments = len(tracing.inputs) - len(tracing.captures)
-    flat, aliases = inline_calls(tracing.as_graph_def(add_shapes=True))
     lines = _Lines(tracing)
     bare, handles = _variables(tracing, names, lines)
-    _embed_constants(flat, tracing)
-    look_up_before_casting(flat)
-    _drop_devices(flat)
+    flat, aliases = _flattened(tracing, bare)
     inputs = tuple(_step_input(tensor) for tensor in tracing.inputs[:num_arguments])
     split = [node_of(argument.tensor) for argument in inputs if argument.split]
     analysis = StepAnalysis(flat, [v.handle for v in bare], split)
@@ -158,6 +156,16 @@ def _trace(step: Callable[..., Any], specs: Sequence[Any], synchronized_batch_no
                 f"the step returns something that is no tensor: {str(error).splitlines()[0]}",
                 hint="return tensors, numbers, None, or lists, tuples and dicts of them",
             ) from error
+
+
+def _flattened(tracing: Any, variables: Sequence[BareVariable]) -> tuple[Any, dict[str, str]]:
+    """The flat GraphDef, and for every output tensor of an inlined call the tensor that takes its place."""
+    flat, aliases = inline_calls(tracing.as_graph_def(add_shapes=True))
+    _embed_constants(flat, tracing)
+    look_up_before_casting(flat)
+    hoist_reads(flat, {v.handle: (v.dtype, v.shape) for v in variables})
+    _drop_devices(flat)
+    return flat, aliases
 
 
 class _Lines:

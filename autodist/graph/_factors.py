@@ -18,7 +18,7 @@ import numpy as np
 
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._extent import Extent
-from autodist.graph._graph_def import ancestors, constant_value, data_inputs, node_of, output_shape, split_tensor
+from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
 from autodist.graph._products import Obstacle, Product, product_of, rows_per_example
 from autodist.graph._training_graph import Gradient, TrainingGraph
 
@@ -126,16 +126,25 @@ def _refuse_intermediate(graph: TrainingGraph, mark: str) -> None:
     """Refuse a gradient that replicas compute with: that of an inner step, or of a penalty on gradients."""
     analysis = graph.analysis
     dependence = analysis.dependence
-    behind = {mark}
-    needed = ancestors(analysis.nodes, [*graph.effects, *(node_of(output.tensor) for output in graph.outputs)])
-    for name in analysis.order:
-        if name not in needed or behind.isdisjoint(analysis.sources[name]):
-            continue
-        behind.add(name)
+    for name in _behind(graph, mark):
         of_replica = dependence.is_reduced(name) or not dependence.is_evaluable(name)
         if name in analysis.extents and of_replica and name not in analysis.writes:
             node = analysis.nodes[name]
             raise Obstacle(f"op `{name}` ({node.op}) computes with its gradient and the batch: a second derivative")
+
+
+def _behind(graph: TrainingGraph, mark: str) -> list[str]:
+    """The nodes that need a mark's data and that the step needs, in their order."""
+    consumers, position = graph.update_regions.consumers, graph.update_regions.position
+    found: set[str] = set()
+    stack = [mark]
+    while stack:
+        name = stack.pop()
+        # What comes back to an earlier node goes around a loop.
+        following = [other for other in consumers.get(name, ()) if position[other] > position[name]]
+        stack += [other for other in following if other not in found]
+        found.update(following)
+    return sorted(found, key=position.__getitem__)
 
 
 class _Search:

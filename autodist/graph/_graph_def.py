@@ -10,7 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 __all__ = [
+    "BRANCHES",
+    "CALLS",
+    "LOOPS",
     "ancestors",
+    "called_functions",
     "constant_value",
     "data_inputs",
     "is_stateful",
@@ -24,6 +28,12 @@ __all__ = [
     "tensor_dtype",
     "topological_order",
 ]
+
+BRANCHES = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
+"""Ops whose functions get all inputs but the first."""
+LOOPS = frozenset({"While", "StatelessWhile"})
+"""Ops that return what they get."""
+CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
 
 def split_tensor(tensor: str) -> tuple[str, int]:
@@ -42,6 +52,12 @@ def node_of(tensor: str) -> str:
 def normalize(tensor: str) -> str:
     """The canonical spelling of a node's input: ``"a"`` for ``"a:0"``."""
     return tensor[:-2] if tensor.endswith(":0") else tensor
+
+
+def called_functions(node: Any) -> Iterator[Any]:
+    """The attributes of a node that name functions, as protobufs with a ``name``."""
+    for attribute in node.attr.values():
+        yield from [attribute.func] if attribute.func.name else attribute.list.func
 
 
 def data_inputs(node: Any) -> list[str]:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from autodist.graph._graph_def import is_stateful, node_of, normalize, strip_missing_colocation
+from autodist.graph._graph_def import CALLS, is_stateful, node_of, normalize, strip_missing_colocation
 
 __all__ = ["inline_calls"]
-
-_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
 
 def inline_calls(graph_def: Any) -> tuple[Any, dict[str, str]]:
@@ -38,7 +36,7 @@ class _Inliner:
         self.flat = tf.compat.v1.GraphDef(versions=graph_def.versions, library=graph_def.library)
 
     def emit(self, node: Any) -> None:
-        if node.op in _CALLS:
+        if node.op in CALLS:
             self._emit_call(node)
         elif node.op == "IdentityN":
             self._emit_identity(node)

@@ -7,6 +7,7 @@ TensorFlow nor its start-up time.
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import os
 import secrets
@@ -21,7 +22,7 @@ from autodist.graph._quiet_import import without_chatter
 if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph
 
-__all__ = ["load_graph", "parse_graph_def", "save_graph"]
+__all__ = ["load_graph", "parse_graph_def", "save_graph", "without_directories"]
 
 _FORMAT = "autodist training graph"
 _VERSION = 1
@@ -51,6 +52,27 @@ def save_graph(graph: TrainingGraph, path: str | os.PathLike[str]) -> None:
         raise GraphError(f"the graph file `{os.fspath(path)}` can't be written: {reason}") from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+def without_directories(content: bytes) -> bytes:
+    """A graph file's content for others: of the user's files it has the names alone, not where they are.
+
+    Raises:
+        GraphError: It is no such content, or it is damaged.
+    """
+    written = io.BytesIO()
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive, zipfile.ZipFile(written, "w") as other:
+            for member in archive.infolist():
+                text = _read(archive, member.filename)
+                if member.filename == _HEADER:
+                    header = json.loads(text)
+                    header["lines"] = {node: Path(line).name for node, line in header["lines"].items()}
+                    text = json.dumps(header, indent=1).encode()
+                other.writestr(member.filename, text, zipfile.ZIP_DEFLATED)
+    except (*_BROKEN, ValueError, TypeError, AttributeError) as error:
+        raise GraphError(f"this is no graph file, or it is damaged: {error}") from error
+    return written.getvalue()
 
 
 def load_graph(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bytes | None]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
-from autodist.graph import NodeList, output_shape
+from autodist.graph import LOOPS, NodeList, called_functions, output_shape
 
 __all__ = ["Draws"]
 
@@ -21,8 +20,6 @@ _SPREAD = 0x9E3779B97F4A7C15
 
 _FOR_THE_BATCH = ("CandidateSampler", "Fractional", "ShuffleQueue", "ComputeAccidentalHits")
 """Parts of names of ops that draw once for all examples, even where they give a row for each."""
-
-_LOOPS = frozenset({"While", "StatelessWhile"})
 
 
 class Draws:
@@ -60,13 +57,13 @@ class Draws:
             inputs[position] = seed
         elif replica and by_row:
             _move_attributes(copy, replica)
-        self._specialize(copy, copy.name, replica, copy.op in _LOOPS)
+        self._specialize(copy, copy.name, replica, copy.op in LOOPS)
 
     # Functions ---------------------------------------------------------------------------------------------------
 
     def _specialize(self, node: Any, path: str, replica: int, in_loop: bool) -> None:
         """Have a node call functions that draw a replica's numbers."""
-        for called in _called(node):
+        for called in called_functions(node):
             if self._is_to_change(called.name, replica):
                 called.name = self._specialized(called.name, path, replica, in_loop)
 
@@ -86,7 +83,7 @@ class Draws:
             _seed_by_name(node, f"{path}/{node.name}")
             if replica and (in_loop or _has_unknown_dims(node)):
                 _vary_in_function(node, added, replica)
-            self._specialize(node, f"{path}/{node.name}", replica, in_loop or node.op in _LOOPS)
+            self._specialize(node, f"{path}/{node.name}", replica, in_loop or node.op in LOOPS)
         function.node_def.extend(added.nodes)
 
     def _is_to_change(self, name: str, replica: int) -> bool:
@@ -94,12 +91,7 @@ class Draws:
         nodes = self._functions[name].node_def
         if any(_is_unseeded(n) or (replica and (_seed_input(n.op) is not None or _is_seeded(n))) for n in nodes):
             return True
-        return any(self._is_to_change(called.name, replica) for node in nodes for called in _called(node))
-
-
-def _called(node: Any) -> Iterator[Any]:
-    for attr in node.attr.values():
-        yield from [attr.func] if attr.func.name else attr.list.func
+        return any(self._is_to_change(called.name, replica) for node in nodes for called in called_functions(node))
 
 
 def _vary_in_function(node: Any, added: NodeList, replica: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from autodist.graph import StepAnalysis, data_inputs, node_of
+from autodist.graph import BRANCHES, LOOPS, StepAnalysis, data_inputs, node_of
 from autodist.kernels._base import DistributedGraph, Kernel
 
 __all__ = ["LOOKUPS", "Place"]
@@ -52,6 +52,8 @@ class Place(Kernel):
 
     def _home(self, analysis: StepAnalysis, node: Any, homes: dict[str, str], by_handle: dict[str, Any]) -> str | None:
         """The device of the variables that a node touches, None if it touches none."""
+        if node.op in BRANCHES | LOOPS and node.name not in analysis.writes:
+            return None  # what it computes is this worker's, wherever the values are that it looks up
         touched = analysis.touched(node)
         inputs = data_inputs(node)
         if not touched and node.op in LOOKUPS and inputs:

@@ -13,7 +13,7 @@ from autodist.launch._bundle import Bundle
 from autodist.launch._environment import travelling_environment
 from autodist.launch._machines import is_here, machines_with_ranks
 from autodist.launch._run_directory import RunDirectory
-from autodist.launch._strategy_argument import strategy_argument
+from autodist.launch._strategy_argument import file_of_strategy, strategy_argument
 from autodist.remote import Machine
 
 __all__ = [
@@ -117,8 +117,8 @@ def remote_site(
         shared_envs: Variables of the login, expanded.
 
     """
-    strategy = strategy_argument(job.strategy)
     file = strategy_file(job)
+    place = None if file is None else f"{root}/{INPUT}/{file.name}"
     return Site(
         address=machine.address if address is None else address,
         interface=interface,
@@ -127,7 +127,7 @@ def remote_site(
         directory=os.getcwd(),
         run_dir=f"{root}/{OUTPUT}",
         spec_path=f"{root}/{OUTPUT}/{SPEC}",
-        strategy=strategy if file is None else f"{root}/{INPUT}/{file.name}",
+        strategy=strategy_argument(job.strategy, place),
         dump_graphs=None if job.dump_graphs is None else f"{root}/{GRAPHS}",
         variables=travelling_environment(),
         shared_envs=dict(machine.ssh.shared_envs if machine.ssh else ()) if shared_envs is None else shared_envs,
@@ -136,9 +136,9 @@ def remote_site(
 
 
 def strategy_file(job: Job) -> Path | None:
-    """Return the file that the strategy is read from, if it is a file."""
-    given = strategy_argument(job.strategy)
-    return Path(given) if given is not None and Path(given).is_file() else None
+    """Return the file that the strategy is in, or that its builder reads, if there is one."""
+    file = file_of_strategy(job.strategy)
+    return file if file is not None and file.is_file() else None
 
 
 def expected_sites(job: Job, directory: RunDirectory) -> list[Site]:

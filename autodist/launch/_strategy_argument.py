@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from autodist import strategies
 
-__all__ = ["strategy_argument"]
+__all__ = ["file_of_strategy", "strategy_argument"]
 
 
-def strategy_argument(strategy: str | None) -> str | None:
+def strategy_argument(strategy: str | None, place: str | None = None) -> str | None:
     """Return what workers get as the strategy: files by absolute path, all else as it is.
+
+    Args:
+        strategy: A builder's name with arguments, or a file.
+        place: Where the worker's machine has the file that the strategy is in or reads, if there is one.
 
     Raises:
         StrategyError: It is neither a known builder with arguments that it takes nor a readable strategy.
@@ -19,6 +24,23 @@ def strategy_argument(strategy: str | None) -> str | None:
     if strategy is None:
         return None
     found = strategies.get(strategy)
-    if isinstance(found, strategies.Manual):
-        return str(Path(found.plan).resolve())
-    return str(Path(strategy).resolve()) if isinstance(found, strategies.Strategy) else strategy
+    file = _file_of(strategy, found)
+    if file is None:
+        return strategy
+    path = str(file.resolve()) if place is None else place
+    if isinstance(found, strategies.Strategy | strategies.Manual):
+        return path
+    assert found.file is not None
+    return str(replace(found, **{found.file: path}))
+
+
+def file_of_strategy(strategy: str | None) -> Path | None:
+    """Return the file that a strategy is in, or that its builder reads, if there is one."""
+    return None if strategy is None else _file_of(strategy, strategies.get(strategy))
+
+
+def _file_of(given: str, found: strategies.StrategyBuilder | strategies.Strategy) -> Path | None:
+    if isinstance(found, strategies.Strategy):
+        return Path(given)
+    path = None if found.file is None else getattr(found, found.file)
+    return None if path is None else Path(path)

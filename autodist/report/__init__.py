@@ -8,7 +8,10 @@ from autodist.report._errors import show_error, show_warning
 from autodist.report._escapes import plain as plain_text
 from autodist.report._explanation import show_explanation
 from autodist.report._facts import show_facts
+from autodist.report._live_line import LiveLine
 from autodist.report._plan import show_plan
+from autodist.report._prediction import PredictionRow, show_predictions
+from autodist.report._profile import OpRow, ProfileSheet, VariableTimeRow, show_profile
 from autodist.report._run import (
     CheckpointProgress,
     FailureKind,
@@ -21,16 +24,21 @@ from autodist.report._run import (
 from autodist.report._run_console import RunConsole
 from autodist.report._run_status import ProcessId, RunState, RunStatus, WorkerState, WorkerStatus
 from autodist.report._runs import LogConsole, show_run, show_runs
-from autodist.report._search import SearchConsole, SearchProgress, TrialRow, show_trials
+from autodist.report._search import SearchConsole, SearchProgress, TrialRow, milliseconds, money, show_trials
+from autodist.report._timeline import show_timeline
 
 __all__ = [
     "CheckpointProgress",
     "FailureKind",
     "FailureReport",
+    "LiveLine",
     "LogConsole",
+    "OpRow",
     "OutputLine",
     "PlannedWorker",
+    "PredictionRow",
     "ProcessId",
+    "ProfileSheet",
     "RunConsole",
     "RunInfo",
     "RunResult",
@@ -39,10 +47,13 @@ __all__ = [
     "SearchConsole",
     "SearchProgress",
     "TrialRow",
+    "VariableTimeRow",
     "WorkerState",
     "WorkerStatus",
     "error_console",
     "fitted_table",
+    "milliseconds",
+    "money",
     "output_console",
     "plain_text",
     "show_difference",
@@ -50,8 +61,11 @@ __all__ = [
     "show_explanation",
     "show_facts",
     "show_plan",
+    "show_predictions",
+    "show_profile",
     "show_run",
     "show_runs",
+    "show_timeline",
     "show_trials",
     "show_warning",
     "table_console",

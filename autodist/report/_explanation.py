@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["show_explanation"]
+__all__ = ["columns_of_explanation", "show_explanation"]
 
 _MANY_ROWS = 30
 _MANY_HOSTS = 16
@@ -44,6 +44,12 @@ def show_explanation(explanation: Explanation, console: Console | None = None, *
         _show_cost(explanation.cost, console, show_all)
     if explanation.problems is not None:
         _show_problems(explanation, console)
+
+
+def columns_of_explanation(explanation: Explanation) -> tuple[dict[str, list[str]], int]:
+    """The table of the shards as cells by header, and how many shards it leaves out: the smallest of very many."""
+    lines, left_out = _largest(_merged(explanation.rows, show_all=False), show_all=False)
+    return _columns(lines), sum(len(line.rows) for line in left_out)
 
 
 @dataclass(frozen=True)
@@ -94,11 +100,15 @@ def _left_out(lines: Sequence[_Line]) -> str:
 
 
 def _rows_table(lines: Sequence[_Line], width: int) -> Table:
-    rows = [line.rows[0] for line in lines]
     shrink = {"Variable": 16, "Where": 12, "Compressor": 10, "Synchronizer": 12, "Partition": 9, "Shape": 9}
     shrink["Communicator"] = 12
+    return fitted(_columns(lines), width, right=_NUMBERS, shrink=shrink)
+
+
+def _columns(lines: Sequence[_Line]) -> dict[str, list[str]]:
+    rows = [line.rows[0] for line in lines]
     carriers = {row.communicator for row in rows if row.communicator is not None}
-    columns = {
+    return {
         "Variable": [line.name for line in lines],
         "Times": [f"{len(line.rows)}" if len(line.rows) > 1 else "" for line in lines],
         "Shape": ["" if row.shape is None else "x".join(map(str, row.shape)) or "scalar" for row in rows],
@@ -112,7 +122,6 @@ def _rows_table(lines: Sequence[_Line], width: int) -> Table:
         "Compressor": [row.compressor or "" for row in rows],
         "Sent MB": ["" if row.sent_bytes is None else megabytes(_most(row)) for row in rows],
     }
-    return fitted(columns, width, right=_NUMBERS, shrink=shrink)
 
 
 def _most(row: ExplanationRow) -> float:

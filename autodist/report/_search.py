@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autodist.report._cells import fitted, table_console
-from autodist.report._consoles import error_console
+from autodist.report._live_line import LiveLine, left
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.live import Live
 
 __all__ = ["SearchConsole", "SearchProgress", "TrialRow", "show_trials"]
-
-_BETWEEN_LINES_S = 15.0
 
 
 @dataclass(frozen=True)
@@ -28,6 +24,7 @@ class TrialRow:
         origin: Who proposed it.
         step_s: Seconds of a step, None if it failed.
         outcome: Why it failed, or how well the simulator knew it; may be empty.
+        cost: What training costs with it; None if that is not known.
         mixture: What the strategy consists of, in words.
 
     """
@@ -37,15 +34,19 @@ class TrialRow:
     step_s: float | None
     mixture: str
     outcome: str = ""
+    cost: float | None = None
 
 
-def show_trials(rows: Sequence[TrialRow], reference_s: float | None = None, console: Console | None = None) -> None:
+def show_trials(
+    rows: Sequence[TrialRow], reference_s: float | None = None, console: Console | None = None, *, unit: str = ""
+) -> None:
     """Show trials in the order given, on standard output by default.
 
     Args:
         rows: The trials.
         reference_s: Seconds of a step to which others are compared; None leaves that out.
         console: Where to.
+        unit: What costs are for.
 
     """
     console = console or table_console()
@@ -54,10 +55,11 @@ def show_trials(rows: Sequence[TrialRow], reference_s: float | None = None, cons
         "From": [row.origin for row in rows],
         "ms/step": ["-" if row.step_s is None else milliseconds(row.step_s) for row in rows],
         "Against": [against(row.step_s, reference_s) for row in rows],
+        f"Cost/{unit}": [money(row.cost) for row in rows],
         "Strategy": [row.mixture for row in rows],
         "Note": [row.outcome for row in rows],
     }
-    right = ("Trial", "ms/step", "Against")
+    right = ("Trial", "ms/step", "Against", f"Cost/{unit}")
     console.print(fitted(columns, console.width, right=right, shrink={"From": 16, "Strategy": 24, "Note": 24}))
 
 
@@ -71,6 +73,19 @@ def milliseconds(seconds: float) -> str:
     """
     value = 1e3 * seconds
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def money(cost: float | None) -> str:
+    """An amount with three digits that count, in whatever currency.
+
+    Example:
+        >>> [money(cost) for cost in (0.00123456, 1.23456, 1234.56, None)]
+        ['0.00123', '1.23', '1235', '']
+
+    """
+    if cost is None:
+        return ""
+    return f"{cost:.0f}" if cost >= 100 else f"{cost:.3g}"
 
 
 def against(step_s: float | None, reference_s: float | None) -> str:
@@ -119,48 +134,13 @@ class SearchProgress:
             if self.baseline:
                 parts.append(f"{against(self.best_s, self.baseline_s)} against {self.baseline}")
         if self.left_s is not None:
-            minutes, seconds = divmod(round(self.left_s), 60)
-            parts.append(f"{minutes}:{seconds:02} left")
+            parts.append(left(self.left_s))
         return ", ".join(parts)
 
 
-class SearchConsole:
-    """Shows a search on standard error: one line that changes on a terminal, else a line now and then.
-
-    Args:
-        console: Where to.
-        clock: Seconds.
-
-    """
-
-    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console = console or error_console()
-        self._clock = clock
-        self._live: Live | None = None
-        self._last_s = float("-inf")
-
-    def notice(self, text: str) -> None:
-        """Show a line that stays."""
-        self._console.print(f"autodist: {text}", style="dim")
+class SearchConsole(LiveLine):
+    """Shows a search on standard error."""
 
     def progress(self, progress: SearchProgress) -> None:
         """Show where the search stands."""
-        if self._console.is_terminal:
-            self._show_live(str(progress))
-        elif self._clock() - self._last_s >= _BETWEEN_LINES_S or progress.done == progress.total:
-            self._last_s = self._clock()
-            self.notice(str(progress))
-
-    def _show_live(self, text: str) -> None:
-        from rich.live import Live
-
-        if self._live is None:
-            self._live = Live(console=self._console, auto_refresh=False)
-            self._live.start()
-        self._live.update(text, refresh=True)
-
-    def close(self) -> None:
-        """Leave the last line as it is."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        self.show(str(progress), is_last=progress.done == progress.total)

@@ -159,6 +159,7 @@ def _hosts(settings: Settings, shares: Mapping[int, list[tuple[int, ...]]], grou
                 directory=node["directory"],
                 env=tuple(node["env"].items()),
                 ssh=ssh,
+                price_per_hour=node["price_per_hour"],
             )
 
 

@@ -18,7 +18,11 @@ _NOT_A_SPEC = "expected what `ResourceSpec.to_json()` writes"
 
 def dump(spec: ResourceSpec) -> dict[str, Any]:
     """Return the spec as JSON values, with the schema version."""
-    return {"schema_version": SCHEMA_VERSION, **asdict(spec)}
+    content = asdict(spec)
+    for host in content["hosts"]:  # stores find a cluster by its text, which had no prices once
+        if host["price_per_hour"] is None:
+            del host["price_per_hour"]
+    return {"schema_version": SCHEMA_VERSION, **content}
 
 
 def load(text: str) -> ResourceSpec:

@@ -103,6 +103,7 @@ class Host:
         gpus: CUDA ids of its GPUs, as in ``CUDA_VISIBLE_DEVICES``.
         bandwidth_gbps: Bandwidth of its network interface in Gbit/s, > 0.
         memory_gb: Main memory that the worker may use, in GB (10^9 bytes); ``None`` if not known.
+        price_per_hour: What the worker costs in an hour, in any currency, >= 0; ``None`` if not known.
         python: Path of the Python interpreter on the host; ``None``: the launching one's.
         directory: Working directory of the worker, ``~`` is the home there; ``None``: the path of the launching one's.
         env: Environment variables of the worker.
@@ -126,6 +127,7 @@ class Host:
     directory: str | None = None
     env: tuple[tuple[str, str], ...] = ()
     ssh: Ssh | None = None
+    price_per_hour: float | None = None
 
     def __post_init__(self) -> None:
         if not self.name or not self.address:
@@ -137,6 +139,8 @@ class Host:
         check_positive(f"bandwidth_gbps of host `{self.name}`", self.bandwidth_gbps)
         if self.memory_gb is not None:
             check_positive(f"memory_gb of host `{self.name}`", self.memory_gb)
+        if self.price_per_hour is not None and not 0 <= self.price_per_hour < math.inf:  # not-a-number is neither
+            raise SpecError(f"price_per_hour of host `{self.name}` is {self.price_per_hour}, it must be 0 or more")
 
     @property
     def cpu_devices(self) -> tuple[Device, ...]:

@@ -22,11 +22,12 @@ _SECRET = re.compile(r"passw|passphrase|secret|token|private_?key|^pass$", re.IG
 _TEXT_KEYS = {"address", "between", "directory", "key_file", "python", "python_venv", "ssh_config", "username"}
 
 SYNONYMS = {
-    "bandwidth": "bandwidth_gbps", "cpu": "cpus", "env_vars": "env", "envs": "env", "gpu": "gpus", "host": "address",
-    "cwd": "directory", "hostname": "address", "hosts": "nodes", "identity_file": "key_file", "interpreter": "python",
-    "ip": "address", "key": "key_file", "latency": "latency_ms", "memory": "memory_gb", "name": "address",
-    "network_gbps": "bandwidth_gbps", "num_workers": "workers", "ram": "memory_gb", "slots": "workers",
-    "user": "username", "venv": "python_venv", "workdir": "directory", "working_directory": "directory",
+    "bandwidth": "bandwidth_gbps", "cost_per_hour": "price_per_hour", "cpu": "cpus", "env_vars": "env", "envs": "env",
+    "gpu": "gpus", "host": "address", "cwd": "directory", "hostname": "address", "hosts": "nodes",
+    "identity_file": "key_file", "interpreter": "python", "ip": "address", "key": "key_file", "latency": "latency_ms",
+    "memory": "memory_gb", "name": "address", "network_gbps": "bandwidth_gbps", "num_workers": "workers",
+    "price": "price_per_hour", "ram": "memory_gb", "slots": "workers", "user": "username", "venv": "python_venv",
+    "workdir": "directory", "working_directory": "directory",
 }  # fmt: skip
 """What other tools call our keys."""
 
@@ -148,6 +149,9 @@ class Defaults(_Section):
     bandwidth_gbps: Gbps = 1.0
     network_bandwidth: Gbps = 1.0
     memory_gb: float | None = Field(None, gt=0, allow_inf_nan=False, description="a number of GB (10^9 bytes) above 0")
+    price_per_hour: float | None = Field(
+        None, ge=0, allow_inf_nan=False, description="a number from 0, in any currency"
+    )
     python: Text | None = Field(None, description="the path of a Python interpreter")
     directory: Text | None = Field(None, description="the path of a directory on the host")
     env: Environment = Field({}, description="a mapping of environment variables to texts")

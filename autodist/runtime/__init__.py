@@ -27,6 +27,7 @@ from autodist.runtime._keras2 import hook_keras2
 from autodist.runtime._keras_evaluation import hook_evaluation
 from autodist.runtime._loop_checkpoint import LoopCheckpoint
 from autodist.runtime._patches import Patches
+from autodist.runtime._profiling import ProfileOrder, StepProfiler
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime._scopes import OPEN, OpenScope, refuse_fit_outside, refuse_keras2_fit_outside
@@ -62,12 +63,14 @@ __all__ = [
     "OpenScope",
     "Passes",
     "Patches",
+    "ProfileOrder",
     "Recorder",
     "ReferenceEngine",
     "Server",
     "ShardBy",
     "ShardedDataset",
     "Shares",
+    "StepProfiler",
     "TrialKeys",
     "Worker",
     "WorkerEnvironment",

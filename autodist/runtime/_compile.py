@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from autodist.errors import CaptureError, StrategyError
 from autodist.graph import CapturedStep, StepAnalysis, TrainingGraph, VariableNames, capture
 from autodist.kernels import (
     DistributedGraph,
-    Kernel,
     KernelTiming,
     Layout,
     kernels_for,
@@ -26,7 +25,7 @@ from autodist.runtime._agreement import Agreement, announce
 from autodist.runtime._arguments import Arguments
 from autodist.runtime._convention import Convention
 from autodist.runtime._dump import GraphDump
-from autodist.runtime._homes import Homes
+from autodist.runtime._homes import Homes, Settle
 from autodist.runtime._horovod_network import check_listeners
 from autodist.runtime._host import SessionHost, Wiring
 from autodist.runtime._state import StateStore
@@ -47,17 +46,6 @@ class NoGradientError(CaptureError):
 
 class NotSharedError(CaptureError):
     """The workers can't share a step that trains nothing: each of them runs it on the whole batch."""
-
-
-@dataclass(frozen=True)
-class _Settle(Kernel):
-    """Have the graph find variables where earlier steps have put them."""
-
-    name: ClassVar[str] = "settle"
-    homes: Mapping[str, str]
-
-    def apply(self, graph: DistributedGraph) -> DistributedGraph:
-        return graph.replace(homes={**graph.homes, **self.homes})
 
 
 @dataclass
@@ -135,7 +123,10 @@ class Compiler:
             CaptureError: It can't be captured.
             StrategyError: The strategy does not fit it.
         """
-        captured = self.capture(function, arguments, local=local)
+        return self.compile_captured(self.capture(function, arguments, local=local), arguments, local=local)
+
+    def compile_captured(self, captured: CapturedStep, arguments: Arguments, *, local: bool) -> CompiledStep:
+        """Compile a step that has been traced; see :meth:`compile`."""
         number = len(self.strategies)
         with self._whereabouts.at("is tracing a new step"):
             batch = None if local else self._agreement.batch(arguments)
@@ -225,6 +216,16 @@ class Compiler:
         sizes = [array.shape[0] for array in arguments.arrays if array.ndim]
         return int(sizes[0]) * (self._worker.world_size if local else 1) if sizes else None
 
+    def leave(self) -> None:
+        """End the session, the program has the variables; all workers must do so together."""
+        host = self._state.host
+        assert host is not None
+        self._state.pull_all()
+        self._barrier(f"left/{self._scope}")  # before, others may still read what this worker serves
+        self._state.forget(self._state.names)
+        host.dispose()
+        self._state.host = None
+
     def _propose(self, captured: CapturedStep) -> Strategy:
         strategy = compose(self._wanted, captured.graph, self._spec)
         return self._homes.settle(strategy, captured.graph)
@@ -275,7 +276,7 @@ class Compiler:
         )
         homes = self._homes.known((v.name for v in training.variables), layout)
         dump = self._dump(prefix, training, layout)
-        graph, self.timings = rewrite(training, layout, (_Settle(homes), *kernels), dump)
+        graph, self.timings = rewrite(training, layout, (Settle(homes), *kernels), dump)
         for warning in graph.warnings:
             _LOG.warning(warning)
         return graph

@@ -127,6 +127,15 @@ class CoordinatorClient:
         progress = json.dumps({"steps": steps_taken, "in_step": in_step}).encode()
         self._request("POST", "/progress", {}, progress)
 
+    def clock_s(self) -> float:
+        """What the launcher's clock says, in seconds as of ``time.time()``.
+
+        Raises:
+            LaunchError: The coordinator can't be reached or refuses the token.
+
+        """
+        return float(self._request("GET", "/clock", {}))
+
     def _request(
         self, method: str, path: str, query: dict[str, object], body: bytes = b"", wait_s: float = 0.0
     ) -> bytes:

@@ -274,6 +274,8 @@ def _serve(server: CoordinatorServer, action: str, name: str, query: dict[str, s
     rank = int(query["rank"])
     if action == "GET values":
         return server.get(name, float(query["timeout_s"]))
+    if action == "GET clock":
+        return repr(time.time()).encode()
     if action == "PUT values":
         server.put(name, body)
     elif action == "POST barriers":

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from autodist.runtime._compile import Compiler, NotSharedError
 from autodist.runtime._convention import Convention
 from autodist.runtime._decisions import Decisions
 from autodist.runtime._ends import Ends
+from autodist.runtime._online import FirstSteps
 from autodist.runtime._peers import peer_failures
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._settling import Settling
@@ -71,11 +73,13 @@ class Engine:
         self._convention = convention
         self._recorder = recorder
         self._trials = Trials.ordered(worker, spec, convention)
-        self._compiler = Compiler(worker, spec, strategy, convention, self.state, scope)
+        self._first_steps = FirstSteps(worker, spec, strategy, scope)
         self._steps: dict[Any, CompiledStep] = {}
         self._not_shared: dict[Any, NotSharedError] = {}
         self._is_settled = True
         self._scope = scope
+        self._compilers = itertools.count()
+        self._compiler = self._compiler_of(strategy)
         self._datasets = 0
         self._standstills = 0
         self._settling = Settling(worker, scope)
@@ -93,8 +97,6 @@ class Engine:
     def num_replicas(self) -> int:
         """Replicas in all; 1 means that nothing has to be synchronized."""
         return len(self._spec.replicas)
-
-    # Data --------------------------------------------------------------------------------------------------------
 
     def passes(self) -> Passes:
         """What the loops over one sharded dataset need of the engine."""
@@ -230,29 +232,52 @@ class Engine:
             raise
 
     def _run(self, function: Callable[..., Any], arguments: Arguments, *, local: bool) -> Any:
-        local = local or arguments.is_local or self._convention.batch == "local"
+        is_part = local or arguments.is_local
+        local = is_part or self._convention.batch == "local"
         self._check_batch_is_whole(local)
-        step = self._step(function, arguments, local)
+        step = self._step(function, arguments, local, own=local and not is_part)
+        began_s = time.perf_counter()
         values = self._execute(step, arguments, local)
+        strategy = self._first_steps.after_step(time.perf_counter() - began_s)
+        if strategy is not None:
+            self._change(strategy, (function, arguments.key), arguments, local)
         if self._recorder is not None:
             self._recorder.step(values, self.worker.rank, self.close)
         return step.captured.pack([_tensor(value) for value in values])
 
-    def _step(self, function: Callable[..., Any], arguments: Arguments, local: bool) -> CompiledStep:
-        """The compiled step for a function and arguments of this kind."""
+    def _step(self, function: Callable[..., Any], arguments: Arguments, local: bool, *, own: bool) -> CompiledStep:
+        """The compiled step for a function and arguments of this kind; see :meth:`Trials.run`."""
         key = (function, arguments.key)
         if key not in self._steps:
             self.settle()
+            captured = self._compiler.capture(function, arguments, local=local)
             if self._trials is not None:
-                self._trials.run(self._compiler.capture(function, arguments, local=local), arguments, local=local)
+                self._trials.run(captured, arguments, local=local, own=own)
                 raise SystemExit(0)
-            step = self._compiler.compile(function, arguments, local=local)
+            first = self._first_steps.begin(captured, is_first=not self.strategies)
+            if first is not None:
+                self._compiler = self._compiler_of(first)
+            step = self._compiler.compile_captured(captured, arguments, local=local)
             self._steps[key] = step
             if self._recorder is not None:
                 self.state.pull_all()  # compiling frees the eager copies of large variables
                 roles = {v.name: v.role.value for v in step.captured.graph.variables}
                 self._recorder.add_variables(step.captured.handles, roles)
         return self._steps[key]
+
+    def _change(self, strategy: Strategy, key: Any, arguments: Arguments, local: bool) -> None:
+        """Go on by another strategy, between two steps; what evaluates is compiled again when it is needed."""
+        captured = self._steps[key].captured
+        self.settle()
+        self._compiler.leave()
+        self._steps.clear()
+        self._compiler = self._compiler_of(strategy)
+        self._steps[key] = self._compiler.compile_captured(captured, arguments, local=local)
+
+    def _compiler_of(self, strategy: Any) -> Compiler:
+        number = next(self._compilers)
+        scope = f"{self._scope}_{number}" if number else self._scope
+        return Compiler(self.worker, self._spec, strategy, self._convention, self.state, scope)
 
     def _check_batch_is_whole(self, local: bool) -> None:
         """A part of a batch that lost its type on the way would be taken for the whole, and be split once more."""
@@ -339,8 +364,6 @@ class Engine:
                 "a step has failed on this worker, so that the others wait for it in vain: training can't go on",
                 hint="let the error of that step end the script",
             )
-
-    # Leaving -----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Bring all values back to the program's variables; the session stays for the next time.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,15 +127,37 @@ class SessionHost:
         """Run nodes once."""
         self._run([self._graph.get_operation_by_name(node) for node in nodes])
 
-    def callable(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Any:
-        """A function from values of `feeds`, in order, to the list of values of `fetches`; runs `targets` as well."""
+    def callable(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], *, traced: bool = False
+    ) -> Any:
+        """A function from values of `feeds`, in order, to the list of values of `fetches`; runs `targets` as well.
+
+        One that is traced takes a ``RunMetadata`` as ``run_metadata``, and fills it.
+        """
         from tensorflow.core.protobuf import config_pb2
 
         options = config_pb2.CallableOptions()
+        if traced:
+            # More than this starts TensorFlow's profiler, for what is not on the CPU.
+            options.run_options.trace_level = config_pb2.RunOptions.SOFTWARE_TRACE
         options.feed.extend(feeds)
         options.fetch.extend(fetches)
         options.target.extend(targets)
         return self._session._make_callable_from_options(options)
+
+    def traced(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> Any:
+        """Run tensors and nodes by their names, and return what has run where: a ``RunMetadata``.
+
+        Sessions that are connected tell it only where all is traced and nothing is prepared.
+        """
+        from tensorflow.core.protobuf import config_pb2
+
+        everything, no_profiler = config_pb2.RunOptions.FULL_TRACE, config_pb2.RunOptions.SOFTWARE_TRACE
+        options = config_pb2.RunOptions(trace_level=everything if self.wiring.server else no_profiler)
+        metadata = config_pb2.RunMetadata()
+        wanted = [self._graph.as_graph_element(name) for name in fetches]
+        self._session.run(wanted, dict(feeds), options=options, run_metadata=metadata)
+        return metadata
 
     # Variables ---------------------------------------------------------------------------------------------------
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from autodist.runtime._batch import BatchSplit, batch_size, split_global, split_
 from autodist.runtime._host import SessionHost
 
 __all__ = ["CompiledStep"]
+
+_Result = TypeVar("_Result")
 
 
 class CompiledStep:
@@ -89,13 +91,33 @@ class CompiledStep:
         Returns:
             The values of the step's tensor outputs, in flattened order.
         """
+        return self._taken(lambda: list(self._callable(local)(*feeds)))
+
+    def running(self, nodes: Sequence[str], *, traced: bool = False) -> Any:
+        """A function of :meth:`feeds` that runs some nodes and nothing else, for a step of one replica.
+
+        Args:
+            nodes: Names as in the rewritten step.
+            traced: Whether it is traced; see :meth:`SessionHost.callable`.
+        """
+        assert self.graph.layout.is_alone, "replicas would wait for each other"
+        feeds = [self._tensor(feed) for [feed] in self.graph.feeds if feed is not None]
+        return self._host.callable(feeds, (), [f"{self._prefix}/{node}" for node in nodes], traced=traced)
+
+    def traced(self, feeds: Sequence[Any], *, local: bool) -> Any:
+        """Run the step as :meth:`run` does, and return what TensorFlow tells of it, a ``RunMetadata``."""
+        wanted, fetches, targets = self._endpoints(local)
+        return self._taken(lambda: self._host.traced(dict(zip(wanted, feeds, strict=True)), [*fetches, *targets]))
+
+    def _taken(self, act: Callable[[], _Result]) -> _Result:
+        """Run the step some way, and note what has changed by it."""
         self._refresh_proxies()
         for server in self.servers:
             server.check()
-        values = list(self._callable(local)(*feeds))
+        result = act()
         self.taken += 1
         self._host.outdated |= self._written - self.graph.refreshers.keys()
-        return values
+        return result
 
     def _refresh_proxies(self) -> None:
         outdated = self._host.outdated & self.graph.refreshers.keys()
@@ -153,6 +175,10 @@ class CompiledStep:
         return self._callables[local]
 
     def _make_callable(self, local: bool) -> Any:
+        return self._host.callable(*self._endpoints(local))
+
+    def _endpoints(self, local: bool) -> tuple[list[str], list[str], list[str]]:
+        """What is fed, what is fetched, and what is run besides."""
         feeds: list[str] = []
         for per_replica, is_split in zip(self.graph.feeds, self._split, strict=True):
             wanted = [feed for feed in per_replica if feed is not None]
@@ -162,7 +188,7 @@ class CompiledStep:
         if self.graph.total is not None and not local:
             feeds.append(self.graph.total)
         fetches = self.graph.local_outputs if local else self.graph.outputs
-        return self._host.callable(
+        return (
             [self._tensor(name) for name in feeds],
             [self._tensor(name) for name in fetches],
             [f"{self._prefix}/{effect}" for effect in self.graph.effects],

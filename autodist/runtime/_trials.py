@@ -6,23 +6,26 @@ import gc
 import itertools
 import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from autodist.errors import AutoDistError, StrategyError
-from autodist.graph import CapturedStep, TrainingGraph
+from autodist.graph import CapturedStep, TraceSubject, TrainingGraph
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._arguments import Arguments
 from autodist.runtime._compile import Compiler
 from autodist.runtime._convention import Convention
 from autodist.runtime._coordinator import CoordinatorClient
+from autodist.runtime._profiling import ProfileOrder, StepProfiler
 from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
+from autodist.runtime._timeline import clock_offset_s, worker_timeline
 from autodist.runtime._transfer import send_bytes
 from autodist.runtime._worker import Worker
 from autodist.strategies import Strategy, check
@@ -32,6 +35,10 @@ __all__ = ["ORDERED", "TrialKeys", "Trials"]
 ORDERED = "AUTODIST_TRIALS"
 """The environment variable by which a launcher has the first training step measured instead of trained."""
 
+_LONGEST_MESSAGE = 3000
+_HEADING = re.compile(r"From /job:\S+:|Graph execution error:|\d+ root error\(s\) found\.")
+"""Lines with which TensorFlow's errors begin, before it says what happened."""
+_LONGEST_TRACE_S = 600.0
 _LONGEST_IDLE_S = 24 * 3600.0  # while a simulator learns; that the launcher has died is noticed at once
 
 
@@ -40,7 +47,8 @@ class TrialKeys:
     """Where launcher and workers leave what they have to say to each other.
 
     The launcher sends an order, a strategy; the workers answer that they are ready, the launcher sends how many steps
-    they shall take, they answer what these took, and so on until they shall take none.
+    they shall take, they answer what these took, and so on until they shall take none. Or they shall trace one: what
+    ran in it is sent under the answer. An order may ask for a profile instead, which only the chief makes and sends.
 
     Attributes:
         number: Of the trial.
@@ -50,15 +58,19 @@ class TrialKeys:
     number: int
 
     GRAPH = "trials/graph"
-    """Under which the file of the graph is sent; is put itself when all of it is there."""
+    """Under which the file of the graph is sent; is put itself when all of it is there, with what a profile would be of
+    and whether each worker brings a batch of its own."""
+
+    TRACE = "trace"
+    """Instead of a number of steps: one that is traced."""
 
     @property
     def order(self) -> str:
-        """The strategy as JSON, or nothing if that was all."""
+        """The strategy as JSON, a :class:`ProfileOrder`, or nothing if that was all."""
         return f"trials/{self.number}/order"
 
     def count(self, turn: int) -> str:
-        """How many steps to take in a turn, from 1; 0 ends the trial."""
+        """How many steps to take in a turn, from 1, or :attr:`TRACE`; nothing ends the trial."""
         return f"trials/{self.number}/count/{turn}"
 
     def answer(self, turn: int, rank: int) -> str:
@@ -93,23 +105,40 @@ class Trials:
         variables = os.environ if environ is None else environ
         return cls(worker, spec, convention) if variables.get(ORDERED) else None
 
-    def run(self, captured: CapturedStep, arguments: Arguments, *, local: bool) -> None:
+    def run(self, captured: CapturedStep, arguments: Arguments, *, local: bool, own: bool = False) -> None:
         """Measure until there are no more orders.
 
         Args:
             captured: The step.
             arguments: Those it is measured with.
             local: Whether they are this worker's part of the global batch.
+            own: Whether they are that because every worker brings a batch of its own.
 
         """
+        profiler = StepProfiler(self._worker, self._spec, self._convention, captured, arguments, local=local)
         if self._worker.is_chief:
-            _send_graph(self._coordinator, captured.graph)
+            _send_graph(self._coordinator, captured.graph, profiler.subject, own)
         self._worker.steps_taken += 1  # the script has come as far as it has to: to a training step
         number = 0
         while order := self._coordinator.get(TrialKeys(number).order, _LONGEST_IDLE_S):
-            _Trial(self, number, Strategy.from_json(order.decode()), captured, arguments, local).run()
+            wanted = ProfileOrder.decode(order)
+            if wanted is None:
+                _Trial(self, number, Strategy.from_json(order.decode()), captured, arguments, local).run()
+            elif self._worker.is_chief:
+                self._profile(profiler, wanted, number)
             gc.collect()  # sessions and graphs refer to each other
             number += 1
+
+    def _profile(self, profiler: StepProfiler, wanted: ProfileOrder, number: int) -> None:
+        """Send the launcher a profile, or why there is none."""
+        key = TrialKeys(number).answer(0, self._worker.rank)
+        answer = {}
+        try:
+            trace = profiler.run(wanted, f"profile_{number}")
+            send_bytes(self._coordinator, key, trace.to_json().encode())
+        except Exception as error:
+            answer = {"reason": _reason(error), "message": _message(error)}
+        self._coordinator.put(key, json.dumps(answer).encode())
 
 
 class _Trial:
@@ -142,9 +171,10 @@ class _Trial:
         try:
             turn = 0
             self._answer(turn, self._prepare)
-            while count := int(self._coordinator.get(self._keys.count(turn + 1), _LONGEST_IDLE_S)):
+            while order := self._coordinator.get(self._keys.count(turn + 1), _LONGEST_IDLE_S).decode():
                 turn += 1
-                self._answer(turn, partial(self._take, count))
+                act = partial(self._trace, turn) if order == TrialKeys.TRACE else partial(self._take, int(order))
+                self._answer(turn, act)
         finally:
             if self._state.host is not None:
                 self._state.host.dispose()
@@ -175,15 +205,30 @@ class _Trial:
             times.append(time.perf_counter())
         return [after - before for before, after in itertools.pairwise(times)]
 
+    def _trace(self, turn: int) -> list[float]:
+        """The seconds of one step, which is traced."""
+        assert self._step is not None, "no steps are asked of a worker that could not get ready"
+        offset_s, feeds = clock_offset_s(self._coordinator), self._step.feeds(self._arguments, local=self._local)
+        rank = self._worker.rank
+        self._coordinator.barrier(f"{self._keys.answer(turn, 0)}/together", _LONGEST_TRACE_S)
+        start_s = time.time()
+        metadata = self._step.traced(feeds, local=self._local)
+        end_s = time.time()
+        self._worker.steps_taken += 1
+        timeline = worker_timeline(metadata, rank, self._name, start_s, end_s, offset_s)
+        send_bytes(self._coordinator, self._keys.answer(turn, rank), timeline.to_json().encode())
+        return [end_s - start_s]
 
-def _send_graph(coordinator: CoordinatorClient, graph: TrainingGraph) -> None:
-    """Let the launcher have what it searches a strategy for."""
+
+def _send_graph(coordinator: CoordinatorClient, graph: TrainingGraph, subject: TraceSubject, own: bool) -> None:
+    """Let the launcher have what it searches a strategy for, and know what a profile of it would be of."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "graph.zip")
         graph.save(path)
         content = path.read_bytes()
     send_bytes(coordinator, TrialKeys.GRAPH, content)
-    coordinator.put(TrialKeys.GRAPH, b"{}")
+    about = {"subject": asdict(subject), "has_own_batches": own}
+    coordinator.put(TrialKeys.GRAPH, json.dumps(about).encode())
 
 
 def _reason(error: Exception) -> str:
@@ -195,6 +240,10 @@ def _reason(error: Exception) -> str:
 
 
 def _message(error: Exception) -> str:
+    """What an error says, the line that says most first; the middle of a long text is left out."""
     text = error.message if isinstance(error, AutoDistError) else str(error)
-    lines = [line for line in text.splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+    lines = [line.rstrip() for line in text.splitlines() if line.strip() and not _HEADING.fullmatch(line.strip())]
+    told = "\n".join([f"{type(error).__name__}: {lines[0].strip() if lines else ''}", *lines[1:]])
+    if len(told) <= _LONGEST_MESSAGE:
+        return told
+    return f"{told[: _LONGEST_MESSAGE // 2]}\n[...]\n{told[-_LONGEST_MESSAGE // 2 :]}"

@@ -5,18 +5,21 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from autodist.search._configs import strategies_of_choices
-from autodist.simulator import Ints, ShardTable, tabulate
+from autodist.simulator import Floats, Ints, ShardTable, tabulate
 
 if TYPE_CHECKING:
     from autodist.search._space import Space
 
-__all__ = ["Catalogue", "spans"]
+__all__ = ["Catalogue", "Rows", "spans"]
+
+Rows: TypeAlias = "npt.NDArray[np.intp]"
+_LARGE_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,9 @@ class Catalogue:
         begins: By choice, its first shard; one more for the end.
         first: By unit, its first choice; one more for the end.
         factors: By choice, numbers of its partition, of its kind of synchronization, and of all else.
+        kinds: By choice, a number of how it synchronizes, together with what kind of variable it is for.
+        unit_bytes: By unit, the size of its values.
+        traits: By unit, what kind of variable it is: 0 if it is sparse, 1 if it is large, 2 if it is small.
 
     """
 
@@ -35,12 +41,23 @@ class Catalogue:
     begins: Ints
     first: Ints
     factors: Ints
+    kinds: Ints
+    unit_bytes: Floats
+    traits: Ints
 
     @cached_property
     def counts(self) -> Ints:
         """By choice, how many shards it has."""
         counts: Ints = np.diff(self.begins)
         return counts
+
+    @cached_property
+    def alike(self) -> list[tuple[Rows, Ints]]:
+        """Units whose choices are of the same kinds, one after the other: their numbers, and the kinds."""
+        found: dict[tuple[int, ...], list[int]] = {}
+        for unit, kinds in enumerate(np.split(self.kinds, self.first[1:-1])):
+            found.setdefault(tuple(kinds.tolist()), []).append(unit)
+        return [(np.array(units), np.array(kinds, np.int32)) for kinds, units in found.items()]
 
     @classmethod
     def of(cls, space: Space) -> Catalogue:
@@ -52,7 +69,20 @@ class Catalogue:
         order = np.argsort(choice, kind="stable")
         shards = table.take(order).replaced(strategy=choice[order].astype(np.int32))
         begins = np.searchsorted(shards.strategy, np.arange(first[-1] + 1)).astype(np.int32)
-        return cls(shards, begins, first, _factors(space))
+        sizes = np.array([sum(v.size_bytes for v in unit.variables) for unit in space.units], np.float32)
+        sparse = [any(variable.is_sparse for variable in unit.variables) for unit in space.units]
+        traits = np.where(sparse, 0, np.where(sizes >= _LARGE_BYTES, 1, 2)).astype(np.int32)
+        return cls(shards, begins, first, _factors(space), _kinds(space, traits), sizes, traits)
+
+
+def _kinds(space: Space, traits: Ints) -> Ints:
+    numbers: dict[object, int] = {}
+    found = []
+    for unit, trait in zip(space.units, traits.tolist(), strict=True):
+        for choice in unit.choices:
+            words = frozenset(word for word in choice.words if not word.startswith("partition="))
+            found.append(numbers.setdefault((trait, words), len(numbers)))
+    return np.array(found, np.int32)
 
 
 def _factors(space: Space) -> Ints:

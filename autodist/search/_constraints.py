@@ -14,6 +14,8 @@ from autodist.search._aspects import Choice
 
 __all__ = ["Rule", "adjacent_groups", "balanced_servers"]
 
+_NOISE_ROWS = 1 << 13
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -79,7 +81,13 @@ class Rule:
 
 
 def balanced_servers(
-    sizes: npt.NDArray[np.float32], capacities: npt.NDArray[np.float32], chance: np.random.Generator
+    sizes: npt.NDArray[np.float32],
+    capacities: npt.NDArray[np.float32],
+    chance: np.random.Generator,
+    loads: npt.NDArray[np.float32] | None = None,
+    avoided: npt.NDArray[np.int32] | None = None,
+    free: npt.NDArray[np.float32] | None = None,
+    needs: npt.NDArray[np.float32] | None = None,
 ) -> npt.NDArray[np.int32]:
     """Draw a server for every shard, rather one that has less to send than its bandwidth allows (algorithm 9).
 
@@ -90,22 +98,81 @@ def balanced_servers(
         sizes: Bytes of the shards of each proposal, the largest first, filled up with zeros; shape (proposals, shards).
         capacities: Of each host, its bandwidth.
         chance: Where the draws come from.
+        loads: Bytes that each host has in each proposal before; none by default. Shape (proposals, hosts).
+        avoided: The host that each shard may not get, -1 for none; shape of ``sizes``.
+        free: Bytes of memory that are left on each host for serving, shape (proposals, hosts); None for no bound. A
+            shard that fits nowhere is placed as if there were none.
+        needs: Bytes of it that each host needs to serve a shard, shape (proposals, shards, hosts); goes with ``free``.
 
     Returns:
-        Ranks of hosts, of the shape of ``sizes``.
+        Ranks of hosts, of the shape of ``sizes``; 0 for what has no bytes.
 
     """
-    shares = capacities / capacities.sum()
-    loads = np.zeros((len(sizes), len(capacities)), np.float32)
-    servers = np.zeros(sizes.shape, np.int32)
-    rows = np.arange(len(sizes))
-    for place in range(sizes.shape[1]):
-        size = sizes[:, place]
-        logits = (loads.sum(1, keepdims=True) * shares - loads) / np.maximum(size, 1)[:, None]
-        chosen = np.argmax(logits + np.log(shares) + chance.gumbel(size=logits.shape), 1)
-        servers[:, place] = chosen
-        loads[rows, chosen] += size
-    return servers
+    shares = (capacities / capacities.sum()).astype(np.float32)
+    # What each host could have more to be as loaded as the others.
+    room = np.zeros((len(sizes), len(capacities)), np.float32)
+    if loads is not None:
+        room = loads.sum(1, keepdims=True) * shares - loads
+    # Those with the most shards first, so that those which still have some are the first ones.
+    lengths = np.count_nonzero(sizes, 1)
+    order = np.argsort(-lengths, kind="stable")
+    by_place = np.ascontiguousarray(sizes[order].T)
+    servers = np.zeros(by_place.shape, np.int32)
+    room, rows = room[order], np.arange(len(sizes))
+    noise = _Noise(shares, sizes.shape, chance)
+    memory = None if free is None or needs is None else _Memory(free[order], needs[order])
+    for place, active in enumerate(np.searchsorted(-lengths[order], -np.arange(lengths.max(initial=0)))):
+        size = by_place[place, :active, None]
+        logits = room[:active] / size
+        logits += noise.of(active)
+        if avoided is not None:
+            hosts = avoided[order[:active], place]
+            logits[rows[:active][hosts >= 0], hosts[hosts >= 0]] = -np.inf
+        if memory is not None:
+            memory.bar(logits, place)
+        chosen = logits.argmax(1)
+        servers[place, :active] = chosen
+        room[:active] += size * shares
+        room[rows[:active], chosen] -= size[:, 0]
+        if memory is not None:
+            memory.take(chosen, place)
+    found = np.zeros(sizes.shape, np.int32)
+    found[order] = servers.T
+    return found
+
+
+class _Memory:
+    """What the hosts of each proposal have left."""
+
+    def __init__(self, free: npt.NDArray[np.float32], needs: npt.NDArray[np.float32]) -> None:
+        self._free = free
+        self._needs = needs
+
+    def bar(self, logits: npt.NDArray[np.float32], place: int) -> None:
+        """Rule out the hosts where a shard does not fit, unless it fits nowhere."""
+        fits = self._needs[: len(logits), place] <= self._free[: len(logits)]
+        logits[~fits & fits.any(1, keepdims=True)] = -np.inf
+
+    def take(self, chosen: npt.NDArray[np.intp], place: int) -> None:
+        """Note where the shards are served."""
+        rows = np.arange(len(chosen))
+        self._free[rows, chosen] -= self._needs[rows, place, chosen]
+
+
+class _Noise:
+    """Gumbel variables around logarithms of shares: windows of one table, for to draw all would take longest of all."""
+
+    def __init__(self, shares: npt.NDArray[np.float32], shape: tuple[int, ...], chance: np.random.Generator) -> None:
+        self._chance = chance
+        self._begins = min(_NOISE_ROWS, shape[0] * shape[1])
+        drawn = chance.standard_exponential((self._begins + shape[0], len(shares)), np.float32)
+        self._table = np.log(shares) - np.log(drawn + np.float32(1e-30))
+
+    def of(self, rows: int) -> npt.NDArray[np.float32]:
+        """A window of so many rows; shape (rows, shares)."""
+        begin = int(self._chance.integers(self._begins))
+        window: npt.NDArray[np.float32] = self._table[begin : begin + rows]
+        return window
 
 
 def adjacent_groups(sizes: npt.NDArray[np.float32], counts: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
@@ -124,16 +191,17 @@ def adjacent_groups(sizes: npt.NDArray[np.float32], counts: npt.NDArray[np.int32
         [[0, 0, 1, 1]]
 
     """
-    average = sizes.sum(1) / np.maximum(counts, 1)
+    average = (sizes.sum(1) / np.maximum(counts, 1)).astype(np.float32)
     group = np.zeros(len(sizes), np.int32)
     load = np.zeros(len(sizes), np.float32)
-    groups = np.zeros(sizes.shape, np.int32)
-    for place in range(sizes.shape[1]):
-        is_full = (load >= average) & (group < counts - 1)
-        group = group + is_full
-        load = np.where(is_full, 0, load) + sizes[:, place]
-        groups[:, place] = group
-    return groups
+    groups = np.empty(sizes.shape[::-1], np.int32)
+    for place, size in enumerate(np.ascontiguousarray(sizes.T)):
+        is_full = load >= average
+        group += is_full
+        load *= ~is_full
+        load += size
+        groups[place] = group
+    return np.minimum(groups, counts - 1).T
 
 
 def allowed(variable: str, choices: Iterable[Choice], rules: Iterable[Rule]) -> list[Choice]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from autodist.search._aspects import Choice
     from autodist.search._space import Space
 
-__all__ = ["Proposals"]
+__all__ = ["Mask", "Proposals"]
 
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -49,13 +50,20 @@ class Proposals:
     def __len__(self) -> int:
         return len(self.choices)
 
+    def replaced(self, **columns: Ints) -> Proposals:
+        """The same with other columns of the table, such as servers."""
+        return Proposals(self.choices, self.table.replaced(**columns))
+
     def take(self, numbers: Ints) -> Proposals:
         """The proposals of these numbers, in this order."""
         begins = np.searchsorted(self.table.strategy, np.arange(len(self) + 1))
         counts = begins[numbers + 1] - begins[numbers]
         table = self.table.take(spans(begins[numbers], counts))
         owners = np.repeat(np.arange(len(numbers), dtype=np.int32), counts)
-        return Proposals(self.choices[numbers], table.replaced(strategy=owners))
+        taken = Proposals(self.choices[numbers], table.replaced(strategy=owners))
+        if "fingerprints" in self.__dict__:  # they are not computed again
+            taken.__dict__["fingerprints"] = self.fingerprints[numbers]
+        return taken
 
     @classmethod
     def joined(cls, several: Sequence[Proposals]) -> Proposals:
@@ -65,7 +73,10 @@ class Proposals:
             one.table.replaced(strategy=one.table.strategy + np.int32(offset))
             for one, offset in zip(several, offsets, strict=False)
         ]
-        return cls(np.concatenate([one.choices for one in several]), ShardTable.joined(tables))
+        joined = cls(np.concatenate([one.choices for one in several]), ShardTable.joined(tables))
+        if all("fingerprints" in one.__dict__ for one in several):
+            joined.__dict__["fingerprints"] = np.concatenate([one.fingerprints for one in several])
+        return joined
 
     def crossed(self, other: Proposals, from_other: Mask, catalogue: Catalogue) -> Proposals:
         """Children with some units of the other parents, which are as many.
@@ -90,7 +101,11 @@ class Proposals:
         ends = np.cumsum(counts).reshape(counts.shape)
         return (ends - counts).astype(np.int32)
 
-    @property
+    def shards_of(self, units: Mask, catalogue: Catalogue) -> Mask:
+        """Which shards are of these units; by proposal and unit."""
+        return np.repeat(units.ravel(), catalogue.counts[self.choices].ravel())
+
+    @cached_property
     def fingerprints(self) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
         """Of each proposal a number, the same for those that are alike."""
         table = self.table

@@ -7,12 +7,14 @@ import numpy.typing as npt
 
 from autodist.search._catalogue import Catalogue
 from autodist.search._proposals import Proposals
-from autodist.simulator import Floats
+from autodist.simulator import Floats, Ints
 
 __all__ = ["agreement", "cosine", "select"]
 
 
-def select(scores: Floats, similarity: npt.NDArray[np.floating], count: int, alpha: float) -> list[int]:
+def select(
+    scores: Floats, similarity: npt.NDArray[np.floating], count: int, alpha: float, lots: Ints | None = None
+) -> list[int]:
     """Choose proposals with a small sum of scores and of similarities between them, one after the other (eq. 8.4).
 
     The greedy algorithm: each time the one that adds least to the sum. Scores are taken relative to their spread, for
@@ -23,24 +25,39 @@ def select(scores: Floats, similarity: npt.NDArray[np.floating], count: int, alp
         similarity: Of each pair, 0 to 1; shape (proposals, proposals).
         count: How many are chosen at most.
         alpha: What a pair that is alike costs, in standard deviations of the scores.
+        lots: Of each proposal, the number of its lot, within which scores are compared; each lot has the same share of
+            what is chosen as it has of all. By default all are of one.
 
     Example:
         >>> scores = np.array([1.0, 1.1, 2.0], np.float32)
         >>> alike = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]], np.float32)
         >>> select(scores, alike, 2, alpha=0.1), select(scores, alike, 2, alpha=10.0)
         ([0, 1], [0, 2])
+        >>> select(scores, alike, 2, alpha=0.1, lots=np.array([0, 0, 1], np.int32))
+        [0, 2]
 
     """
-    spread = float(np.std(scores)) or 1.0
-    costs = (scores - scores.min(initial=0)) / spread
+    lots = np.zeros(len(scores), np.int32) if lots is None else lots
+    sizes = np.bincount(lots)
+    costs = np.zeros(len(scores))
+    for lot in np.unique(lots):
+        own = scores[lots == lot]
+        costs[lots == lot] = (own - own.min()) / (float(np.std(own)) or 1.0)
     chosen: list[int] = []
     crowding = np.zeros(len(scores))
     for _ in range(min(count, len(scores))):
         totals = costs + 2 * alpha * crowding  # each pair counts twice in the sum
+        totals[lots != _next_lot(sizes, np.bincount(lots[chosen], minlength=len(sizes)))] = np.inf
         totals[chosen] = np.inf
         chosen.append(int(np.argmin(totals)))
         crowding += similarity[chosen[-1]]
     return chosen
+
+
+def _next_lot(sizes: npt.NDArray[np.intp], chosen: npt.NDArray[np.intp]) -> int:
+    """The lot of which the smallest share is chosen, of several the largest."""
+    shares = np.where(sizes > 0, (chosen + 0.5) / np.maximum(sizes, 1), np.inf)
+    return int(np.argmin(shares))
 
 
 def agreement(proposals: Proposals, catalogue: Catalogue) -> Floats:

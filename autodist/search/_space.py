@@ -14,6 +14,7 @@ from autodist.errors import SpaceEmpty
 from autodist.search._aspects import ASPECTS, Aspect, Choice, Scene
 from autodist.search._configs import strategies_of_choices
 from autodist.search._constraints import Rule
+from autodist.search._obedience import refuse_meaningless
 from autodist.strategies import coupled_units, installed_communicators, num_shards, verify
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class Space:
 
     Raises:
         SpaceEmpty: The rules leave nothing for some variable; names the rules.
+        UsageError: Rules name no variable, or a choice that there is not; names all of them.
 
     Example:
         >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable
@@ -113,16 +115,22 @@ class Space:
         self.communicators = installed_communicators() if communicators is None else communicators
         order = {variable.name: number for number, variable in enumerate(domain.variables)}
         units = sorted(coupled_units(domain.graph), key=lambda unit: min(order[v.name] for v in unit))
-        self.units = self._fitting(tuple(Unit(unit, self._choices(unit)) for unit in units))
+        options = [self._options(unit) for unit in units]
+        refuse_meaningless(self.rules, order, {choice for own in options for choice in own})
+        allowed = zip(units, map(self._allowed, units, options), strict=True)
+        self.units = self._fitting(tuple(Unit(unit, choices) for unit, choices in allowed))
         self._refuse_empty({unit.name for unit in self.units if not unit.choices})
         self.families = tuple(family for family in _FAMILIES if self._is_possible(family))
         self._refuse_empty({unit.name for unit in self.units} if not self.families else ())
 
-    def _choices(self, unit: tuple[Variable, ...]) -> tuple[Choice, ...]:
+    def _options(self, unit: tuple[Variable, ...]) -> tuple[Choice, ...]:
         scene = Scene(self.domain.graph, self.domain.spec, unit, self.communicators)
         choices = [Choice()]
         for aspect in self.aspects:
             choices = [option for choice in choices for option in aspect.options(choice, scene)]
+        return tuple(choices)
+
+    def _allowed(self, unit: tuple[Variable, ...], choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
         names = [variable.name for variable in unit]
         return tuple(c for c in choices if all(rule.allows(name, c) for rule in self.rules for name in names))
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autodist.errors import StoreError
+from autodist.search._constraints import Rule
 from autodist.search._trials import Failure, Measurement, Trial
+from autodist.simulator import Profile
 from autodist.strategies import Strategy
 
 if TYPE_CHECKING:
@@ -21,13 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Study", "TrialStore"]
 
-_VERSION = 1
+_VERSION = 3
 _WAIT_S = 10.0
 _SCHEMA = """
 CREATE TABLE graphs (fingerprint TEXT PRIMARY KEY, content BLOB NOT NULL);
 CREATE TABLE studies (
     id INTEGER PRIMARY KEY, graph TEXT NOT NULL REFERENCES graphs, spec TEXT NOT NULL, batch_size INTEGER NOT NULL,
-    label TEXT NOT NULL, begun REAL NOT NULL
+    label TEXT NOT NULL, begun REAL NOT NULL, rules TEXT NOT NULL DEFAULT '[]', profile TEXT
 );
 CREATE TABLE trials (
     study INTEGER NOT NULL REFERENCES studies, number INTEGER NOT NULL, strategy TEXT NOT NULL, origin TEXT NOT NULL,
@@ -35,6 +38,13 @@ CREATE TABLE trials (
     PRIMARY KEY (study, number)
 ) WITHOUT ROWID;
 """
+_COLUMNS = 11
+"""Of a trial."""
+_MIGRATIONS = {
+    1: "ALTER TABLE studies ADD COLUMN rules TEXT NOT NULL DEFAULT '[]'",
+    2: "ALTER TABLE studies ADD COLUMN profile TEXT",
+}
+"""By version, what makes the next one of it. Processes of an older version that have the file open go on writing."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,8 @@ class Study:
         spec: The cluster, as JSON.
         batch_size: Examples in the global batch.
         label: What people call it.
+        rules: What is pinned and forbidden.
+        profile: Of the step, as it was measured; None if it was not.
 
     """
 
@@ -55,12 +67,14 @@ class Study:
     spec: str
     batch_size: int
     label: str
+    rules: tuple[Rule, ...] = ()
+    profile: Profile | None = None
 
 
 class TrialStore:
     """Trials in a file, from which nothing is lost: each is whole on the disk when :meth:`add` returns.
 
-    Several processes may read while one writes.
+    Several processes may read while one writes. A file of an older version is brought to this one when it is opened.
 
     Args:
         path: The file; made if it is missing.
@@ -94,9 +108,9 @@ class TrialStore:
             version = self._connection.execute("PRAGMA user_version").fetchone()[0]
             tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if version == 0 and tables == 0:
-                for statement in _SCHEMA.split(";"):
-                    self._connection.execute(statement)
-                self._connection.execute(f"PRAGMA user_version={_VERSION}")
+                self._bring_to_version(_SCHEMA.split(";"))
+            elif version in _MIGRATIONS:
+                self._bring_to_version(_MIGRATIONS[older] for older in range(version, _VERSION))
             elif version != _VERSION:
                 is_newer = version > _VERSION
                 raise StoreError(
@@ -104,7 +118,21 @@ class TrialStore:
                     hint="upgrade AutoDist" if is_newer else "give another file",
                 )
 
-    def study(self, graph: bytes, fingerprint: str, spec: ResourceSpec, batch_size: int, label: str) -> Study:
+    def _bring_to_version(self, statements: Iterable[str]) -> None:
+        for statement in statements:
+            self._connection.execute(statement)
+        self._connection.execute(f"PRAGMA user_version={_VERSION}")
+
+    def study(
+        self,
+        graph: bytes,
+        fingerprint: str,
+        spec: ResourceSpec,
+        batch_size: int,
+        label: str,
+        rules: Sequence[Rule] = (),
+        profile: Profile | None = None,
+    ) -> Study:
         """Begin to store the trials of a graph on a cluster.
 
         Args:
@@ -113,22 +141,33 @@ class TrialStore:
             spec: D.
             batch_size: Examples in the global batch.
             label: What people call it, such as the script's name.
+            rules: What is pinned and forbidden.
+            profile: Of the step, if it was measured.
 
         """
         with self._told(), self._transaction():
             self._connection.execute("INSERT OR IGNORE INTO graphs VALUES (?, ?)", (fingerprint, graph))
+            columns = "graph, spec, batch_size, label, begun, rules, profile"
             cursor = self._connection.execute(
-                "INSERT INTO studies (graph, spec, batch_size, label, begun) VALUES (?, ?, ?, ?, ?)",
-                (fingerprint, spec.to_json(), batch_size, label, time.time()),
+                f"INSERT INTO studies ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (fingerprint, spec.to_json(), batch_size, label, time.time(), _text(rules), _json_of(profile)),
             )
         assert cursor.lastrowid is not None
-        return Study(cursor.lastrowid, fingerprint, spec.to_json(), batch_size, label)
+        return Study(cursor.lastrowid, fingerprint, spec.to_json(), batch_size, label, tuple(rules), profile)
+
+    def revised(self, study: Study, rules: Sequence[Rule], profile: Profile | None) -> Study:
+        """Give a study that is taken up again other rules and another profile."""
+        changed = (_text(rules), _json_of(profile), study.id)
+        with self._told(), self._transaction():
+            self._connection.execute("UPDATE studies SET rules = ?, profile = ? WHERE id = ?", changed)
+        return dataclasses.replace(study, rules=tuple(rules), profile=profile)
 
     def studies(self) -> list[Study]:
         """All studies, the oldest first."""
         with self._told():
-            rows = self._connection.execute("SELECT id, graph, spec, batch_size, label FROM studies ORDER BY id")
-            return [Study(*row) for row in rows]
+            columns = "id, graph, spec, batch_size, label, rules, profile"
+            rows = self._connection.execute(f"SELECT {columns} FROM studies ORDER BY id")
+            return [_study(*row) for row in rows]
 
     def graph(self, study: Study) -> bytes:
         """The graph of a study, for :meth:`~autodist.graph.TrainingGraph.load`."""
@@ -137,16 +176,12 @@ class TrialStore:
             content: bytes = row.fetchone()[0]
             return content
 
-    def add(self, study: Study, trial: Trial) -> None:
-        """Store a trial; one of the same number is replaced."""
-        outcome = trial.outcome
-        if isinstance(outcome, Measurement):
-            result = (json.dumps(outcome.steps_s), outcome.warm_up, outcome.prepared_s, None, None)
-        else:
-            result = (None, None, None, outcome.reason, outcome.message)  # type: ignore[assignment]
-        row = (study.id, trial.number, trial.strategy.to_json(), trial.origin, trial.predicted, *result, time.time())
+    def add(self, study: Study, *trials: Trial) -> None:
+        """Store trials, all of them or none; one of the same number is replaced."""
+        rows = [(study.id, *_row(trial), time.time()) for trial in trials]
+        places = ", ".join("?" * _COLUMNS)
         with self._told(), self._transaction():
-            self._connection.execute(f"INSERT OR REPLACE INTO trials VALUES ({', '.join('?' * len(row))})", row)
+            self._connection.executemany(f"INSERT OR REPLACE INTO trials VALUES ({places})", rows)
 
     def trials(self, study: Study) -> list[Trial]:
         """The trials of a study, in the order of their numbers."""
@@ -186,11 +221,32 @@ class TrialStore:
             is_locked = "locked" in str(error)
             hint = "another search writes into it: end that one, or give another file" if is_locked else None
             raise StoreError(f"the trial store `{self.path}` can't be used: {error}", hint=hint) from error
-        except (sqlite3.DatabaseError, ValueError) as error:
+        except (sqlite3.DatabaseError, ValueError, TypeError) as error:
             hint = "what can be read of it: `sqlite3 FILE .recover`; the search goes on with another file"
             raise StoreError(f"the trial store `{self.path}` is damaged: {error}", hint=hint) from error
         except OSError as error:
             raise StoreError(f"the trial store `{self.path}` can't be made: {error.strerror}") from error
+
+
+def _study(number: int, graph: str, spec: str, batch_size: int, label: str, rules: str, profile: str | None) -> Study:
+    known = None if profile is None else Profile.from_json(profile)
+    return Study(number, graph, spec, batch_size, label, tuple(Rule(**rule) for rule in json.loads(rules)), known)
+
+
+def _row(trial: Trial) -> tuple[object, ...]:
+    outcome = trial.outcome
+    about = (trial.number, trial.strategy.to_json(), trial.origin, trial.predicted)
+    if isinstance(outcome, Measurement):
+        return (*about, json.dumps(outcome.steps_s), outcome.warm_up, outcome.prepared_s, None, None)
+    return (*about, None, None, None, outcome.reason, outcome.message)
+
+
+def _json_of(profile: Profile | None) -> str | None:
+    return None if profile is None else profile.to_json()
+
+
+def _text(rules: Sequence[Rule]) -> str:
+    return json.dumps([dataclasses.asdict(rule) for rule in rules])
 
 
 def _trial(

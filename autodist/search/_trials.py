@@ -45,12 +45,17 @@ class Failure:
 
     Attributes:
         reason: Its kind, by which failures are counted.
-        message: What was said.
+        message: What was said, in one line or several.
 
     """
 
     reason: Reason
     message: str
+
+    @property
+    def headline(self) -> str:
+        """Its first line."""
+        return self.message.partition("\n")[0]
 
 
 @dataclass(frozen=True)

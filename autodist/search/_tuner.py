@@ -7,17 +7,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
-from autodist.errors import SearchFailed
+from autodist.errors import SearchFailed, SpaceEmpty, UsageError
 from autodist.search._catalogue import Catalogue
+from autodist.search._obedience import best_of
 from autodist.search._proposals import Proposals
+from autodist.search._recognition import recognize
+from autodist.search._room import Room
+from autodist.search._run_off import run_off
 from autodist.search._searchers import Searcher
-from autodist.search._selection import agreement, select
+from autodist.search._selection import agreement, cosine, select
 from autodist.search._space import Space
 from autodist.search._trials import Failure, Measurement, Trial
+from autodist.search._utility import Time, Utility
 from autodist.simulator import Floats, Simulator
 from autodist.strategies import Strategy
 
@@ -66,6 +71,12 @@ class Plan:
         alpha: What a pair of candidates that are alike costs, in standard deviations of the scores.
         hopeless: A strategy whose first steps take so many times the best's is not measured to the end.
         alike: After so many failures for one reason, and nothing else, the search gives up.
+        finalists: How many of the best are measured again at the end, in turn with the best that users know.
+        similarity: What candidates are compared by: how many choices they have in common, or the cosine of what the
+            simulator makes of them, its hidden outputs or its features (thesis 8.3.2).
+
+    Raises:
+        UsageError: There is no such similarity.
 
     """
 
@@ -75,6 +86,12 @@ class Plan:
     alpha: float = 0.3
     hopeless: float = 3.0
     alike: int = 5
+    finalists: int = 0
+    similarity: Literal["choices", "features"] = "choices"
+
+    def __post_init__(self) -> None:
+        if self.similarity not in ("choices", "features"):
+            raise UsageError(f"there is no similarity `{self.similarity}`, allowed: choices, features")
 
 
 @dataclass
@@ -90,6 +107,7 @@ class Tuner:
         budget: When it ends.
         plan: How it goes.
         keep: Called with each trial as soon as it has ended.
+        utility: What the best is best in.
         trials: All trials so far; those of an earlier search that is taken up again come first.
 
     """
@@ -102,6 +120,7 @@ class Tuner:
     budget: Budget = field(default_factory=Budget)
     plan: Plan = field(default_factory=Plan)
     keep: Callable[[Trial], None] = lambda trial: None
+    utility: Utility = field(default_factory=Time)
     trials: list[Trial] = field(default_factory=list)
 
     def run(self, baselines: Mapping[str, Strategy] = MappingProxyType({})) -> Trial:
@@ -112,33 +131,54 @@ class Tuner:
 
         Raises:
             SearchFailed: Every trial failed.
+            SpaceEmpty: Nothing fits into the hosts' memory.
 
         """
         self._end_s = time.monotonic() + (self.budget.time_s or float("inf"))
-        done = {trial.strategy.id for trial in self.trials}
+        self._known = {trial.strategy.id for trial in self.trials}
+        self.searcher.suggest(recognize(tuple(baselines.values()), self.space, self.catalogue)[0])
         for name, strategy in baselines.items():
-            if strategy.id not in done and not self._is_over:
+            if strategy.id not in self._known and not self._is_over:
                 self._try(strategy, f"{BASELINE} {name}", None)
-                done.add(strategy.id)
+        self._tell_of(self.trials)
+        before = len(self.trials)
         while not self._is_over and self._batch():
             pass
+        if len(self.trials) > before:
+            self._run_off()
         return self.best
+
+    def _run_off(self) -> None:
+        """Measure the best again, so far as there is time, until the best of all was measured again."""
+        known = [t for t in self._best_first() if t.origin.startswith(BASELINE)][:1]
+        best = [t for t in self._best_first() if t not in known][: self.plan.finalists]
+        finalists = [*best, *known] if best else []
+        numbers: set[int] = set()
+        while finalists and len(numbers) <= 2 * self.plan.finalists and time.monotonic() < self._end_s:
+            numbers |= {trial.number for trial in finalists}
+            again = run_off(finalists, lambda t: self.bench.measure(t.number, t.strategy, None))
+            measured = {trial.number: trial for trial in again}
+            self.trials = [measured.get(trial.number, trial) for trial in self.trials]
+            for trial in again:
+                self.keep(trial)
+            finalists = [trial for trial in self._best_first()[:1] if trial.number not in numbers]
+
+    def _best_first(self) -> list[Trial]:
+        measured = [trial for trial in self.trials if trial.step_s is not None]
+        return sorted(measured, key=lambda trial: self.utility.of(trial.strategy, trial.step_s or 0.0))
 
     @property
     def best(self) -> Trial:
-        """The fastest trial so far; where there are rules, of those that obey them, so far as there are any.
+        """The best trial so far; where there are rules, of those that obey them, so far as there are any.
 
         Raises:
             SearchFailed: There is none.
 
         """
-        measured = [trial for trial in self.trials if trial.step_s is not None]
-        if self.space.rules:
-            obedient = [trial for trial in measured if not trial.origin.startswith(BASELINE)]
-            measured = obedient or measured
-        if not measured:
-            raise SearchFailed(*self._why())
-        return min(measured, key=lambda trial: trial.step_s or 0.0)
+        found = best_of(self.trials, self.space.rules, self.utility)
+        if found is None:
+            raise self._failed()
+        return found
 
     @property
     def failures(self) -> Counter[str]:
@@ -149,31 +189,47 @@ class Tuner:
     def _is_over(self) -> bool:
         return len(self.trials) >= self.budget.trials or time.monotonic() >= self._end_s
 
+    def _tell_of(self, trials: Sequence[Trial]) -> None:
+        """Let the searcher learn from trials of others, as far as they are in the space."""
+        proposals, numbers = recognize([trial.strategy for trial in trials], self.space, self.catalogue)
+        if len(numbers):
+            self.searcher.tell(proposals, np.array([_time_of(trials[number]) for number in numbers], np.float32))
+        # What was tried is not tried again because its groups have other numbers.
+        self._known.update(proposals.strategy(k, self.space, self.catalogue).id for k in range(len(numbers)))
+
     def _batch(self) -> bool:
         """Measure one batch of candidates; False if nothing new was found."""
+        room = Room(self.space.domain)
         simulator = self.simulator(tuple(self.trials))
-        domain = self.space.domain
-
-        def score(proposals: Proposals) -> Floats:
-            return simulator.score(proposals.table, domain, len(proposals))
-
-        found = self.searcher.ask(score, self.plan.proposals, self.plan.qualified)
-        known = {trial.strategy.id for trial in self.trials}
-        alike = agreement(found.proposals, self.catalogue)
+        drawn = self.searcher.ask(room.score_by(simulator), self.plan.proposals, self.plan.qualified)
+        found = room.fitting(drawn)
+        if not len(found):
+            return self._ends_without_room(room.refusal(drawn))
+        alike = self._similarity(found.proposals, simulator)
         tried: list[int] = []
         times: list[float] = []
-        for number in select(found.scores, alike, len(found.scores), self.plan.alpha):
+        for number in select(found.scores, alike, len(found), self.plan.alpha, found.lots):
             strategy = found.proposals.strategy(number, self.space, self.catalogue, self.searcher.name)
-            if strategy.id in known:
+            if strategy.id in self._known:
                 continue
             if self._is_over or len(tried) == self.plan.batch:
                 break
             trial = self._try(strategy, self.searcher.name, float(found.scores[number]))
             tried.append(number)
-            times.append(trial.step_s if trial.step_s is not None else float("nan"))
+            times.append(_time_of(trial))
         if tried:
             self.searcher.tell(found.proposals.take(np.array(tried, np.int32)), np.array(times, np.float32))
         return bool(tried)
+
+    def _ends_without_room(self, refusal: SpaceEmpty) -> bool:
+        if not self.trials:
+            raise refusal
+        return False
+
+    def _similarity(self, proposals: Proposals, simulator: Simulator) -> Floats:
+        if self.plan.similarity == "choices":
+            return agreement(proposals, self.catalogue)
+        return cosine(simulator.represent(proposals.table, self.space.domain, len(proposals)))
 
     def _try(self, strategy: Strategy, origin: str, predicted: float | None) -> Trial:
         number = 1 + max((trial.number for trial in self.trials), default=-1)
@@ -181,19 +237,29 @@ class Tuner:
         bound = None if fastest is None else fastest * self.plan.hopeless
         trial = Trial(number, strategy, self.bench.measure(number, strategy, bound), origin, predicted)
         self.trials.append(trial)
+        self._known.add(strategy.id)
         self.keep(trial)
         failures = [t.outcome for t in self.trials if isinstance(t.outcome, Failure)]
         if len(failures) == len(self.trials) >= self.plan.alike and len(self.failures) == 1:
-            raise SearchFailed(*self._why())
+            raise self._failed()
         return trial
 
-    def _why(self) -> tuple[str, str]:
+    def _failed(self) -> SearchFailed:
         failures = [(t.number, t.outcome) for t in self.trials if isinstance(t.outcome, Failure)]
         if not failures:
-            return "no strategy was measured", "allow more trials or more time"
+            return SearchFailed("no strategy was measured", "allow more trials or more time")
         number, first = failures[0]
         counts = ", ".join(f"{count} by {reason}" for reason, count in self.failures.most_common())
-        return f"all {len(failures)} trials failed ({counts}); the first: {first.message}", f"repeat trial {number}"
+        file = f"trial_{number}.json"
+        return SearchFailed(
+            f"all {len(failures)} trials failed ({counts}); the first: {first.headline}",
+            f"repeat it: `autodist best --trial {number} --out {file}`, then `autodist run SCRIPT --strategy {file}`",
+            trial=number,
+        )
+
+
+def _time_of(trial: Trial) -> float:
+    return float("nan") if trial.step_s is None else trial.step_s
 
 
 def progress(trials: Sequence[Trial]) -> Iterator[float]:

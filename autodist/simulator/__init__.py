@@ -4,36 +4,50 @@ from autodist.simulator._analytic import AnalyticSimulator
 from autodist.simulator._base import Simulator
 from autodist.simulator._calibration import Calibration
 from autodist.simulator._domain import Domain
+from autodist.simulator._evaluation import cross_validated, trained, transferred
 from autodist.simulator._events import EventSimulator
 from autodist.simulator._features import NAMES, Messages, global_features, messages
+from autodist.simulator._fitting import Calibrated, calibrated
 from autodist.simulator._indifferent import IndifferentSimulator
 from autodist.simulator._learned import (
+    LEARNED,
     Accuracy,
     Encoding,
+    ForestSimulator,
+    GraphAttentionSimulator,
     LearnedSimulator,
     LinearSimulator,
-    Measured,
     NetworkSimulator,
+    PairwiseSimulator,
     RecurrentSimulator,
     accuracy_of,
     encode,
+    load_simulator,
     pairs,
+    save_simulator,
 )
+from autodist.simulator._measured import Measured
+from autodist.simulator._memory import memory_needs, serving_needs
 from autodist.simulator._profile import Profile
+from autodist.simulator._profile_cache import ProfileCache
 from autodist.simulator._table import ALL_REDUCE, BROADCAST, SERVER, Floats, Ints, ShardTable, tabulate
 
 __all__ = [
     "ALL_REDUCE",
     "BROADCAST",
+    "LEARNED",
     "NAMES",
     "SERVER",
     "Accuracy",
     "AnalyticSimulator",
+    "Calibrated",
     "Calibration",
     "Domain",
     "Encoding",
     "EventSimulator",
     "Floats",
+    "ForestSimulator",
+    "GraphAttentionSimulator",
     "IndifferentSimulator",
     "Ints",
     "LearnedSimulator",
@@ -41,14 +55,24 @@ __all__ = [
     "Measured",
     "Messages",
     "NetworkSimulator",
+    "PairwiseSimulator",
     "Profile",
+    "ProfileCache",
     "RecurrentSimulator",
     "ShardTable",
     "Simulator",
     "accuracy_of",
+    "calibrated",
+    "cross_validated",
     "encode",
     "global_features",
+    "load_simulator",
+    "memory_needs",
     "messages",
     "pairs",
+    "save_simulator",
+    "serving_needs",
     "tabulate",
+    "trained",
+    "transferred",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 from autodist.simulator._base import Simulator, chunked
 from autodist.simulator._calibration import Calibration
 from autodist.simulator._features import Messages, messages
-from autodist.simulator._table import SERVER, Floats, ShardTable
+from autodist.simulator._table import SERVER, Floats, ShardTable, collectives
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
@@ -26,6 +26,8 @@ class AnalyticSimulator(Simulator):
     """T = max(T_comp, T_sync), with equations 8.2 and 8.3 (thesis 8.3.1).
 
     T_sync adds up what the busiest server's messages take and what all collectives take, for they share the network.
+    Phi is what a message takes besides its bytes: the latency of its link, where the spec lists it (``autodist doctor
+    --probe --write-links`` measures it), and what processors do with it.
 
     Attributes:
         calibration: phi, delta and what else is measured.
@@ -37,8 +39,9 @@ class AnalyticSimulator(Simulator):
 
     def score(self, table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
         """Seconds per step of each strategy."""
+        computation = np.float32(domain.compute_s * self.calibration.computation)
         parts = [
-            np.maximum(np.float32(domain.compute_s), self._synchronization_s(part, domain, count))
+            np.maximum(computation, self._synchronization_s(part, domain, count)) + np.float32(self.calibration.step_s)
             for part, _, count in chunked(table, num_strategies, _ROWS)
         ]
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)
@@ -46,7 +49,8 @@ class AnalyticSimulator(Simulator):
     def _synchronization_s(self, table: ShardTable, domain: Domain, count: int) -> Floats:
         served = table.take(table.kind == SERVER)
         found = messages(table, domain)
-        seconds = found.transfer_s + self._overhead_s(found)
+        factors = self._factors(table, found)
+        seconds = found.transfer_s * factors + self._overhead_s(found)
         hosts = len(domain.replicas)
         places = served.strategy * hosts + served.server
         by_server = np.bincount(places, seconds[found.is_served], count * hosts).reshape(count, hosts)
@@ -55,5 +59,13 @@ class AnalyticSimulator(Simulator):
         total: Floats = (by_server.max(1) + collective).astype(np.float32)
         return total
 
+    def _factors(self, table: ShardTable, found: Messages) -> Floats:
+        others = table.take(table.kind != SERVER)
+        by_horovod = others.is_horovod[collectives(others)[0]]
+        factors = np.full(len(found.strategy), self.calibration.servers, np.float32)
+        factors[~found.is_served] = np.where(by_horovod, self.calibration.horovod, self.calibration.collective)
+        return factors
+
     def _overhead_s(self, found: Messages) -> Floats:
-        return found.overheads * np.float32(self.calibration.message_s) + np.float32(self.calibration.copy_s)
+        constants = found.overheads * np.float32(self.calibration.message_s) + np.float32(self.calibration.copy_s)
+        return constants + found.latency_s

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from autodist.simulator._table import Floats, ShardTable, tabulate
 
@@ -26,6 +27,15 @@ class Simulator(abc.ABC):
     @abc.abstractmethod
     def score(self, table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
         """Seconds per step, or a number that grows with them, of each strategy in the table; shape (strategies,)."""
+
+    def represent(self, table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
+        """What tells strategies from each other for the simulator, one row for each (thesis 8.3.2).
+
+        Of networks it is what their last layer weighs, of others the features z_pre and z_raw.
+        """
+        from autodist.simulator._learned._encoding import encode
+
+        return encode(table, domain, num_strategies).variables.reshape(num_strategies, -1)
 
     def predict(self, strategies: Sequence[Strategy], domain: Domain) -> Floats:
         """The scores of strategies that are not a table yet.
@@ -55,6 +65,18 @@ def chunked(table: ShardTable, num_strategies: int, most_rows: int) -> Iterator[
     while first < num_strategies:
         end = int(np.searchsorted(begins, begins[first] + most_rows, "right")) - 1
         end = min(max(end, first + 1), num_strategies)
-        part = table.take(np.arange(begins[first], begins[end]))
-        yield part.replaced(strategy=part.strategy - np.int32(first)), first, end - first
+        yield _part(table, begins, first, end), first, end - first
         first = end
+
+
+def in_parts(table: ShardTable, num_strategies: int, most: int) -> Iterator[tuple[ShardTable, int]]:
+    """Parts of a table of so many strategies at most, numbered from 0 again, each with their number."""
+    begins = np.searchsorted(table.strategy, np.arange(num_strategies + 1))
+    for first in range(0, num_strategies, most):
+        end = min(first + most, num_strategies)
+        yield _part(table, begins, first, end), end - first
+
+
+def _part(table: ShardTable, begins: npt.NDArray[np.intp], first: int, end: int) -> ShardTable:
+    part = table.take(slice(int(begins[first]), int(begins[end])))
+    return part.replaced(strategy=part.strategy - np.int32(first))

@@ -9,13 +9,19 @@ __all__ = ["Calibration"]
 
 @dataclass(frozen=True)
 class Calibration:
-    """Constants of a cluster, in seconds.
+    """Constants of a cluster: times in seconds, and by which factor its formulas are wrong.
 
     Attributes:
-        message_s: phi of equations 8.2 and 8.3: what a message takes besides its bytes, at its receiver.
+        message_s: phi of equations 8.2 and 8.3 without the latency that a spec may list: what else a message takes
+            besides its bytes, at its receiver.
         copy_s: delta: what a shard or group takes besides its messages.
         horovod_s: What a collective over Horovod waits for besides, half of its cycle on average.
         update_s_per_byte: What a server takes to apply an update, per byte of the value.
+        step_s: What every step takes besides: sessions, feeds, Python.
+        computation: The computation's time as a multiple of its profile's.
+        servers: The time of bytes to and from servers as a multiple of that which links need.
+        horovod: The same of bytes of collectives over Horovod.
+        collective: The same of bytes of TensorFlow's collectives.
 
     """
 
@@ -23,3 +29,8 @@ class Calibration:
     copy_s: float = 1e-4
     horovod_s: float = 5e-4
     update_s_per_byte: float = 5e-10
+    step_s: float = 1e-3
+    computation: float = 1.0
+    servers: float = 1.0
+    horovod: float = 1.0
+    collective: float = 1.0

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from autodist.simulator._activations import activation_bytes
+from autodist.simulator._neighbours import neighbours
 from autodist.simulator._profile import Profile
 from autodist.strategies import DEFAULT_BATCH_SIZE, in_backward_order
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
     from autodist.resource_spec import Link, ResourceSpec
-    from autodist.simulator._table import Floats
+    from autodist.simulator._table import Bools, Floats
 
 __all__ = ["Domain"]
 
@@ -72,6 +74,11 @@ class Domain:
         return {variable.name: number for number, variable in enumerate(self.variables)}
 
     @cached_property
+    def neighbours(self) -> Bools:
+        """Which of the variables follow each other in the dataflow; shape (variables, variables)."""
+        return neighbours(self.graph, self.variables)
+
+    @cached_property
     def ranks(self) -> dict[str, int]:
         """By name, a host's rank."""
         return {host.name: rank for rank, host in enumerate(self.spec.hosts)}
@@ -95,8 +102,9 @@ class Domain:
 
     @cached_property
     def latency_s(self) -> Floats:
-        """By sender and receiver, one way; 0 within a host. Shape (hosts, hosts)."""
-        return self._between(lambda link: link.latency_ms / 1e3)
+        """By sender and receiver, one way; 0 within a host and where the spec lists no link. Shape (hosts, hosts)."""
+        listed = {frozenset((link.a, link.b)) for link in self.spec.links}
+        return self._between(lambda link: link.latency_ms / 1e3 if frozenset((link.a, link.b)) in listed else 0.0)
 
     def _between(self, of: Callable[[Link], float]) -> Floats:
         names = [host.name for host in self.spec.hosts]
@@ -119,6 +127,48 @@ class Domain:
         """By variable, when the slowest replica has its gradient."""
         times = [self.profile.ready_s.get(v.name, self.profile.step_s) for v in self.variables]
         return np.array(times, np.float32) * np.float32(self._largest_share)
+
+    @cached_property
+    def sizes_bytes(self) -> Floats:
+        """By variable, bytes of its value."""
+        return np.array([variable.size_bytes for variable in self.variables], np.float32)
+
+    @cached_property
+    def slot_bytes(self) -> Floats:
+        """By variable, bytes of its optimizer slots; a slot of several has a part for each."""
+        found = np.zeros(len(self.variables), np.float32)
+        for slot in self._slots:
+            for owner in slot.owners:
+                found[self.number_of[owner]] += slot.size_bytes / len(slot.owners)
+        return found
+
+    @cached_property
+    def other_bytes(self) -> int:
+        """Bytes of what every worker has besides trainable variables and their slots: statistics, counters, seeds."""
+        known = {variable.name for variable in (*self.variables, *self._slots)}
+        return sum(variable.size_bytes for variable in self.graph.variables if variable.name not in known)
+
+    @property
+    def _slots(self) -> list[Variable]:
+        slots = [variable for variable in self.graph.variables if variable.role.value == "slot"]
+        return [slot for slot in slots if slot.owners and all(owner in self.number_of for owner in slot.owners)]
+
+    @cached_property
+    def dense_gradients(self) -> Floats:
+        """By variable, how many of its gradients have its shape."""
+        counts = [sum(not gradient.is_sparse for gradient in v.gradients) for v in self.variables]
+        return np.array(counts, np.float32)
+
+    @cached_property
+    def activation_bytes(self) -> float:
+        """What the replica with the most examples keeps of them within a step; an estimate."""
+        return activation_bytes(self.graph, -(-self.batch_size // int(self.replicas.sum())))
+
+    @cached_property
+    def memory_bytes(self) -> Floats:
+        """By host, what its worker may use; infinite where the spec does not say."""
+        limits = [np.inf if host.memory_gb is None else host.memory_gb * 1e9 for host in self.spec.hosts]
+        return np.array(limits, np.float32)
 
     @property
     def _largest_share(self) -> float:

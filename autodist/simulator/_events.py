@@ -7,31 +7,34 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
-from autodist.simulator._base import Simulator, chunked
+from autodist.simulator._base import Simulator, in_parts
 from autodist.simulator._calibration import Calibration
 from autodist.simulator._features import server_flows
+from autodist.simulator._links import Loads, ServerLoads
 from autodist.simulator._table import SERVER, Floats, Ints, ShardTable, collectives
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
 
-__all__ = ["EventSimulator"]
+__all__ = ["EventSimulator", "link_loads"]
 
-_CELLS = 1 << 20
+_CELLS = 1 << 22
+_FOREVER = np.float32(1e20)
 
 
 @final
 @dataclass(frozen=True)
 class EventSimulator(Simulator):
-    """Follows every shard of a synchronous step over the links of every host.
+    """Follows the messages of a synchronous step over the links of every host.
 
     At its beginning the step fetches what servers hold, in the order in which it is needed; the computation waits for
     what comes late. Each gradient then leaves when it is ready and the host's link is free (in both directions, first
     come, first served), a group when its last member is ready. A server's update follows the last gradient that it
     gets. The step ends with the last update.
 
-    All shards of all strategies are computed at once: on one link, the n-th message of those that come at times r_i
-    and take s_i ends at S_n + max(r_i - S_(i-1)) over i up to n, where S are the sums of s.
+    All strategies are followed at once, variable by variable in the order in which messages go: on one link, the n-th
+    message of those that come at times r_i and take s_i ends at S_n + max(r_i - S_(i-1)) over i up to n, where S are
+    the sums of s. What the shards of one variable send over a link counts as one message.
 
     Attributes:
         calibration: What messages and updates take.
@@ -43,32 +46,59 @@ class EventSimulator(Simulator):
 
     def score(self, table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
         """Seconds per step of each strategy."""
-        most_rows = max(1, _CELLS // max(1, len(domain.replicas)))
-        parts = [self._steps_s(part, domain, count) for part, _, count in chunked(table, num_strategies, most_rows)]
+        most = max(1, _CELLS // (2 * len(domain.replicas) * max(1, len(domain.variables))))
+        parts = [self._steps_s(part, domain, count) for part, count in in_parts(table, num_strategies, most)]
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
     def _steps_s(self, table: ShardTable, domain: Domain, count: int) -> Floats:
-        loads = _loads(table, domain, self.calibration)
-        wait = self._longest_wait_s(loads, domain, count)
-        ready = domain.ready_s[loads.variable] + wait[loads.strategy]
-        order = np.lexsort((ready, loads.strategy))
-        sent = _ends(loads.pushing[order], ready[order], loads.strategy[order])
-        end = sent.max(1) + loads.update_s[order]
-        last = np.zeros(count, np.float32)
-        np.maximum.at(last, loads.strategy[order], end)
-        steps: Floats = np.maximum(last, np.float32(domain.compute_s) + wait)
-        return steps
+        served, on_all_links = link_loads(table, domain, count, self.calibration)
+        factor = np.float32(self.calibration.computation)
+        wait = _longest_wait_s(served.reading, domain.needed_s * factor)
+        end = _last_end_s(served.pushing, on_all_links, served.update_s, domain.ready_s * factor)
+        steps: Floats = np.maximum(end, np.float32(domain.compute_s) * factor) + wait
+        return steps + np.float32(self.calibration.step_s)
 
-    def _longest_wait_s(self, loads: _Loads, domain: Domain, count: int) -> Floats:
-        """How much later than without a network the computation ends, because values come late."""
-        needed = domain.needed_s[loads.variable]
-        order = np.lexsort((needed, loads.strategy))
-        owners = loads.strategy[order]
-        come = _ends(loads.reading[order], np.zeros(len(order), np.float32), owners).max(1)
-        is_read = loads.reading[order].any(1)
-        wait = np.zeros(count, np.float32)
-        np.maximum.at(wait, owners[is_read], (come - needed[order])[is_read])
-        return np.maximum(wait, 0)
+
+def link_loads(table: ShardTable, domain: Domain, count: int, calibration: Calibration) -> tuple[ServerLoads, Floats]:
+    """What servers' shards load on each link, and collectives on all: these by variable and strategy."""
+
+    def formula(shards: ShardTable) -> tuple[Floats, Floats, Floats]:
+        found = _served(shards, domain, calibration)
+        return found.pushing, found.reading, found.update_s
+
+    served = ServerLoads(table, domain, count, formula)
+    collected = _collected(table.take(np.flatnonzero(table.kind != SERVER)), domain, calibration)
+    place = collected.variable, collected.strategy
+    on_all_links = np.zeros_like(served.update_s)
+    np.add.at(on_all_links, place, collected.pushing[:, 0])
+    np.maximum.at(served.update_s, place, collected.update_s)
+    return served, on_all_links
+
+
+def _longest_wait_s(reading: Loads, needed_s: Floats) -> Floats:
+    """How much later than without a network the computation ends, because values come late."""
+    passed = reading.of(-1)
+    wait = np.zeros_like(passed)
+    for variable in np.argsort(needed_s, kind="stable").tolist():
+        passed += reading.of(variable)
+        np.maximum(wait, passed - needed_s[variable], out=wait)
+    longest: Floats = wait.max(0)
+    return longest
+
+
+def _last_end_s(pushing: Loads, on_all_links: Floats, update_s: Floats, ready_s: Floats) -> Floats:
+    """When the last update is done, were the computation not to wait for values."""
+    passed = pushing.of(-1)
+    behind, last = np.zeros_like(passed), np.zeros_like(passed)
+    for variable in np.argsort(ready_s, kind="stable").tolist():
+        sent = pushing.of(variable) + on_all_links[variable]
+        # For links that this variable does not load this changes nothing: all that follows comes later.
+        np.maximum(behind, ready_s[variable] - passed, out=behind)
+        passed += sent
+        end = behind + passed + update_s[variable]
+        np.maximum(last, np.minimum(end, sent * _FOREVER), out=last)  # an update follows what was sent, if anything was
+    end_s: Floats = last.max(0)
+    return end_s
 
 
 @dataclass(frozen=True)
@@ -82,21 +112,16 @@ class _Loads:
     update_s: Floats
 
 
-def _loads(table: ShardTable, domain: Domain, calibration: Calibration) -> _Loads:
-    served, others = table.take(table.kind == SERVER), table.take(table.kind != SERVER)
-    one, other = _served(served, domain, calibration), _collected(others, domain, calibration)
-    return _Loads(*(np.concatenate([getattr(one, name), getattr(other, name)]) for name in one.__annotations__))
-
-
 def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> _Loads:
     pushed, read, senders = server_flows(shards, domain)
     hosts = len(domain.replicas)
     at_server = np.eye(hosts, dtype=np.float32)[shards.server]
-    seconds = domain.seconds_per_byte[shards.server]
-    push_s, read_s = pushed * seconds + senders * np.float32(calibration.message_s), read * seconds
+    seconds = domain.seconds_per_byte[shards.server] * np.float32(calibration.servers)
+    message_s = np.float32(calibration.message_s) + domain.latency_s[shards.server]
+    push_s, read_s = pushed * seconds + senders * message_s, read * seconds
     pushing = np.concatenate([push_s, at_server * push_s.sum(1, keepdims=True)], 1)
     reading = np.concatenate([at_server * read_s.sum(1, keepdims=True), read_s], 1)
-    update_s = shards.size_bytes * np.float32(calibration.update_s_per_byte)
+    update_s = shards.size_bytes * np.float32(calibration.update_s_per_byte) + np.float32(calibration.copy_s)
     return _Loads(shards.strategy, shards.variable, pushing, reading, update_s)
 
 
@@ -107,23 +132,10 @@ def _collected(shards: ShardTable, domain: Domain, calibration: Calibration) -> 
     seconds = (2 * shards.summed_bytes + gathered) * share * slowest
     first, inverse, last = collectives(shards)
     totals = np.bincount(inverse, seconds, len(first)).astype(np.float32)
-    waits = np.where(shards.is_horovod[first], np.float32(calibration.horovod_s), 0)
-    totals += hosts * np.float32(calibration.message_s) + waits.astype(np.float32)
+    by_horovod = shards.is_horovod[first]
+    totals *= np.where(by_horovod, np.float32(calibration.horovod), np.float32(calibration.collective))
+    totals += np.where(by_horovod, np.float32(calibration.horovod_s), 0) + np.float32(calibration.copy_s)
+    totals += hosts * (np.float32(calibration.message_s) + domain.latency_s.max(initial=0))
     pushing = np.repeat(totals[:, None], 2 * hosts, 1) if hosts > 1 else np.zeros((len(first), 2), np.float32)
     update = np.bincount(inverse, shards.size_bytes, len(first)) * calibration.update_s_per_byte
     return _Loads(shards.strategy[first], last, pushing, np.zeros_like(pushing), update.astype(np.float32))
-
-
-def _ends(service: Floats, ready: Floats, owners: Ints) -> Floats:
-    """When each message has left each link; rows of one owner follow each other, in the order in which they go."""
-    begins = np.flatnonzero(np.diff(owners, prepend=-1))
-    sums = np.cumsum(service, 0, dtype=np.float64)
-    before = (sums - service)[begins] if len(begins) else sums[:0]
-    lengths = np.diff(np.append(begins, len(owners)))
-    sums -= np.repeat(before, lengths, 0)
-    slack = ready[:, None] - (sums - service)
-    # Running maxima that begin anew with each owner: what is added for an owner outweighs all before it.
-    span = float(np.abs(slack).max(initial=0)) * 2 + 1
-    offsets = np.repeat(np.arange(len(begins)) * span, lengths)[:, None]
-    latest = np.maximum.accumulate(slack + offsets, 0) - offsets
-    return np.where(service > 0, latest + sums, 0).astype(np.float32)

@@ -35,6 +35,7 @@ class Messages:
         is_served: Whether it is a shard on a server.
         transfer_s: The time that its bytes take on the network, equations 8.2 and 8.3.
         overheads: The coefficient of phi: messages over the network.
+        latency_s: What the latency of the links adds up to for these messages; the part of phi that is measured.
         copies: The coefficient of delta.
 
     """
@@ -44,6 +45,7 @@ class Messages:
     is_served: Bools
     transfer_s: Floats
     overheads: Floats
+    latency_s: Floats
     copies: Floats
 
 
@@ -68,19 +70,21 @@ def server_flows(table: ShardTable, domain: Domain) -> tuple[Floats, Floats, Flo
 def _of_servers(shards: ShardTable, domain: Domain) -> tuple[Any, ...]:
     """Equation 8.2; its sums over the workers are the same for all shards of a server."""
     elsewhere = ~np.eye(len(domain.replicas), dtype=bool) & (domain.replicas > 0)
-    seconds = domain.seconds_per_byte * elsewhere
+    seconds, latency_s = domain.seconds_per_byte * elsewhere, domain.latency_s * elsewhere
+    ones = np.ones_like(domain.replicas)
     by_worker, by_replica, by_example = (
-        (seconds @ weights)[shards.server]
-        for weights in (np.ones_like(domain.replicas), domain.replicas, domain.examples)
+        (seconds @ weights)[shards.server] for weights in (ones, domain.replicas, domain.examples)
     )
     # (1) and (3) of the thesis may differ here: of a table only rows travel, and encoders work on gradients alone.
     transfer = shards.summed_bytes * np.where(shards.is_joined, by_worker, by_replica)
     transfer += (shards.gathered_bytes + shards.read_bytes) * by_worker
     transfer += (shards.gathered_by_example + shards.asked_by_example + shards.read_by_example) * by_example
-    workers, replicas = elsewhere.sum(1)[shards.server], (elsewhere @ domain.replicas)[shards.server]
-    senders = np.where(shards.is_joined, workers, replicas).astype(np.float32)
-    ones = np.ones(len(shards), np.float32)
-    return shards.strategy, shards.variable, ones > 0, transfer, senders, ones
+    senders, waits = (
+        np.where(shards.is_joined, (per @ ones)[shards.server], (per @ domain.replicas)[shards.server])
+        for per in (elsewhere.astype(np.float32), latency_s)
+    )
+    copies = np.ones(len(shards), np.float32)
+    return shards.strategy, shards.variable, copies > 0, transfer, senders, waits, copies
 
 
 def _of_collectives(table: ShardTable, domain: Domain) -> tuple[Any, ...]:
@@ -94,7 +98,8 @@ def _of_collectives(table: ShardTable, domain: Domain) -> tuple[Any, ...]:
     first, inverse, last = collectives(shards)
     transfer = np.bincount(inverse, seconds, len(first)).astype(np.float32)
     ones = np.ones(len(first), np.float32)
-    return shards.strategy[first], last, ones < 0, transfer, ones * workers, ones
+    waits = ones * (workers * domain.latency_s.max(initial=0))
+    return shards.strategy[first], last, ones < 0, transfer, ones * workers, waits, ones
 
 
 def global_features(found: Messages, num_strategies: int) -> Floats:

@@ -24,6 +24,7 @@ Bools: TypeAlias = "npt.NDArray[np.bool_]"
 Rows: TypeAlias = "npt.NDArray[np.intp]"
 
 SERVER, ALL_REDUCE, BROADCAST = range(3)
+_MOST_CELLS_PER_ROW = 64
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,10 @@ class ShardTable:
     def __len__(self) -> int:
         return len(self.strategy)
 
-    def take(self, rows: Rows | Bools) -> ShardTable:
+    def take(self, rows: Rows | Bools | slice) -> ShardTable:
         """The shards of these rows."""
+        if not isinstance(rows, slice) and rows.dtype == np.bool_:
+            rows = np.flatnonzero(rows)  # once, and not for each column
         return ShardTable(*(getattr(self, field.name)[rows] for field in dataclasses.fields(self)))
 
     @classmethod
@@ -93,13 +96,28 @@ def collectives(shards: ShardTable) -> tuple[Rows, Rows, Ints]:
         gradient is ready last.
 
     """
-    alone = shards.group < 0  # such a shard gets a number of its own, above those of groups
-    keys = np.where(alone, (np.int64(1) << 40) + np.arange(len(shards)), shards.group)
-    keys += shards.strategy.astype(np.int64) << 42
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    head = _first_of_group(shards)
+    is_head = head == np.arange(len(shards))
+    first = np.flatnonzero(is_head)
+    inverse = (np.cumsum(is_head) - 1)[head]
     last = np.zeros(len(first), np.int32)
     np.maximum.at(last, inverse, shards.variable)
     return first, inverse, last
+
+
+def _first_of_group(shards: ShardTable) -> Rows:
+    """By row, the first row of the same strategy and group; itself without a group."""
+    rows = np.arange(len(shards))
+    width = int(shards.group.max(initial=-1)) + 1
+    if width * (int(shards.strategy.max(initial=-1)) + 1) > _MOST_CELLS_PER_ROW * len(shards):
+        _, first, inverse = np.unique((shards.strategy, shards.group), axis=1, return_index=True, return_inverse=True)
+        return np.where(shards.group < 0, rows, first[inverse.ravel()])
+    keys = shards.strategy * np.int64(width) + shards.group
+    grouped = np.flatnonzero(shards.group >= 0)
+    head = np.empty(int(keys.max(initial=-1)) + 1, np.intp)
+    head[keys[grouped[::-1]]] = grouped[::-1]  # of one key, the last assignment stays: that of its first row
+    rows[grouped] = head[keys[grouped]]
+    return rows
 
 
 def tabulate(strategies: Sequence[Strategy], domain: Domain) -> ShardTable:

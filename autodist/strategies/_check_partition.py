@@ -19,13 +19,14 @@ __all__ = ["partitions"]
 def partitions(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     """Yield what is wrong with the partitions of a strategy."""
     known = {variable.name: variable for variable in graph.trainable}
+    like_shards = [variable.name for variable in graph.variables if "/shard_" in variable.name]
     for config in strategy.variables:
         if config.partition is None or config.variable not in known:
             continue
         problems = list(_misfits(config, known[config.variable]))
         yield from problems
         if not problems and num_shards(config.partition) > 1:
-            yield from _taken_names(config, graph)
+            yield from _taken_names(config, graph, like_shards)
             if graph.graph_def is not None:  # else the graph is only described, to plan for it
                 yield from _not_separable(config, graph.update_regions.of(config.variable))
 
@@ -58,9 +59,11 @@ def _misfits_of_dim(config: VariableConfig, partition: Partition, dim: int, leng
         yield _problem(config, f"sizes of at least 1 that add up to {length} in dim {dim}", "they are the whole dim")
 
 
-def _taken_names(config: VariableConfig, graph: TrainingGraph) -> Iterator[Problem]:
+def _taken_names(config: VariableConfig, graph: TrainingGraph, like_shards: list[str]) -> Iterator[Problem]:
+    if not like_shards:  # which is so of nearly all graphs, and what follows takes long for a large one
+        return
     own = {config.variable, *(v.name for v in graph.variables if config.variable in v.owners)}
-    taken = [v.name for v in graph.variables if any(v.name.startswith(f"{name}/shard_") for name in own)]
+    taken = [given for given in like_shards if any(given.startswith(f"{name}/shard_") for name in own)]
     if taken:
         yield _problem(config, "no partition", f"its shards' names are taken by {listed(taken)}")
 

@@ -42,12 +42,12 @@ def require_types(*strategies: object) -> None:
 
 
 def _wrong(hint: Any, value: Any, where: str, variable: str | None) -> Iterator[Problem]:
-    arms = get_args(hint) if get_origin(hint) not in (tuple, Literal, None) else (hint,)
+    arms = _arms(hint)
     arm = next((arm for arm in arms if _is(arm, value)), None)
     if arm is None:
         allowed = " or ".join(_name(arm) for arm in arms)
         yield Problem(variable, f"`{where}`" if where else "the strategy", _given(value), allowed, _REASON)
-    elif get_origin(arm) is tuple:
+    elif _origin(arm) is tuple:
         for index, part in enumerate(value):
             yield from _wrong(get_args(arm)[0], part, f"{where}[{index}]", variable)
     elif dataclasses.is_dataclass(arm):
@@ -61,9 +61,20 @@ def _wrong(hint: Any, value: Any, where: str, variable: str | None) -> Iterator[
 def _is(arm: Any, value: Any) -> bool:
     if arm is int:
         return type(value) is int and value.bit_length() <= _MOST_BITS  # not isinstance: True is no number
-    if get_origin(arm) is Literal:
+    if _origin(arm) is Literal:
         return isinstance(value, str)  # whether it is one of the words is for other checks to tell
-    return isinstance(value, get_origin(arm) or arm)
+    return isinstance(value, _origin(arm) or arm)
+
+
+@functools.cache  # a large strategy has some hundred thousand parts, and typing finds the same anew each time
+def _origin(hint: Any) -> Any:
+    return get_origin(hint)
+
+
+@functools.cache
+def _arms(hint: Any) -> tuple[Any, ...]:
+    """The types of a union, or the one type."""
+    return get_args(hint) if get_origin(hint) not in (tuple, Literal, None) else (hint,)
 
 
 def _name(arm: Any) -> str:

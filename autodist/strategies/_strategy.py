@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -281,13 +280,10 @@ class Strategy:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON file, whole or not at all."""
-        target = Path(path)
-        draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-        try:
+        from autodist.documents import whole_file  # brings YAML, which few need
+
+        with whole_file(path) as draft:
             draft.write_text(self.to_json(), encoding="utf-8")
-            draft.replace(target)
-        finally:
-            draft.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Strategy:

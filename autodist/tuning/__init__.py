@@ -1,15 +1,35 @@
-"""Searching on real machines: launched workers measure what the search proposes."""
+"""Searching on real machines: launched workers measure what the search proposes; or without any, by a simulator."""
 
-from autodist.tuning._bench import Course, LaunchedBench
+from autodist.tuning._bench import LaunchedBench
+from autodist.tuning._offline import (
+    OFFLINE_SIMULATORS,
+    OfflineResult,
+    captured_graph,
+    offline_simulator,
+    search_offline,
+)
+from autodist.tuning._profiling import ProfiledStep, find_profile, profile
 from autodist.tuning._search import SIMULATORS, Baseline, SearchObserver, SearchRequest, SearchResult, search
+from autodist.tuning._timeline import TracedStep, timeline
+from autodist.tuning._turns import Course
 
 __all__ = [
+    "OFFLINE_SIMULATORS",
     "SIMULATORS",
     "Baseline",
     "Course",
     "LaunchedBench",
+    "OfflineResult",
+    "ProfiledStep",
     "SearchObserver",
     "SearchRequest",
     "SearchResult",
+    "TracedStep",
+    "captured_graph",
+    "find_profile",
+    "offline_simulator",
+    "profile",
     "search",
+    "search_offline",
+    "timeline",
 ]

@@ -7,62 +7,30 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from autodist.errors import SearchFailed, SearchInterrupted, UsageError
-from autodist.graph import TrainingGraph
+from autodist.errors import SearchFailed, SearchInterrupted
+from autodist.graph import StepTrace, TraceSubject, TrainingGraph
 from autodist.launch import ClusterLauncher, Job
 from autodist.report import RunResult
-from autodist.runtime import ORDERED, CoordinatorServer, TrialKeys, receive_bytes
-from autodist.search import Failure, Measurement, Reason
+from autodist.runtime import ORDERED, CoordinatorServer, ProfileOrder, TrialKeys, receive_bytes
+from autodist.search import Failure, Measurement
 from autodist.strategies import Strategy
+from autodist.timeline import StepTimeline
+from autodist.tuning._turns import Course, TrialFailed, Turns
 
-__all__ = ["Course", "LaunchedBench"]
+__all__ = ["LaunchedBench"]
 
-_FIRST_STEPS = 2
-_FAR_BEYOND = 2.0  # times hopeless: not even warmed up
+_T = TypeVar("_T")
+_USUAL = Course()
+
 _SIGNALLED = 128
 _MOMENT_S = 2.0
 _AFTER_END_S = 60.0  # from the moment that workers are ended to the launcher's report
-
-
-@dataclass(frozen=True)
-class Course:
-    """How a trial goes.
-
-    Attributes:
-        warm_up: Steps that don't count.
-        iterations: Steps that do.
-        timeout_s: Longest time of a trial, from the strategy to its last step.
-
-    Raises:
-        UsageError: The time is not above 0, or a number of steps is too small.
-
-    """
-
-    warm_up: int = 10
-    iterations: int = 40
-    timeout_s: float = 120.0
-
-    def __post_init__(self) -> None:
-        if not self.timeout_s > 0:  # not-a-number is neither
-            raise UsageError(f"the longest time of a trial is {self.timeout_s:g} s, it must be a number above 0")
-        if self.warm_up < 0 or self.iterations < 1:
-            raise UsageError(
-                f"a trial has {self.warm_up} steps to warm up and {self.iterations} to measure, "
-                "allowed: 0 or more, and 1 or more"
-            )
-
-
-class _TrialFailed(Exception):
-    """A trial came to no end."""
-
-    def __init__(self, reason: Reason, message: str) -> None:
-        super().__init__(message)
-        self.failure = Failure(reason, message)
 
 
 class _WorkersEnded(Exception):
@@ -94,19 +62,26 @@ class LaunchedBench:
         launcher: Starts the workers.
         job: What they run: its first training step is measured.
         course: How a trial goes.
+        restarts: Whether workers that have ended in the midst of an order are started anew.
 
     Attributes:
         starts: How often the workers were started.
         course: How the next trial goes.
+        subject: What :meth:`profile` runs; None until the step is captured.
+        has_own_batches: Whether each worker brings a batch of its own, so that more workers have a larger global batch;
+            known when the graph is.
 
     """
 
-    def __init__(self, launcher: ClusterLauncher, job: Job, course: Course = Course()) -> None:
+    def __init__(self, launcher: ClusterLauncher, job: Job, course: Course = _USUAL, *, restarts: bool = True) -> None:
         self.starts = 0
+        self._restarts = restarts
         self._launcher = replace(launcher, beside=self._beside)
         # While the launcher thinks the workers have nothing to do; each trial has a bound of its own.
         self._job = replace(job, env={**job.env, ORDERED: "1"}, stall_timeout_s=0.0)
         self.course = course
+        self.subject: TraceSubject | None = None
+        self.has_own_batches = False
         self._changed = threading.Condition()
         self._gang: _Gang | None = None
         self._is_closed = False
@@ -141,7 +116,7 @@ class LaunchedBench:
             gang, self._gang = self._gang, None
             if gang is not None:
                 gang.result = result
-            is_over = gang is None or self._is_closed or gang.is_interrupted or not gang.orders
+            is_over = gang is None or self._is_closed or gang.is_interrupted or not (gang.orders and self._restarts)
             if is_over:
                 self._end = result
             self._changed.notify_all()
@@ -151,6 +126,8 @@ class LaunchedBench:
     def _beside(self, coordinator: CoordinatorServer) -> Iterator[None]:
         with self._changed:
             self._gang = _Gang(coordinator)
+            if self._is_closed:  # since the workers before these have ended
+                coordinator.put(TrialKeys(0).order, b"")
             self._changed.notify_all()
         yield
 
@@ -166,17 +143,19 @@ class LaunchedBench:
         """
         gang = self._workers()
         try:
-            self._wait(gang, [TrialKeys.GRAPH], self._job.start_timeout_s or None)
-        except (_WorkersEnded, _TrialFailed) as error:
+            [told] = self._wait(gang, [TrialKeys.GRAPH], self._job.start_timeout_s or None)
+        except (_WorkersEnded, TrialFailed) as error:
             raise self._without_a_step(gang) from error
+        self.subject = TraceSubject.from_dict(told["subject"])
+        self.has_own_batches = told["has_own_batches"]
         content = receive_bytes(gang.coordinator, TrialKeys.GRAPH, 0.0)
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory, "graph.zip")
             path.write_bytes(content)
             return content, TrainingGraph.load(path)
 
-    def measure(self, number: int, strategy: Strategy, hopeless_s: float | None) -> Measurement | Failure:
-        """Measure a strategy; see :class:`~autodist.search.Bench`.
+    def profile(self, order: ProfileOrder) -> StepTrace | Failure:
+        """Have the chief's worker run the step as one replica does, but alone.
 
         Raises:
             SearchInterrupted: Somebody has ended the workers.
@@ -186,10 +165,49 @@ class LaunchedBench:
         gang = self._workers()
         keys = TrialKeys(gang.orders)
         gang.orders += 1
-        trial = _Turns(self, gang, keys, time.monotonic() + self.course.timeout_s)
         try:
-            return trial.measure(strategy, self.course, hopeless_s)
-        except _TrialFailed as error:
+            gang.coordinator.put(keys.order, order.encode())
+            [answer] = self._wait(gang, [keys.answer(0, 0)], self.course.timeout_s)
+        except TrialFailed as error:
+            self._end_workers(gang, f"the profile has failed: {error}")
+            return error.failure
+        except _WorkersEnded:
+            return self._died(gang)
+        if "reason" in answer:
+            return Failure(answer["reason"], answer["message"])
+        return StepTrace.from_json(receive_bytes(gang.coordinator, keys.answer(0, 0), 0.0).decode())
+
+    def measure(self, number: int, strategy: Strategy, hopeless_s: float | None) -> Measurement | Failure:
+        """Measure a strategy; see :class:`~autodist.search.Bench`.
+
+        Raises:
+            SearchInterrupted: Somebody has ended the workers.
+            SearchFailed: They can't be started any more.
+
+        """
+        return self._tried(number, lambda trial: trial.measure(strategy, hopeless_s))
+
+    def trace(self, strategy: Strategy) -> tuple[Measurement, StepTimeline] | Failure:
+        """Measure a strategy, and say what ran when in one more step of it.
+
+        Raises:
+            SearchInterrupted: Somebody has ended the workers.
+            SearchFailed: They can't be started any more.
+
+        """
+        found = self._tried(0, lambda trial: trial.trace(strategy))
+        if isinstance(found, Failure):
+            return found
+        measured, workers = found
+        return measured, StepTimeline.of([host.name for host in self._job.spec.hosts], workers)
+
+    def _tried(self, number: int, act: Callable[[Turns], _T]) -> _T | Failure:
+        """Order something, and see to it that workers are there afterwards, whatever became of it."""
+        gang = self._workers()
+        trial = self._turns(gang)
+        try:
+            return act(trial)
+        except TrialFailed as error:
             if not trial.is_left_alone and error.failure.reason != "timeout" and self._end_by_themselves(gang):
                 return self._died(gang)
             if not trial.is_left_alone:
@@ -242,6 +260,11 @@ class LaunchedBench:
         # Of those who send SIGKILL in the middle of a trial, the kernel that is out of memory is the likeliest.
         return Failure("memory" if failure.signal == "SIGKILL" else "crash", failure.message)
 
+    def _turns(self, gang: _Gang) -> Turns:
+        keys = TrialKeys(gang.orders)
+        gang.orders += 1
+        return Turns(gang.coordinator, partial(self._wait, gang), keys, self.course)
+
     def _end_by_themselves(self, gang: _Gang) -> bool:
         """Whether a worker's end is why another's step has failed: the launcher hears of it a moment later."""
         deadline_s = time.monotonic() + _MOMENT_S
@@ -262,7 +285,7 @@ class LaunchedBench:
         """The values of keys as soon as all are there, or one that says why it failed.
 
         Raises:
-            _TrialFailed: They are not there within the time.
+            TrialFailed: They are not there within the time.
             _WorkersEnded: The workers have ended before.
 
         """
@@ -279,61 +302,4 @@ class LaunchedBench:
             return found({key: value for key in keys if (value := coordinator.peek(key)) is not None})
         if coordinator.is_aborted:
             raise _WorkersEnded
-        raise _TrialFailed("timeout", f"it took more than {self.course.timeout_s:g} s")
-
-
-class _Turns:
-    """One trial's orders and answers."""
-
-    def __init__(self, bench: LaunchedBench, gang: _Gang, keys: TrialKeys, deadline_s: float) -> None:
-        self._bench = bench
-        self._gang = gang
-        self._keys = keys
-        self._deadline_s = deadline_s
-        self._world_size = gang.coordinator.world_size
-        self._turn = 0
-        self.is_left_alone = False
-        """Whether a failure has left the workers as they were."""
-
-    def measure(self, strategy: Strategy, course: Course, hopeless_s: float | None) -> Measurement:
-        """Order a strategy, and steps of it as long as there is hope."""
-        self._gang.coordinator.put(self._keys.order, strategy.to_json().encode())
-        [prepared_s] = self._answers()
-        bound_s = float("inf") if hopeless_s is None else hopeless_s
-        first = min(_FIRST_STEPS, course.warm_up)
-        turns = ((first, _FAR_BEYOND * bound_s), (course.warm_up - first, bound_s), (course.iterations, float("inf")))
-        taken, steps_s = 0, []
-        for count, longest_s in turns:
-            steps_s = self._take(count)
-            taken += count
-            if steps_s and min(steps_s) > longest_s:
-                steps_s = steps_s[count // 2 :]
-                break
-        self._stop()
-        return Measurement(tuple(steps_s), taken - len(steps_s), prepared_s)
-
-    def _take(self, count: int) -> list[float]:
-        """The seconds of each of so many steps on the slowest worker."""
-        if count <= 0:
-            return []
-        self._turn += 1
-        self._gang.coordinator.put(self._keys.count(self._turn), str(count).encode())
-        return self._answers()
-
-    def _stop(self) -> None:
-        self._gang.coordinator.put(self._keys.count(self._turn + 1), b"0")
-
-    def _answers(self) -> list[float]:
-        keys = [self._keys.answer(self._turn, rank) for rank in range(self._world_size)]
-        answers = self._bench._wait(self._gang, keys, self._deadline_s - time.monotonic())
-        for answer in answers:
-            if "reason" in answer:
-                self._leave_alone_if_possible()
-                raise _TrialFailed(answer["reason"], answer["message"])
-        return [max(times) for times in zip(*(answer["steps_s"] for answer in answers), strict=True)]
-
-    def _leave_alone_if_possible(self) -> None:
-        """After a failure that no other worker waits in: nobody was in a step, or there is nobody else."""
-        if self._turn == 0 or self._world_size == 1:
-            self._stop()
-            self.is_left_alone = True
+        raise TrialFailed("timeout", f"it took more than {self.course.timeout_s:g} s")

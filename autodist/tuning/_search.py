@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-import threading
+import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from autodist.errors import StoreError, StrategyError, UsageError
+from autodist.errors import SearchFailed, StoreError, UsageError
 from autodist.launch import ClusterLauncher, Job
 from autodist.search import (
     ASPECTS,
     SEARCHERS,
+    UTILITIES,
     Budget,
     Catalogue,
     Plan,
@@ -23,41 +24,47 @@ from autodist.search import (
     Searcher,
     Space,
     Study,
+    Time,
     Trial,
     TrialStore,
     Tuner,
+    known_strategies,
+    utility_of,
 )
 from autodist.simulator import (
+    LEARNED,
     AnalyticSimulator,
     Domain,
     EventSimulator,
     IndifferentSimulator,
     LearnedSimulator,
-    LinearSimulator,
     Measured,
-    RecurrentSimulator,
+    Profile,
+    ProfileCache,
     Simulator,
+    load_simulator,
+    trained,
 )
-from autodist.strategies import Strategy, StrategyBuilder, check, get
-from autodist.tuning._bench import Course, LaunchedBench
+from autodist.strategies import Strategy
+from autodist.tuning._bench import LaunchedBench
+from autodist.tuning._profiling import find_profile
+from autodist.tuning._served import served
+from autodist.tuning._turns import Course
 
 __all__ = ["SIMULATORS", "Baseline", "SearchObserver", "SearchRequest", "SearchResult", "search"]
 
 SIMULATORS: Mapping[str, Callable[[], Simulator]] = {
-    simulator.name: simulator
-    for simulator in (EventSimulator, AnalyticSimulator, LinearSimulator, RecurrentSimulator, IndifferentSimulator)
+    EventSimulator.name: EventSimulator,
+    AnalyticSimulator.name: AnalyticSimulator,
+    **LEARNED,
+    IndifferentSimulator.name: IndifferentSimulator,
 }
 """By name, those that a search may choose by."""
 
 _ENOUGH_TO_LEARN = 12
-"""Measured trials; before, those that learn leave the choice to the event simulation."""
-_BASELINES = (
-    "AllReduce(communicator='horovod')",
-    "AllReduce(communicator='collective')",
-    "PSLoadBalancing",
-    "PartitionedPS",
-    "Parallax",
-)
+"""Measured trials; before, formulas have the constants that they come with, and those that have learned nothing leave
+the choice to the event simulation."""
+_LABEL_LENGTH = 80
 
 
 @dataclass(frozen=True)
@@ -70,14 +77,16 @@ class SearchRequest:
         course: How a trial goes.
         plan: How proposals become trials.
         searcher: Who proposes, by name.
-        simulator: Who scores, by name.
+        simulator: Who scores, by name; or the file of one that has learned from other trials.
         rules: What is pinned and forbidden.
         allowed: Names of aspects that change results and are to be searched as well.
         resumes: Whether to take up the last search of the same graph on the same cluster.
         seed: Of what the searcher draws.
+        profiles: Where the step's profile is, or is kept once it was measured; None for an estimate.
+        utility: What the best is best in, by name.
 
     Raises:
-        UsageError: There is no such searcher, simulator or aspect.
+        UsageError: There is no such searcher, simulator, aspect or utility.
 
     """
 
@@ -91,10 +100,14 @@ class SearchRequest:
     allowed: tuple[str, ...] = ()
     resumes: bool = False
     seed: int = 0
+    profiles: ProfileCache | None = None
+    utility: str = Time.name
 
     def __post_init__(self) -> None:
         _check_known("searcher", self.searcher, [searcher.name for searcher in SEARCHERS])
-        _check_known("simulator", self.simulator, list(SIMULATORS))
+        if not self._is_file:
+            _check_known("simulator", self.simulator, [*SIMULATORS, "a file of `autodist simulator fit`"])
+        _check_known("utility", self.utility, list(UTILITIES))
         for name in self.allowed:
             _check_known("aspect", name, [aspect.name for aspect in ASPECTS if aspect.changes_results])
 
@@ -113,16 +126,24 @@ class SearchRequest:
         return kind(space, catalogue, self.seed)
 
     def simulator_of(self, domain: Domain, trials: Sequence[Trial]) -> Simulator:
-        """The simulator after some trials: it has learned from them if it can."""
-        simulator = SIMULATORS[self.simulator]()
-        if not isinstance(simulator, LearnedSimulator):
-            return simulator
+        """The simulator after some trials: it has learned from them if it can, or is calibrated by them.
+
+        Raises:
+            SimulatorError: It is in a file that can't be read.
+        """
+        simulator = load_simulator(self.simulator) if self._is_file else SIMULATORS[self.simulator]()
         known = [(trial.strategy, trial.step_s) for trial in trials if trial.step_s is not None]
+        if isinstance(simulator, LearnedSimulator):
+            simulator.seed = self.seed
+            if len(known) < _ENOUGH_TO_LEARN:
+                return simulator if simulator.learned else EventSimulator()
         if len(known) < _ENOUGH_TO_LEARN:
-            return EventSimulator()
-        simulator.seed = self.seed
-        simulator.fit([Measured.of(domain, [s for s, _ in known], [step_s for _, step_s in known])])
-        return simulator
+            return simulator
+        return trained(simulator, [Measured.of(domain, [s for s, _ in known], [step_s for _, step_s in known])])
+
+    @property
+    def _is_file(self) -> bool:
+        return self.simulator.endswith(".npz")
 
 
 def _check_known(what: str, given: str, allowed: Sequence[str]) -> None:
@@ -151,12 +172,13 @@ class SearchResult:
     """What came out.
 
     Attributes:
-        best: The fastest trial.
+        best: The best trial.
         trials: All of them, those of an earlier search that was taken up included.
         baselines: What users know.
         study: Its number in the store.
         duration_s: Of this search.
         starts: How often workers were started.
+        batch_size: Examples in the global batch.
 
     """
 
@@ -166,6 +188,7 @@ class SearchResult:
     study: int
     duration_s: float
     starts: int
+    batch_size: int
 
     @property
     def fastest_baseline(self) -> Baseline | None:
@@ -176,6 +199,9 @@ class SearchResult:
 
 class SearchObserver(Protocol):
     """Who watches a search; called from another thread than the one that started it."""
+
+    def noticed(self, text: str) -> None:
+        """Take a line about what happens before the first trial."""
 
     def captured(self, space: Space, earlier: Sequence[Trial]) -> None:
         """Take what is searched, and the trials of the search that is taken up."""
@@ -200,20 +226,14 @@ def search(request: SearchRequest, job: Job, launcher: ClusterLauncher, observer
         LaunchError: The workers could not be started.
         SearchFailed: Nothing could be measured.
         SearchInterrupted: Ctrl-C; the trials so far are in the store.
-        SpaceEmpty: The rules leave nothing.
+        SpaceEmpty: The rules leave nothing, or nothing fits into the hosts' memory.
         StoreError: The store can't be used, or has nothing to take up.
+        UsageError: The cheapest is wanted and hosts have no price, or rules name no variable or no choice.
 
     """
+    utility_of(request.utility, job.spec)
     bench = LaunchedBench(launcher, job, request.course)
-    session = _Session(request, job, bench, observer)
-    thread = threading.Thread(target=session.run, name="autodist search")
-    thread.start()
-    try:
-        bench.serve()
-    finally:
-        bench.close()
-        thread.join()
-    return session.result()
+    return served(bench, _Session(request, job, bench, observer).run, "autodist search")
 
 
 class _Session:
@@ -224,39 +244,32 @@ class _Session:
         self._job = job
         self._bench = bench
         self._observer = observer
-        self._result: SearchResult | None = None
-        self._error: BaseException | None = None
 
-    def run(self) -> None:
-        """Search; errors are kept for :meth:`result`."""
-        try:
-            self._result = self._searched()
-        except BaseException as error:
-            self._error = error
-        finally:
-            self._bench.close()
-
-    def result(self) -> SearchResult:
-        """What came out; raises what went wrong."""
-        if self._error is not None:
-            raise self._error
-        assert self._result is not None
-        return self._result
-
-    def _searched(self) -> SearchResult:
+    def run(self) -> SearchResult:
+        """Search."""
         began = time.monotonic()
         content, graph = self._bench.captured()
-        domain = Domain.of(graph, self._job.spec)
+        cache = self._request.profiles
+        profile = None if cache is None else find_profile(self._bench, graph, cache, self._observer.noticed)
+        domain = Domain.of(graph, self._job.spec, profile=profile)
         space = self._request.space_of(domain)
-        baselines = dict(_baselines(domain))
+        baselines = dict(known_strategies(domain))
         with TrialStore(self._request.store) as store:
-            study = self._study(store, content, domain)
+            if self._request.resumes:
+                study, space = self._taken_up(store, space, profile)
+            else:
+                study = self._begun(store, content, space, profile)
             tuner = self._tuner(space, store, study)
             self._observer.captured(space, tuple(tuner.trials))
-            best = tuner.run({name: fits for name, fits in baselines.items() if isinstance(fits, Strategy)})
+            try:
+                best = tuner.run({name: fits for name, fits in baselines.items() if isinstance(fits, Strategy)})
+            except SearchFailed as error:
+                error.study = study.id
+                raise
         measured = tuple(_baseline(name, fits, tuner.trials) for name, fits in baselines.items())
         duration_s = time.monotonic() - began
-        return SearchResult(best, tuple(tuner.trials), measured, study.id, duration_s, self._bench.starts)
+        starts, batch_size = self._bench.starts, domain.batch_size
+        return SearchResult(best, tuple(tuner.trials), measured, study.id, duration_s, starts, batch_size)
 
     def _tuner(self, space: Space, store: TrialStore, study: Study) -> Tuner:
         request, catalogue = self._request, Catalogue.of(space)
@@ -277,15 +290,26 @@ class _Session:
             request.budget,
             request.plan,
             keep,
+            utility_of(request.utility, space.domain.spec),
             list(earlier),
         )
         return tuner
 
-    def _study(self, store: TrialStore, content: bytes, domain: Domain) -> Study:
-        """Where trials are stored: a new study, or the last one like it if that is wanted."""
+    def _begun(self, store: TrialStore, content: bytes, space: Space, profile: Profile | None) -> Study:
+        """A new study."""
+        domain = space.domain
+        about = domain.graph.fingerprint, domain.spec, domain.batch_size, _label(self._job)
+        return store.study(content, *about, space.rules, profile)
+
+    def _taken_up(self, store: TrialStore, space: Space, profile: Profile | None) -> tuple[Study, Space]:
+        """The last study of this graph on this cluster, and its space: its rules hold unless others are given."""
+        study = self._earlier(store, space.domain)
+        if not space.rules and study.rules:
+            space = replace(self._request, rules=study.rules).space_of(space.domain)
+        return store.revised(study, space.rules, profile or study.profile), space
+
+    def _earlier(self, store: TrialStore, domain: Domain) -> Study:
         fingerprint = domain.graph.fingerprint
-        if not self._request.resumes:
-            return store.study(content, fingerprint, domain.spec, domain.batch_size, self._job.script.name)
         studies = store.studies()
         for study in reversed(studies):
             if (study.graph, study.spec) == (fingerprint, domain.spec.to_json()):
@@ -298,22 +322,14 @@ class _Session:
         )
 
 
+def _label(job: Job) -> str:
+    """What is searched for, as people type it, cut to a line."""
+    text = shlex.join([job.script.name, *job.script_args])
+    return text if len(text) <= _LABEL_LENGTH else f"{text[: _LABEL_LENGTH - 1]}…"
+
+
 def _listed(studies: Sequence[Study]) -> str:
     return ", ".join(f"study {study.id}" for study in studies)
-
-
-def _baselines(domain: Domain) -> Iterator[tuple[str, Strategy | str]]:
-    """Strategies that users know, by name, or why they don't fit."""
-    for name in _BASELINES:
-        builder = get(name)
-        assert isinstance(builder, StrategyBuilder)
-        try:
-            strategy = builder.build(domain.graph, domain.spec)
-            check(strategy, domain.graph, domain.spec)
-        except StrategyError as error:
-            yield name, error.message
-        else:
-            yield name, strategy
 
 
 def _baseline(name: str, fits: Strategy | str, trials: Sequence[Trial]) -> Baseline:

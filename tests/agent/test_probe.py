@@ -3,6 +3,7 @@
 import contextlib
 import secrets
 import socket
+import struct
 import time
 
 import pytest
@@ -44,6 +45,16 @@ def test_who_does_not_answer_is_waited_for_in_vain_only_for_so_long():
 def test_latency_and_bandwidth(port):
     assert 0 < _probe.latency("127.0.0.1", port, TOKEN, 21) < 1000
     assert 0.01 < _probe.bandwidth("127.0.0.1", port, TOKEN, 0.05, 0.2) < 1000
+
+
+def test_who_still_sends_when_the_answer_comes_is_not_cut_off(port):
+    with socket.create_connection(("127.0.0.1", port), 30) as end:
+        end.sendall(TOKEN.encode() + b"S" + struct.pack("!dd", 0.0, 0.01))
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
+            end.sendall(bytes(1 << 18))
+        end.shutdown(socket.SHUT_WR)
+        assert struct.unpack("!d", end.recv(8))[0] > 0
 
 
 def test_strangers_are_not_answered(port):

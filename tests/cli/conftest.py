@@ -20,7 +20,7 @@ class Shell:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.mark = uuid.uuid4().hex
-        self.env = {**os.environ, MARK: self.mark, "COLUMNS": "100"}
+        self.env = {**os.environ, MARK: self.mark, "COLUMNS": "100", "AUTODIST_CACHE": str(directory / "cache")}
         self.env.pop("NO_COLOR", None)
 
     def write(self, text: str, name: str = "train.py") -> Path:

@@ -1,6 +1,7 @@
 """``autodist search`` as users run it, with real workers; and what reads its store."""
 
 import json
+import shlex
 import signal
 import sqlite3
 import time
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autodist.search import Measurement, TrialStore
+from autodist.search import Measurement, Rule, TrialStore
 from autodist.strategies import Strategy
 
 TRAIN = str(Path(__file__).parents[1] / "tuning" / "train.py")
@@ -54,7 +55,12 @@ def test_a_search_is_interrupted_and_taken_up_again(shell):
     assert (found["trials"], found["study"], found["starts"]) == (max(len(earlier), 13) + 4, study.id, 1)
     with TrialStore(store) as opened:
         trials = opened.trials(study)
-    assert trials[: len(earlier)] == earlier
+    # The best were measured again at the end; all else is as it was.
+    assert [(t.number, t.strategy, t.origin) for t in trials[: len(earlier)]] == [
+        (t.number, t.strategy, t.origin) for t in earlier
+    ]
+    again = [trial for trial, before in zip(trials, earlier, strict=False) if trial != before]
+    assert len(again) <= 8
     assert [trial.number for trial in trials] == list(range(len(trials)))
     measured = [trial for trial in trials if isinstance(trial.outcome, Measurement)]
     assert len(measured) >= len(earlier) + 3
@@ -77,6 +83,92 @@ def test_a_search_is_interrupted_and_taken_up_again(shell):
     assert json.loads(shell("trials", "--studies", "--json").stdout)["studies"][0]["trials"] == len(trials)
 
 
+def finished(shell, *arguments):
+    """Output and errors of a search that ends well, which may take longer than other commands."""
+    with shell.start("search", *arguments) as process:
+        output, errors = process.communicate(timeout=180)
+    assert process.returncode == 0, errors
+    return output, errors
+
+
+@pytest.mark.slow
+def test_a_search_with_rules_keeps_them(shell):
+    quick = (*QUICK, "--trials", "7", "--searcher", "local", "--json")
+    output, _ = finished(shell, TRAIN, *quick, "--exclude", "ps", "--", "--epochs", "3")
+    found = json.loads(output)
+    with TrialStore(shell.directory / "runs" / "trials.db") as opened:
+        [study] = opened.studies()
+        trials = opened.trials(study)
+    assert (study.rules, study.label) == ((Rule.exclude("ps"),), "train.py --epochs 3")
+    assert "local" in {trial.origin for trial in trials}
+
+    best = shell("best")
+    assert "autodist: the fastest that obeys --exclude ps; `--any` takes the fastest of all" in best.stderr
+    strategy = Strategy.from_json(best.stdout)
+    assert not strategy.has_servers
+    assert strategy == Strategy.load(shell.directory / found["saved"])
+    fastest = min((trial for trial in trials if trial.step_s is not None), key=lambda trial: trial.step_s)
+    assert Strategy.from_json(shell("best", "--any").stdout) == fastest.strategy
+    assert json.loads(shell("trials", "--studies", "--json").stdout)["studies"][0]["rules"] == ["--exclude ps"]
+
+    more = (*quick, "--resume", "--trials", "9")
+    _, errors = finished(shell, TRAIN, *more)
+    assert "rules of the earlier search: --exclude ps" in errors
+    finished(shell, TRAIN, *more, "--trials", "11", "--exclude", "horovod")
+    with TrialStore(shell.directory / "runs" / "trials.db") as opened:
+        assert [study.rules for study in opened.studies()] == [(Rule.exclude("horovod"),)]
+
+
+FAILING = """
+import numpy as np, tensorflow as tf, autodist
+
+with autodist.scope():
+    w = tf.Variable(tf.zeros((8, 3)))
+
+    @autodist.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.linalg.inv(x @ w @ tf.transpose(w) @ tf.transpose(x)))
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return loss
+
+    step(np.ones((4, 8), "float32"))
+"""
+
+
+@pytest.mark.slow
+def test_the_first_of_trials_that_all_fail_can_be_repeated_as_the_hint_says(shell):
+    script = shell.write(FAILING)
+    arguments = (script.name, "--workers", "1", "--warm-up", "1", "--iterations", "1", "--store", "kept/my trials.db")
+    with shell.start("search", *arguments, "--", "--rate", "0.1") as process:
+        _, errors = process.communicate(timeout=180)
+    assert process.returncode == 1
+    said = "the first: InvalidArgumentError: Input is not invertible."
+    assert f"error: all 5 trials failed (5 by error); {said}" in errors
+    *_, save, again = errors.splitlines()
+    listed = json.loads(shell("trials", "--store", "kept/my trials.db", "--json").stdout)["trials"]
+    assert "[[{{node trial_0/MatrixInverse}}]]" in listed[0]["message"], "more than a line is kept"
+
+    assert save.startswith("autodist best --trial 0 --study 1 --store 'kept/my trials.db' --out trial_0.json")
+    assert shell(*shlex.split(save)[1:]).returncode == 0
+    assert again.startswith("autodist run train.py --workers 1 --seed ")
+    assert again.endswith(" --strategy trial_0.json -- --rate 0.1")
+    with shell.start(*shlex.split(again)[1:]) as process:
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "InvalidArgumentError: Input is not invertible." in errors
+
+
+@pytest.mark.slow
+def test_rules_that_name_nothing(shell):
+    with shell.start("search", TRAIN, *QUICK, "--fix", "dens/kernel=ps", "--exclude", "partitions") as process:
+        _, errors = process.communicate(timeout=180)
+    assert process.returncode == 2
+    assert "`--fix dens/kernel=ps`: no variable is called `dens/kernel`" in errors
+    assert "`--exclude partitions`: no choice is called `partitions`, near are `partition`" in errors
+    assert shell.left() == []
+
+
 @pytest.mark.slow
 def test_rules_that_leave_nothing(shell):
     result = shell("search", TRAIN, *QUICK, "--fix", "*=ps", "--exclude", "ps")
@@ -90,8 +182,11 @@ def test_rules_that_leave_nothing(shell):
     ("arguments", "message"),
     [
         (["nowhere.py"], "the script `nowhere.py` does not exist"),
-        ([TRAIN, "--searcher", "oracle"], "there is no searcher `oracle`, allowed: random, genetic"),
-        ([TRAIN, "--simulator", "oracle"], "no simulator `oracle`, allowed: events, analytic, linear, rnn, none"),
+        ([TRAIN, "--searcher", "oracle"], "there is no searcher `oracle`, allowed: random, genetic, local"),
+        (
+            [TRAIN, "--simulator", "oracle"],
+            "no simulator `oracle`, allowed: events, analytic, linear, rnn, gat, forest, none, a file",
+        ),
         ([TRAIN, "--allow", "partition"], "there is no aspect `partition`, allowed: staleness, compressor"),
         ([TRAIN, "--budget", "soon"], "`soon` is no time, write it like `90s`, `30m` or `2h`"),
         ([TRAIN, "--fix", "embedding"], "`embedding` pins nothing"),
@@ -105,6 +200,11 @@ def test_mistakes_are_told_before_anything_starts(shell, arguments, message):
     assert result.returncode == 2
     assert message in result.stderr
     assert not (shell.directory / "runs").exists()
+
+
+def test_help_lists_the_searchers(shell):
+    text = " ".join(shell("search", "--help").stdout.split())
+    assert "Who proposes: random, genetic, local." in text
 
 
 def test_stores_that_are_not_there(shell):

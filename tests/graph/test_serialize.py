@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from autodist.errors import GraphError
-from autodist.graph import Output, StepInput, TrainingGraph
+from autodist.graph import Output, StepInput, TrainingGraph, without_directories
 from tests.kernels.steps import captured
 from tests.strategies.examples import graphs
 
@@ -146,3 +146,14 @@ def test_where_nothing_can_be_written_nothing_is_left(tmp_path, real):
     with pytest.raises(GraphError, match="can't be written: No such file"):
         real.save(tmp_path / "nowhere" / "g.zip")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_for_others_files_have_names_but_no_directories(tmp_path, real):
+    told = replace(real, lines={"a": "/home/me/train.py:12", "b": "an unknown line"})
+    told.save(tmp_path / "mine.zip")
+    (tmp_path / "theirs.zip").write_bytes(without_directories((tmp_path / "mine.zip").read_bytes()))
+    found = TrainingGraph.load(tmp_path / "theirs.zip")
+    assert found.lines == {"a": "train.py:12", "b": "an unknown line"}
+    assert (found, found.graph_def) == (told, told.graph_def)
+    with pytest.raises(GraphError, match="no graph file"):
+        without_directories(b"PK nothing")

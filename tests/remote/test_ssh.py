@@ -212,7 +212,8 @@ def test_unknown_host_keys_are_refused_whatever_the_configuration_says(person):
         assert "is not known here" in found["error"]
         assert "`ssh h1`" in found["hint"]
         assert "ssh-keyscan -H h1 >> ~/.ssh/known_hosts" in found["hint"]
-        assert person.shell("head", "grep -c h1 ~/.ssh/known_hosts || true") == "0\n"
+        named = "cut -d' ' -f1 ~/.ssh/known_hosts | grep -cw h1 || true"  # a key may spell h1, too
+        assert person.shell("head", named) == "0\n"
 
 
 @pytest.mark.slow

@@ -34,6 +34,7 @@ def specs(draw):
             gpus=tuple(draw(st.lists(st.integers(0, 7), unique=True, max_size=3))),
             bandwidth_gbps=draw(positive),
             memory_gb=draw(st.none() | positive),
+            price_per_hour=draw(st.none() | st.just(0) | positive),
             python=draw(st.none() | names),
             directory=draw(st.none() | names),
             env=draw(pairs),
@@ -163,6 +164,9 @@ def test_other_json_is_a_spec_error(text):
         (lambda: Host("a", "a", bandwidth_gbps=0), "above 0"),
         (lambda: Host("a", "a", bandwidth_gbps=float("nan")), "above 0"),
         (lambda: Host("a", "a", memory_gb=-1), "above 0"),
+        (lambda: Host("a", "a", price_per_hour=-0.1), "price_per_hour of host `a` is -0.1, it must be 0 or more"),
+        (lambda: Host("a", "a", price_per_hour=float("nan")), "0 or more"),
+        (lambda: Host("a", "a", price_per_hour=float("inf")), "0 or more"),
         (lambda: Link("a", "b", 1, -1), "0 or more"),
     ],
 )
@@ -179,3 +183,10 @@ def test_local_addresses(address):
 @pytest.mark.parametrize("address", ["worker1", "10.0.0.1", "127.example.org", "fe80::1"])
 def test_remote_addresses(address):
     assert not Host("a", address).is_local
+
+
+def test_json_without_prices_is_what_it_was_before_there_were_any():
+    assert "price" not in ResourceSpec((Host("a", "a"),)).to_json()
+    mixed = ResourceSpec((Host("a", "a", price_per_hour=0), Host("b", "b")))
+    assert mixed.to_json().count("price_per_hour") == 1
+    assert ResourceSpec.from_json(mixed.to_json()) == mixed

@@ -36,6 +36,7 @@ def specs(draw):
         workers = draw(st.integers(1, 3))
         settings = {
             "cpus": draw(st.integers(1, 4)), "bandwidth_gbps": draw(positive), "memory_gb": draw(st.none() | positive),
+            "price_per_hour": draw(st.none() | st.just(0.0) | positive),
             "python": draw(texts), "directory": draw(texts), "env": draw(env), "ssh": draw(logins),
         }  # fmt: skip
         size = draw(st.integers(0, 2))

@@ -44,7 +44,7 @@ def test_a_node_with_everything():
 version: 1
 nodes:
   - {address: w, chief: true, workers: 1, cpus: 2, gpus: 2, ssh_config: g, bandwidth_gbps: 2.5, memory_gb: 8,
-     python: /venv/bin/python, directory: ~/a b, env: {A: 010, B: yes, C: "", D: 1e3, E: "x y"}}
+     price_per_hour: 0.5, python: /venv/bin/python, directory: ~/a b, env: {A: 010, B: yes, C: "", D: 1e3, E: "x y"}}
 ssh: {g: {username: me, port: 2222}}
 """
     assert ResourceSpec.from_yaml(text).hosts == (
@@ -60,6 +60,7 @@ ssh: {g: {username: me, port: 2222}}
             directory="~/a b",
             env=(("A", "010"), ("B", "yes"), ("C", ""), ("D", "1e3"), ("E", "x y")),
             ssh=Ssh(username="me", port=2222),
+            price_per_hour=0.5,
         ),
     )
 
@@ -91,7 +92,8 @@ def test_workers_share_the_gpus_of_their_node():
 
 def test_defaults_fill_what_a_node_does_not_say():
     spec = ResourceSpec.from_yaml("""
-defaults: {cpus: 2, network_bandwidth: 10, ssh_config: g, env: {A: 1, B: 1}, workers: 2, memory_gb: 3}
+defaults: {cpus: 2, network_bandwidth: 10, ssh_config: g, env: {A: 1, B: 1}, workers: 2, memory_gb: 3,
+           price_per_hour: 0}
 nodes:
   - address: a
     env: {B: 2, C: 2}
@@ -102,7 +104,7 @@ nodes:
 ssh: {g: {}}
 """)
     a, b, b1 = spec.hosts
-    assert (a.cpus, a.bandwidth_gbps, a.ssh, a.memory_gb) == (2, 10.0, Ssh(), 3.0)
+    assert (a.cpus, a.bandwidth_gbps, a.ssh, a.memory_gb, a.price_per_hour) == (2, 10.0, Ssh(), 3.0, 0.0)
     assert a.env == (("A", "1"), ("B", "2"), ("C", "2"))
     assert (b.cpus, b.bandwidth_gbps) == (1, 40.0)
     assert b1.name == "b#1"

@@ -8,8 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autodist.resource_spec import Host, ResourceSpec
-from autodist.search import SEARCHERS, Catalogue, GeneticSearcher, Space, agreement, cosine, sample, select
-from autodist.simulator import AnalyticSimulator, Domain
+from autodist.search import (
+    SEARCHERS,
+    Catalogue,
+    Found,
+    GeneticSearcher,
+    LocalSearcher,
+    RandomSearcher,
+    Space,
+    agreement,
+    cosine,
+    sample,
+    select,
+)
+from autodist.simulator import AnalyticSimulator, Domain, EventSimulator
 from autodist.strategies import PSLoadBalancing, verify
 from tests.strategies.examples import BOTH, graph, graphs, specs, variable
 
@@ -22,8 +34,11 @@ def setting():
     return found, Catalogue.of(found)
 
 
-def scored(domain):
-    return lambda proposals: AnalyticSimulator().score(proposals.table, domain, len(proposals))
+ANALYTIC = AnalyticSimulator()
+
+
+def scored(domain, simulator=ANALYTIC):
+    return lambda proposals: simulator.score(proposals.table, domain, len(proposals))
 
 
 @pytest.mark.parametrize("searcher", SEARCHERS, ids=lambda searcher: searcher.name)
@@ -67,6 +82,68 @@ def test_what_was_measured_is_bred_from(setting):
     assert fast.fingerprints[1] not in seen[0]
 
 
+# --- lots
+
+
+def found_of(space, catalogue, numbers, scores):
+    drawn = sample(space, catalogue, 40, np.random.default_rng(9))
+    return Found(drawn.take(np.array(numbers, np.int32)), np.array(scores, np.float32))
+
+
+def test_lots_keep_their_share_and_what_is_in_two_is_in_the_last(setting):
+    best = found_of(*setting, range(10), np.arange(10.0))
+    others = found_of(*setting, [2, 20, 21], [2.0, 50.0, 60.0])
+    together = Found.of_lots([best, others], 8)
+    assert together.scores.tolist() == [0, 1, 2, 3, 4, 5, 50, 60]
+    assert together.lots.tolist() == [0, 0, 1, 0, 0, 0, 1, 1]
+    assert len(set(together.proposals.fingerprints.tolist())) == 8
+
+
+def test_neighbours_of_the_measured_have_a_lot_of_their_own(setting):
+    space, catalogue = setting
+    searcher = LocalSearcher(space, catalogue, seed=0)
+    score = scored(space.domain)
+    assert searcher.ask(score, 500, 40).lots is None
+    slowest_of_all = sample(space, catalogue, 300, np.random.default_rng(5))
+    worst = np.argsort(score(slowest_of_all))[-3:].astype(np.int32)
+    searcher.tell(slowest_of_all.take(worst), np.array([0.1, np.nan, 0.2], np.float32))
+    found = searcher.ask(score, 500, 40)
+    near = found.proposals.take(np.flatnonzero(found.lots == 2).astype(np.int32))
+    assert len(near) == 12
+    told = slowest_of_all.take(worst[[0, 2]]).choices
+    distance = (near.choices[:, None] != told[None]).sum(2).min(1)
+    assert np.median(distance) <= 0.5 * len(space.units), "though the simulator thinks ill of them"
+
+
+def test_what_is_suggested_is_improved(setting):
+    space, catalogue = setting
+    score = scored(space.domain)
+    good = LocalSearcher(space, catalogue, seed=4).ask(score, 3000, 1)
+    searcher = LocalSearcher(space, catalogue, seed=0)
+    searcher.suggest(good.proposals)
+    assert searcher.ask(score, 100, 5).scores[0] <= good.scores[0]
+
+
+def test_each_search_goes_on_from_the_last_one(setting):
+    space, catalogue = setting
+    searcher = LocalSearcher(space, catalogue, seed=0)
+    scores = [searcher.ask(scored(space.domain), 300, 20).scores[0] for _ in range(5)]
+    assert (np.diff(scores) <= 0).all()
+    assert scores[-1] < scores[0]
+
+
+def test_local_search_finds_better_ones_than_random_and_genetic_search():
+    g = graph(*(variable(f"w{n}", (64 << n % 4, 300), sparse=n % 7 == 0, order=n) for n in range(20)))
+    hosts = [Host(f"h{n}", f"h{n}", bandwidth_gbps=0.25 if n == 0 else 1.0) for n in range(4)]
+    space = Space(Domain.of(g, ResourceSpec(tuple(hosts))), communicators=BOTH)
+    catalogue, score = Catalogue.of(space), scored(space.domain, EventSimulator())
+    best = {
+        searcher: np.mean([searcher(space, catalogue, seed).ask(score, 2000, 5).scores[0] for seed in range(4)])
+        for searcher in SEARCHERS
+    }
+    assert best[LocalSearcher] < best[GeneticSearcher] < best[RandomSearcher]
+
+
 # --- candidates
 
 
@@ -88,6 +165,14 @@ def test_candidates_are_chosen_one_after_the_other_at_the_least_cost(seed, alpha
     for count in range(1, 5):
         others = [[*chosen[: count - 1], other] for other in range(8) if other not in chosen[: count - 1]]
         assert cost(chosen[:count]) <= min(cost(other) for other in others) + 1e-5
+
+
+def test_each_lot_has_its_share_of_the_candidates():
+    chance = np.random.default_rng(0)
+    lots = np.repeat(np.arange(3, dtype=np.int32), (100, 60, 40))
+    chosen = select(chance.normal(size=200).astype(np.float32) + 9 * lots, np.eye(200), 20, 0.3, lots)
+    assert np.bincount(lots[chosen[:10]]).tolist() == [5, 3, 2]
+    assert np.bincount(lots[chosen]).tolist() == [10, 6, 4]
 
 
 def test_agreement_counts_choices_in_common(setting):

@@ -11,9 +11,11 @@ import pytest
 
 from autodist.errors import StoreError
 from autodist.resource_spec import ResourceSpec
-from autodist.search import Failure, Measurement, Trial, TrialStore
+from autodist.search import Failure, Measurement, Rule, Trial, TrialStore
+from autodist.simulator import Profile
 from autodist.strategies import AllReduceSynchronizer, GraphConfig, Strategy, VariableConfig
 
+PROFILE = Profile(0.2, {"w": 0.0}, {"w": 0.2}, 32, "measured", processor_s=0.3)
 SPEC = ResourceSpec.local(workers=2, cpus=1)
 STRATEGY = Strategy(
     GraphConfig(("localhost:CPU:0",), "queue"), (VariableConfig.whole("w", AllReduceSynchronizer(0)),), builder="me"
@@ -134,6 +136,71 @@ def test_a_damaged_store_is_told(tmp_path):
         file.write(os.urandom(size // 2))
     with pytest.raises(StoreError, match="is damaged"), TrialStore(path) as store:
         store.trials(study)
+
+
+V1 = """
+CREATE TABLE graphs (fingerprint TEXT PRIMARY KEY, content BLOB NOT NULL);
+CREATE TABLE studies (
+    id INTEGER PRIMARY KEY, graph TEXT NOT NULL REFERENCES graphs, spec TEXT NOT NULL, batch_size INTEGER NOT NULL,
+    label TEXT NOT NULL, begun REAL NOT NULL
+);
+CREATE TABLE trials (
+    study INTEGER NOT NULL REFERENCES studies, number INTEGER NOT NULL, strategy TEXT NOT NULL, origin TEXT NOT NULL,
+    predicted REAL, steps TEXT, warm_up INTEGER, prepared REAL, reason TEXT, message TEXT, ended REAL NOT NULL,
+    PRIMARY KEY (study, number)
+) WITHOUT ROWID;
+PRAGMA user_version=1;
+"""
+
+
+def test_a_store_of_version_1_is_brought_to_this_one(tmp_path):
+    path = tmp_path / "trials.db"
+    with sqlite3.connect(path, isolation_level=None) as old:
+        old.execute("PRAGMA journal_mode=WAL")
+        old.executescript(V1)
+        old.execute("INSERT INTO graphs VALUES ('f1', 'graph')")
+        columns = "graph, spec, batch_size, label, begun"
+        new_study = f"INSERT INTO studies ({columns}) VALUES ('f1', '{SPEC.to_json()}', 64, 'train.py', 0)"
+        old.execute(new_study)
+        trial = (1, 0, STRATEGY.to_json(), "random", 0.15, "[0.1]", 10, 0.7, None, None, 0.0)
+        new_trial = f"INSERT INTO trials VALUES ({', '.join('?' * len(trial))})"
+        old.execute(new_trial, trial)
+        with TrialStore(path) as store:
+            [study] = store.studies()
+            assert (study.rules, study.label) == ((), "train.py")
+            assert [trial.step_s for trial in store.trials(study)] == [0.1]
+            ruled = store.revised(study, [Rule.exclude("ps")], PROFILE)
+            # Who had the file open before goes on.
+            old.execute(new_study)
+            old.execute(new_trial, (2, *trial[1:]))
+            assert store.studies()[0] == ruled
+            assert [len(store.trials(study)) for study in store.studies()] == [1, 1]
+    old.close()
+    with TrialStore(path) as store:
+        [study, _] = store.studies()
+        assert (study.rules, study.profile) == ((Rule.exclude("ps"),), PROFILE)
+
+
+def test_a_migration_that_is_interrupted_changes_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "trials.db"
+    old = sqlite3.connect(path)
+    old.executescript(V1)
+    old.close()
+    statements = {1: "ALTER TABLE studies ADD COLUMN rules TEXT NOT NULL DEFAULT '[]'; nonsense"}
+    monkeypatch.setattr("autodist.search._store._MIGRATIONS", statements)
+    with pytest.raises(StoreError):
+        TrialStore(path)
+    monkeypatch.undo()
+    with TrialStore(path) as store:
+        assert store.studies() == []
+
+
+def test_rules_and_the_profile_are_stored_with_a_study(tmp_path):
+    rules = (Rule.fix("embedding*=ps"), Rule.exclude("partition"))
+    with TrialStore(tmp_path / "trials.db") as store:
+        study = store.study(b"graph", "f1", SPEC, 64, "train.py --epochs 3", rules, PROFILE)
+        assert (study.rules, study.profile) == (rules, PROFILE)
+        assert store.studies() == [study]
 
 
 def test_a_newer_store_is_refused(tmp_path):

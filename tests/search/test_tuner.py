@@ -1,10 +1,11 @@
 """Algorithm 8, with a simulator in the place of the cluster: its rules, not its gains."""
 
 import dataclasses
+from dataclasses import replace
 
 import pytest
 
-from autodist.errors import SearchFailed
+from autodist.errors import SearchFailed, UsageError
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import (
     Budget,
@@ -15,8 +16,10 @@ from autodist.search import (
     RandomSearcher,
     Rule,
     Space,
+    Trial,
     TrialStore,
     Tuner,
+    run_off,
 )
 from autodist.simulator import AnalyticSimulator, Domain, EventSimulator
 from autodist.strategies import PSLoadBalancing
@@ -82,6 +85,14 @@ def test_what_breaks_the_rules_is_measured_and_never_the_best(space):
     assert "PS" not in {type(config.synchronizer).__name__[:2] for config in best.strategy.variables}
 
 
+def test_what_users_know_and_the_rules_allow_may_be_the_best(space):
+    ruled = Space(space.domain, [Rule.exclude("partition")], communicators=("collective",))
+    bench = Simulated(ruled.domain)
+    search = tuner(ruled, bench)
+    bench.measure = lambda number, strategy, hopeless_s: Measurement((0.5 if number == 0 else 1.0,))
+    assert search.run(baselines(ruled)).origin == "baseline PSLoadBalancing"
+
+
 def test_of_baselines_that_are_the_same_strategy_one_is_measured(space):
     [strategy] = baselines(space).values()
     search = tuner(space)
@@ -118,7 +129,8 @@ def test_a_search_in_which_all_fails_alike_gives_up_and_says_why(space):
     search = tuner(space, Simulated(space.domain, failing=tuple(range(99))))
     with pytest.raises(SearchFailed, match=r"all 5 trials failed \(5 by memory\); the first: no memory for ") as caught:
         search.run()
-    assert caught.value.hint == "repeat trial 0"
+    assert caught.value.trial == 0
+    assert caught.value.hint.startswith("repeat it: `autodist best --trial 0 --out trial_0.json`, then `autodist run ")
 
 
 def test_a_search_is_taken_up_again_from_its_store(space, tmp_path):
@@ -135,6 +147,54 @@ def test_a_search_is_taken_up_again_from_its_store(space, tmp_path):
     assert len({trial.strategy.id for trial in search.trials}) == 10
 
 
+class Listening(RandomSearcher):
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.suggested, self.told = [], []
+
+    def suggest(self, proposals):
+        self.suggested += proposals.fingerprints.tolist()
+
+    def tell(self, proposals, step_s):
+        self.told += zip(proposals.fingerprints.tolist(), step_s.tolist(), strict=True)
+
+
+def test_searchers_learn_of_every_trial(space):
+    bench = Simulated(space.domain, failing=(3,))
+    first = tuner(space, bench, trials=6)
+    first.run(baselines(space))
+    second = tuner(space, trials=10, trials_so_far=list(first.trials))
+    second.searcher = Listening(space, second.catalogue, seed=2)
+    second.run(baselines(space))
+    fingerprints, times = zip(*second.searcher.told, strict=True)
+    assert len(set(fingerprints)) == 10, "baselines, earlier trials, and its own"
+    assert times[:6] == pytest.approx([t.step_s or float("nan") for t in first.trials], nan_ok=True)
+    assert second.searcher.suggested == list(fingerprints[:1])
+
+
+def test_what_was_tried_under_other_numbers_of_groups_is_not_tried_again(space):
+    rules = [Rule.fix("*=allreduce"), Rule.fix("*=whole")]
+    small = Space(Domain.of(graph(variable("w")), space.domain.spec), rules, communicators=("collective",))
+    [w] = tuner(small).run().strategy.variables
+    renumbered = dataclasses.replace(w.shards[0], synchronizer=dataclasses.replace(w.synchronizer, group=7))
+    known = dataclasses.replace(tuner(small).run().strategy, variables=(dataclasses.replace(w, shards=(renumbered,)),))
+    search = tuner(small)
+    search.run({"known": known})
+    assert [trial.origin for trial in search.trials] == ["baseline known"]
+
+
+@pytest.mark.parametrize("similarity", ["choices", "features"])
+def test_candidates_are_compared_by_either_similarity(space, similarity):
+    search = tuner(space, plan=dataclasses.replace(SMALL, similarity=similarity, alpha=3.0))
+    search.run()
+    assert len(search.trials) == 15
+
+
+def test_a_similarity_that_there_is_not():
+    with pytest.raises(UsageError, match="there is no similarity `taste`, allowed: choices, features"):
+        Plan(similarity="taste")
+
+
 def test_no_trial_begins_after_the_time_is_over(space):
     search = tuner(space, budget=Budget(trials=10, time_s=1e-9))
     with pytest.raises(SearchFailed, match="no strategy was measured") as caught:
@@ -148,3 +208,46 @@ def test_a_space_that_is_exhausted_ends_the_search(space):
     search = tuner(small)
     search.run()
     assert len(search.trials) == 1
+
+
+class Lucky:
+    """Measures every strategy as fast as it is, but the first time some much faster."""
+
+    def __init__(self, luck):
+        self.luck = luck
+        self.measured = []
+
+    def measure(self, number, strategy, hopeless_s):
+        first = number not in self.measured
+        self.measured.append(number)
+        return Measurement((self.luck[number] if first and number in self.luck else 1.0 + 0.01 * number,), 2, 0.1)
+
+
+def test_who_was_only_lucky_does_not_win(space):
+    bench = Lucky({7: 0.2, 9: 0.3, 11: 0.4, 13: 0.5})
+    told = []
+    search = tuner(space, bench, plan=replace(SMALL, finalists=2), keep=told.append)
+    best = search.run(baselines(space))
+    assert best.number == 0
+    assert {trial.number for trial in search.trials} == set(range(15))
+    assert [search.trials[number].step_s for number in (7, 9, 11, 13)] == [1.07, 1.09, 1.11, 1.13]
+    assert all(len(search.trials[number].outcome.steps_s) == 2 for number in (0, 7, 9, 11, 13))
+    assert [trial.number for trial in told[15:]] == [7, 9, 0, 11, 13]
+    turns = bench.measured[15:21]
+    assert turns == [7, 9, 0, 0, 9, 7]
+
+
+@pytest.mark.parametrize(
+    ("plan", "time_s", "turns"), [(SMALL, None, 15), (replace(SMALL, finalists=2), 14.5, 15), (SMALL, 9.5, 10)]
+)
+def test_without_finalists_or_time_nothing_is_measured_again(space, monkeypatch, plan, time_s, turns):
+    bench = Lucky({7: 0.2})
+    monkeypatch.setattr("autodist.search._tuner.time.monotonic", lambda: float(len(bench.measured)))
+    tuner(space, bench, plan=plan, budget=Budget(15, time_s)).run(baselines(space))
+    assert bench.measured == list(range(turns))
+
+
+def test_a_finalist_that_fails_now_is_as_it_was():
+    trials = [Trial(k, None, Measurement((1.0 + k,)), "random") for k in range(2)]
+    found = run_off(trials, lambda trial: Failure("crash", "gone") if trial.number else Measurement((3.0,), 1))
+    assert [trial.step_s for trial in found] == [3.0, 2.0]

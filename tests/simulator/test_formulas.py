@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from autodist.resource_spec import Host, ResourceSpec
+from autodist.resource_spec import Host, Link, ResourceSpec
 from autodist.simulator import (
     NAMES,
     AnalyticSimulator,
@@ -28,7 +28,7 @@ from autodist.strategies import (
 from tests.strategies.examples import fitting_strategies, graph, graphs, spec, specs, variable
 
 BYTE_S = 8e-9  # a byte on a link of 1 Gbit/s
-FREE = Calibration(0.0, 0.0, 0.0, 0.0)
+FREE = Calibration(0.0, 0.0, 0.0, 0.0, step_s=0.0)
 SIMULATORS = [AnalyticSimulator(), EventSimulator()]
 
 
@@ -85,6 +85,19 @@ def test_features_are_the_largest_and_the_mean_of_each_kind():
     assert features["server_mean_transfer_s"] == pytest.approx([300 * BYTE_S, 0])
     assert features["collective_max_transfer_s"] == pytest.approx([100 * BYTE_S, 400 * BYTE_S])
     assert features["collective_mean_messages"].tolist() == [2, 2]
+
+
+def test_latency_of_listed_links_is_added_to_each_message():
+    names, g = "abc", graph(variable("w", (5, 5)))
+    hosts = tuple(Host(name, name, bandwidth_gbps=1.0) for name in names)
+    links = (Link("a", "b", 1.0, latency_ms=2.0), Link("a", "c", 1.0, latency_ms=5.0))
+    listed, silent = ResourceSpec(hosts, links), ResourceSpec(hosts)
+    for config, waits in ((served("w", "a"), 7e-3), (served("w", "b"), 2e-3), (reduced("w", 0), 3 * 5e-3)):
+        assert found(g, listed, config).latency_s == pytest.approx([waits])
+        assert not found(g, silent, config).latency_s.any()
+        for simulator in SIMULATORS:
+            [there], [here] = (simulator.predict([strategy(d, config)], Domain.of(g, d)) for d in (listed, silent))
+            assert there - here == pytest.approx(waits, rel=1e-3)
 
 
 @given(st.data())

@@ -7,15 +7,20 @@ from autodist.errors import SimulatorError
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import Catalogue, Space, sample
 from autodist.simulator import (
+    LEARNED,
     AnalyticSimulator,
     Domain,
     EventSimulator,
+    ForestSimulator,
+    GraphAttentionSimulator,
     LinearSimulator,
     Measured,
     RecurrentSimulator,
     accuracy_of,
     encode,
+    load_simulator,
     pairs,
+    save_simulator,
 )
 from tests.strategies.examples import graph, variable
 
@@ -38,7 +43,16 @@ def accuracy(simulator, data):
     return accuracy_of(simulator.score(data.table, data.domain, len(data)), data.step_s)
 
 
-@pytest.mark.parametrize("make", [LinearSimulator, lambda: RecurrentSimulator(steps=200)], ids=["linear", "rnn"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        LinearSimulator,
+        ForestSimulator,
+        pytest.param(lambda: RecurrentSimulator(steps=200), marks=pytest.mark.slow),
+        pytest.param(lambda: GraphAttentionSimulator(steps=300), marks=pytest.mark.slow),
+    ],
+    ids=["linear", "forest", "rnn", "gat"],
+)
 def test_what_was_learned_ranks_strategies_that_were_not_seen(make):
     seen, unseen = measured(ONE_SLOW, 100, seed=0), measured(ONE_SLOW, 60, seed=1)
     simulator = make()
@@ -107,3 +121,66 @@ def test_without_learning_there_is_nothing_to_say():
         accuracy(LinearSimulator(), data)
     with pytest.raises(SimulatorError, match="there is nothing to learn from"):
         LinearSimulator().fit([data.take(np.array([0]))])
+
+
+SMALL = {
+    "linear": LinearSimulator,
+    "forest": lambda: ForestSimulator(seed=5),
+    "rnn": lambda: RecurrentSimulator(steps=5, seed=5, features="raw"),
+    "gat": lambda: GraphAttentionSimulator(steps=5, seed=5),
+}
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_strategies_are_told_apart_by_what_a_simulator_makes_of_them(name):
+    data = measured(ONE_SLOW, 30, seed=0, num_variables=4)
+    simulator = SMALL[name]()
+    simulator.fit([data])
+    found = simulator.represent(data.table, data.domain, len(data))
+    assert found.shape[0] == 30
+    assert np.isfinite(found).all()
+    assert len(np.unique(found, axis=0)) > 20
+    if name in ("rnn", "gat"):
+        assert found.shape[1] < data.table.variable.max() * 20, "hidden outputs, not features"
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_what_was_learned_comes_back_from_its_file(name, tmp_path):
+    seen, unseen = measured(ONE_SLOW, 30, seed=0, num_variables=4), measured(ONE_SLOW, 20, seed=1, num_variables=4)
+    simulator, file = SMALL[name](), tmp_path / "simulator.npz"
+    with pytest.raises(SimulatorError, match="has not learned anything"):
+        save_simulator(simulator, file)
+    simulator.fit([seen])
+    save_simulator(simulator, file)
+    again = load_simulator(file)
+    assert type(again) is LEARNED[name]
+    assert all(getattr(again, option) == getattr(simulator, option) for option in simulator.option_names)
+    scores = [s.score(unseen.table, unseen.domain, len(unseen)) for s in (simulator, again)]
+    np.testing.assert_allclose(*scores, rtol=1e-5)
+    again.fit([measured(ALIKE, 30, seed=2, num_variables=4)])
+    assert not np.allclose(again.score(unseen.table, unseen.domain, len(unseen)), scores[0])
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing", "a ZIP file"])
+def test_a_file_that_holds_no_simulator_is_told(content, tmp_path):
+    file = tmp_path / "simulator.npz"
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    else:
+        np.savez(file, weights=np.zeros(3))
+    with pytest.raises(SimulatorError, match=r"simulator.npz` is no simulator"):
+        load_simulator(file)
+    with pytest.raises(SimulatorError, match="can't be read: No such file"):
+        load_simulator(tmp_path / "nowhere.npz")
+
+
+def test_a_simulator_of_another_version_is_refused(tmp_path):
+    simulator, file = LinearSimulator(), tmp_path / "simulator.npz"
+    simulator.fit([measured(ALIKE, 10, seed=0)])
+    save_simulator(simulator, file)
+    with np.load(file) as content:
+        arrays = dict(content)
+    arrays["about"] = np.array(str(arrays["about"]).replace('"version": 1', '"version": 9'))
+    np.savez(file, **arrays)
+    with pytest.raises(SimulatorError, match="was made by another version"):
+        load_simulator(file)

@@ -1,5 +1,7 @@
 """When gradients are ready, from the operations of a graph alone."""
 
+from dataclasses import replace
+
 import pytest
 
 from autodist.errors import SimulatorError
@@ -55,7 +57,38 @@ def test_a_profile_is_read_as_it_was_written(captured):
     assert Profile.from_json(profile.to_json()) == profile
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"step_s": 1}', '{"nonsense": 1}'])
+def test_a_step_that_waited_was_disturbed():
+    measured = Profile(0.5, {}, {}, 32, "measured", processor_s=0.2)
+    assert measured.is_disturbed
+    assert not replace(measured, processor_s=0.3).is_disturbed
+    assert not replace(measured, source="estimated").is_disturbed
+
+
+def test_profiles_of_the_first_version_are_read():
+    text = '{"step_s": 0.2, "needed_s": {"w": 0.0}, "ready_s": {"w": 0.2}, "batch_size": 8, "source": "measured"}'
+    assert Profile.from_json(text) == Profile(0.2, {"w": 0.0}, {"w": 0.2}, 8, "measured")
+
+
+def test_profiles_of_later_versions_are_refused_as_such():
+    with pytest.raises(SimulatorError, match="a profile of version 99, this AutoDist reads up to 2"):
+        Profile.from_json('{"version": 99, "joules": 3}')
+
+
+def test_an_estimate_says_what_types_of_operations_and_variables_cost(captured):
+    profile = Profile.estimate(captured, 32)
+    assert sum(profile.op_s.values()) == pytest.approx(profile.step_s)
+    assert next(iter(profile.op_s)) == "MatMul"
+    assert profile.variable_s["first"] + profile.variable_s["second"] == pytest.approx(profile.op_s["MatMul"])
+    assert profile.scaled(16).variable_s["first"] == pytest.approx(profile.variable_s["first"] / 2)
+
+
+NO_TIMES = '"needed_s": {"w": "soon"}, "ready_s": {}, "batch_size": 1'
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"step_s": 1}', '{"nonsense": 1}', '{"version": "x"}', f'{{"step_s": 1, {NO_TIMES}}}', "3"],
+)
 def test_what_is_no_profile_is_refused(text):
     with pytest.raises(SimulatorError, match="no profile"):
         Profile.from_json(text)

@@ -25,7 +25,9 @@ def is_own(value):
     return isinstance(value, type) and issubclass(value, StrategyBuilder) and value is not StrategyBuilder
 
 
-OWN = {builder.name for builder in vars(strategies).values() if is_own(builder)}
+OWN = {builder.name for builder in vars(strategies).values() if is_own(builder)} | {
+    "auto"
+}  # this one by an entry point
 HOME = Strategy(GraphConfig(("h0:CPU:0",), "queue"), (VariableConfig.whole("w", PSSynchronizer("h0:CPU:0")),), "me")
 
 

@@ -94,6 +94,13 @@ def test_trials_of_two_workers(tmp_path):
         assert "untouched" in (tmp_path / "run" / "workers-2" / "logs" / f"{rank}.log").read_text()
 
 
+@pytest.mark.parametrize(("step_s", "steps"), [(0.0, 40), (0.2, 40), (0.5, 20), (9.0, 3), (1e9, 3)])
+def test_of_long_steps_fewer_are_enough(step_s, steps):
+    assert Course(enough_s=10.0).measured_steps(step_s) == steps
+    assert Course().measured_steps(step_s) == 40
+    assert Course(iterations=2, enough_s=10.0).measured_steps(step_s) == 2
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

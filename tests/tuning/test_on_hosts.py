@@ -21,6 +21,7 @@ def test_a_search_on_two_machines(emulate, tmp_path):
     options = ["--trials", "8", "--warm-up", "2", "--iterations", "5", "--seed", "1", "--out", "/root/best.json"]
     done = cluster.run("head", [*command, *options, "--json", "--env", f"PYTHONPATH={ROOT}"], timeout_s=500)
     assert done.returncode == 0, done.stderr[-3000:]
+    assert "profile: measured" in done.stderr
     found = json.loads(done.stdout)
     disk = cluster.disk("head") / "root"
     assert (disk / "best.json").is_file()

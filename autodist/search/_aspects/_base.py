@@ -93,6 +93,9 @@ class Aspect(abc.ABC):
     changes_results: ClassVar[bool] = False
     """Whether its options train otherwise than one device does: such aspects are left out unless they are asked for."""
 
+    words: ClassVar[frozenset[str]]
+    """What its options are called in rules, parameters aside; see :attr:`Choice.words`."""
+
     @abc.abstractmethod
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
         """Return a choice in all the variants that the aspect has for it, the plainest first."""

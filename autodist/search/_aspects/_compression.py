@@ -20,6 +20,9 @@ class Compression(Aspect):
 
     name: ClassVar[str] = "compressor"
     changes_results: ClassVar[bool] = True
+    words: ClassVar[frozenset[str]] = frozenset(
+        {"compressor", *(encoder.partition("(")[0].lower() for encoder in _ENCODERS)}
+    )
 
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
         """As they are, and by each encoder; verification says which of them a message can have."""

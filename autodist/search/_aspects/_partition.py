@@ -20,6 +20,7 @@ class Partitioning(Aspect):
     """Nearly even parts along one dim: two, half as many as hosts, as many, twice as many."""
 
     name: ClassVar[str] = "partition"
+    words: ClassVar[frozenset[str]] = frozenset({"partition", "whole"})
 
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
         """The whole variable, then its partitions with shards that are worth their messages."""

@@ -16,6 +16,7 @@ class Stations(Aspect):
     """Whether a station sums gradients and fetches values for all replicas of its host (reduction hierarchy)."""
 
     name: ClassVar[str] = "transfer"
+    words: ClassVar[frozenset[str]] = frozenset({"transfer"})
 
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
         """Without stations, and with them where a host has several replicas."""
@@ -29,6 +30,7 @@ class Proxies(Aspect):
     """Whether every worker reads from a copy of its own: worth it where a value is read more than once."""
 
     name: ClassVar[str] = "proxy"
+    words: ClassVar[frozenset[str]] = frozenset({"proxy"})
 
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
         """Without, and with a proxy for dense variables that a step reads several times."""
@@ -45,6 +47,7 @@ class Staleness(Aspect):
 
     name: ClassVar[str] = "staleness"
     changes_results: ClassVar[bool] = True
+    words: ClassVar[frozenset[str]] = frozenset({"staleness", "async"})
 
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
         """None, some steps, and no bound."""

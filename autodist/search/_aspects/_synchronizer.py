@@ -17,6 +17,7 @@ class Synchronization(Aspect):
     """Which synchronizer a variable has, and what carries its collectives."""
 
     name: ClassVar[str] = "synchronizer"
+    words: ClassVar[frozenset[str]] = frozenset({"ps", "allreduce", "broadcast", "horovod", "collective"})
 
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
         """A server, and each way of collectives that is installed."""

@@ -2,8 +2,9 @@
 
 from autodist.search._searchers._base import Found, Score, Searcher
 from autodist.search._searchers._genetic import GeneticSearcher
+from autodist.search._searchers._local import LocalSearcher
 from autodist.search._searchers._random import RandomSearcher
 
-__all__ = ["SEARCHERS", "Found", "GeneticSearcher", "RandomSearcher", "Score", "Searcher"]
+__all__ = ["SEARCHERS", "Found", "GeneticSearcher", "LocalSearcher", "RandomSearcher", "Score", "Searcher"]
 
-SEARCHERS: tuple[type[Searcher], ...] = (RandomSearcher, GeneticSearcher)
+SEARCHERS: tuple[type[Searcher], ...] = (RandomSearcher, GeneticSearcher, LocalSearcher)

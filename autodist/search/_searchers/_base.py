@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 
 from autodist.search._proposals import Proposals
-from autodist.simulator import Floats
+from autodist.simulator import Floats, Ints
 
 if TYPE_CHECKING:
     from autodist.search._catalogue import Catalogue
@@ -29,23 +29,68 @@ class Found:
     Attributes:
         proposals: Different ones.
         scores: Of each.
+        lots: Of each, the number of its lot: of what is measured each lot has the share that it has here. None if all
+            are of one.
 
     """
 
     proposals: Proposals
     scores: Floats
+    lots: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.scores)
 
     @classmethod
     def best_of(cls, proposals: Proposals, scores: Floats, count: int) -> Found:
         """The best ones, of several that are alike only one."""
-        _, first = np.unique(proposals.fingerprints, return_index=True)
-        order = first[np.argsort(scores[first], kind="stable")][:count].astype(np.int32)
-        return cls(proposals.take(order), scores[order])
+        order = np.argsort(scores, kind="stable").astype(np.int32)
+        looked_at = count + count // 4 + 1  # as a rule few are alike
+        while True:
+            best = proposals.take(order[:looked_at])
+            _, first = np.unique(best.fingerprints, return_index=True)
+            if len(first) >= count or looked_at >= len(order):
+                chosen = np.sort(first)[:count].astype(np.int32)
+                return cls(best.take(chosen), scores[order[chosen]])
+            looked_at *= 2
+
+    def improved(self, proposals: Proposals, scores: Floats, count: int) -> Found:
+        """The best ones of these and others."""
+        if len(self) >= count:
+            better = np.flatnonzero(scores < self.scores[count - 1]).astype(np.int32)
+            proposals, scores = proposals.take(better), scores[better]
+        return self.merged(Found.best_of(proposals, scores, count), count) if len(scores) else self
 
     def merged(self, other: Found, count: int) -> Found:
         """The best ones of both."""
-        joined = Proposals.joined([self.proposals, other.proposals])
-        return Found.best_of(joined, np.concatenate([self.scores, other.scores]), count)
+        return Found.joined([self, other], count)
+
+    def first(self, count: int) -> Found:
+        """The best ones of these."""
+        return Found(self.proposals.take(np.arange(min(count, len(self)), dtype=np.int32)), self.scores[:count])
+
+    @classmethod
+    def joined(cls, several: Sequence[Found], count: int | None = None) -> Found:
+        """The best ones of several."""
+        proposals = Proposals.joined([found.proposals for found in several])
+        scores = np.concatenate([found.scores for found in several])
+        return cls.best_of(proposals, scores, len(scores) if count is None else count)
+
+    @classmethod
+    def of_lots(cls, several: Sequence[Found], count: int) -> Found:
+        """Several lots as one, so many in all: the first one has what the others leave.
+
+        What is in several of them belongs to the last of these.
+        """
+        proposals = Proposals.joined([found.proposals for found in several])
+        scores = np.concatenate([found.scores for found in several])
+        lots = np.repeat(np.arange(len(several), dtype=np.int32), [len(found) for found in several])
+        _, last = np.unique(proposals.fingerprints[::-1], return_index=True)
+        kept = np.sort(len(lots) - 1 - last)
+        others = int((lots[kept] > 0).sum())
+        kept = kept[(lots[kept] > 0) | (np.cumsum(lots[kept] == 0) <= count - others)]
+        order = kept[np.argsort(scores[kept], kind="stable")].astype(np.int32)
+        return cls(proposals.take(order), scores[order], lots[order])
 
 
 class Searcher(abc.ABC):
@@ -65,6 +110,9 @@ class Searcher(abc.ABC):
         self.space = space
         self.catalogue = catalogue
         self.chance = np.random.default_rng(seed)
+
+    def suggest(self, proposals: Proposals) -> None:  # noqa: B027 some begin with nothing
+        """Take strategies that are worth a look, such as those that users know."""
 
     @abc.abstractmethod
     def ask(self, score: Score, effort: int, count: int) -> Found:

@@ -27,8 +27,8 @@ class RandomSearcher(Searcher):
         best: Found | None = None
         while effort > 0:
             drawn = sample(self.space, self.catalogue, min(effort, _CHUNK), self.chance)
-            found = Found.best_of(drawn, score(drawn), count)
-            best = found if best is None else best.merged(found, count)
+            scores = score(drawn)
+            best = Found.best_of(drawn, scores, count) if best is None else best.improved(drawn, scores, count)
             effort -= len(drawn)
         assert best is not None
         return best

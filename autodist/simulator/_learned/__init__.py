@@ -2,23 +2,31 @@
 
 from autodist.simulator._learned._base import LearnedSimulator
 from autodist.simulator._learned._encoding import PREDEFINED, RAW, Encoding, encode
+from autodist.simulator._learned._files import LEARNED, load_simulator, save_simulator
+from autodist.simulator._learned._forest import ForestSimulator
+from autodist.simulator._learned._graph_attention import GraphAttentionSimulator
 from autodist.simulator._learned._linear import LinearSimulator
-from autodist.simulator._learned._measured import Measured
 from autodist.simulator._learned._network import NetworkSimulator
+from autodist.simulator._learned._pairwise import PairwiseSimulator
 from autodist.simulator._learned._ranking import Accuracy, accuracy_of, pairs
 from autodist.simulator._learned._recurrent import RecurrentSimulator
 
 __all__ = [
+    "LEARNED",
     "PREDEFINED",
     "RAW",
     "Accuracy",
     "Encoding",
+    "ForestSimulator",
+    "GraphAttentionSimulator",
     "LearnedSimulator",
     "LinearSimulator",
-    "Measured",
     "NetworkSimulator",
+    "PairwiseSimulator",
     "RecurrentSimulator",
     "accuracy_of",
     "encode",
+    "load_simulator",
     "pairs",
+    "save_simulator",
 ]

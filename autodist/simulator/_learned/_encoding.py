@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from autodist.simulator._features import NAMES, Messages, global_features, messages
-from autodist.simulator._table import ALL_REDUCE, BROADCAST, SERVER, Floats, ShardTable, collectives
+from autodist.simulator._table import ALL_REDUCE, BROADCAST, SERVER, Bools, Floats, ShardTable, collectives
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
 
 Doubles: TypeAlias = "npt.NDArray[np.float64]"
 
-__all__ = ["PREDEFINED", "RAW", "Encoding", "encode"]
+__all__ = ["PREDEFINED", "RAW", "Encoding", "encode", "unit_s"]
 
 PREDEFINED = ("transfer", "longest_transfer", "messages", "copies", "shared_transfer", "transfer_of_server")
 """Of each variable: the terms of equations 8.2 and 8.3 of its shards, and the transfer of what they travel with
@@ -38,17 +38,19 @@ class Encoding:
         variables: Of each variable, in the order in which gradients become ready: RAW, then PREDEFINED; shape
             (strategies, variables, features).
         whole: z_pre, shape (strategies, features).
+        neighbours: Which variables follow each other in the dataflow, shape (variables, variables).
 
     """
 
     variables: Floats
     whole: Floats
+    neighbours: Bools
 
 
 def encode(table: ShardTable, domain: Domain, num_strategies: int) -> Encoding:
     """The features of strategies; times are in units of the domain, so that domains can be compared."""
     found = messages(table, domain)
-    unit = _unit_s(domain)
+    unit = unit_s(domain)
     whole = global_features(found, num_strategies)
     for column, name in enumerate(NAMES):
         if name.endswith("transfer_s"):
@@ -57,10 +59,11 @@ def encode(table: ShardTable, domain: Domain, num_strategies: int) -> Encoding:
     raw = _raw(table, domain, per_variable, unit)
     predefined = _predefined(table, found, per_variable, unit)
     shape = (num_strategies, len(domain.variables), len(RAW) + len(PREDEFINED))
-    return Encoding(np.stack([*raw, *predefined], 1).astype(np.float32).reshape(shape), np.log1p(whole))
+    variables = np.stack([*raw, *predefined], 1).astype(np.float32).reshape(shape)
+    return Encoding(variables, np.log1p(whole), domain.neighbours)
 
 
-def _unit_s(domain: Domain) -> float:
+def unit_s(domain: Domain) -> float:
     """About what the domain's step takes: its computation, and each value once over an average link."""
     links = domain.seconds_per_byte[domain.seconds_per_byte > 0]
     size = sum(variable.size_bytes for variable in domain.variables)
@@ -134,9 +137,11 @@ def _speeds(domain: Domain) -> Floats:
 
 def _distinct_servers(table: ShardTable, cells: _Cells, hosts: int) -> Floats:
     """How many of the hosts serve shards of a variable, as a share."""
-    served = table.kind == SERVER
-    places = np.unique(cells.of[served] * hosts + table.server[served])
-    return np.bincount(places // hosts, minlength=cells.count).astype(np.float32) / np.float32(hosts)
+    served = np.flatnonzero(table.kind == SERVER)
+    serves = np.zeros(cells.count * hosts, bool)
+    serves[cells.of[served] * hosts + table.server[served]] = True
+    found: Floats = serves.reshape(cells.count, hosts).sum(1, dtype=np.float32) / np.float32(hosts)
+    return found
 
 
 def _members(table: ShardTable) -> Doubles:

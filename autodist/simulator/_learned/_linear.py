@@ -7,15 +7,16 @@ from typing import ClassVar, final
 import numpy as np
 
 from autodist.errors import SimulatorError
-from autodist.simulator._learned._base import Examples, LearnedSimulator
+from autodist.simulator._learned._base import Arrays
 from autodist.simulator._learned._encoding import Encoding
+from autodist.simulator._learned._pairwise import Examples, PairwiseSimulator
 from autodist.simulator._table import Floats
 
 __all__ = ["LinearSimulator"]
 
 
 @final
-class LinearSimulator(LearnedSimulator):
+class LinearSimulator(PairwiseSimulator):
     """f = z_pre theta; the pairwise logistic ranking loss makes it a logistic regression of differences."""
 
     name: ClassVar[str] = "linear"
@@ -23,6 +24,15 @@ class LinearSimulator(LearnedSimulator):
     def __init__(self, penalty: float = 0.01, seed: int = 0) -> None:
         super().__init__(penalty, seed)
         self._weights: Floats | None = None
+
+    @property
+    def learned(self) -> Arrays:
+        """The weights."""
+        return {} if self._weights is None else {"weights": self._weights}
+
+    def recall(self, learned: Arrays) -> None:
+        """Take the weights."""
+        self._weights = learned["weights"]
 
     def _fit(self, examples: Examples) -> None:
         from sklearn.linear_model import LogisticRegression

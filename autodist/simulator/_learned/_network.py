@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from autodist.errors import SimulatorError
-from autodist.simulator._learned._base import Examples, LearnedSimulator
-from autodist.simulator._learned._encoding import PREDEFINED, RAW, Encoding
+from autodist.simulator._learned._base import Arrays
+from autodist.simulator._learned._encoding import PREDEFINED, RAW, Encoding, encode
+from autodist.simulator._learned._pairwise import Examples, PairwiseSimulator
 
 if TYPE_CHECKING:
-    from autodist.simulator._table import Floats
+    from autodist.simulator._domain import Domain
+    from autodist.simulator._table import Bools, Floats, ShardTable
 
 __all__ = ["NetworkSimulator"]
 
@@ -20,7 +22,7 @@ _BATCH = 64
 _SCORED_AT_ONCE = 256
 
 
-class NetworkSimulator(LearnedSimulator):
+class NetworkSimulator(PairwiseSimulator):
     """A Keras model from the features of all variables to one number.
 
     Args:
@@ -32,18 +34,38 @@ class NetworkSimulator(LearnedSimulator):
     """
 
     learning_rate: ClassVar[float] = 3e-3
+    option_names: ClassVar[tuple[str, ...]] = ("penalty", "seed", "steps", "features")
 
     def __init__(self, penalty: float = 0.01, seed: int = 0, steps: int = 600, features: str = "both") -> None:
         super().__init__(penalty, seed)
         self.steps = steps
         self.features = features
         self._model: Any = None
+        self._graph: Any = None
         self._mean: Floats = np.zeros(len(RAW) + len(PREDEFINED), np.float32)
         self._scale: Floats = np.ones(len(RAW) + len(PREDEFINED), np.float32)
 
     @abc.abstractmethod
     def _network(self, num_features: int) -> Any:
         """The untrained model: from (strategies, variables, features) to (strategies, 1)."""
+
+    def _apply(self, model: Any, x: Any, neighbours: Any, *, training: bool) -> Any:
+        """The scores of strategies by their variables' features, shape (strategies, 1)."""
+        return model(x, training=training)
+
+    @property
+    def learned(self) -> Arrays:
+        """The network's weights, and how features are scaled."""
+        if self._model is None:
+            return {}
+        weights = {f"weight_{number}": value for number, value in enumerate(self._model.get_weights())}
+        return {**weights, "mean": self._mean, "scale": self._scale}
+
+    def recall(self, learned: Arrays) -> None:
+        """Take the weights."""
+        self._mean, self._scale = learned["mean"], learned["scale"]
+        self._model = self._network(len(self._columns))
+        self._model.set_weights([learned[f"weight_{number}"] for number in range(len(learned) - 2)])
 
     def _fit(self, examples: Examples) -> None:
         import keras
@@ -60,9 +82,9 @@ class NetworkSimulator(LearnedSimulator):
         optimizer.build(model.trainable_variables)
 
         @tf.function(reduce_retracing=True)
-        def update(x: Any, slower: Any) -> Any:
+        def update(x: Any, neighbours: Any, slower: Any) -> Any:
             with tf.GradientTape() as tape:
-                scores = model(x, training=True)[:, 0]
+                scores = self._apply(model, x, neighbours, training=True)[:, 0]
                 gaps = scores[None, :] - scores[:, None]  # f_j - f_i at (i, j)
                 loss = tf.reduce_sum(slower * tf.nn.softplus(gaps)) / tf.maximum(tf.reduce_sum(slower), 1.0)
             optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
@@ -74,7 +96,8 @@ class NetworkSimulator(LearnedSimulator):
         for _ in range(self.steps):
             domain = chance.choice(len(inputs), p=weights / weights.sum())
             rows = chance.permutation(len(inputs[domain]))[:_BATCH]
-            update(inputs[domain][rows], matrices[domain][np.ix_(rows, rows)])
+            neighbours = examples.encodings[domain].neighbours
+            update(inputs[domain][rows], neighbours, matrices[domain][np.ix_(rows, rows)])
 
     @property
     def _columns(self) -> list[int]:
@@ -85,14 +108,40 @@ class NetworkSimulator(LearnedSimulator):
         normalized: Floats = ((encoding.variables - self._mean) / self._scale)[:, :, self._columns]
         return normalized.astype(np.float32)
 
-    def _score(self, encoding: Encoding) -> Floats:
+    def represent(self, table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
+        """The network's last hidden outputs; shape (strategies, outputs)."""
+        import keras
+
+        self._require_learned()
+        encoding = encode(table, domain, num_strategies)
+        hidden = keras.Model(self._model.input, self._model.layers[-1].input)
+        found: Floats = self._apply(hidden, self._input(encoding), encoding.neighbours, training=False).numpy()
+        return found
+
+    def _require_learned(self) -> None:
         if self._model is None:
             raise SimulatorError("this simulator has not learned anything", hint="call `fit` first")
+
+    def _score(self, encoding: Encoding) -> Floats:
+        self._require_learned()
         x = self._input(encoding)
-        parts = [
-            self._model(x[begin : begin + _SCORED_AT_ONCE]).numpy()[:, 0] for begin in range(0, len(x), _SCORED_AT_ONCE)
-        ]
-        return np.concatenate(parts)
+        compiled = self._compiled(x.shape[1:], encoding.neighbours)
+        parts = [compiled(x[begin : begin + _SCORED_AT_ONCE]) for begin in range(0, len(x), _SCORED_AT_ONCE)]
+        return np.concatenate([part.numpy()[:, 0] for part in parts])
+
+    def _compiled(self, shape: tuple[int, ...], neighbours: Bools) -> Any:
+        """The network as a graph, for strategies of one domain; operation by operation it takes ten times as long."""
+        import tensorflow as tf
+
+        model, what_for = self._model, (shape, neighbours.tobytes())
+        if self._graph is None or self._graph[0] is not model or self._graph[1] != what_for:
+
+            @tf.function(input_signature=[tf.TensorSpec((None, *shape), tf.float32)])
+            def score(x: Any) -> Any:
+                return self._apply(model, x, neighbours, training=False)
+
+            self._graph = model, what_for, score
+        return self._graph[2]
 
 
 def _matrix(pairs: Any, count: int) -> Floats:

@@ -50,12 +50,14 @@ class Accuracy:
     error: float
 
 
-def accuracy_of(scores: Floats, step_s: Floats) -> Accuracy:
+def accuracy_of(scores: Floats, step_s: Floats, least_gap: float = 0.0) -> Accuracy:
     """How well scores rank times.
 
     Args:
         scores: The smaller, the faster.
         step_s: What was measured; at least two that differ.
+        least_gap: Pairs whose times differ by less than this share of the shorter one are left out of
+            :attr:`Accuracy.pairwise`: a second measurement might order them otherwise.
 
     Example:
         >>> accuracy_of(np.float32([3, 1, 2]), np.float32([0.3, 0.1, 0.2])).pairwise
@@ -65,10 +67,11 @@ def accuracy_of(scores: Floats, step_s: Floats) -> Accuracy:
     from scipy.stats import kendalltau
 
     slower, faster = pairs(step_s, np.zeros(len(step_s), np.int32)).T
-    gaps = np.sign(scores[slower] - scores[faster])
+    is_apart = step_s[slower] >= (1 + least_gap) * step_s[faster]
+    gaps = np.sign(scores[slower] - scores[faster])[is_apart]
     best = float(step_s[int(np.argmin(scores))])
     return Accuracy(
-        float((gaps + 1).mean() / 2),
+        float((gaps + 1).mean() / 2) if len(gaps) else float("nan"),
         float(kendalltau(scores, step_s).statistic),
         best / float(step_s.min()) - 1,
         float(np.median(np.abs(scores - step_s) / step_s)),

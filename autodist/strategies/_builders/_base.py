@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from autodist.registry import Named
 
@@ -24,9 +24,21 @@ class StrategyBuilder(Named, abc.ABC):
     default.
     """
 
+    file: ClassVar[str | None] = None
+    """Which of its fields is the path of a file that it reads: the file goes to other machines with it."""
+
     @abc.abstractmethod
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy for all trainable variables of the graph; it passes :func:`verify`."""
+
+    @property
+    def tries(self) -> int:
+        """How many strategies are tried out in the first training steps; 1 for those that know which one it is."""
+        return 1
+
+    def candidates(self, graph: TrainingGraph, spec: ResourceSpec) -> tuple[Strategy, ...]:
+        """Build what is tried out, up to :attr:`tries` synchronous strategies; the likeliest first."""
+        return (self.build(graph, spec),)
 
     def __str__(self) -> str:
         values = {field: getattr(self, field.name) for field in dataclasses.fields(self)}

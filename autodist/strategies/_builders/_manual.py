@@ -77,6 +77,7 @@ class Manual(StrategyBuilder):
     """
 
     name: ClassVar[str] = "Manual"
+    file: ClassVar[str | None] = "plan"
     plan: str = "plan.yml"
 
     def read(self) -> Plan:

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -18,7 +19,7 @@ from autodist.resource_spec import Host, ResourceSpec
 from autodist.testing._emulated._host import EmulatedHost
 from autodist.testing._emulated._keys import write_host_files, write_user_files
 from autodist.testing._emulated._leftovers import Keeper, directory_of, new_name, sweep
-from autodist.testing._emulated._network import HEAD, Network, address_of
+from autodist.testing._emulated._network import HEAD, Network, address_of, gbps_of
 from autodist.testing._emulated._tools import SYSTEM_PATH, find_tool, why_not_here
 
 __all__ = ["EmulatedCluster"]
@@ -44,7 +45,7 @@ class EmulatedCluster:
 
     Raises:
         LaunchError: Hosts can't be emulated here; says what is missing.
-        UsageError: A rate is given for a host that does not exist, or a directory to share does not.
+        UsageError: A rate is none, is given for a host that does not exist, or a directory to share does not exist.
 
     Example:
         >>> with EmulatedCluster(2, "1gbit", rates={"h2": "200mbit"}) as cluster:    # doctest: +SKIP
@@ -85,6 +86,8 @@ class EmulatedCluster:
             raise UsageError(
                 f"rates are given for {', '.join(unknown)}, the hosts are h1 to h{self.num_hosts} and head"
             )
+        for rate in self._rates.values():
+            gbps_of(rate or "1gbit")
         missing = [str(path) for path in self._binds if not path.is_dir()]
         if missing:
             raise UsageError(f"the directories to share don't exist: {', '.join(missing)}")
@@ -96,11 +99,14 @@ class EmulatedCluster:
 
     @property
     def spec(self) -> ResourceSpec:
-        """The hosts as a cluster, without ``head``."""
-        hosts = [
-            Host(name, address_of(number), cpus=self.cpus) for number, name in self._names.items() if number != HEAD
-        ]
-        return ResourceSpec(tuple(hosts))
+        """The hosts as a cluster, without ``head``, with the bandwidth that their links have now."""
+        numbers = {name: number for number, name in self._names.items() if number != HEAD}
+        return ResourceSpec(tuple(self._described(name, number) for name, number in numbers.items()))
+
+    def _described(self, name: str, number: int) -> Host:
+        host = Host(name, address_of(number), cpus=self.cpus)
+        rate = self._rates.get(name)
+        return host if rate is None else replace(host, bandwidth_gbps=gbps_of(rate))
 
     def __enter__(self) -> EmulatedCluster:
         sweep()

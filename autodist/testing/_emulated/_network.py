@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
+from autodist.errors import UsageError
 from autodist.testing._emulated._tools import run_tool
 
-__all__ = ["HEAD", "INTERFACE", "Network", "address_of"]
+__all__ = ["HEAD", "INTERFACE", "Network", "address_of", "gbps_of"]
 
 HEAD = 254
 """The number of the host from which commands are launched."""
@@ -16,6 +18,7 @@ INTERFACE = "eth0"
 _SUBNET = "10.77.0"
 _BURST = "256k"  # at least one 64 KiB frame of segmentation offload; 32k cost 30 % of a core
 _LATENCY = "20ms"
+_POWERS = {"": 0, "k": 3, "m": 6, "g": 9, "t": 12}
 
 
 def address_of(number: int) -> str:
@@ -27,6 +30,24 @@ def address_of(number: int) -> str:
 
     """
     return f"{_SUBNET}.{number}"
+
+
+def gbps_of(rate: str) -> float:
+    """The bandwidth that a rate of ``tc`` stands for, in Gbit/s; its ``bps`` are bytes per second.
+
+    Raises:
+        UsageError: It is none.
+
+    Example:
+        >>> gbps_of("250mbit")
+        0.25
+
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgt]?)(i?)(bit|bps|)", rate.strip().lower())
+    if found is None or float(found[1]) <= 0:
+        raise UsageError(f"`{rate}` is no rate, write it like `1gbit` or `250mbit`")
+    base: float = 1024 ** (_POWERS[found[2]] // 3) if found[3] else 10 ** _POWERS[found[2]]
+    return float(found[1]) * base * (8 if found[4] == "bps" else 1) / 1e9
 
 
 class Network:

@@ -1,0 +1,53 @@
+"""The options about what training costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from autodist.search import Bill, Study, Utility
+
+__all__ = ["bill_of", "examples_option", "utility_for", "utility_option"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def examples_option(command: _Command) -> _Command:
+    """Add ``--examples``."""
+    return click.option(
+        "--examples",
+        metavar="N",
+        type=click.IntRange(1),
+        help="Of an epoch, whose cost is shown. Default: of 1000 steps.",
+    )(command)
+
+
+def utility_option(command: _Command) -> _Command:
+    """Add ``--utility``."""
+    return click.option(
+        "--utility", default="time", show_default=True, help="What the best is best in: time, or cost (by the spec)."
+    )(command)
+
+
+def bill_of(study: Study, examples: int | None) -> Bill:
+    """Return what training costs on the cluster of a study."""
+    from autodist.resource_spec import ResourceSpec
+    from autodist.search import Bill
+
+    return Bill(ResourceSpec.from_json(study.spec), study.batch_size, examples)
+
+
+def utility_for(name: str, study: Study) -> Utility:
+    """Return the utility of this name on the cluster of a study.
+
+    Raises:
+        UsageError: There is none, or the cluster has no prices.
+
+    """
+    from autodist.resource_spec import ResourceSpec
+    from autodist.search import utility_of
+
+    return utility_of(name, ResourceSpec.from_json(study.spec))

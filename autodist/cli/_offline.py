@@ -1,0 +1,275 @@
+"""``autodist search --simulate-only``: a simulator ranks the strategies, and nothing is measured."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from autodist.cli._cluster import ClusterOptions, resolve_spec
+from autodist.cli._job import JobOptions
+from autodist.cli._launcher import silent_launcher
+from autodist.cli._search import Watcher, new_directory, next_command
+from autodist.cli._subject import SubjectOptions, find_subject
+from autodist.cli._trials import mixture_of
+from autodist.errors import UsageError
+
+if TYPE_CHECKING:
+    from autodist.graph import TrainingGraph
+    from autodist.report import PredictionRow
+    from autodist.resource_spec import ResourceSpec
+    from autodist.search import Bill, Effort, Ranked
+    from autodist.tuning import OfflineResult, SearchRequest
+
+__all__ = ["OfflineCommand"]
+
+_SCHEMA_VERSION = 1
+_BOUND_S = 5.0
+"""Unless the user says how much is to be looked at: a large graph on many machines has an answer within ten seconds."""
+
+_OF_TRIALS = frozenset({"trials", "warm_up", "iterations", "trial_timeout", "store", "resume"})
+_OF_MACHINES = frozenset({"transport", "bring", "connect_timeout", "host_timeout", "no_check_versions"})
+_OF_SCRIPTS = frozenset({"env", "env_file", "start_timeout", "grace"})
+
+
+@dataclass(frozen=True)
+class OfflineCommand:
+    """What was typed.
+
+    Attributes:
+        script: A script, a saved graph, or a run's directory.
+        script_args: What follows ``--``.
+        cluster: The cluster's options.
+        options: The job's options.
+        proposals: How many strategies are scored; None for the default.
+        examples: Of an epoch; None if that is not known.
+        out: Where the best goes; None for the default.
+        as_json: Whether JSON is wanted.
+
+    """
+
+    script: str
+    script_args: tuple[str, ...]
+    cluster: ClusterOptions
+    options: JobOptions
+    proposals: int | None
+    examples: int | None
+    out: str | None
+    as_json: bool
+
+    def is_meant(self, simulate_only: bool) -> bool:
+        """Whether nothing is to be measured.
+
+        Raises:
+            UsageError: The command line says yes and no.
+
+        """
+        if not simulate_only and self.proposals is not None:
+            raise UsageError(
+                "`--proposals` says how much a search without trials looks at",
+                hint="give `--simulate-only`, or `--trials` instead",
+            )
+        if not simulate_only and self._is_saved:
+            raise UsageError(
+                f"`{self.script}` is a saved graph, of which no steps can be measured",
+                hint="give `--simulate-only`, or the script",
+            )
+        return simulate_only
+
+    def run(self, request: SearchRequest) -> int:
+        """Search, save the best and show the rest.
+
+        Raises:
+            UsageError: Options that have no meaning here; all of them are listed.
+
+        """
+        from autodist.simulator import Domain
+        from autodist.tuning import offline_simulator, search_offline
+
+        self._refuse_idle(_given())
+        offline_simulator(request.simulator)
+        effort = self._effort(request.budget.time_s)
+        directory = Path(self.options.run_dir) if self.options.run_dir else new_directory()
+        watcher = Watcher(request)
+        try:
+            graph, spec = self._subject(request.utility, directory, watcher)
+            result = search_offline(request, Domain.of(graph, spec), effort, watcher)
+        finally:
+            watcher.console.close()
+        path = Path(self.out) if self.out is not None else directory / "best.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        result.ranking.best.strategy.save(path)
+        smaller = self._save_smaller(result, path)
+        content = _Content(result, self.examples, path, smaller, self._next(path, smaller))
+        click.echo(content.to_json()) if self.as_json else content.show()
+        return 0
+
+    @staticmethod
+    def _save_smaller(result: OfflineResult, path: Path) -> Path | None:
+        """Write down the cluster of the best strategy, if it uses some of the hosts only."""
+        from autodist.search import cluster_of, hosts_of
+
+        hosts = hosts_of(result.ranking.best.strategy)
+        if len(hosts) == result.domain.spec.world_size:
+            return None
+        smaller = path.with_name(f"{path.stem}-cluster.json")
+        smaller.write_text(cluster_of(result.domain.spec, hosts).to_json(), encoding="utf-8")
+        return smaller
+
+    @property
+    def _is_saved(self) -> bool:
+        path = Path(self.script)
+        return path.suffix == ".zip" or (path.is_dir() and any(path.glob("graph*.zip")))
+
+    def _effort(self, time_s: float | None) -> Effort:
+        from autodist.search import Effort
+
+        if self.proposals is None:
+            return Effort(time_s=time_s or _BOUND_S)
+        return Effort(self.proposals, time_s)
+
+    def _refuse_idle(self, given: dict[str, str]) -> None:
+        mistakes = [
+            *_idle(given, _OF_TRIALS, "with `--simulate-only` nothing is measured or stored"),
+            *_idle(given, _OF_MACHINES, "with `--simulate-only` no other machine is reached"),
+        ]
+        if self._is_saved:
+            mistakes += _idle(given, _OF_SCRIPTS, f"`{self.script}` is a saved graph, no script is run")
+            mistakes += [f"`{self.script}` is a saved graph, it takes no arguments"] if self.script_args else []
+        if mistakes:
+            raise UsageError("\n".join(mistakes), hint="leave them out")
+
+    def _subject(self, utility: str, directory: Path, watcher: Watcher) -> tuple[TrainingGraph, ResourceSpec]:
+        """The graph and the cluster: of a run, or of the script's first step."""
+        if self._is_saved:
+            subject = find_subject((), SubjectOptions(self.script, self.cluster, 0, None, ()))
+            assert subject.graph is not None, "a graph is what was given"
+            assert subject.spec is not None, "where there is a graph there is a cluster"
+            return subject.graph, subject.spec
+        from autodist.search import utility_of
+        from autodist.tuning import captured_graph
+
+        job = self.options.job(self.script, self.script_args, resolve_spec(self.cluster))
+        utility_of(utility, job.spec)  # may refuse it, before the script runs
+        return captured_graph(replace(job, run_dir=directory), silent_launcher(watcher.console, "asyncssh")), job.spec
+
+    def _next(self, path: Path, smaller: Path | None) -> str:
+        cluster = self.cluster if smaller is None else ClusterOptions(spec=str(smaller))
+        if not self._is_saved:
+            return next_command(self.script, self.script_args, cluster, path)
+        given = [word for option in cluster.given for word in (option, str(getattr(cluster, option[2:])))]
+        return shlex.join(["autodist", "explain", str(path), "--graph", self.script, *given])
+
+
+def _given() -> dict[str, str]:
+    """The options that were typed, by parameter, as they are typed."""
+    context = click.get_current_context()
+    options = [p for p in context.command.params if isinstance(p, click.Option) and p.name is not None]
+    typed = [p for p in options if context.get_parameter_source(str(p.name)) is ParameterSource.COMMANDLINE]
+    return {str(p.name): max(p.opts, key=len) for p in typed}
+
+
+def _idle(given: dict[str, str], names: Collection[str], reason: str) -> Iterator[str]:
+    options = [f"`{option}`" for name, option in given.items() if name in names]
+    if options:
+        yield f"{', '.join(options)}: {reason}"
+
+
+@dataclass(frozen=True)
+class _Content:
+    """What is shown of a result."""
+
+    result: OfflineResult
+    examples: int | None
+    path: Path
+    smaller: Path | None
+    next: str
+
+    @property
+    def bill(self) -> Bill:
+        from autodist.search import Bill
+
+        return Bill(self.result.domain.spec, self.result.domain.batch_size, self.examples)
+
+    def show(self) -> None:
+        """Print a table, and what is to be known of it."""
+        from autodist.report import PredictionRow, output_console, show_predictions
+
+        ranked = self.result.ranking.ranked
+        rows = [self._row(one) for one in ranked]
+        rows += [PredictionRow(name, None, note=reason) for name, reason in self.result.why_not.items()]
+        known = [row for row, one in zip(rows, ranked, strict=False) if one.is_baseline and not row.hosts]
+        times = [row.predicted_s for row in known if row.predicted_s is not None]
+        costs = [row.cost for row in known if row.cost is not None and self.result.utility.name == "cost"]
+        reference_cost = min(costs, default=None)
+        show_predictions(rows, min(times, default=None), unit=self.bill.unit, reference_cost=reference_cost)
+        console = output_console()
+        for line in self._account():
+            console.print(line)
+
+    def _row(self, ranked: Ranked) -> PredictionRow:
+        from autodist.report import PredictionRow
+        from autodist.search import hosts_of
+
+        used, there = len(hosts_of(ranked.strategy)), self.result.domain.spec.world_size
+        return PredictionRow(
+            ranked.origin,
+            ranked.predicted_s,
+            mixture_of(ranked.strategy),
+            "the best" if ranked is self.result.ranking.best else "",
+            self.bill.of(ranked.strategy, ranked.predicted_s),
+            "" if used == there else f"{used} of {there}",
+        )
+
+    def _account(self) -> Iterator[str]:
+        from autodist.search import hosts_of
+
+        result = self.result
+        profile, scored = result.domain.profile.source, result.ranking.scored
+        trust = ", from sizes alone: trust the order, not the times" if profile == "estimated" else ""
+        more = "; `--budget 1m` looks at more" if scored < result.wanted else ""
+        yield f"nothing was measured: `{result.simulator}` predicts, by a profile that is {profile}{trust}"
+        yield f"{scored:,} proposals of {result.wanted:,} scored in {result.duration_s:.1f} s{more}"
+        if self.smaller is not None:
+            yield f"the best uses only {', '.join(hosts_of(result.ranking.best.strategy))}: saved {self.smaller}"
+        yield f"saved {self.path}"
+        yield f"next: {self.next}"
+
+    def to_json(self) -> str:
+        """The same for programs."""
+        result = self.result
+        content = {
+            "schema_version": _SCHEMA_VERSION,
+            "measured": False,
+            "simulator": result.simulator,
+            "utility": result.utility.name,
+            "profile": result.domain.profile.source,
+            "batch_size": result.domain.batch_size,
+            "best": self._plain(result.ranking.best),
+            "ranked": [self._plain(ranked) for ranked in result.ranking.ranked],
+            "why_not": dict(result.why_not),
+            "proposals": result.ranking.scored,
+            "duration_s": round(result.duration_s, 1),
+            "saved": str(self.path),
+            "cluster": None if self.smaller is None else str(self.smaller),
+            "next": self.next,
+        }
+        return json.dumps(content, indent=2)
+
+    def _plain(self, ranked: Ranked) -> dict[str, Any]:
+        from autodist.search import hosts_of
+
+        return {
+            "origin": ranked.origin,
+            "is_baseline": ranked.is_baseline,
+            "strategy": ranked.strategy.id,
+            "hosts": hosts_of(ranked.strategy),
+            "predicted_s": ranked.predicted_s,
+            f"cost_per_{self.bill.key}": self.bill.of(ranked.strategy, ranked.predicted_s),
+        }

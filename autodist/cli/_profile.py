@@ -1,0 +1,123 @@
+"""``autodist profile``: what the first training step of a script computes, and when."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
+from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
+from autodist.cli._launcher import silent_launcher
+from autodist.cli._options import debug_option
+from autodist.cli._sections import ScriptCommand
+
+if TYPE_CHECKING:
+    from autodist.report import ProfileSheet
+    from autodist.simulator import Profile
+    from autodist.tuning import ProfiledStep
+
+__all__ = ["profile"]
+
+_SCHEMA_VERSION = 1
+_SECTIONS = {
+    "How much": ("steps", "longest"),
+    "What becomes of it": ("out", "all", "json"),
+    **JOB_SECTIONS,
+    "Bounds": ("start-timeout", "grace"),
+    "What is shown": ("debug", "help"),
+}
+
+
+@click.command(
+    "profile",
+    cls=ScriptCommand,
+    sections=_SECTIONS,
+    epilog="Example: autodist profile train.py --steps 20",
+    options_metavar="[OPTIONS]",
+)
+@click.argument("script", default="train.py")
+@click.argument("script_args", nargs=-1, metavar="[-- ARGS...]", type=click.UNPROCESSED)
+@click.option(
+    "--steps", metavar="N", type=click.IntRange(1), default=10, show_default=True, help="So many timed, and traced."
+)
+@seconds_option("--longest", 30.0, "After that, no further step is begun.")
+@click.option("--out", metavar="FILE", help="For the profile, beside the cache.")
+@click.option("--all", "show_all", is_flag=True, help="One line per operation and variable, however many there are.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@cluster_options
+@job_options
+@debug_option
+def profile(
+    script: str,
+    script_args: tuple[str, ...],
+    cluster: ClusterOptions,
+    options: JobOptions,
+    steps: int,
+    longest: float,
+    out: str | None,
+    show_all: bool,
+    as_json: bool,
+) -> int:
+    """Measure what the first training step of SCRIPT computes, on one device and without updates.
+
+    SCRIPT is `train.py` by default. It runs up to that step, and trains nothing. Of a cluster, the chief runs one
+    replica's part of the batch. Searches on this graph find the profile in the cache.
+    """
+    from autodist.report import SearchConsole
+    from autodist.runtime import ProfileOrder
+    from autodist.simulator import ProfileCache
+    from autodist.tuning import profile as run_profile
+
+    job = options.job(script, script_args, resolve_spec(cluster))
+    order = ProfileOrder(steps, longest)
+    console = SearchConsole()
+    launcher = silent_launcher(console, options.road(job.spec))
+    run_dir = job.run_dir or Path("runs", f"profile-{secrets.token_hex(3)}")
+    done = run_profile(replace(job, run_dir=run_dir), launcher, order, ProfileCache.of_user(), console.notice)
+    if out is not None:
+        Path(out).parent.mkdir(parents=True, exist_ok=True)
+        Path(out).write_text(done.profile.to_json() + "\n", encoding="utf-8")
+    _show(done, out, show_all, as_json)
+    return 0
+
+
+def _show(done: ProfiledStep, out: str | None, show_all: bool, as_json: bool) -> None:
+    from autodist.report import output_console, show_profile
+    from autodist.simulator import Profile
+
+    estimate = Profile.estimate(done.graph, done.profile.batch_size)
+    saved = [str(path) for path in (out, done.path) if path is not None]
+    if as_json:
+        told = {"profile": json.loads(done.profile.to_json()), "estimate": json.loads(estimate.to_json())}
+        content = {"schema_version": _SCHEMA_VERSION, "graph": done.graph.fingerprint, **told, "saved": saved}
+        click.echo(json.dumps(content, indent=2))
+        return
+    show_profile(_sheet(done.profile, estimate), show_all=show_all)
+    for path in saved:
+        output_console().print(f"saved {path}")
+
+
+def _sheet(measured: Profile, estimate: Profile) -> ProfileSheet:
+    from autodist.report import OpRow, ProfileSheet, VariableTimeRow
+
+    ops = tuple(OpRow(op, time_s, estimate.op_s.get(op, 0.0)) for op, time_s in measured.op_s.items())
+    variables = (
+        VariableTimeRow(name, measured.needed_s[name], time_s, measured.variable_s[name], estimate.ready_s[name])
+        for name, time_s in measured.ready_s.items()
+    )
+    return ProfileSheet(
+        measured.device,
+        measured.batch_size,
+        measured.step_s,
+        measured.processor_s,
+        estimate.step_s,
+        measured.coverage,
+        measured.is_disturbed,
+        ops,
+        tuple(sorted(variables, key=lambda row: row.ready_s)),
+    )

@@ -1,0 +1,107 @@
+"""``autodist timeline``: what every worker does within a step, and when."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
+from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
+from autodist.cli._launcher import silent_launcher
+from autodist.cli._options import debug_option
+from autodist.cli._sections import ScriptCommand
+
+if TYPE_CHECKING:
+    from autodist.graph import TrainingGraph
+    from autodist.resource_spec import ResourceSpec
+    from autodist.strategies import Strategy
+    from autodist.tuning import TracedStep
+
+__all__ = ["timeline"]
+
+_SCHEMA_VERSION = 1
+_SECTIONS = {
+    "What is traced": ("strategy", "warm-up", "iterations", "longest"),
+    "What becomes of it": ("out", "json"),
+    **JOB_SECTIONS,
+    "Bounds": ("start-timeout", "grace"),
+    "What is shown": ("debug", "help"),
+}
+
+
+@click.command(
+    "timeline",
+    cls=ScriptCommand,
+    sections=_SECTIONS,
+    epilog="Example: autodist timeline train.py --spec cluster.yml --strategy PSLoadBalancing",
+    options_metavar="[OPTIONS]",
+)
+@click.argument("script", default="train.py")
+@click.argument("script_args", nargs=-1, metavar="[-- ARGS...]", type=click.UNPROCESSED)
+@click.option("--strategy", metavar="NAME|FILE", default="auto", show_default=True, help="See `autodist strategies`.")
+@click.option("--warm-up", metavar="N", type=click.IntRange(0), default=5, show_default=True, help="Steps before.")
+@click.option("--iterations", metavar="N", type=click.IntRange(1), default=10, show_default=True, help="Steps timed.")
+@seconds_option("--longest", 120.0, "For all steps; longer ones are an error.")
+@click.option("--out", metavar="FILE", help="For the trace. Default: timeline.json in the run's directory.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@cluster_options
+@job_options
+@debug_option
+def timeline(
+    script: str,
+    script_args: tuple[str, ...],
+    cluster: ClusterOptions,
+    options: JobOptions,
+    strategy: str,
+    warm_up: int,
+    iterations: int,
+    longest: float,
+    out: str | None,
+    as_json: bool,
+) -> int:
+    """Trace the first training step of SCRIPT on all workers: computation, transfers, collectives, waiting.
+
+    SCRIPT is `train.py` by default. It runs up to that step, and trains nothing. The trace is for
+    https://ui.perfetto.dev or chrome://tracing.
+    """
+    from autodist.report import SearchConsole
+    from autodist.strategies import Strategy, get
+    from autodist.timeline import to_chrome
+    from autodist.tuning import Course
+    from autodist.tuning import timeline as run_timeline
+
+    wanted = get(strategy)
+
+    def choose(graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
+        return wanted if isinstance(wanted, Strategy) else wanted.build(graph, spec)
+
+    job = options.job(script, script_args, resolve_spec(cluster))
+    run_dir = job.run_dir or Path("runs", f"timeline-{secrets.token_hex(3)}")
+    launcher = silent_launcher(SearchConsole(), options.road(job.spec))
+    done = run_timeline(replace(job, run_dir=run_dir), launcher, choose, Course(warm_up, iterations, longest))
+    path = Path(out) if out is not None else run_dir / "timeline.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(to_chrome(done.timeline)), encoding="utf-8")
+    _show(done, path, as_json)
+    return 0
+
+
+def _show(done: TracedStep, path: Path, as_json: bool) -> None:
+    from autodist.report import output_console, show_timeline
+    from autodist.timeline import summarize
+
+    workers = summarize(done.timeline)
+    if as_json:
+        rows = [asdict(worker) for worker in workers]
+        content = {"schema_version": _SCHEMA_VERSION, "strategy": done.strategy.builder, "step_s": done.step_s}
+        click.echo(json.dumps(content | {"workers": rows, "saved": str(path)}, indent=2))
+        return
+    show_timeline(workers, done.step_s)
+    console = output_console()
+    console.print(f"strategy: {done.strategy.builder}", soft_wrap=True)
+    console.print(f"saved {path}: open it in https://ui.perfetto.dev", soft_wrap=True)

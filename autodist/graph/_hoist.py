@@ -1,0 +1,255 @@
+"""Reads of variables inside control flow, moved before it: a value is read once, not in every turn of a loop.
+
+A loop that gets a variable's handle reads it again in each turn. Where the variable lives on another machine each of
+these reads waits for the network. What only reads a variable may as well get its value.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from autodist.graph._graph_def import BRANCHES, CALLS, LOOPS, called_functions, data_inputs, normalize
+
+__all__ = ["hoist_reads"]
+
+_READ_ONLY = "_read_only_resource_inputs"
+_Position: TypeAlias = int
+"""Of an argument of a function."""
+
+
+@dataclass(frozen=True)
+class _Value:
+    """What takes the place of a handle."""
+
+    dtype: int
+    shape: Any
+    """As a protobuf."""
+
+
+def hoist_reads(graph_def: Any, variables: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:
+    """Have loops that only read a variable get its value instead of its handle, and branches with such loops as well.
+
+    What looks rows up in it, or writes to it, keeps the handle, and so does a branch without a loop: it may be taken in
+    few steps, and reads once. The read waits for all that the control flow waits for.
+
+    Args:
+        graph_def: A flat graph, which is changed; functions that are changed have new names.
+        variables: By name of the node of each handle, the variable's dtype and shape.
+
+    """
+    _Hoisting(graph_def, variables).run()
+
+
+class _Hoisting:
+    def __init__(self, graph_def: Any, variables: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:
+        self._graph_def = graph_def
+        self._variables = variables
+        self._library = _Library(graph_def.library)
+        self._handles: dict[str, str] = {}
+        """By output of a loop that only passes a handle on, that handle."""
+        self._reads: dict[tuple[str, ...], str] = {}
+
+    def run(self) -> None:
+        for node in list(self._graph_def.node):
+            self._take_handles(node)
+            if node.op in LOOPS | BRANCHES:
+                self._hoist_from(node)
+        for node in self._graph_def.node:
+            self._take_handles(node)
+
+    def _take_handles(self, node: Any) -> None:
+        """Have a node take a handle from where it is, not from a loop that passes it on."""
+        for k, tensor in enumerate(node.input):
+            if tensor in self._handles:
+                node.input[k] = self._handles[tensor]
+
+    def _hoist_from(self, node: Any) -> None:
+        first, names = _first(node), _called(node)
+        found: dict[_Position, _Value] = {}
+        for k, tensor in enumerate(data_inputs(node)[first:]):
+            if tensor not in self._variables or not all(self._library.only_reads(name, k) for name in names):
+                continue
+            if node.op in BRANCHES and not any(self._library.loops_over(name, k) for name in names):
+                continue
+            found[k] = self._value(tensor)
+            node.input[first + k] = self._read(node, tensor, found[k])
+            if node.op in LOOPS:
+                self._handles[normalize(f"{node.name}:{k}")] = tensor
+        if found:
+            self._library.give_values(node, found)
+
+    def _value(self, handle: str) -> _Value:
+        import tensorflow as tf
+
+        dtype, shape = self._variables[handle]
+        return _Value(tf.as_dtype(dtype).as_datatype_enum, tf.TensorShape(shape).as_proto())
+
+    def _read(self, node: Any, handle: str, value: _Value) -> str:
+        """A read of the variable that waits for what the node waits for.
+
+        A loop's turns are on the device of what enters it: that is not the one where the variable lives.
+        """
+        waits = sorted(tensor for tensor in node.input if tensor.startswith("^"))
+        key = (handle, *waits)
+        if key not in self._reads:
+            read = self._graph_def.node.add(name=f"{node.name}/{handle}/hoisted", op="ReadVariableOp")
+            read.input.extend([handle, *waits])
+            read.attr["dtype"].type = value.dtype
+            here = self._graph_def.node.add(name=f"{read.name}/value", op="Identity", input=[read.name])
+            here.attr["T"].type = value.dtype
+            for added in (read, here):
+                added.attr["_output_shapes"].list.shape.add().CopyFrom(value.shape)
+            self._reads[key] = here.name
+        return self._reads[key]
+
+
+class _Library:
+    """Functions, and what becomes of them where an argument is a value."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        self._functions = {function.signature.name: function for function in library.function}
+
+    @functools.cache  # noqa: B019  # lives as long as one call of `hoist_reads`
+    def only_reads(self, name: str, position: _Position) -> bool:
+        """Whether a function does nothing with the handle at a position but read it, and return it in its place."""
+        function = self._functions[name]
+        aliases = _aliases(function, position)
+        returned = [k for k, output in enumerate(function.signature.output_arg) if function.ret[output.name] in aliases]
+        if returned not in ([], [position]):
+            return False
+        return all(self._only_reads(node, aliases) for node in function.node_def)
+
+    @functools.cache  # noqa: B019  # as above
+    def loops_over(self, name: str, position: _Position) -> bool:
+        """Whether a function has a loop that gets the handle at a position."""
+        function = self._functions[name]
+        aliases = _aliases(function, position)
+        return any(
+            node.op in LOOPS or any(self.loops_over(called, k - _first(node)) for called in _called(node))
+            for node in function.node_def
+            if node.op in LOOPS | BRANCHES | CALLS
+            for k, tensor in enumerate(node.input)
+            if tensor in aliases
+        )
+
+    def _only_reads(self, node: Any, aliases: set[str]) -> bool:
+        used = [k for k, tensor in enumerate(node.input) if tensor in aliases]
+        if not used or node.op in ("ReadVariableOp", "VariableShape", "Identity"):
+            return True
+        if node.op not in LOOPS | BRANCHES | CALLS:
+            return False
+        first = _first(node)
+        reads = all(self.only_reads(name, k - first) for k in used for name in _called(node))
+        return reads and not (node.op in BRANCHES | CALLS and self._returns(node, used, first))
+
+    def _returns(self, node: Any, used: list[int], first: int) -> bool:
+        """Whether what a node calls returns a handle; of a loop's outputs it is known which."""
+        for name in _called(node):
+            function = self._functions[name]
+            aliases = set().union(*(_aliases(function, k - first) for k in used))
+            if aliases & set(function.ret.values()):
+                return True
+        return False
+
+    def give_values(self, node: Any, values: Mapping[_Position, _Value]) -> None:
+        """Have a node of control flow, or a call, call functions that take values at some positions."""
+        for called in called_functions(node):
+            called.name = self._with_values(called.name, values)
+        types = node.attr["T" if node.op in LOOPS else "Tin"].list.type
+        for position, value in values.items():
+            types[position] = value.dtype
+            if node.op in LOOPS:
+                for attribute in ("output_shapes", "_output_shapes"):
+                    shapes = node.attr[attribute].list.shape if attribute in node.attr else ()
+                    if position < len(shapes):
+                        shapes[position].CopyFrom(value.shape)
+        if _READ_ONLY in node.attr:
+            del node.attr[_READ_ONLY]  # they are counted in it, and only tracing asks
+
+    def _with_values(self, name: str, values: Mapping[_Position, _Value]) -> str:
+        new_name = f"{name}__values_{'_'.join(map(str, sorted(values)))}"
+        if new_name not in self._functions:
+            function = self._library.function.add()
+            function.CopyFrom(self._functions[name])
+            function.signature.name = new_name
+            self._functions[new_name] = function
+            self._change(function, values)
+        return new_name
+
+    def _change(self, function: Any, values: Mapping[_Position, _Value]) -> None:
+        renamed: dict[str, str] = {}
+        for position, value in values.items():
+            aliases = _aliases(function, position)
+            argument = function.signature.input_arg[position]
+            argument.type = value.dtype
+            argument.ClearField("handle_data")
+            if position in function.arg_attr:
+                del function.arg_attr[position]
+            for k, output in enumerate(function.signature.output_arg):
+                if function.ret[output.name] in aliases:
+                    function.signature.output_arg[k].type = value.dtype
+                    function.signature.output_arg[k].ClearField("handle_data")
+            for node in function.node_def:
+                self._change_node(node, aliases, value, renamed)
+        for node in function.node_def:
+            node.input[:] = [renamed.get(tensor, tensor) for tensor in node.input]
+        for output, tensor in function.ret.items():
+            function.ret[output] = renamed.get(tensor, tensor)
+
+    def _change_node(self, node: Any, aliases: set[str], value: _Value, renamed: dict[str, str]) -> None:
+        used = [k for k, tensor in enumerate(node.input) if tensor in aliases]
+        if not used:
+            return
+        if node.op == "ReadVariableOp":
+            renamed[f"{node.name}:value:0"] = f"{node.name}:output:0"
+            _become(node, "Identity", {"T": value.dtype})
+        elif node.op == "VariableShape":
+            _become(node, "Shape", {"T": value.dtype, "out_type": node.attr["out_type"].type})
+        elif node.op == "Identity":
+            _become(node, "Identity", {"T": value.dtype})
+        else:
+            self.give_values(node, {k - _first(node): value for k in used})
+
+
+def _first(node: Any) -> int:
+    """The input that is the first argument of what a node calls."""
+    return 1 if node.op in BRANCHES else 0
+
+
+def _aliases(function: Any, position: _Position) -> set[str]:
+    """What stands for an argument in a function: it, what is identical with it, and what loops pass on of it."""
+    found = {function.signature.input_arg[position].name}
+    is_growing = True
+    while is_growing:
+        is_growing = False
+        for node in function.node_def:
+            for tensor in _passed_on(node, found) - found:
+                found.add(tensor)
+                is_growing = True
+    return found
+
+
+def _passed_on(node: Any, aliases: set[str]) -> set[str]:
+    used = [k for k, tensor in enumerate(node.input) if tensor in aliases]
+    if node.op == "Identity" and used:
+        return {f"{node.name}:output:0"}
+    if node.op in LOOPS:
+        return {f"{node.name}:output:{k}" for k in used}
+    return set()
+
+
+def _become(node: Any, op: str, types: Mapping[str, int]) -> None:
+    kept = {"_output_shapes"} if node.op != "Identity" else set()  # what is identical with a handle has its shape
+    for name in set(node.attr) - kept:
+        del node.attr[name]
+    node.op = op
+    for name, dtype in types.items():
+        node.attr[name].type = dtype
+
+
+def _called(node: Any) -> list[str]:
+    return [function.name for function in called_functions(node)]

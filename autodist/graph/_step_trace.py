@@ -1,0 +1,92 @@
+"""When the nodes of a step have run on one device, as plain data that travels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["NodeTime", "StepTrace", "TraceSubject"]
+
+_DIGITS = 9  # nanoseconds
+
+
+@dataclass(frozen=True)
+class NodeTime:
+    """When one node has run in a step.
+
+    Attributes:
+        op: Type of what has run; TensorFlow may have put another operation in the place of that of G.
+        start_s: When it began, in seconds from the step's begin.
+        end_s: When it was done, likewise; of a node in a loop, for the last time.
+        busy_s: How long it has run; of a node in a loop, in all.
+
+    """
+
+    op: str
+    start_s: float
+    end_s: float
+    busy_s: float
+
+
+@dataclass(frozen=True)
+class TraceSubject:
+    """What is run, beside G.
+
+    Attributes:
+        device: The processor, how many of its cores are used, and TensorFlow's version.
+        batch_size: Examples in a step: one replica's.
+        shapes: Those of the arrays that are fed.
+
+    """
+
+    device: str
+    batch_size: int
+    shapes: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> TraceSubject:
+        """Return the subject whose ``asdict`` has gone through JSON."""
+        return cls(content["device"], content["batch_size"], tuple(map(tuple, content["shapes"])))
+
+
+@dataclass(frozen=True)
+class StepTrace:
+    """Forward and backward pass of a step, run on one device without any updates.
+
+    Attributes:
+        subject: What has run.
+        step_s: Seconds of a step that nobody traced.
+        processor_s: Processor time of such a step, over all cores.
+        nodes: By name of what TensorFlow has made of G's nodes, when it has run. The times are those of a step that
+            nobody traces: the first node begins at 0, the last one ends at ``step_s``.
+
+    Example:
+        >>> subject = TraceSubject("a processor, 2 threads", 32, ((32, 8),))
+        >>> trace = StepTrace(subject, 0.5, 0.9, {"MatMul": NodeTime("MatMul", 0.0, 0.5, 0.5)})
+        >>> StepTrace.from_json(trace.to_json()) == trace
+        True
+
+    """
+
+    subject: TraceSubject
+    step_s: float
+    processor_s: float
+    nodes: Mapping[str, NodeTime]
+
+    def to_json(self) -> str:
+        """One line of JSON, which :meth:`from_json` reads."""
+        times = {
+            name: [node.op, *(round(value, _DIGITS) for value in (node.start_s, node.end_s, node.busy_s))]
+            for name, node in self.nodes.items()
+        }
+        content = {"subject": asdict(self.subject), "step_s": self.step_s, "processor_s": self.processor_s}
+        return json.dumps({**content, "nodes": times})
+
+    @classmethod
+    def from_json(cls, text: str) -> StepTrace:
+        """Return the trace that :meth:`to_json` wrote."""
+        content = json.loads(text)
+        nodes = {name: NodeTime(*row) for name, row in content["nodes"].items()}
+        return cls(TraceSubject.from_dict(content["subject"]), content["step_s"], content["processor_s"], nodes)

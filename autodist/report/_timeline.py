@@ -1,0 +1,51 @@
+"""A traced step as a table: where its time goes on each worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from autodist.report._cells import fitted, megabytes, table_console
+from autodist.report._search import milliseconds
+from autodist.timeline import WorkerSummary
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["show_timeline"]
+
+
+def show_timeline(workers: Sequence[WorkerSummary], step_s: float, console: Console | None = None) -> None:
+    """Show where the time of a traced step goes, on standard output by default.
+
+    Args:
+        workers: By rank.
+        step_s: Of a step that is not traced.
+        console: Where to.
+
+    """
+    console = console or table_console()
+    columns = {
+        "Worker": [str(rank) for rank in range(len(workers))],
+        "Host": [worker.host for worker in workers],
+        "Step ms": [milliseconds(worker.step_s) for worker in workers],
+        "Compute": [_share(worker.compute_s, worker) for worker in workers],
+        "Exposed": [_share(worker.exposed_s, worker) for worker in workers],
+        "Serving": [_share(worker.serve_s, worker) for worker in workers],
+        "Idle": [_share(worker.idle_s, worker) for worker in workers],
+        "Transfer ms": [milliseconds(worker.communication_s) for worker in workers],
+        "In MB": [megabytes(worker.received_bytes) for worker in workers],
+        "Out MB": [megabytes(worker.sent_bytes) for worker in workers],
+    }
+    right = [title for title in columns if title != "Host"]
+    console.print(fitted(columns, console.width, right=right, shrink={"Host": 8}))
+    traced_s = max(worker.step_s for worker in workers)
+    console.print(
+        f"a step takes {milliseconds(step_s)} ms, traced {milliseconds(traced_s)} ms; exposed is communication that "
+        "nothing hides, transfer all of it",
+        soft_wrap=True,
+    )
+
+
+def _share(time_s: float, worker: WorkerSummary) -> str:
+    return f"{time_s / worker.step_s:.0%}" if worker.step_s else "-"

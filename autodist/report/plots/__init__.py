@@ -1,0 +1,47 @@
+"""Pictures of searches: what they show as data, made from trials alone, and apart from that how it is drawn.
+
+Drawing needs matplotlib, an extra (``pip install 'autodist[plots]'``) that is imported when something is drawn.
+"""
+
+from autodist.report.plots._features import ChoiceFeatures, choice_features
+from autodist.report.plots._importance import Effect, Importance, importance_of
+from autodist.report.plots._picture import (
+    SearchPicture,
+    Standing,
+    Summary,
+    VariableChoices,
+    choices_of,
+    picture_of,
+    summary_of,
+)
+from autodist.report.plots._predictions import Kind, Point, PredictedAgainstMeasured, predictions_of
+from autodist.report.plots._progress import MeanProgress, Progress, mean_progress, progress_of
+from autodist.report.plots._save import check_drawable, save_picture
+from autodist.report.plots._searched import Searched, check_together
+
+__all__ = [
+    "ChoiceFeatures",
+    "Effect",
+    "Importance",
+    "Kind",
+    "MeanProgress",
+    "Point",
+    "PredictedAgainstMeasured",
+    "Progress",
+    "SearchPicture",
+    "Searched",
+    "Standing",
+    "Summary",
+    "VariableChoices",
+    "check_drawable",
+    "check_together",
+    "choice_features",
+    "choices_of",
+    "importance_of",
+    "mean_progress",
+    "picture_of",
+    "predictions_of",
+    "progress_of",
+    "save_picture",
+    "summary_of",
+]

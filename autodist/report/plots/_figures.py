@@ -1,0 +1,60 @@
+"""The figures of a picture: which there are, how large, and what each says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from autodist.report.plots._panels import draw_effects, draw_predictions, draw_progress
+from autodist.report.plots._picture import SearchPicture
+from autodist.report.plots._words import about_effects, about_importance, about_predictions, about_progress
+
+__all__ = ["Drawing", "importance_drawings", "predictions_drawing", "progress_drawing"]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A panel that can be drawn, on axes of its own or beside others.
+
+    Attributes:
+        name: Short, of letters.
+        size_in: Width and height on its own.
+        draw: Draws it on axes.
+        alt: What it shows, in words.
+
+    """
+
+    name: str
+    size_in: tuple[float, float]
+    draw: Callable[[Any], None]
+    alt: str
+
+
+def progress_drawing(picture: SearchPicture) -> Drawing:
+    """The progress curve."""
+    draw = partial(draw_progress, courses=picture.progress, means=picture.means)
+    return Drawing("progress", (5.6, 4.0), draw, about_progress(picture.progress))
+
+
+def predictions_drawing(picture: SearchPicture) -> Drawing | None:
+    """Predicted against measured; None if nothing was predicted."""
+    data = picture.predictions
+    if not data.points:
+        return None
+    return Drawing("predictions", (4.4, 4.6), partial(draw_predictions, data=data), about_predictions(data))
+
+
+def importance_drawings(picture: SearchPicture) -> Iterator[Drawing]:
+    """Importance by kind of choice and by variable; nothing if there is none."""
+    data = picture.importance
+    if data.r2 is None:
+        return
+    for name, title, effects in (
+        ("kinds", f"What matters: R² {data.r2:.2f} out of sample", data.kinds),
+        ("variables", "Where it matters", data.variables),
+    ):
+        height_in = 1.0 + 0.26 * min(len(effects), 8)
+        alt = f"{about_importance(data)} {about_effects(effects)}"
+        yield Drawing(name, (4.8, height_in), partial(draw_effects, effects=effects, title=title), alt)

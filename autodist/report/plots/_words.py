@@ -1,0 +1,145 @@
+"""What the pictures say, in words: above them, and in their place for those who can't see them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from autodist.report._cells import megabytes
+from autodist.report._search import milliseconds
+from autodist.report.plots._importance import Effect, Importance
+from autodist.report.plots._picture import SearchPicture, Summary
+from autodist.report.plots._predictions import PredictedAgainstMeasured
+from autodist.report.plots._progress import Progress
+from autodist.report.plots._searched import is_baseline, step_s_of
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+__all__ = [
+    "TIMES",
+    "about_choices",
+    "about_effects",
+    "about_importance",
+    "about_predictions",
+    "about_progress",
+    "facts",
+    "headline",
+    "reasons",
+    "short_name",
+    "standings",
+    "studies_of",
+]
+
+
+def headline(summary: Summary) -> str:
+    """The result in a sentence."""
+    time = f"{milliseconds(step_s_of(summary.best))} ms per step"
+    if not summary.standings:
+        return f"{time}, and no baseline to compare it with"
+    known = short_name(summary.standings[0].name)
+    if is_baseline(summary.best):
+        return f"{time} by {short_name(summary.best.origin.partition(' ')[2])}; no trial was faster"
+    return f"{time}, {summary.speedup:.2f} times as fast as {known}"
+
+
+def facts(summary: Summary) -> dict[str, str]:
+    """What stands below the headline, by name."""
+    graph = f"{summary.num_variables} variables, {megabytes(summary.size_bytes)} MB, {summary.batch_size} examples"
+    best = f"trial {summary.best.number} of study {summary.best_study}, {short_name(summary.best.origin)}"
+    found = {}
+    if summary.standings and summary.num_found:
+        share = 100 * summary.num_faster / summary.num_found
+        found["hits"] = (
+            f"{summary.num_faster} of {summary.num_found} trials ({share:.0f} %) are faster than the fastest baseline"
+        )
+    return {
+        "search": f"{summary.label}, {studies_of(summary)}",
+        "cluster": summary.cluster,
+        "graph": f"{graph} per step",
+        "trials": f"{summary.num_trials}, {reasons(summary)}",
+        "best": best,
+        **found,
+    }
+
+
+def studies_of(summary: Summary) -> str:
+    """The numbers of the searches."""
+    several = len(summary.studies) > 1
+    return f"{'studies' if several else 'study'} {', '.join(map(str, summary.studies))}"
+
+
+def reasons(summary: Summary) -> str:
+    """How many trials failed, by reason."""
+    if not summary.failures:
+        return "none failed"
+    told = ", ".join(f"{reason} {count}" for reason, count in summary.failures.items())
+    return f"{sum(summary.failures.values())} failed ({told})"
+
+
+def standings(summary: Summary) -> list[tuple[str, str, str]]:
+    """Name, milliseconds per step and speed of the best and of the baselines, the fastest first."""
+    rows = [(standing.step_s, standing.speed, short_name(standing.name)) for standing in summary.standings]
+    if rows and not is_baseline(summary.best):
+        rows.append((step_s_of(summary.best), summary.speedup, f"trial {summary.best.number}, found by the search"))
+    return [(name, milliseconds(step_s), f"{speed:.2f}{TIMES}") for step_s, speed, name in sorted(rows)]
+
+
+def short_name(name: str) -> str:
+    """A baseline's name without the names of its parameters.
+
+    Example:
+        >>> short_name("AllReduce(communicator='horovod')")
+        'AllReduce (horovod)'
+
+    """
+    name, _, arguments = name.partition("(")
+    return f"{name} ({re.sub('[a-z_]+=', '', arguments[:-1]).replace(chr(39), '')})" if arguments else name
+
+
+def about_progress(courses: Sequence[Progress]) -> str:
+    """What the progress curve shows."""
+    parts = []
+    for course in courses:
+        known = [(n, speed) for n, speed in enumerate(course.best, 1) if speed is not None]
+        if not known:
+            parts.append(f"Study {course.study} found nothing.")
+            continue
+        best = known[-1][1]
+        when = next(n for n, speed in known if speed == best)
+        parts.append(
+            f"Study {course.study}: after {len(course.speeds)} trials the best strategy found has {best:.2f} times the "
+            f"speed of {short_name(course.reference)}; it was trial {when} in their order. "
+            f"{len(course.failures)} trials failed."
+        )
+    return " ".join(parts)
+
+
+def about_predictions(data: PredictedAgainstMeasured) -> str:
+    """What predicted against measured shows; why it is not drawn, if there is nothing to draw."""
+    if not data.points:
+        return "Nothing was predicted: the search had no simulator, or tried only what users know."
+    unit = "milliseconds per step" if data.are_seconds else "ranks, as the scores are no seconds"
+    right = "" if data.pairwise is None else f" The faster of two was told in {100 * data.pairwise:.0f} % of all pairs."
+    return f"Predictions for {len(data.points)} trials against their measurements, in {unit}.{right}"
+
+
+def about_importance(data: Importance) -> str:
+    """How far the importance can be trusted; why it is not drawn, if there is none."""
+    if data.r2 is None:
+        return f"{data.why_not[:1].upper()}{data.why_not[1:]}."
+    trust = f"R² is {data.r2:.2f} on strategies that were left out, {data.num_strategies} in all."
+    if data.r2 <= 0:
+        return f"{trust} The choices explain nothing of the step times, so the bars mean nothing."
+    return f"{trust} Choices that go together share what they explain."
+
+
+def about_effects(effects: Sequence[Effect]) -> str:
+    """What the bars show."""
+    return "Lost R²: " + ", ".join(f"{effect.name} {max(effect.loss, 0):.2f}" for effect in effects) + "."
+
+
+def about_choices(picture: SearchPicture) -> str:
+    """What the table leaves out, and how to get the rest."""
+    best = f"autodist best --study {picture.summary.best_study} --trial {picture.summary.best.number}"
+    left_out = f"{picture.choices.left_out} smaller shards are left out. " if picture.choices.left_out else ""
+    return f"{left_out}MB are those of a shard; sent MB what the busiest host sends of it. The whole of it: {best}"

@@ -1,0 +1,81 @@
+"""What a trial store holds, as data to learn from."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from autodist.graph import TrainingGraph
+from autodist.resource_spec import ResourceSpec
+from autodist.search._store import Study, TrialStore
+from autodist.search._trials import Measurement
+from autodist.simulator import Domain, Measured, accuracy_of
+
+__all__ = ["DataSet", "data_sets", "graph_of"]
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """All that was measured of a graph on a cluster.
+
+    Attributes:
+        label: What people call the graph.
+        graph: Its fingerprint.
+        spec: The cluster, as JSON.
+        cluster: The cluster, in words.
+        measured: Each strategy once, with its last measurement.
+        repeats: Of the pairs of strategies, the share that the even and the odd steps of their measurements order
+            alike. Who ranks better than that has guessed well; not a number without two steps of each.
+
+    """
+
+    label: str
+    graph: str
+    spec: str
+    cluster: str
+    measured: Measured
+    repeats: float
+
+
+def data_sets(store: TrialStore) -> Iterator[DataSet]:
+    """What was measured, by graph and cluster; studies of the same ones together.
+
+    Measurements that were cut short, since a strategy was hopeless, count as well: they are of its first steps.
+    """
+    domains: dict[tuple[str, str, int], list[Study]] = {}
+    for study in store.studies():
+        domains.setdefault((study.graph, study.spec, study.batch_size), []).append(study)
+    for studies in domains.values():
+        trials = (trial for study in studies for trial in store.trials(study))
+        found = {trial.strategy: trial.outcome for trial in trials}
+        known = {strategy: outcome for strategy, outcome in found.items() if isinstance(outcome, Measurement)}
+        spec = ResourceSpec.from_json(studies[0].spec)
+        profile = next((study.profile for study in reversed(studies) if study.profile is not None), None)
+        domain = Domain.of(graph_of(store, studies[0]), spec, batch_size=studies[0].batch_size, profile=profile)
+        measured = Measured.of(domain, list(known), [outcome.step_s for outcome in known.values()])
+        about = studies[0].label, studies[0].graph, studies[0].spec, _in_words(spec)
+        yield DataSet(*about, measured, _repeats(list(known.values())))
+
+
+def _repeats(measurements: Sequence[Measurement]) -> float:
+    several = [one.steps_s for one in measurements if len(one.steps_s) > 1]
+    even, odd = (np.array([np.median(steps[begin::2]) for steps in several], np.float32) for begin in (0, 1))
+    return accuracy_of(even, odd).pairwise if len(several) > 1 else float("nan")
+
+
+def graph_of(store: TrialStore, study: Study) -> TrainingGraph:
+    """The graph of a study."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "graph.zip")
+        path.write_bytes(store.graph(study))
+        return TrainingGraph.load(path)
+
+
+def _in_words(spec: ResourceSpec) -> str:
+    speeds = sorted({host.bandwidth_gbps for host in spec.hosts})
+    rates = f"{speeds[0]:g}" if len(speeds) == 1 else f"{speeds[0]:g} to {speeds[-1]:g}"
+    return f"{len(spec.hosts)} hosts, {rates} Gbit/s"

@@ -1,0 +1,106 @@
+"""Rules and strategies: which rules say nothing, which strategies obey, and which of these is the fastest."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import fnmatch
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from autodist.errors import UsageError
+from autodist.search._aspects import ASPECTS, Choice
+from autodist.search._constraints import Rule
+from autodist.search._utility import Time, Utility
+from autodist.strategies import AllReduceSynchronizer, BroadcastSynchronizer, Strategy, VariableConfig
+
+if TYPE_CHECKING:
+    from autodist.search._trials import Trial
+
+__all__ = ["best_of", "obeys", "refuse_meaningless"]
+
+_SHOWN = 3
+_TIME = Time()
+
+
+def obeys(strategy: Strategy, rules: Iterable[Rule]) -> bool:
+    """Whether no rule has anything against a strategy.
+
+    Example:
+        >>> from autodist.strategies import AllReduceSynchronizer, GraphConfig
+        >>> config = VariableConfig.whole("w", AllReduceSynchronizer(0))
+        >>> strategy = Strategy(GraphConfig((), "collective"), (config,))
+        >>> obeys(strategy, [Rule.exclude("partition")]), obeys(strategy, [Rule.fix("*=ps")])
+        (True, False)
+
+    """
+    choices = [(config.variable, choice) for config in strategy.variables for choice in _choices(config)]
+    return all(rule.allows(variable, choice) for rule in rules for variable, choice in choices)
+
+
+def best_of(trials: Sequence[Trial], rules: Sequence[Rule] = (), utility: Utility = _TIME) -> Trial | None:
+    """The best trial: of those that obey the rules, so far as there are any; None if all failed."""
+    measured = [trial for trial in trials if trial.step_s is not None]
+    obedient = [trial for trial in measured if obeys(trial.strategy, rules)]
+    return min(obedient or measured, key=lambda trial: utility.of(trial.strategy, trial.step_s or 0.0), default=None)
+
+
+def refuse_meaningless(rules: Sequence[Rule], variables: Collection[str], choices: Iterable[Choice]) -> None:
+    """Refuse rules that no variable and no choice can break: they are mistyped.
+
+    What a choice may be called is known of aspects that are not searched, too: to forbid them is no mistake.
+
+    Args:
+        rules: What is pinned and forbidden.
+        variables: Names of those that a strategy is searched for.
+        choices: All that there are for some variable, before rules.
+
+    Raises:
+        UsageError: There are such rules; all are named, with what they may have meant.
+
+    """
+    words = {word for choice in choices for word in choice.words} | {w for aspect in ASPECTS for w in aspect.words}
+    mistakes = [mistake for rule in dict.fromkeys(rules) for mistake in _mistakes(rule, variables, words)]
+    if mistakes:
+        allowed = ", ".join(sorted(words, key=lambda word: ("=" in word, word)))
+        raise UsageError("\n".join(mistakes), hint=f"`*` and `?` stand for parts of names; choices are {allowed}")
+
+
+def _mistakes(rule: Rule, variables: Collection[str], words: Collection[str]) -> Iterable[str]:
+    if not any(fnmatch.fnmatchcase(variable, rule.pattern) for variable in variables):
+        yield f"`{rule}`: no variable is called `{rule.pattern}`{_near(_names_like(rule.pattern, variables))}"
+    if rule.word not in words:
+        yield f"`{rule}`: no choice is called `{rule.word}`{_near(difflib.get_close_matches(rule.word, words))}"
+
+
+def _names_like(pattern: str, variables: Collection[str]) -> list[str]:
+    """Variables whose name, or some part of it, is nearly that of a pattern without its wildcards."""
+    bare = pattern.strip("*?/").casefold()
+    parts = {name: [name.casefold(), *name.casefold().split("/")] for name in variables}
+    near = set(difflib.get_close_matches(bare, {part for own in parts.values() for part in own}, n=_SHOWN))
+    return [name for name, own in parts.items() if near & {*own}]
+
+
+def _near(names: Sequence[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:_SHOWN])
+    return f", near are {shown}" if shown else ""
+
+
+def _choices(config: VariableConfig) -> Iterable[Choice]:
+    """What a config chooses for each of its shards."""
+    for shard in dict.fromkeys(config.shards):
+        plain = Choice(partition=config.partition, compressor=shard.compressor)
+        synchronizer = shard.synchronizer
+        if isinstance(synchronizer, AllReduceSynchronizer):
+            order, communicator = synchronizer.order, synchronizer.communicator
+            yield dataclasses.replace(plain, synchronizer="AllReduce", communicator=communicator, order=order)
+        elif isinstance(synchronizer, BroadcastSynchronizer):
+            yield dataclasses.replace(plain, synchronizer="Broadcast", communicator=synchronizer.communicator)
+        else:
+            yield dataclasses.replace(
+                plain,
+                transfer=bool(synchronizer.transfer),
+                local_proxy=synchronizer.local_proxy,
+                sync=synchronizer.sync,
+                staleness=synchronizer.staleness,
+            )

@@ -1,0 +1,177 @@
+"""Ranking strategies by a simulator alone: nothing is launched and nothing is measured."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from autodist.errors import UsageError
+from autodist.search._proposals import Proposals
+from autodist.search._room import Room
+from autodist.search._searchers import Found, Score, Searcher
+from autodist.simulator import Floats, Simulator
+from autodist.strategies import Strategy
+
+__all__ = ["Effort", "Ranked", "Ranking", "rank_offline"]
+
+_KEPT = 5
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is looked at.
+
+    Attributes:
+        proposals: How many strategies are scored at most, 1 or more.
+        time_s: Seconds after which no more are scored, above 0; None for no bound. With a bound, the same seed may find
+            something else on a faster machine.
+
+    Raises:
+        UsageError: One of them is too small.
+
+    """
+
+    proposals: int = 30_000
+    time_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.proposals < 1:
+            raise UsageError(f"{self.proposals} proposals are to be scored, allowed: 1 or more")
+        if self.time_s is not None and not self.time_s > 0:  # not-a-number is neither
+            raise UsageError(f"proposals are to be scored for {self.time_s:g} s, it must be a number above 0")
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A strategy with what a simulator expects of it.
+
+    Attributes:
+        origin: Who proposed it: a searcher, or what users call it.
+        strategy: S.
+        predicted_s: Seconds per step, as far as the simulator knows seconds.
+        is_baseline: Whether users know it.
+
+    """
+
+    origin: str
+    strategy: Strategy
+    predicted_s: float
+    is_baseline: bool = False
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What is known without a measurement.
+
+    Attributes:
+        ranked: The best of the proposals, and all baselines; the best first.
+        best: The best; where there are rules, of those that obey them, so far as there are any.
+        scored: How many proposals were looked at.
+
+    """
+
+    ranked: tuple[Ranked, ...]
+    best: Ranked
+    scored: int
+
+
+def rank_offline(
+    searcher: Searcher,
+    simulator: Simulator,
+    effort: Effort = Effort(),
+    baselines: Mapping[str, Strategy] = MappingProxyType({}),
+) -> Ranking:
+    """Search by a simulator alone.
+
+    Baselines are candidates like all others: one that is expected to be the fastest is the best. What does not fit into
+    the hosts' memory, as far as the spec says how much that is, is left out.
+
+    Args:
+        searcher: Who proposes, in a space for a graph on a cluster.
+        simulator: Who scores.
+        effort: How much is looked at.
+        baselines: By name, strategies that users know.
+
+    Raises:
+        SpaceEmpty: Nothing fits.
+
+    Example:
+        >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable
+        >>> from autodist.resource_spec import ResourceSpec
+        >>> from autodist.search import Catalogue, RandomSearcher, Space
+        >>> from autodist.simulator import AnalyticSimulator, Domain
+        >>> from autodist.strategies import PS
+        >>> w = Variable("w", "h", (1000, 250), "float32", Role.TRAINABLE, (Gradient(dense="g"),))
+        >>> domain = Domain.of(TrainingGraph(None, (w,), (), (), ()), ResourceSpec.local(workers=4))
+        >>> space = Space(domain, communicators=("collective",))
+        >>> searcher = RandomSearcher(space, Catalogue.of(space))
+        >>> known = {"PS": PS().build(domain.graph, domain.spec)}
+        >>> ranking = rank_offline(searcher, AnalyticSimulator(), Effort(proposals=100), known)
+        >>> ranking.best.origin, ranking.ranked[-1].origin, ranking.scored
+        ('random', 'PS', 100)
+
+    """
+    domain = searcher.space.domain
+    room = Room(domain)
+    judge = _Judge(searcher, room.score_by(simulator), effort)
+    drawn = judge.best()
+    fitting = room.fitting(drawn)
+    known = {name: strategy for name, strategy in baselines.items() if not room.why_not(strategy)}
+    if not len(fitting.scores) and not known:
+        raise room.refusal(drawn)
+    times = simulator.predict(list(known.values()), domain)
+    ranked = [Ranked(name, s, float(t), True) for (name, s), t in zip(known.items(), times, strict=True)]
+    ids = {strategy.id for strategy in known.values()}
+    found = [one for one in _strategies(fitting, searcher) if one.strategy.id not in ids]
+    # Of several that are alike the first is the best: a baseline.
+    ordered = sorted([*ranked, *found], key=lambda one: one.predicted_s)
+    best = found[0] if searcher.space.rules and found else ordered[0]
+    return Ranking(tuple(ordered), best, judge.scored)
+
+
+def _strategies(found: Found, searcher: Searcher) -> Iterator[Ranked]:
+    for number, score in enumerate(found.scores):
+        strategy = found.proposals.strategy(number, searcher.space, searcher.catalogue, searcher.name)
+        yield Ranked(searcher.name, strategy, float(score))
+
+
+class _TimeIsOver(Exception):
+    """In the midst of a search."""
+
+
+class _Judge:
+    """Scores what a searcher proposes, and keeps the best, whenever the search ends."""
+
+    def __init__(self, searcher: Searcher, score: Score, effort: Effort) -> None:
+        self.scored = 0
+        self._searcher = searcher
+        self._score_of = score
+        self._effort = effort
+        self._best: Found | None = None
+        self._last_s = time.monotonic()
+        self._end_s = self._last_s + (effort.time_s or float("inf"))
+
+    def best(self) -> Found:
+        """The best proposals."""
+        with contextlib.suppress(_TimeIsOver):
+            self._searcher.ask(self._score, self._effort.proposals, _KEPT)
+        assert self._best is not None, "a searcher scores something"
+        return self._best
+
+    def _score(self, proposals: Proposals) -> Floats:
+        scores = self._score_of(proposals)
+        found = Found.best_of(proposals, scores, _KEPT)
+        self._best = found if self._best is None else self._best.merged(found, _KEPT)
+        self.scored += len(proposals)
+        self._stop_in_time()
+        return scores
+
+    def _stop_in_time(self) -> None:
+        """Raise if another round like the last one would take too long."""
+        now_s = time.monotonic()
+        took_s, self._last_s = now_s - self._last_s, now_s
+        if now_s + took_s > self._end_s:
+            raise _TimeIsOver

@@ -1,0 +1,115 @@
+"""The way back from strategies to proposals: of builders, of earlier searches, of users."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from autodist.search._arrangement import numbered
+from autodist.search._configs import configs_of
+from autodist.search._proposals import Proposals
+from autodist.simulator import Ints
+from autodist.strategies import AllReduceSynchronizer, PSSynchronizer, ShardConfig, Synchronizer, VariableConfig
+
+if TYPE_CHECKING:
+    from autodist.search._catalogue import Catalogue
+    from autodist.search._space import Space
+    from autodist.strategies import Strategy
+
+__all__ = ["recognize"]
+
+_Row: TypeAlias = "tuple[list[int], list[int], list[int]]"
+
+
+def recognize(strategies: Sequence[Strategy], space: Space, catalogue: Catalogue) -> tuple[Proposals, Ints]:
+    """The proposals that strategies are, as far as they are in a space: the inverse of :meth:`Proposals.strategy`.
+
+    What is written differently and means the same is the same proposal: numbers of groups, and what carries a step's
+    small state.
+
+    Args:
+        strategies: For the space's graph and cluster.
+        space: Where they may be from.
+        catalogue: Of the space.
+
+    Returns:
+        The proposals, and which of the strategies they are.
+
+    """
+    known = _Known(space, catalogue)
+    rows = [(number, row) for number, strategy in enumerate(strategies) if (row := known.row(strategy)) is not None]
+    choices = np.array([row[0] for _, row in rows], np.int32).reshape(len(rows), len(space.units))
+    servers, groups = (np.array([value for _, row in rows for value in row[k]], np.int32) for k in (1, 2))
+    found = Proposals.of(choices, catalogue).replaced(server=servers)
+    which = np.array([number for number, _ in rows], np.int32)
+    return found.replaced(group=numbered(groups, found, space)), which
+
+
+class _Known:
+    """Every choice as configs of variables: what it is written as is asked of those who write it."""
+
+    def __init__(self, space: Space, catalogue: Catalogue) -> None:
+        self._space = space
+        self._masks = space.masks
+        self._replicas = tuple(device.name for device in space.domain.spec.replicas)
+        self._ranks = {host.cpu_devices[0].name: rank for rank, host in enumerate(space.domain.spec.hosts)}
+        self._chief = next(iter(self._ranks))
+        self._choices: list[dict[tuple[VariableConfig, ...], int]] = [
+            {
+                tuple(configs_of(unit, choice, space.domain.spec)): int(first) + number
+                for number, choice in enumerate(unit.choices)
+            }
+            for unit, first in zip(space.units, catalogue.first, strict=False)
+        ]
+
+    def row(self, strategy: Strategy) -> _Row | None:
+        """The choices of all units, and of all shards the server and the group; None if it is not in the space."""
+        configs = {config.variable: config for config in strategy.variables}
+        if strategy.graph.replicas != self._replicas or configs.keys() != self._space.domain.number_of.keys():
+            return None
+        choices: list[int] = []
+        shards: list[ShardConfig] = []
+        for unit, known in zip(self._space.units, self._choices, strict=True):
+            own = [configs[variable.name] for variable in unit.variables]
+            choice = known.get(tuple(map(self._bare, own)))
+            if choice is None or len(set(map(self._servers, own))) > 1:
+                return None
+            choices.append(choice)
+            shards += [shard for config in own for shard in config.shards]
+        if not self._masks[:, choices].all(1).any():
+            return None  # each would do, but they can't stand side by side
+        return choices, list(map(self._server, shards)), list(_small(map(_group, shards)))
+
+    def _bare(self, config: VariableConfig) -> VariableConfig:
+        """A config without what is no choice: servers and groups."""
+        shards = (dataclasses.replace(shard, synchronizer=self._without(shard)) for shard in config.shards)
+        return dataclasses.replace(config, shards=tuple(shards))
+
+    def _without(self, shard: ShardConfig) -> Synchronizer:
+        synchronizer = shard.synchronizer
+        if isinstance(synchronizer, PSSynchronizer) and synchronizer.destination in self._ranks:
+            return dataclasses.replace(synchronizer, destination=self._chief)
+        if isinstance(synchronizer, AllReduceSynchronizer):
+            return dataclasses.replace(synchronizer, group=0)
+        return synchronizer
+
+    def _servers(self, config: VariableConfig) -> tuple[int, ...]:
+        return tuple(map(self._server, config.shards))
+
+    def _server(self, shard: ShardConfig) -> int:
+        synchronizer = shard.synchronizer
+        return self._ranks[synchronizer.destination] if isinstance(synchronizer, PSSynchronizer) else -1
+
+
+def _group(shard: ShardConfig) -> int:
+    return shard.synchronizer.group if isinstance(shard.synchronizer, AllReduceSynchronizer) else -1
+
+
+def _small(groups: Iterator[int]) -> Iterator[int]:
+    """The same groups by numbers no larger than there are shards."""
+    numbers: dict[int, int] = {}
+    for group in groups:
+        yield numbers.setdefault(group, len(numbers))

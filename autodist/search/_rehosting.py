@@ -1,0 +1,58 @@
+"""Strategies of one cluster on another that differs from it in names alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from autodist.resource_spec import Device
+from autodist.strategies import GraphConfig, PSSynchronizer, ShardConfig, Strategy
+
+if TYPE_CHECKING:
+    from autodist.resource_spec import ResourceSpec
+
+__all__ = ["are_alike", "rehosted"]
+
+
+def are_alike(one: ResourceSpec, other: ResourceSpec) -> bool:
+    """Whether two clusters differ in names, addresses and logins alone, host by host in their order."""
+    return _shape(one) == _shape(other)
+
+
+def _shape(spec: ResourceSpec) -> object:
+    hosts = [(h.cpus, len(h.gpus), len(h.replica_devices), h.bandwidth_gbps, h.memory_gb) for h in spec.hosts]
+    names = [host.name for host in spec.hosts]
+    links = [(spec.link(a, b).bandwidth_gbps, spec.link(a, b).latency_ms) for a in names for b in names if a != b]
+    return hosts, links
+
+
+def rehosted(strategy: Strategy, old: ResourceSpec, new: ResourceSpec) -> Strategy:
+    """The same strategy on another cluster: what was on a host is on the one of the same rank.
+
+    Args:
+        strategy: For the old cluster.
+        old: Its cluster.
+        new: One with at least as many hosts.
+
+    """
+    names = {a.name: b.name for a, b in zip(old.hosts, new.hosts, strict=False)}
+    graph = GraphConfig(_moved(strategy.graph.replicas, names), strategy.graph.communicator)
+    variables = tuple(
+        replace(config, shards=tuple(_shard(shard, names) for shard in config.shards)) for config in strategy.variables
+    )
+    return replace(strategy, graph=graph, variables=variables)
+
+
+def _shard(shard: ShardConfig, names: Mapping[str, str]) -> ShardConfig:
+    synchronizer = shard.synchronizer
+    if not isinstance(synchronizer, PSSynchronizer):
+        return shard
+    [destination] = _moved((synchronizer.destination,), names)
+    moved = replace(synchronizer, destination=destination, transfer=_moved(synchronizer.transfer, names))
+    return replace(shard, synchronizer=moved)
+
+
+def _moved(devices: tuple[str, ...], names: Mapping[str, str]) -> tuple[str, ...]:
+    parsed = map(Device.parse, devices)
+    return tuple(replace(device, host=names[device.host]).name for device in parsed)

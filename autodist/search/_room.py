@@ -1,0 +1,98 @@
+"""What fits into the memory of the hosts, as far as the spec says how much they have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autodist.errors import SpaceEmpty
+from autodist.search._proposals import Proposals
+from autodist.search._searchers import Found, Score
+from autodist.simulator import Floats, ShardTable, Simulator, memory_needs, tabulate
+
+if TYPE_CHECKING:
+    from autodist.simulator import Domain
+    from autodist.strategies import Strategy
+
+__all__ = ["Room"]
+
+_TOO_LARGE = np.float32(1e12)
+"""No simulator's score is so large."""
+
+
+class Room:
+    """The memory of the hosts of a domain.
+
+    Args:
+        domain: The graph on the cluster.
+
+    Example:
+        >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable
+        >>> from autodist.resource_spec import Host, ResourceSpec
+        >>> from autodist.simulator import Domain
+        >>> from autodist.strategies import AllReduce, PS
+        >>> w = Variable("w", "h", (1000, 250), "float32", Role.TRAINABLE, (Gradient(dense="g"),))
+        >>> m = Variable("m", "m", (1000, 250), "float32", Role.SLOT, owners=("w",))
+        >>> spec = ResourceSpec((Host("a", "a"), Host("b", "b", memory_gb=0.003)))
+        >>> graph = TrainingGraph(None, (w, m), (), (), ())
+        >>> room = Room(Domain.of(graph, spec))
+        >>> room.why_not(AllReduce(communicator="collective").build(graph, spec))
+        'it needs 0.004 GB on `b`, whose `memory_gb` is 0.003'
+        >>> room.why_not(PS().build(graph, spec))
+        ''
+
+    """
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self._is_bounded = bool(np.isfinite(domain.memory_bytes).any())
+
+    def why_not(self, strategy: Strategy) -> str:
+        """Why a strategy does not fit; empty if it does."""
+        table = tabulate([strategy], self.domain)
+        return self._described(memory_needs(table, self.domain, 1)[0]) if self.load(table, 1)[0] > 1 else ""
+
+    def load(self, table: ShardTable, num_strategies: int) -> Floats:
+        """What each strategy needs of what the fullest host has; it fits up to 1. Shape (strategies,)."""
+        if not self._is_bounded:
+            return np.zeros(num_strategies, np.float32)
+        loads: Floats = (memory_needs(table, self.domain, num_strategies) / self.domain.memory_bytes).max(1)
+        return loads
+
+    def score_by(self, simulator: Simulator) -> Score:
+        """The scores of a simulator; what does not fit is worse than all that does, and the worse the larger it is."""
+
+        def score(proposals: Proposals) -> Floats:
+            scores = simulator.score(proposals.table, self.domain, len(proposals))
+            load = self.load(proposals.table, len(proposals))
+            return np.where(load > 1, load * _TOO_LARGE, scores)
+
+        return score
+
+    def fitting(self, found: Found) -> Found:
+        """Those that fit, of what was found by these scores; may be none."""
+        rows = np.flatnonzero(found.scores < _TOO_LARGE).astype(np.int32)
+        lots = None if found.lots is None else found.lots[rows]
+        return Found(found.proposals.take(rows), found.scores[rows], lots)
+
+    def refusal(self, found: Found) -> SpaceEmpty:
+        """What is to be said where none fits: how much that needs which comes nearest."""
+        first = found.proposals.take(np.zeros(1, np.int32))
+        needs = self._described(memory_needs(first.table, self.domain, 1)[0])
+        return SpaceEmpty(
+            f"of the strategies that were drawn none fits into the hosts' memory; the smallest: {needs}",
+            hint="take a smaller batch or more hosts, or raise `memory_gb` in the spec if a host has more",
+        )
+
+    def _described(self, needs: Floats) -> str:
+        """The need of the host where it exceeds the limit most."""
+        rank = int(np.argmax(needs / self.domain.memory_bytes))
+        host = self.domain.spec.hosts[rank]
+        activations = self.domain.replicas[rank] * self.domain.activation_bytes
+        part = f" ({_gb(activations)} of it for its examples)" if activations else ""
+        return f"it needs {_gb(needs[rank])} on `{host.name}`{part}, whose `memory_gb` is {host.memory_gb:g}"
+
+
+def _gb(size_bytes: float) -> str:
+    return f"{size_bytes / 1e9:.3g} GB"

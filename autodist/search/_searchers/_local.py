@@ -1,0 +1,116 @@
+"""Local search: what is good is changed a little, round by round."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, final
+
+import numpy as np
+
+from autodist.search._moves import neighbours
+from autodist.search._proposals import Proposals
+from autodist.search._searchers._base import Found, Score, Searcher
+from autodist.search._searchers._random import RandomSearcher
+from autodist.simulator import Floats
+
+if TYPE_CHECKING:
+    from autodist.search._catalogue import Catalogue
+    from autodist.search._space import Space
+
+__all__ = ["LocalSearcher"]
+
+_DRAWN, _NEAR = 0.2, 0.3
+"""Shares of the effort and of what is returned: draws, and neighbours of what was measured."""
+_ROUND, _BEAM = 200, 40
+_FASTEST = 10
+_CHANGED_AGAIN = 0.3
+"""How many of a round's children are changed once more."""
+
+
+@final
+class LocalSearcher(Searcher):
+    """Changes one thing at a time in the best strategies that it knows, and goes on from the best of their children.
+
+    It begins with draws, with strategies that users know, and with the best of its last search. In each round some of
+    the best (a beam) get children: neighbours, children of two parents, and neighbours of these.
+
+    As a simulator may be wrong, what is returned after the first measurements is of three lots, each of which has its
+    share in what is measured: what the simulator prefers of all; the neighbours that it prefers of the fastest
+    strategies that were measured; and the best of the draws. So it does not get stuck as the genetic algorithm does
+    with a simulator that misleads it (thesis table 8.2).
+    """
+
+    name: ClassVar[str] = "local"
+
+    def __init__(self, space: Space, catalogue: Catalogue, seed: int = 0) -> None:
+        super().__init__(space, catalogue, seed)
+        self._draws = RandomSearcher(space, catalogue, seed)
+        self._draws.chance = self.chance
+        self._measured: Found | None = None
+        self._beginnings: list[Proposals] = []
+
+    def suggest(self, proposals: Proposals) -> None:
+        """Begin with these as well."""
+        self._beginnings.append(proposals)
+
+    def tell(self, proposals: Proposals, step_s: Floats) -> None:
+        """Keep the fastest, to look around them."""
+        ran = np.flatnonzero(np.isfinite(step_s)).astype(np.int32)
+        if not len(ran):
+            return
+        found = Found.best_of(proposals.take(ran), step_s[ran], _FASTEST)
+        self._measured = found if self._measured is None else self._measured.merged(found, _FASTEST)
+
+    def ask(self, score: Score, effort: int, count: int) -> Found:
+        """Draw, look around what was measured, and go on from the best of all."""
+        kept = max(count, _BEAM)
+        draws = max(1, round(_DRAWN * effort))
+        lots = [self._draws.ask(score, draws, kept)]
+        if self._measured is not None:
+            lots.append(self._around(self._measured, score, max(1, round(_NEAR * effort)), kept))
+            draws += round(_NEAR * effort)
+        begun = Found.joined([*lots, *(Found.best_of(p, score(p), _BEAM) for p in self._beginnings)])
+        draws += sum(map(len, self._beginnings))
+        best = self._climbed(begun, score, effort - draws, kept)
+        self._beginnings = [best.first(_BEAM).proposals]
+        if self._measured is None:
+            return best.first(count)
+        shares = zip(lots, (_DRAWN, _NEAR), strict=True)
+        return Found.of_lots([best, *(lot.first(round(share * count)) for lot, share in shares)], count)
+
+    def _around(self, parents: Found, score: Score, effort: int, count: int) -> Found:
+        """The best neighbours of some."""
+        found: Found | None = None
+        for size in _rounds(effort):
+            children = self._children(parents, size)
+            scores = score(children)
+            found = Found.best_of(children, scores, count) if found is None else found.improved(children, scores, count)
+        assert found is not None
+        return found
+
+    def _climbed(self, begun: Found, score: Score, effort: int, count: int) -> Found:
+        """The best after as many rounds as the effort allows, each around the best of all before it."""
+        best = begun
+        for size in _rounds(effort):
+            children = self._children(best, size)
+            best = best.improved(children, score(children), count)
+        return best
+
+    def _children(self, parents: Found, count: int) -> Proposals:
+        """Neighbours of the best, which are likelier the better they are; some of them are neighbours of neighbours."""
+        likely = 1.0 / np.arange(1, min(_BEAM, len(parents)) + 1)
+        one, other = self.chance.choice(len(likely), (2, count), p=likely / likely.sum()).astype(np.int32)
+        parts = [self._neighbours(parents.proposals.take(one), parents.proposals.take(other))]
+        again = self.chance.random(count) < _CHANGED_AGAIN
+        farther, rest = (np.flatnonzero(rows).astype(np.int32) for rows in (again, ~again))
+        if len(farther):
+            mates = parents.proposals.take(other[farther])
+            parts = [parts[0].take(rest), self._neighbours(parts[0].take(farther), mates)]
+        return Proposals.joined(parts)
+
+    def _neighbours(self, parents: Proposals, mates: Proposals) -> Proposals:
+        return neighbours(parents, mates, self.space, self.catalogue, self.chance)
+
+
+def _rounds(effort: int) -> list[int]:
+    """The sizes of rounds."""
+    return [min(_ROUND, effort - begin) for begin in range(0, effort, _ROUND)]

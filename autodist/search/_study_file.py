@@ -1,0 +1,109 @@
+"""Studies as small files: to publish trials, to take them to other machines, and to learn from those of others."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from autodist.documents import whole_file
+from autodist.errors import AutoDistError, StoreError
+from autodist.graph import without_directories
+from autodist.resource_spec import ResourceSpec
+from autodist.search._constraints import Rule
+from autodist.search._store import Study, TrialStore
+from autodist.search._trials import Failure, Measurement, Trial
+from autodist.simulator import Profile
+from autodist.strategies import Strategy
+
+__all__ = ["export_studies", "import_studies"]
+
+_VERSION = 1
+
+
+def export_studies(store: TrialStore, studies: Sequence[Study], path: str | os.PathLike[str]) -> None:
+    """Write studies with their graphs and all their trials into one file, a ZIP archive of texts.
+
+    Of the scripts' files it has the names, not where they are on this machine.
+
+    Raises:
+        GraphError: A graph is damaged.
+        StoreError: The file can't be written.
+
+    """
+    try:
+        with whole_file(path) as draft, zipfile.ZipFile(draft, "w", zipfile.ZIP_LZMA) as archive:
+            for number, study in enumerate(studies):
+                lines = [json.dumps(_plain(trial)) for trial in store.trials(study)]
+                archive.writestr(f"{number}/study.json", _about(study))
+                archive.writestr(f"{number}/graph.zip", without_directories(store.graph(study)))
+                archive.writestr(f"{number}/trials.jsonl", "\n".join(lines))
+    except OSError as error:
+        raise StoreError(f"the studies can't be written to `{path}`: {error.strerror}") from error
+
+
+def import_studies(store: TrialStore, path: str | os.PathLike[str]) -> list[Study]:
+    """Add the studies of a file to a store, and return them as they are there.
+
+    Raises:
+        StoreError: The file can't be read, or holds no studies.
+
+    """
+    try:
+        with zipfile.ZipFile(Path(path)) as archive:
+            count = sum(name.endswith("/study.json") for name in archive.namelist())
+            found = [_read(archive, number) for number in range(count)]
+    except OSError as error:
+        raise StoreError(f"the studies `{path}` can't be read: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError, zipfile.BadZipFile, AutoDistError) as error:
+        hint = "make a file of studies by `autodist trials --export FILE`"
+        raise StoreError(f"`{path}` holds no studies: {error}", hint=hint) from error
+    return [_add(store, *one) for one in found]
+
+
+def _about(study: Study) -> str:
+    about = {"version": _VERSION, "graph": study.graph, "spec": json.loads(study.spec)}
+    about |= {"batch_size": study.batch_size, "label": study.label, "rules": [asdict(rule) for rule in study.rules]}
+    profile = None if study.profile is None else json.loads(study.profile.to_json())
+    return json.dumps(about | {"profile": profile}, indent=2)
+
+
+def _read(archive: zipfile.ZipFile, number: int) -> tuple[Study, ResourceSpec, bytes, list[Trial]]:
+    about = json.loads(archive.read(f"{number}/study.json"))
+    if about["version"] != _VERSION:
+        raise ValueError(f"it is of version {about['version']}, allowed: {_VERSION}")
+    spec = ResourceSpec.from_json(json.dumps(about["spec"]))
+    rules = tuple(Rule(**rule) for rule in about.get("rules", ()))
+    profile = Profile.from_json(json.dumps(about["profile"])) if about.get("profile") else None
+    study = Study(number, about["graph"], spec.to_json(), about["batch_size"], about["label"], rules, profile)
+    lines = archive.read(f"{number}/trials.jsonl").decode().splitlines()
+    return study, spec, archive.read(f"{number}/graph.zip"), [_trial(json.loads(line)) for line in lines]
+
+
+def _add(store: TrialStore, study: Study, spec: ResourceSpec, graph: bytes, trials: Sequence[Trial]) -> Study:
+    added = store.study(graph, study.graph, spec, study.batch_size, study.label, study.rules, study.profile)
+    store.add(added, *trials)
+    return added
+
+
+def _plain(trial: Trial) -> dict[str, object]:
+    outcome = trial.outcome
+    row: dict[str, object] = {"number": trial.number, "origin": trial.origin, "predicted": trial.predicted}
+    if isinstance(outcome, Measurement):
+        row |= {"steps_s": outcome.steps_s, "warm_up": outcome.warm_up, "prepared_s": outcome.prepared_s}
+    else:
+        row |= {"reason": outcome.reason, "message": outcome.message}
+    return row | {"strategy": json.loads(trial.strategy.to_json())}
+
+
+def _trial(row: dict[str, object]) -> Trial:
+    outcome: Measurement | Failure
+    if "steps_s" in row:
+        outcome = Measurement(tuple(row["steps_s"]), row["warm_up"], row["prepared_s"])  # type: ignore[arg-type]
+    else:
+        outcome = Failure(row["reason"], row["message"])  # type: ignore[arg-type]
+    strategy = Strategy.from_json(json.dumps(row["strategy"]))
+    return Trial(row["number"], strategy, outcome, row["origin"], row["predicted"])  # type: ignore[arg-type]

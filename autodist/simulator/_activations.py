@@ -1,0 +1,99 @@
+"""What a replica keeps of its examples within a step: outputs of operations that others still have to read."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from itertools import accumulate
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from autodist.graph import data_inputs, normalize, output_shape, tensor_dtype
+
+if TYPE_CHECKING:
+    from autodist.graph import TrainingGraph
+
+__all__ = ["activation_bytes"]
+
+_ALIASES = frozenset(
+    {
+        "CheckNumerics", "EnsureShape", "ExpandDims", "Identity", "PreventGradient", "Reshape", "Snapshot", "Squeeze",
+        "StopGradient",
+    }
+)  # fmt: skip
+"""Ops whose output is their input's memory."""
+_ITEM_BYTES = {"bool": 1, "string": 8}
+
+
+def activation_bytes(graph: TrainingGraph, examples: int) -> float:
+    """The most that outputs with rows of the batch take at one time, in the order in which the step was traced.
+
+    What is inside of loops is not known, nor what operations take while they run. A graph that is only described has
+    none.
+
+    Args:
+        graph: G.
+        examples: Of the replica's part of the batch.
+
+    """
+    if graph.graph_def is None:
+        return 0.0
+    tensors = _Tensors(graph.analysis.nodes, examples)
+    for place, name in enumerate(graph.analysis.order):
+        tensors.add(place, name)
+    return tensors.most_bytes
+
+
+class _Tensors:
+    """What has rows of the batch, with its bytes, and from when to when it is needed."""
+
+    def __init__(self, nodes: dict[str, Any], examples: int) -> None:
+        self._nodes = nodes
+        self._examples = examples
+        self._bytes: dict[str, float] = {}
+        self._made: dict[str, int] = {}
+        self._last: dict[str, int] = {}
+        self._source: dict[str, str] = {}
+
+    def add(self, place: int, name: str) -> None:
+        """Take the next node in the order."""
+        node = self._nodes[name]
+        inputs = [self._source.get(tensor, tensor) for tensor in map(normalize, data_inputs(node))]
+        self._last.update(dict.fromkeys(inputs, place))
+        if node.op in _ALIASES and inputs:
+            self._source[name] = inputs[0]
+            return
+        largest = max((self._bytes.get(tensor, 0.0) for tensor in inputs), default=0.0)
+        for index in range(len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 0):
+            tensor = f"{name}:{index}" if index else name
+            self._made[tensor] = place
+            self._bytes[tensor] = self._size(tensor, output_shape(node, index), largest)
+
+    def _size(self, tensor: str, shape: tuple[int | None, ...] | None, largest: float) -> float:
+        if shape is not None and None not in shape:
+            return 0.0
+        itemsize = _itemsize(tensor_dtype(self._nodes, tensor))
+        if shape is None or shape.count(None) > 1:  # which dims are the batch is not known: at most what it is made of
+            return largest if itemsize else 0.0
+        return float(prod(self._examples if size is None else size for size in shape) * itemsize)
+
+    @property
+    def most_bytes(self) -> float:
+        """The most that is there at one time."""
+        changes: dict[int, float] = defaultdict(float)
+        for tensor, place in self._made.items():
+            changes[place] += self._bytes[tensor]
+            changes[self._last.get(tensor, place) + 1] -= self._bytes[tensor]
+        return max(accumulate(changes[place] for place in sorted(changes)), default=0.0)
+
+
+def _itemsize(dtype: str) -> float:
+    """Bytes of an element, by the bits in the dtype's name.
+
+    Example:
+        >>> [_itemsize(dtype) for dtype in ("float32", "bfloat16", "bool", "string", "variant")]
+        [4.0, 2.0, 1, 8, 0]
+
+    """
+    bits = re.search("[0-9]+", dtype)
+    return int(bits[0]) / 8 if bits else _ITEM_BYTES.get(dtype, 0)

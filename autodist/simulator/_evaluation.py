@@ -1,0 +1,84 @@
+"""How good simulators are on strategies that they have not seen: in the same domain, and in others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autodist.simulator._base import Simulator
+from autodist.simulator._fitting import Calibrated, calibrated
+from autodist.simulator._learned import Accuracy, LearnedSimulator, accuracy_of
+from autodist.simulator._measured import Measured
+from autodist.simulator._table import Ints
+
+if TYPE_CHECKING:
+    from autodist.simulator._table import Floats
+
+__all__ = ["cross_validated", "trained", "transferred"]
+
+
+def trained(simulator: Simulator, data: Sequence[Measured]) -> Simulator:
+    """The simulator after it has seen measured strategies: it has learned from them, or is calibrated by them.
+
+    Args:
+        simulator: One that learns is changed; one that can't is returned as it is.
+        data: What it sees.
+
+    """
+    if isinstance(simulator, LearnedSimulator):
+        simulator.fit(data)
+        return simulator
+    return calibrated(simulator, data) if isinstance(simulator, Calibrated) else simulator
+
+
+def cross_validated(
+    make: Callable[[], Simulator], data: Measured, *, folds: int = 5, seed: int = 0, least_gap: float = 0.0
+) -> Accuracy:
+    """How a simulator ranks strategies of a domain of which it has seen others: the mean over the folds.
+
+    Args:
+        make: A new simulator.
+        data: What was measured, cut at random into equal parts, each of which is once left out and then ranked.
+        folds: How many parts.
+        seed: Of the cut.
+        least_gap: See :func:`accuracy_of`.
+
+    """
+    found = []
+    for held_out in _folds(len(data), folds, seed):
+        seen = data.take(np.setdiff1d(np.arange(len(data), dtype=np.int32), held_out))
+        found.append(_judged(trained(make(), [seen]), data.take(held_out), least_gap))
+    return _mean(found)
+
+
+def transferred(
+    make: Callable[[], Simulator], sources: Sequence[Measured], target: Measured, *, least_gap: float = 0.0
+) -> Accuracy:
+    """How a simulator ranks the strategies of a domain after it has seen others only.
+
+    Args:
+        make: A new simulator.
+        sources: What it sees.
+        target: What it ranks.
+        least_gap: See :func:`accuracy_of`.
+
+    """
+    return _judged(trained(make(), sources), target, least_gap)
+
+
+def _folds(count: int, folds: int, seed: int) -> Iterator[Ints]:
+    shuffled = np.random.default_rng(seed).permutation(count).astype(np.int32)
+    yield from (np.sort(shuffled[first::folds]) for first in range(folds))
+
+
+def _judged(simulator: Simulator, data: Measured, least_gap: float) -> Accuracy:
+    scores: Floats = simulator.score(data.table, data.domain, len(data))
+    return accuracy_of(scores, data.step_s, least_gap)
+
+
+def _mean(found: Sequence[Accuracy]) -> Accuracy:
+    names = [field.name for field in fields(Accuracy)]
+    return Accuracy(*(float(np.nanmean([getattr(accuracy, name) for accuracy in found])) for name in names))

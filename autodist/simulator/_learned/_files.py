@@ -1,0 +1,74 @@
+"""What simulators have learned, in files."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from autodist.documents import whole_file
+from autodist.errors import SimulatorError
+from autodist.simulator._learned._base import LearnedSimulator
+from autodist.simulator._learned._encoding import PREDEFINED, RAW
+from autodist.simulator._learned._forest import ForestSimulator
+from autodist.simulator._learned._graph_attention import GraphAttentionSimulator
+from autodist.simulator._learned._linear import LinearSimulator
+from autodist.simulator._learned._recurrent import RecurrentSimulator
+
+__all__ = ["LEARNED", "load_simulator", "save_simulator"]
+
+LEARNED: dict[str, type[LearnedSimulator]] = {
+    kind.name: kind for kind in (LinearSimulator, RecurrentSimulator, GraphAttentionSimulator, ForestSimulator)
+}
+"""By name, the simulators that learn."""
+
+_VERSION = 1
+_ABOUT = "about"
+
+
+def save_simulator(simulator: LearnedSimulator, path: str | os.PathLike[str]) -> None:
+    """Write what a simulator has learned into a file, for :func:`load_simulator`.
+
+    Raises:
+        SimulatorError: It has not learned anything, or the file can't be written.
+
+    """
+    if not simulator.learned:
+        raise SimulatorError("this simulator has not learned anything", hint="call `fit` first")
+    options = {name: getattr(simulator, name) for name in simulator.option_names}
+    about = {"version": _VERSION, "simulator": simulator.name, "options": options, "features": [*RAW, *PREDEFINED]}
+    try:
+        with whole_file(path) as draft, draft.open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **{_ABOUT: np.array(json.dumps(about)), **simulator.learned})
+    except OSError as error:
+        raise SimulatorError(f"the simulator can't be written to `{path}`: {error.strerror}") from error
+
+
+def load_simulator(path: str | os.PathLike[str]) -> LearnedSimulator:
+    """Read the file that :func:`save_simulator` wrote. Nothing in it is executed.
+
+    Raises:
+        SimulatorError: It can't be read, holds something else, or was written by another version.
+
+    """
+    try:
+        with np.load(Path(path), allow_pickle=False) as content:
+            about = json.loads(str(content[_ABOUT]))
+            learned = {name: content[name] for name in content.files if name != _ABOUT}
+    except OSError as error:
+        raise SimulatorError(f"the simulator `{path}` can't be read: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise SimulatorError(
+            f"`{path}` is no simulator", hint="make one by `autodist simulator fit --out FILE`"
+        ) from error
+    if about["version"] != _VERSION or about["features"] != [*RAW, *PREDEFINED] or about["simulator"] not in LEARNED:
+        raise SimulatorError(
+            f"the simulator `{path}` was made by another version of AutoDist",
+            hint="make it anew by `autodist simulator fit`",
+        )
+    simulator = LEARNED[about["simulator"]](**about["options"])
+    simulator.recall(learned)
+    return simulator

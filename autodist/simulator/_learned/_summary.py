@@ -1,0 +1,76 @@
+"""Strategies as one row of features each: for models that don't go from variable to variable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autodist.simulator._analytic import AnalyticSimulator
+from autodist.simulator._events import EventSimulator, link_loads
+from autodist.simulator._learned._encoding import encode, unit_s
+from autodist.simulator._table import ALL_REDUCE, BROADCAST, SERVER, Floats, ShardTable, collectives
+
+if TYPE_CHECKING:
+    from autodist.simulator._domain import Domain
+
+__all__ = ["summarize"]
+
+
+def summarize(table: ShardTable, domain: Domain, num_strategies: int, calibrated: EventSimulator) -> Floats:
+    """What is known of each strategy without measuring it; shape (strategies, features).
+
+    Features of variables (z_pre and z_raw) by their mean, their largest and by their mean weighted by size; z_pre of
+    the whole; what each link has to carry; how many shards, and which share of the bytes, each kind of synchronization
+    has; and what the formulas say.
+
+    Args:
+        table: The shards of the strategies.
+        domain: What they are for.
+        num_strategies: How many they are.
+        calibrated: The event simulation that fits what was measured.
+
+    """
+    encoding = encode(table, domain, num_strategies)
+    variables = encoding.variables
+    sizes = np.array([variable.size_bytes for variable in domain.variables], np.float32)
+    weighted = np.einsum("svf,v->sf", variables, sizes / sizes.sum())
+    said = [
+        np.log(np.maximum(simulator.score(table, domain, num_strategies), 1e-9) / unit_s(domain))
+        for simulator in (EventSimulator(), AnalyticSimulator(), calibrated)
+    ]
+    parts = [encoding.whole, variables.mean(1), variables.max(1), weighted]
+    parts += [_burdens(table, domain, num_strategies), _kinds(table, num_strategies), np.stack(said, 1)]
+    return np.concatenate(parts, 1).astype(np.float32)
+
+
+def _burdens(table: ShardTable, domain: Domain, count: int) -> npt.NDArray[Any]:
+    """Of the links, the largest and the mean time that they need, in either direction; pushed and read."""
+    served, collected_s = link_loads(table, domain, count, EventSimulator().calibration)
+    variables = range(len(domain.variables))
+    pushed = sum((served.pushing.of(variable) for variable in variables), served.pushing.of(-1)) + collected_s.sum(0)
+    read = sum((served.reading.of(variable) for variable in variables), served.reading.of(-1))
+    columns = []
+    for flows in (pushed / unit_s(domain), read / unit_s(domain)):
+        out, into = np.split(flows, 2)
+        columns += [flows.max(0), out.max(0), into.max(0), flows.mean(0)]
+    return np.stack([*columns, np.log1p(_messages(table, count))], 1)
+
+
+def _messages(table: ShardTable, count: int) -> npt.NDArray[Any]:
+    """How many shards are on servers and how many collectives there are."""
+    others = table.take(table.kind != SERVER)
+    first, _, _ = collectives(others)
+    on_servers = np.bincount(table.strategy[table.kind == SERVER], minlength=count)
+    found: npt.NDArray[Any] = on_servers + np.bincount(others.strategy[first], minlength=count)
+    return found
+
+
+def _kinds(table: ShardTable, count: int) -> npt.NDArray[Any]:
+    by_horovod = table.is_horovod & (table.kind != SERVER)
+    masks = [*(table.kind == kind for kind in (SERVER, ALL_REDUCE, BROADCAST)), by_horovod]
+    numbers = [np.log1p(np.bincount(table.strategy[mask], minlength=count)) for mask in masks]
+    whole = np.maximum(np.bincount(table.strategy, table.size_bytes, count), 1)
+    shares = [np.bincount(table.strategy[mask], table.size_bytes[mask], count) / whole for mask in masks]
+    return np.stack([*numbers, *shares], 1)

@@ -1,0 +1,139 @@
+"""What many strategies load on the links of every host, variable by variable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from autodist.simulator._table import SERVER, Floats, Rows, ShardTable
+
+if TYPE_CHECKING:
+    from autodist.simulator._domain import Domain
+
+__all__ = ["Formula", "Loads", "ServerLoads"]
+
+_COLUMNS = (
+    "size_bytes", "summed_bytes", "gathered_bytes", "gathered_by_example", "asked_by_example", "read_bytes",
+    "read_by_example",
+)  # fmt: skip
+_PROBE_BYTES = 1e9
+
+Formula: TypeAlias = Callable[[ShardTable], tuple[Floats, Floats, Floats]]
+"""Of shards on servers, the seconds of pushing and of reading on each link, shape (shards, links), and of the update.
+
+It grows linearly with the bytes in each column."""
+
+
+@dataclass(frozen=True)
+class _Slope:
+    """What one shard of each server loads, in itself or for each byte in a column; shape (servers, links)."""
+
+    pushing: Floats
+    reading: Floats
+    update_s: float
+
+
+class Loads:
+    """Seconds on each link of each strategy, variable by variable: products of matrices, made when they are asked for.
+
+    Args:
+        links: How many links.
+        count: How many strategies there are.
+
+    """
+
+    def __init__(self, links: int, count: int) -> None:
+        self._shape = links, count
+        self._parts: list[tuple[dict[int, Floats], Floats]] = []
+
+    def add(self, amounts: dict[int, Floats], slope: Floats) -> None:
+        """Add to some variables what each server's amounts load; shapes (servers, strategies), (servers, links)."""
+        if slope.any():
+            self._parts.append((amounts, slope.T))
+
+    def of(self, variable: int) -> Floats:
+        """Those of a variable; shape (links, strategies)."""
+        found = [slope @ amounts[variable] for amounts, slope in self._parts if variable in amounts]
+        return sum(found[1:], found[0]) if found else np.zeros(self._shape, np.float32)
+
+
+class ServerLoads:
+    """What the shards on servers load on links.
+
+    As the formula is linear, it is asked once for each host and column; the rest are sums of bytes.
+
+    Args:
+        table: Shards.
+        domain: What they are for.
+        count: How many strategies there are.
+        formula: What a shard on a server loads.
+
+    Attributes:
+        pushing: What gradients load.
+        reading: What values load, before the computation.
+        update_s: By variable and strategy, the longest update of a shard.
+
+    """
+
+    def __init__(self, table: ShardTable, domain: Domain, count: int, formula: Formula) -> None:
+        hosts = len(domain.replicas)
+        self.pushing, self.reading = Loads(2 * hosts, count), Loads(2 * hosts, count)
+        self.update_s = np.zeros((len(domain.variables), count), np.float32)
+        cells = (table.variable * np.int64(hosts) + table.server) * count + table.strategy
+        for rows, slopes in _alike(table, hosts, formula):
+            for column, slope in slopes.items():
+                if slope.pushing.any() or slope.reading.any():
+                    amounts = np.ones(len(rows), np.float32) if column is None else getattr(table, column)[rows]
+                    by_variable = _sums(cells[rows], amounts, hosts, count)
+                    self.pushing.add(by_variable, slope.pushing)
+                    self.reading.add(by_variable, slope.reading)
+            update = table.size_bytes[rows] * np.float32(slopes["size_bytes"].update_s)
+            update += np.float32(slopes[None].update_s)
+            np.maximum.at(self.update_s, (table.variable[rows], table.strategy[rows]), update)
+
+
+def _alike(table: ShardTable, hosts: int, formula: Formula) -> Iterator[tuple[Rows, dict[str | None, _Slope]]]:
+    """Shards that load alike, with their slopes: by column, and under None what a shard loads in itself."""
+    apart, joined = _slopes(hosts, formula, is_joined=False), _slopes(hosts, formula, is_joined=True)
+    served = table.kind == SERVER
+    if all(np.array_equal(apart[column].pushing, joined[column].pushing) for column in apart):
+        yield np.flatnonzero(served), apart
+    else:
+        yield np.flatnonzero(served & ~table.is_joined), apart
+        yield np.flatnonzero(served & table.is_joined), joined
+
+
+def _slopes(hosts: int, formula: Formula, *, is_joined: bool) -> dict[str | None, _Slope]:
+    nothing = np.zeros(hosts, np.float32)
+    columns = dict.fromkeys(_COLUMNS, nothing)
+    numbers, no, joined = np.arange(hosts, dtype=np.int32), np.zeros(hosts, bool), np.full(hosts, is_joined)
+    zeros, kind, group = (np.full(hosts, value, np.int32) for value in (0, SERVER, -1))
+    empty = ShardTable(numbers, zeros, kind, numbers, group, no, joined, **columns)
+    base = formula(empty)
+    slopes: dict[str | None, _Slope] = {None: _Slope(base[0], base[1], float(base[2][0]))}
+    for column in _COLUMNS:
+        probed = formula(empty.replaced(**{column: nothing + np.float32(_PROBE_BYTES)}))
+        push, read, update = ((f - b) / np.float32(_PROBE_BYTES) for f, b in zip(probed, base, strict=True))
+        slopes[column] = _Slope(push, read, float(update[0]))
+    return slopes
+
+
+def _sums(cells: Rows, amounts: Floats, hosts: int, count: int) -> dict[int, Floats]:
+    """By variable that has some, the sums of amounts by server and strategy."""
+    some = np.flatnonzero(amounts)
+    if len(some) < len(amounts):
+        cells, amounts = cells[some], amounts[some]
+    if not len(cells):
+        return {}
+    size = hosts * count
+    has = np.zeros(int(cells.max()) // size + 1, bool)
+    has[cells // size] = True
+    variables = np.flatnonzero(has)
+    if not has.all():
+        cells = cells - ((np.arange(len(has)) - np.cumsum(has) + 1) * size)[cells // size]
+    sums = np.zeros((len(variables), hosts, count), np.float32)
+    np.add.at(sums.reshape(-1), cells, amounts)
+    return dict(zip(variables.tolist(), sums, strict=True))

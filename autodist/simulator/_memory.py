@@ -1,0 +1,116 @@
+"""How much memory the hosts need for a strategy while steps are taken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autodist.simulator._base import chunked
+from autodist.simulator._features import server_flows
+from autodist.simulator._table import BROADCAST, SERVER, Bools, Floats, ShardTable
+
+if TYPE_CHECKING:
+    from autodist.simulator._domain import Domain
+
+__all__ = ["memory_needs", "serving_needs"]
+
+_CELLS = 1 << 20
+
+
+def memory_needs(table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
+    """Bytes that each strategy needs on each host, shape (strategies, hosts).
+
+    A host holds, of a variable that is replicated, one value and its slots for all of its replicas; of one that is
+    served, its server holds both, and the others what a step fetches. To these come the gradients of each replica,
+    what they become on their way (a buffer for what is reduced; at a server one message of each sender), what replicas
+    keep of their examples, and whatever other variables the step has.
+
+    Not known are what Python and TensorFlow take themselves, some 0.5 GB, and what the script holds besides; at
+    start-up and in checkpoints the parameters are there once more.
+
+    Example:
+        >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable
+        >>> from autodist.resource_spec import ResourceSpec
+        >>> from autodist.simulator import Domain, tabulate
+        >>> from autodist.strategies import AllReduce
+        >>> w = Variable("w", "h", (1000, 250), "float32", Role.TRAINABLE, (Gradient(dense="g"),))
+        >>> slot = Variable("m", "s", (1000, 250), "float32", Role.SLOT, owners=("w",))
+        >>> graph, spec = TrainingGraph(None, (w, slot), (), (), ()), ResourceSpec.local(workers=2, cpus=1)
+        >>> domain = Domain.of(graph, spec)
+        >>> strategy = AllReduce(communicator="collective").build(graph, spec)
+        >>> memory_needs(tabulate([strategy], domain), domain, 1).tolist()  # value, slot, gradient, buffer
+        [[4000000.0, 4000000.0]]
+
+    """
+    most_rows = max(1, _CELLS // max(1, len(domain.replicas)))
+    parts = [_summed(part, domain, count) for part, _, count in chunked(table, num_strategies, most_rows)]
+    always = domain.replicas * np.float32(domain.activation_bytes) + np.float32(domain.other_bytes)
+    shards = np.concatenate(parts) if parts else np.zeros((0, len(domain.replicas)), np.float32)
+    needs: Floats = shards + always
+    return needs
+
+
+def serving_needs(table: ShardTable, domain: Domain) -> Floats:
+    """Bytes that each host needs more if it serves a shard than if another does, shape (shards, hosts)."""
+    nobody = table.replaced(server=np.full(len(table), -1, np.int32))
+    state, fetched = _state(table, domain), _fetched(table, domain)
+    pushed, _, _ = server_flows(nobody, domain)
+    more: Floats = (state - fetched + pushed.sum(1, keepdims=True) - pushed).astype(np.float32)
+    return more
+
+
+def _summed(table: ShardTable, domain: Domain, count: int) -> Floats:
+    rows = _held(table, domain) + _gradients(table, domain) + _on_the_way(table, domain)
+    columns = [np.bincount(table.strategy, column, count) for column in rows.T]
+    return np.stack(columns, 1).astype(np.float32)
+
+
+def _at_server(table: ShardTable, domain: Domain) -> Bools:
+    served = (table.kind == SERVER)[:, None]
+    at_server: Bools = served & (table.server[:, None] == np.arange(len(domain.replicas), dtype=np.int32))
+    return at_server
+
+
+def _held(table: ShardTable, domain: Domain) -> Floats:
+    """Values and slots where they live, and what others fetch of them; shape (shards, hosts)."""
+    is_away = (table.kind == SERVER)[:, None] & ~_at_server(table, domain)
+    held: Floats = np.where(is_away, _fetched(table, domain), _state(table, domain))
+    return held
+
+
+def _state(table: ShardTable, domain: Domain) -> Floats:
+    """Values and slots; shape (shards, 1)."""
+    share = table.size_bytes / np.maximum(domain.sizes_bytes[table.variable], 1)
+    state: Floats = (table.size_bytes + domain.slot_bytes[table.variable] * share).astype(np.float32)[:, None]
+    return state
+
+
+def _fetched(table: ShardTable, domain: Domain) -> Floats:
+    """What hosts fetch of a value elsewhere, one copy or the rows that they look up; shape (shards, hosts)."""
+    copy = np.minimum(table.read_bytes, table.size_bytes)[:, None]
+    rows = table.read_by_example[:, None] * domain.examples
+    fetched: Floats = np.where(domain.replicas > 0, copy + rows, np.float32(0))
+    return fetched
+
+
+def _gradients(table: ShardTable, domain: Domain) -> Floats:
+    """What the replicas compute; of what travels as factors, what is made of them."""
+    dense = domain.dense_gradients[table.variable]
+    factored = (dense > 0) & (table.summed_bytes == 0) & (table.gathered_bytes == 0) & (table.size_bytes > 0)
+    rebuilt = np.where((table.kind == BROADCAST)[:, None], domain.replicas > 0, _at_server(table, domain))
+    whole = np.where(factored[:, None], rebuilt, domain.replicas)
+    rows = table.gathered_by_example[:, None] * domain.examples
+    computed: Floats = (table.size_bytes * dense)[:, None] * whole + rows
+    return computed
+
+
+def _on_the_way(table: ShardTable, domain: Domain) -> Floats:
+    """The buffer of what is reduced, all parts of what is gathered; at servers the messages of all others."""
+    pushed, _, _ = server_flows(table, domain)
+    gathered = table.gathered_bytes * len(domain.replicas) + table.gathered_by_example * domain.examples.sum()
+    joined = (table.summed_bytes + gathered)[:, None]
+    served = (table.kind == SERVER)[:, None]
+    arriving = np.where(_at_server(table, domain), pushed.sum(1, keepdims=True), 0)
+    travelling: Floats = np.where(served, arriving, joined).astype(np.float32)
+    return travelling

@@ -1,0 +1,144 @@
+"""Profiles that were measured before, as files in the user's cache directory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from autodist.errors import SimulatorError
+from autodist.graph import TraceSubject, TrainingGraph, constant_value
+from autodist.simulator._profile import Profile
+
+__all__ = ["ProfileCache"]
+
+_CACHE = "AUTODIST_CACHE"
+"""The environment variable that names the directory of all caches of AutoDist."""
+_FEW_BYTES = 64
+_DRAWN = frozenset({"seed", "seed2"})
+
+
+@dataclass(frozen=True)
+class ProfileCache:
+    """Keeps profiles by graph, batch and device.
+
+    Attributes:
+        directory: One file each; made when it is needed.
+
+    """
+
+    directory: Path
+
+    @classmethod
+    def of_user(cls, environ: Mapping[str, str] | None = None) -> ProfileCache:
+        """The cache below ``$AUTODIST_CACHE``, else in the user's cache directory, ``~/.cache/autodist``.
+
+        Example:
+            >>> ProfileCache.of_user({"AUTODIST_CACHE": "/data/cache"}).directory.as_posix()
+            '/data/cache/profiles'
+
+        """
+        variables = os.environ if environ is None else environ
+        if variables.get(_CACHE):
+            return cls(Path(variables[_CACHE], "profiles"))
+        home = variables.get("XDG_CACHE_HOME", "")
+        return cls((Path(home) if os.path.isabs(home) else Path("~/.cache").expanduser()) / "autodist" / "profiles")
+
+    def path(self, graph: TrainingGraph, subject: TraceSubject) -> Path:
+        """The file for a profile, whether it is there or not.
+
+        The name begins with the graph's fingerprint. That knows variables only: with another function between two
+        layers, or other images, a step takes another time. So the rest of the name are hashes of all that it depends
+        on: the computation, and what it runs with.
+        """
+        return self.directory / f"{_name(graph)}-{_hash([asdict(subject)])}.json"
+
+    def load(self, graph: TrainingGraph, subject: TraceSubject) -> Profile | None:
+        """The profile of a graph on what is to run it, None if there is none.
+
+        Raises:
+            SimulatorError: Its file can't be read.
+
+        """
+        return _read(self.path(graph, subject), graph)
+
+    def newest(self, graph: TrainingGraph) -> Profile | None:
+        """The last profile of a graph, with whatever batch and device it was made; None if there is none.
+
+        Raises:
+            SimulatorError: Its file can't be read.
+
+        """
+        if graph.graph_def is None:
+            return None
+        paths = sorted(self.directory.glob(f"{_name(graph)}-*.json"), key=lambda path: path.stat().st_mtime_ns)
+        return _read(paths[-1], graph) if paths else None
+
+    def save(self, graph: TrainingGraph, subject: TraceSubject, profile: Profile) -> Path:
+        """Write a profile, whole or not at all, and return its file.
+
+        Raises:
+            OSError: It can't be written.
+
+        """
+        path = self.path(graph, subject)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        try:
+            draft.write_text(profile.to_json(), encoding="utf-8")
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+        return path
+
+
+def _read(path: Path, graph: TrainingGraph) -> Profile | None:
+    try:
+        profile = Profile.from_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SimulatorError(f"`{path}` can't be read: {getattr(error, 'strerror', None) or error}") from error
+    except SimulatorError as error:
+        raise SimulatorError(f"`{path}`: {error.message}", hint=error.hint) from error
+    if not profile.ready_s.keys() == {variable.name for variable in graph.trainable}:
+        raise SimulatorError(f"`{path}` is the profile of another graph")
+    return profile
+
+
+def _name(graph: TrainingGraph) -> str:
+    return f"{graph.fingerprint}-{_hash(_computation(graph))}"
+
+
+def _hash(rows: Iterable[object]) -> str:
+    known = hashlib.sha256()
+    for row in rows:
+        known.update(repr(row).encode())
+    return known.hexdigest()[:16]
+
+
+def _computation(graph: TrainingGraph) -> Iterator[tuple[Any, ...]]:
+    """What the time of a step depends on, the same for each tracing of it: nodes and how large what they make is."""
+    library = graph.graph_def.library.function
+    for node in chain(graph.graph_def.node, *(function.node_def for function in library)):
+        attrs = {name: value for name, value in node.attr.items() if name not in _DRAWN and name != "value"}
+        told = sorted((name, value.SerializeToString(deterministic=True)) for name, value in attrs.items())
+        yield node.name, node.op, tuple(node.input), told, _size(node)
+
+
+def _size(node: Any) -> bytes:
+    """The value of a constant that may say how large something is; other values may be drawn."""
+    is_number = node.op == "Const" and node.attr["dtype"].type in _integers()
+    value = constant_value(node) if is_number else None
+    return b"" if value is None or value.nbytes > _FEW_BYTES else value.tobytes()
+
+
+def _integers() -> tuple[int, int]:
+    from tensorflow.core.framework import types_pb2
+
+    return types_pb2.DT_INT32, types_pb2.DT_INT64

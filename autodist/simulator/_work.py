@@ -1,0 +1,102 @@
+"""Which operations of a step are done for which variable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from autodist.graph import ancestors, node_of
+
+if TYPE_CHECKING:
+    from autodist.graph import TrainingGraph, Variable
+
+__all__ = ["gradient_nodes", "readers", "variable_seconds"]
+
+_OF_SHAPE = frozenset({"Shape", "ShapeN", "Size", "Rank", "VariableShape"})
+_PASSING = frozenset({"Identity", "IdentityN", "Reshape", "StopGradient", "Squeeze", "ExpandDims"})
+_JOINING = frozenset({"AddN", "Cast", "Transpose"})
+
+
+def gradient_nodes(graph: TrainingGraph) -> list[str]:
+    """The nodes that carry the gradients of trainable variables."""
+    return [node_of(t) for v in graph.trainable for gradient in v.gradients for t in gradient.tensors]
+
+
+def readers(graph: TrainingGraph) -> dict[str, list[str]]:
+    """By trainable variable, the operations of forward and backward pass at which its value meets the batch.
+
+    What is made of values alone, such as a cast, could be made at any time; if there is nothing else, it counts.
+    """
+    analysis = graph.analysis
+    needed = ancestors(analysis.nodes, gradient_nodes(graph))
+    fed = analysis.reached(node_of(step_input.tensor) for step_input in graph.inputs)
+    reads: dict[str, list[str]] = {}
+    for name, handles in analysis.reads.items():
+        for handle in handles if name in needed else ():
+            reads.setdefault(handle, []).append(name)
+
+    def following(name: str) -> Iterator[str]:
+        return (c for c in analysis.consumers.get(name, ()) if c in needed and analysis.nodes[c].op not in _OF_SHAPE)
+
+    found = {v.name: list(_met(reads.get(v.handle, []), fed, following)) for v in graph.trainable}
+    alone = {v.name: [c for name in reads.get(v.handle, []) for c in following(name)] for v in graph.trainable}
+    return {name: met or alone[name] for name, met in found.items()}
+
+
+def _met(begins: list[str], fed: Mapping[str, int], following: Callable[[str], Iterator[str]]) -> Iterator[str]:
+    """The first nodes on all ways from some that depend on what is fed."""
+    stack, passed = list(begins), set()
+    while stack:
+        name = stack.pop()
+        if name in passed:
+            continue
+        passed.add(name)
+        if name in fed:
+            yield name
+        else:
+            stack.extend(following(name))
+
+
+def variable_seconds(
+    graph: TrainingGraph, seconds: Mapping[str, float], run_as: Callable[[str], str | None] = lambda name: name
+) -> dict[str, float]:
+    """By trainable variable, how long the operations take that read its value or make its dense gradient.
+
+    An operation of several variables counts for each by its size: a product and what is added to it may be one.
+
+    Args:
+        graph: G, with its GraphDef.
+        seconds: By node.
+        run_as: The node that stands for one in `seconds`.
+
+    """
+    served: dict[str, dict[str, Variable]] = {}
+    met = readers(graph)
+    for variable in graph.trainable:
+        for name in (*met[variable.name], *_makers(graph, variable)):
+            place = run_as(name)
+            if place is not None:
+                served.setdefault(place, {})[variable.name] = variable
+    found = dict.fromkeys((v.name for v in graph.trainable), 0.0)
+    for node, variables in served.items():
+        whole = sum(v.size_bytes for v in variables.values()) or 1
+        for name, variable in variables.items():
+            found[name] += seconds.get(node, 0.0) * variable.size_bytes / whole
+    return found
+
+
+def _makers(graph: TrainingGraph, variable: Variable) -> Iterator[str]:
+    """The last operations before dense gradients that compute them; the rows of a sparse one are another's work."""
+    analysis = graph.analysis
+    stack = [node_of(gradient.dense) for gradient in variable.gradients if gradient.dense is not None]
+    passed = set()
+    while stack:
+        name = stack.pop()
+        if name in passed:
+            continue
+        passed.add(name)
+        op = analysis.nodes[name].op
+        if op not in _PASSING:
+            yield name
+        if op in _PASSING | _JOINING:
+            stack.extend(analysis.sources[name][:1] if op == "Reshape" else analysis.sources[name])

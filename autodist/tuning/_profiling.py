@@ -1,0 +1,111 @@
+"""Profiles of what a search or `autodist profile` runs: measured once, then from the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from autodist.errors import SimulatorError, WorkerFailed
+from autodist.graph import TrainingGraph
+from autodist.launch import ClusterLauncher, Job
+from autodist.runtime import ProfileOrder
+from autodist.search import Failure
+from autodist.simulator import Profile, ProfileCache
+from autodist.tuning._bench import LaunchedBench
+from autodist.tuning._served import served
+
+__all__ = ["ProfiledStep", "find_profile", "profile"]
+
+
+@dataclass(frozen=True)
+class ProfiledStep:
+    """What came out of profiling a script's first training step.
+
+    Attributes:
+        graph: The step.
+        profile: Its profile.
+        path: Where the cache has it; None if it can't be written.
+
+    """
+
+    graph: TrainingGraph
+    profile: Profile
+    path: Path | None
+
+
+def profile(
+    job: Job, launcher: ClusterLauncher, order: ProfileOrder, cache: ProfileCache, notice: Callable[[str], None]
+) -> ProfiledStep:
+    """Profile the first training step of a script anew, and keep the profile.
+
+    The script runs up to that step in every worker of the job; the chief's runs it as one replica does, but alone.
+
+    Args:
+        job: The script and the cluster.
+        launcher: Starts the workers.
+        order: How many steps are measured.
+        cache: Where profiles are kept.
+        notice: Told what went wrong and does no harm; called from another thread.
+
+    Raises:
+        LaunchError: The workers could not be started.
+        SearchFailed: The script has no training step, or fails before it.
+        SearchInterrupted: Ctrl-C.
+        WorkerFailed: The step could not be measured.
+
+    """
+    bench = LaunchedBench(launcher, job, restarts=False)
+
+    def act() -> ProfiledStep:
+        _, graph = bench.captured()
+        return _measured(bench, graph, order, cache, notice)
+
+    return served(bench, act, "autodist profile")
+
+
+def find_profile(
+    bench: LaunchedBench, graph: TrainingGraph, cache: ProfileCache, notice: Callable[[str], None]
+) -> Profile | None:
+    """The profile of a bench's captured step: the cache's, else a new one, which is kept; None if that fails.
+
+    Args:
+        bench: Whose workers have captured the step.
+        graph: The step.
+        cache: Where profiles are kept.
+        notice: Told where the profile is from, or why there is none.
+
+    """
+    assert bench.subject is not None, "the step is captured first"
+    try:
+        known = cache.load(graph, bench.subject)
+    except SimulatorError as error:
+        notice(f"the profile is made anew: {error.message}")
+        known = None
+    if known is not None:
+        notice(f"profile: {cache.path(graph, bench.subject)}")
+    else:
+        try:
+            known = _measured(bench, graph, ProfileOrder(), cache, notice).profile
+        except WorkerFailed as error:
+            notice(error.message)
+    if known is not None and known.is_disturbed:
+        notice("the step waited most of the time while it was profiled; `autodist profile` makes the profile anew")
+    return known
+
+
+def _measured(
+    bench: LaunchedBench, graph: TrainingGraph, order: ProfileOrder, cache: ProfileCache, notice: Callable[[str], None]
+) -> ProfiledStep:
+    trace = bench.profile(order)
+    if isinstance(trace, Failure):
+        raise WorkerFailed(
+            f"the step could not be profiled ({trace.reason}): {trace.message}",
+            hint="`autodist search` goes by an estimate then",
+        )
+    measured = Profile.measured(graph, trace)
+    try:
+        return ProfiledStep(graph, measured, cache.save(graph, trace.subject, measured))
+    except OSError as error:
+        notice(f"the profile can't be kept in `{cache.directory}`: {error.strerror or error}")
+        return ProfiledStep(graph, measured, None)

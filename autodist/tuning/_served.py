@@ -1,0 +1,48 @@
+"""Something that is done with launched workers, while the main thread launches them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from autodist.tuning._bench import LaunchedBench
+
+__all__ = ["served"]
+
+_T = TypeVar("_T")
+
+
+def served(bench: LaunchedBench, act: Callable[[], _T], name: str) -> _T:
+    """Do something in another thread, and start workers for it in this one until it is done.
+
+    Args:
+        bench: Of the workers.
+        act: What is done.
+        name: Of the thread.
+
+    Returns:
+        What it returns; what it raises is raised.
+
+    """
+    results: list[_T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(act())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            bench.close()
+
+    thread = threading.Thread(target=run, name=name)
+    thread.start()
+    try:
+        bench.serve()
+    finally:
+        bench.close()
+        thread.join()
+    for error in errors:
+        raise error
+    return results[0]

@@ -1,0 +1,70 @@
+"""A step of a script on all workers, traced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from autodist.errors import WorkerFailed
+from autodist.graph import TrainingGraph
+from autodist.launch import ClusterLauncher, Job
+from autodist.resource_spec import ResourceSpec
+from autodist.search import Failure
+from autodist.strategies import Strategy
+from autodist.timeline import StepTimeline
+from autodist.tuning._bench import LaunchedBench
+from autodist.tuning._served import served
+from autodist.tuning._turns import Course
+
+__all__ = ["TracedStep", "timeline"]
+
+
+@dataclass(frozen=True)
+class TracedStep:
+    """A step that was measured and traced.
+
+    Attributes:
+        strategy: What it went by.
+        step_s: Seconds of a step that is not traced, the median.
+        timeline: Of one that is.
+
+    """
+
+    strategy: Strategy
+    step_s: float
+    timeline: StepTimeline
+
+
+def timeline(
+    job: Job, launcher: ClusterLauncher, choose: Callable[[TrainingGraph, ResourceSpec], Strategy], course: Course
+) -> TracedStep:
+    """Trace the first training step of a script on all workers of a job; nothing is trained.
+
+    Args:
+        job: The script and the cluster.
+        launcher: Starts the workers.
+        choose: The strategy for the step; called in another thread.
+        course: What is measured before the traced step.
+
+    Raises:
+        LaunchError: The workers could not be started.
+        SearchFailed: The script has no training step, or fails before it.
+        SearchInterrupted: Ctrl-C.
+        WorkerFailed: The step could not be run by the strategy.
+
+    """
+    bench = LaunchedBench(launcher, job, course, restarts=False)
+
+    def act() -> TracedStep:
+        _, graph = bench.captured()
+        strategy = choose(graph, job.spec)
+        found = bench.trace(strategy)
+        if isinstance(found, Failure):
+            raise WorkerFailed(
+                f"the step could not be traced ({found.reason}): {found.message}",
+                hint="`autodist run` with the same strategy shows all that the workers have to say",
+            )
+        measured, traced = found
+        return TracedStep(strategy, measured.step_s, traced)
+
+    return served(bench, act, "autodist timeline")

@@ -1,0 +1,63 @@
+"""What stored trials cost, and which is the best by that."""
+
+import json
+
+import pytest
+
+from autodist.resource_spec import Host, ResourceSpec
+from autodist.search import Failure, Measurement, Trial, TrialStore
+from autodist.strategies import GraphConfig, PSSynchronizer, Strategy, VariableConfig
+
+
+def on(*hosts):
+    config = VariableConfig.whole("w", PSSynchronizer(f"{hosts[0]}:CPU:0"))
+    return Strategy(GraphConfig(tuple(f"{host}:CPU:0" for host in hosts), "queue"), (config,))
+
+
+TRIALS = [
+    Trial(0, on("a", "b"), Measurement((3.6,)), "baseline PS"),
+    Trial(1, on("a"), Measurement((4.5,)), "random"),
+    Trial(2, on("a", "b"), Failure("memory", "too much"), "random"),
+]
+
+
+@pytest.fixture
+def store(shell):
+    return lambda price: _stored(shell.directory / "runs" / "trials.db", price)
+
+
+def _stored(path, price):
+    spec = ResourceSpec((Host("a", "a", price_per_hour=price), Host("b", "b", price_per_hour=price)))
+    with TrialStore(path) as opened:
+        study = opened.study(b"graph", "f1", spec, 50, "train.py")
+        for trial in TRIALS:
+            opened.add(study, trial)
+
+
+def test_trials_show_what_they_cost(shell, store):
+    store(1.0)
+    listed = json.loads(shell("trials", "--json").stdout)["trials"]
+    assert [trial["cost_per_1000_steps"] for trial in listed] == pytest.approx([2.0, 1.25, None])
+    listed = json.loads(shell("trials", "--json", "--examples", "120").stdout)["trials"]
+    assert [trial["cost_per_epoch"] for trial in listed] == pytest.approx([0.006, 0.00375, None])
+    header, _, first, *_ = shell("trials", "--examples", "120").stdout.splitlines()
+    assert "Cost/epoch" in header
+    assert "0.006" in first.split()
+
+
+def test_the_best_is_the_fastest_or_the_cheapest(shell, store):
+    store(1.0)
+    fastest, cheapest = shell("best"), shell("best", "--utility", "cost", "--examples", "50")
+    assert Strategy.from_json(fastest.stdout) == TRIALS[0].strategy
+    assert Strategy.from_json(cheapest.stdout) == TRIALS[1].strategy
+    assert fastest.stderr == "autodist: trial 0 by baseline PS: 3600 ms/step, 1,000 steps cost 2\n"
+    assert cheapest.stderr == "autodist: trial 1 by random: 4500 ms/step, epoch cost 0.00125\n"
+
+
+def test_without_prices_there_are_no_costs(shell, store):
+    store(None)
+    assert "Cost" not in shell("trials").stdout
+    assert shell("best").stderr == "autodist: trial 0 by baseline PS: 3600 ms/step\n"
+    refused = shell("best", "--utility", "cost")
+    assert refused.returncode == 2
+    assert "there is no price for `a`, `b`" in refused.stderr

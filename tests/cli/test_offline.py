@@ -1,0 +1,165 @@
+"""``autodist search --simulate-only`` as users run it; no cluster is there."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from autodist.strategies import Strategy, verify
+from tests.strategies.examples import graph, variable
+
+TRAIN = str(Path(__file__).parents[1] / "tuning" / "train.py")
+FAR = ("-H", "far1:2,far2:2")
+
+
+@pytest.fixture
+def saved(shell):
+    described = graph(*(variable(f"w{n}", (400, 100), order=n) for n in range(6)))
+    described.save(shell.directory / "graph.zip")
+    return described
+
+
+def test_a_saved_graph_is_ranked_on_machines_that_are_not_there(shell, saved):
+    options = ("--simulate-only", *FAR, "--proposals", "700", "--seed", "1")
+    result = shell("search", "graph.zip", *options, "--json")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert (found["measured"], found["profile"], found["simulator"]) == (False, "estimated", "events")
+    assert (found["proposals"], found["batch_size"]) == (700, 128)
+    times = [ranked["predicted_s"] for ranked in found["ranked"]]
+    assert times == sorted(times)
+    assert found["best"] == found["ranked"][0]
+    baselines = {ranked["origin"] for ranked in found["ranked"] if ranked["is_baseline"]}
+    assert baselines | set(found["why_not"]) == {
+        "AllReduce(communicator='horovod')", "AllReduce(communicator='collective')", "PSLoadBalancing",
+        "PartitionedPS", "Parallax",
+    }  # fmt: skip
+    best = Strategy.load(shell.directory / found["saved"])
+    assert best.id == found["best"]["strategy"]
+    assert {device.split(":")[0] for device in best.graph.replicas} == {"far1", "far2"}
+    assert found["next"].startswith(f"autodist explain {found['saved']} --graph graph.zip --hosts ")
+
+    again = shell("search", "graph.zip", *options, "--out", "best.json", "--simulator", "analytic")
+    assert again.returncode == 0, again.stderr
+    assert "nothing was measured: `analytic` predicts, by a profile that is estimated" in again.stdout
+    assert "700 proposals of 700 scored" in again.stdout
+    assert "saved best.json" in again.stdout
+    assert shell(*found["next"].split()[1:]).returncode == 0, "what comes next works"
+
+
+def test_rules_hold_without_trials_as_well(shell, saved):
+    result = shell("search", "graph.zip", "--simulate-only", *FAR, "--fix", "*=ps", "--proposals", "300", "--json")
+    best = Strategy.load(shell.directory / json.loads(result.stdout)["saved"])
+    assert {type(config.synchronizer).__name__ for config in best.variables} == {"PSSynchronizer"}
+    result = shell("search", "graph.zip", "--simulate-only", *FAR, "--fix", "*=ps", "--exclude", "ps")
+    assert result.returncode == 3
+    assert "--exclude ps" in result.stderr
+
+
+@pytest.mark.slow
+def test_a_script_runs_here_once_up_to_its_first_step(shell):
+    shutil.copy(TRAIN, shell.directory)
+    (shell.directory / "cluster.yml").write_text("nodes: [{address: far1, cpus: 2}, {address: far2}]")
+    with shell.start("search", "--simulate-only", "--json", "--proposals", "500") as process:
+        output, errors = process.communicate(timeout=180)
+    assert process.returncode == 0, errors
+    assert "graph: 4 variables" in errors
+    found = json.loads(output)
+    assert found["batch_size"] == 64
+    assert found["next"] == f"autodist run train.py --strategy {found['saved']}"
+    run = (shell.directory / found["saved"]).parent
+    assert "untouched" in (run / "workers-0" / "logs" / "0.log").read_text()
+    assert shell.left() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "messages"),
+    [
+        (
+            [TRAIN, "--simulate-only", "--resume", "--warm-up", "3", "--trial-timeout", "9", "--bring", "x"],
+            [
+                "`--warm-up`, `--trial-timeout`, `--resume`: with `--simulate-only` nothing is measured or stored",
+                "`--bring`: with `--simulate-only` no other machine is reached",
+            ],
+        ),
+        (
+            ["graph.zip", "--simulate-only", "--trials", "9", "--env", "A=1", "--", "--epochs", "3"],
+            [
+                "`--trials`: with `--simulate-only` nothing is measured or stored",
+                "`--env`: `graph.zip` is a saved graph, no script is run",
+                "`graph.zip` is a saved graph, it takes no arguments",
+            ],
+        ),
+        ([TRAIN, "--simulate-only", "--simulator", "rnn"], ["`rnn` knows nothing without measured trials", "analytic"]),
+        ([TRAIN, "--simulate-only", "--simulator", "none"], ["`none` knows nothing without measured trials"]),
+        ([TRAIN, "--proposals", "9"], ["`--proposals` says how much a search without trials looks at"]),
+        (["graph.zip"], ["`graph.zip` is a saved graph, of which no steps can be measured", "give `--simulate-only`"]),
+        (["none.zip", "--simulate-only"], ["the graph file `none.zip` can't be read: No such file"]),
+        (["nowhere.py", "--simulate-only"], ["the script `nowhere.py` does not exist"]),
+        ([TRAIN, "--simulate-only", "--proposals", "0"], ["0 proposals are to be scored, allowed: 1 or more"]),
+    ],
+)
+def test_what_has_no_meaning_is_refused_all_at_once(shell, saved, arguments, messages):
+    result = shell("search", *arguments)
+    assert result.returncode == 2
+    assert [message for message in messages if message not in result.stderr] == []
+    assert not (shell.directory / "runs").exists()
+
+
+def test_the_graph_of_a_run_comes_with_its_cluster(shell, saved):
+    run = shell.directory / "runs" / "one"
+    run.mkdir(parents=True)
+    (shell.directory / "graph.zip").rename(run / "graph.zip")
+    from autodist.resource_spec import parse_hosts
+
+    spec = parse_hosts("far1,far2,far3", kind="CPU")
+    (run / "spec.json").write_text(spec.to_json())
+    result = shell("search", "runs/one", "--simulate-only", "--proposals", "100", "--json", "--seed", "2")
+    assert result.returncode == 0, result.stderr
+    best = Strategy.load(shell.directory / json.loads(result.stdout)["saved"])
+    assert len(best.graph.replicas) == 3
+    assert not verify(best, saved, spec)
+
+
+PRICES = """
+nodes:
+  - {address: "fast[1-2]", bandwidth_gbps: 10, price_per_hour: 2}
+  - {address: slow, bandwidth_gbps: 0.01, price_per_hour: 2}
+"""
+
+
+def test_the_cheapest_may_be_for_some_of_the_hosts(shell, saved):
+    (shell.directory / "cluster.yml").write_text(PRICES)
+    options = ("--simulate-only", "--proposals", "100", "--seed", "1", "--out", "here/best.json")
+    result = shell("search", "graph.zip", *options, "--utility", "cost", "--examples", "12800", "--json")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["utility"] == "cost"
+    costs = [ranked["cost_per_epoch"] for ranked in found["ranked"]]
+    assert costs == sorted(costs)
+    whole = [ranked for ranked in found["ranked"] if len(ranked["hosts"]) == 3]
+    for ranked in whole:
+        assert ranked["cost_per_epoch"] == pytest.approx(6 / 3600 * ranked["predicted_s"] * 100)
+    assert "slow" not in found["best"]["hosts"]
+    assert found["cluster"] == "here/best-cluster.json"
+    assert found["next"].endswith("--spec here/best-cluster.json")
+    assert shell(*found["next"].split()[1:]).returncode == 0, "what comes next works"
+
+    shown = shell("search", "graph.zip", *options, "--utility", "cost").stdout
+    assert f"the best uses only {', '.join(found['best']['hosts'])}: saved here/best-cluster.json" in shown
+    assert "Cost/1,000 steps" in shown
+    shown = shell("search", "graph.zip", *options).stdout
+    assert "best-cluster" not in shown, "the fastest uses all"
+    assert "Cost/1,000 steps" in shown
+
+
+def test_prices_that_are_missing_are_told_before_the_script_runs(shell):
+    for more in ([*FAR, "--simulate-only"], ["--workers", "2"]):
+        result = shell("search", TRAIN, "--utility", "cost", *more)
+        assert result.returncode == 2
+        assert "what a strategy costs is not known: there is no price for `" in result.stderr
+        assert not (shell.directory / "runs").exists()
+    result = shell("search", TRAIN, "--utility", "beauty")
+    assert result.returncode == 2
+    assert "there is no utility `beauty`, allowed: time, cost" in result.stderr

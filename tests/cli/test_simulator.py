@@ -1,0 +1,95 @@
+"""``autodist simulator``, and trials that travel, as users run them."""
+
+import json
+import re
+
+import pytest
+
+from autodist.cli import main
+from autodist.resource_spec import Host, ResourceSpec
+from autodist.search import TrialStore
+from autodist.simulator import ForestSimulator, load_simulator
+from tests.report.stores import add_search
+
+ALIKE = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=1.0) for name in "abc"))
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """A working directory with trials of one graph on two clusters."""
+    monkeypatch.chdir(tmp_path)
+    with TrialStore("runs/trials.db") as opened:
+        add_search(opened, seed=1, trials=24)
+        add_search(opened, seed=2, spec=ALIKE, trials=24)
+    return tmp_path
+
+
+def test_how_good_simulators_are(store, capsys):
+    chosen = ["--simulator", "events:fixed", "--simulator", "linear", "--simulator", "forest"]
+    assert main(["simulator", "eval", "--folds", "3", *chosen, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["split"], row["simulator"]) for row in rows[:3]] == [
+        ("trials", "events:fixed"), ("trials", "linear"), ("trials", "forest"),
+    ]  # fmt: skip
+    assert {row["split"] for row in rows} == {"trials", "cluster"}, "there is only one graph"
+    assert all(0 <= row["pairwise"] <= 1 and row["regret"] >= 0 for row in rows)
+    exact = [row["pairwise"] for row in rows if row["simulator"] == "events:fixed"]
+    assert min(exact) > 0.9, "the times are those of the event simulation"
+
+
+def test_a_table_with_the_mean_of_each(store, capsys):
+    assert main(["simulator", "eval", "--split", "cluster", "--simulator", "events:fixed"]) == 0
+    shown = capsys.readouterr().out
+    assert "an unseen cluster" in shown
+    assert len(re.findall(r"^train.* events:fixed ", shown, re.MULTILINE)) == 2
+    assert len(re.findall(r"^mean .* events:fixed ", shown, re.MULTILINE)) == 1
+
+
+def test_what_was_learned_is_kept_and_goes_on(store, capsys):
+    assert main(["simulator", "fit", "--out", "forest.npz"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "saved forest.npz\n"
+    assert "learned from" in shown.err
+    assert "of 2 graphs on clusters" in shown.err
+    first = load_simulator("forest.npz")
+    assert isinstance(first, ForestSimulator)
+    assert main(["simulator", "fit", "--from", "forest.npz", "--out", "more.npz"]) == 0
+    assert len(load_simulator("more.npz").learned["rows"]) == 2 * len(first.learned["rows"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["eval", "--simulator", "oracle", "--simulator", "seer"], "there is no simulator `oracle`, `seer`, allowed: "),
+        (["eval", "--split", "weather"], "there is no split `weather`, allowed: trials, cluster, graph"),
+        (["eval", "--folds", "30"], "has no graph on a cluster of which 60 strategies are measured"),
+        (["eval", "--store", "none.db"], "there is no trial store `none.db`"),
+        (
+            ["fit", "--simulator", "events"],
+            "there is no simulator that learns `events`, allowed: linear, rnn, gat, forest",
+        ),
+        (["fit", "--from", "runs/trials.db"], "`runs/trials.db` is no simulator"),
+        (["fit", "--out", "nowhere/f.npz"], "the simulator can't be written to `nowhere/f.npz`: No such file"),
+    ],
+)
+def test_mistakes_are_told(arguments, message, store, capsys):
+    assert main(["simulator", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_trials_travel(store, capsys):
+    assert main(["trials", "--export", "both.zip"]) == 0
+    assert main(["trials", "--export", "second.zip", "--study", "2"]) == 0
+    assert capsys.readouterr().out == "saved 2 searches in both.zip\nsaved 1 searches in second.zip\n"
+    assert main(["trials", "--store", "other.db", "--import", "both.zip", "--import", "second.zip"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    with TrialStore("runs/trials.db") as mine, TrialStore("other.db") as theirs:
+        one, two = mine.studies()
+        assert [theirs.trials(study) for study in theirs.studies()] == [mine.trials(s) for s in (one, two, two)]
+
+
+def test_what_can_not_travel_is_told(store, capsys):
+    assert main(["trials", "--import", "runs/trials.db"]) == 1
+    assert "`runs/trials.db` holds no studies" in capsys.readouterr().err
+    assert main(["trials", "--import", "nowhere.zip"]) == 1
+    assert "the studies `nowhere.zip` can't be read: No such file" in capsys.readouterr().err

@@ -1,0 +1,29 @@
+"""Strategies tried in the first training steps: the steps train as on one device, and all workers stay with one."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from autodist.testing import certify
+
+from .test_workers import run
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize(
+    "model", ["ncf_sparse", *(pytest.param(name, marks=pytest.mark.slow) for name in ("bert_3", "two_optimizers"))]
+)
+def test_steps_that_try_strategies_train_as_one_device_does(model):
+    arguments = [model, "--size", "tiny", "--steps", "30"]
+    strategy = "auto(online=3, proposals=300)"
+    certify(EXAMPLES / "train_model.py", arguments, strategy=strategy, workers=2, steps=28).check()
+
+
+def test_fit_tries_strategies_and_evaluates_meanwhile(tmp_path):
+    command = ["--strategy", "auto(online=3, proposals=300)", "--", "--epochs", "2"]
+    result = run(EXAMPLES / "digits.py", *command, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert len(re.findall(r"\[0\].*step 0: strategy auto: ", result.stderr)) >= 3
+    assert "tried 3 strategies in the first 21 steps" in result.stderr

@@ -1,0 +1,188 @@
+"""The strategy that nobody has to choose: what was measured decides, and where nothing was, a simulator."""
+
+import dataclasses
+import functools
+import tempfile
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from autodist.errors import StoreError, StrategyError
+from autodist.graph import TraceSubject, VariableNames, capture
+from autodist.resource_spec import Host, ResourceSpec
+from autodist.search import (
+    Auto,
+    Failure,
+    Measurement,
+    Rule,
+    Trial,
+    TrialStore,
+    are_alike,
+    export_studies,
+    import_studies,
+    rehosted,
+)
+from autodist.simulator import Domain, EventSimulator, Profile, ProfileCache
+from autodist.strategies import AllReduce, PartitionedPS, PSLoadBalancing, RandomAxisPartitionAR, get, verify
+from tests.strategies.examples import graph, variable
+
+GRAPH = graph(*(variable(f"w{n}", (1024, 64 * (1 + n)), order=n) for n in range(6)))
+HERE = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=1.0) for name in "abc"))
+ELSEWHERE = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=1.0) for name in "xyz"))
+SLOWER = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=0.1) for name in "abc"))
+
+
+@pytest.fixture
+def store(tmp_path):
+    with TrialStore(tmp_path / "trials.db") as opened:
+        yield opened
+
+
+@functools.cache
+def content():
+    with tempfile.TemporaryDirectory() as directory:
+        GRAPH.save(f"{directory}/graph.zip")
+        return Path(directory, "graph.zip").read_bytes()
+
+
+def told(store, spec, **times_s):
+    """A study in which these builders took so long."""
+    study = store.study(content(), GRAPH.fingerprint, spec, 128, "train.py")
+    for number, (name, step_s) in enumerate(times_s.items()):
+        outcome = Failure("memory", "killed") if step_s is None else Measurement((step_s,))
+        store.add(study, Trial(number, get(name).build(GRAPH, spec), outcome, f"baseline {name}"))
+    return study
+
+
+def chosen(store, spec, **options):
+    return Auto(trials=str(store.path), proposals=500, **options).build(GRAPH, spec)
+
+
+def test_the_fastest_that_was_measured_is_taken(store):
+    told(store, HERE, AllReduce=0.3, PSLoadBalancing=0.2, PartitionedPS=None)
+    found = chosen(store, HERE)
+    assert found == PSLoadBalancing().build(GRAPH, HERE)
+    assert "the fastest of 2 that were measured, 200 ms per step, in study 1" in found.builder
+
+
+def test_on_hosts_with_other_names_it_is_the_same(store):
+    told(store, HERE, AllReduce=0.3, PartitionedPS=0.2)
+    assert are_alike(HERE, ELSEWHERE)
+    assert chosen(store, ELSEWHERE) == PartitionedPS().build(GRAPH, ELSEWHERE)
+
+
+def test_trials_of_another_cluster_or_batch_decide_nothing(store):
+    told(store, SLOWER, PSLoadBalancing=0.001)
+    assert not are_alike(HERE, SLOWER)
+    assert "expected to be number 1" in chosen(store, HERE).builder
+    told(store, HERE, PSLoadBalancing=0.001)
+    larger = dataclasses.replace(GRAPH, batch_size=256)
+    assert "expected" in Auto(trials=str(store.path), proposals=500).build(larger, HERE).builder
+
+
+def test_without_trials_it_is_as_good_as_all_that_users_know(store):
+    for spec in (HERE, SLOWER):
+        found = chosen(store, spec)
+        known = [builder.build(GRAPH, spec) for builder in (AllReduce(), PSLoadBalancing(), PartitionedPS())]
+        times = EventSimulator().predict([found, *known], Domain.of(GRAPH, spec))
+        assert times[0] <= 1.001 * times[1:].min()
+        assert not verify(found, GRAPH, spec)
+
+
+def test_what_is_tried_online_is_different_and_fits(store):
+    candidates = Auto(trials=str(store.path), proposals=500, online=4).candidates(GRAPH, HERE)
+    assert len({strategy.id for strategy in candidates}) == 4
+    assert all(not verify(strategy, GRAPH, HERE) for strategy in candidates)
+    assert not any(strategy.is_relaxed for strategy in candidates)
+    told(store, HERE, PSLoadBalancing=0.2)
+    assert len(Auto(trials=str(store.path), online=4).candidates(GRAPH, HERE)) == 1
+
+
+def test_a_file_of_studies_serves_as_well(store, tmp_path):
+    told(store, HERE, AllReduce=0.3, PSLoadBalancing=0.2)
+    told(store, SLOWER, AllReduce=0.4, PartitionedPS=None)
+    rules, profile = [Rule.exclude("partition")], Profile(0.1, {"w0": 0.0}, {"w0": 0.1}, 128, "measured")
+    store.revised(store.studies()[0], rules, profile)
+    file = tmp_path / "studies.zip"
+    export_studies(store, store.studies(), file)
+    assert Auto(trials=str(file)).build(GRAPH, HERE) == PSLoadBalancing().build(GRAPH, HERE)
+    with TrialStore(tmp_path / "other.db") as other:
+        again = import_studies(other, file)
+        assert [other.trials(study) for study in again] == [store.trials(study) for study in store.studies()]
+        assert again == store.studies()
+
+
+def test_what_was_the_fastest_on_another_cluster_is_a_candidate(store):
+    study = told(store, SLOWER, AllReduce=0.3)
+    best = RandomAxisPartitionAR(seed=5).build(GRAPH, SLOWER)
+    store.add(study, Trial(1, best, Measurement((0.1,)), "random"))
+    candidates = Auto(trials=str(store.path), proposals=500, online=100).candidates(GRAPH, ELSEWHERE)
+    [found] = [strategy for strategy in candidates if "the fastest of study 1" in strategy.builder]
+    assert found == rehosted(best, SLOWER, ELSEWHERE)
+    assert not verify(found, GRAPH, ELSEWHERE)
+
+
+def test_it_goes_by_a_profile_that_was_measured(store):
+    names = [variable.name for variable in GRAPH.trainable]
+    measured = Profile(2.0, dict.fromkeys(names, 0.0), dict.fromkeys(names, 2.0), 128, "measured")
+    assert "profile: estimated" in chosen(store, HERE).builder
+    store.study(content(), GRAPH.fingerprint, SLOWER, 128, "train.py", (), measured)
+    assert "profile: measured" in chosen(store, HERE).builder
+
+
+def test_the_newest_profile_in_the_cache_will_do_and_a_damaged_one_does_no_harm(store, tmp_path, monkeypatch):
+    w = tf.Variable(tf.zeros((512, 64)), name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(x @ w)
+        w.assign_sub(tape.gradient(loss, w))
+        return loss
+
+    captured = capture(step, [tf.TensorSpec((32, 512))], VariableNames()).graph
+    monkeypatch.setenv("AUTODIST_CACHE", str(tmp_path))
+    auto = Auto(trials=str(store.path), proposals=500)
+    measured = Profile(0.2, {"w": 0.0}, {"w": 0.2}, 32, "measured")
+    path = ProfileCache.of_user().save(captured, TraceSubject("a processor", 32, ((32, 512),)), measured)
+    assert "profile: measured" in auto.build(captured, HERE).builder
+    path.write_text("{")
+    assert "profile: estimated" in auto.build(captured, HERE).builder
+
+
+def test_a_file_of_studies_is_read_once(store, tmp_path, monkeypatch):
+    told(store, SLOWER, AllReduce=0.4)
+    export_studies(store, store.studies(), tmp_path / "studies.zip")
+    read = []
+    monkeypatch.setattr("autodist.search._auto.import_studies", lambda *given: read.extend(import_studies(*given)))
+    assert (
+        "the event simulation" in Auto(trials=str(tmp_path / "studies.zip"), proposals=500).build(GRAPH, HERE).builder
+    )
+    assert len(read) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"PK nothing"])
+def test_a_file_that_is_no_study_is_told(content, store, tmp_path):
+    file = tmp_path / "studies.zip"
+    file.write_bytes(content)
+    with pytest.raises(StoreError, match="holds no studies"):
+        import_studies(store, file)
+    with pytest.raises(StoreError, match=r"there are no trials in `.*nowhere.db`"):
+        Auto(trials=str(tmp_path / "nowhere.db")).build(GRAPH, HERE)
+
+
+def test_its_text_is_read_back_and_its_mistakes_are_told():
+    assert get("auto(online=3)") == Auto(online=3)
+    assert get(str(Auto(trials="a b.db", seed=4))) == Auto(trials="a b.db", seed=4)
+    with pytest.raises(StrategyError, match=r"auto has 2 mistakes"):
+        Auto(proposals=0, online=0)
+
+
+def test_one_replica_needs_no_choice(store):
+    alone = ResourceSpec((Host("a", "a"),))
+    assert chosen(store, alone) == AllReduce().build(GRAPH, alone)
+
+
+def test_rehosting_moves_servers_and_replicas():
+    moved = rehosted(PSLoadBalancing().build(GRAPH, HERE), HERE, ELSEWHERE)
+    assert moved == PSLoadBalancing().build(GRAPH, ELSEWHERE)

@@ -1,0 +1,103 @@
+"""The event simulation against one that follows message by message, in plain Python."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from autodist.resource_spec import Host, ResourceSpec
+from autodist.search import Catalogue, Space, sample
+from autodist.simulator import SERVER, Calibration, Domain, EventSimulator, Profile
+from tests.strategies.examples import BOTH, graph, graphs, variable
+
+CALIBRATION = Calibration(message_s=2e-4, copy_s=0.0, horovod_s=7e-4, update_s_per_byte=3e-9, step_s=0.0)
+
+
+@st.composite
+def domains(draw):
+    g = draw(graphs().filter(lambda g: g.trainable))
+    hosts = [
+        Host(f"h{n}", f"h{n}", cpus=draw(st.integers(1, 3)), bandwidth_gbps=draw(st.sampled_from([0.1, 1.0, 5.0])))
+        for n in range(draw(st.integers(1, 4)))
+    ]
+    times = st.floats(0, 1e-3)
+    needed, ready = ({v.name: draw(times) for v in g.trainable} for _ in range(2))
+    step_s = max([*ready.values(), *needed.values()])
+    return Domain.of(g, ResourceSpec(tuple(hosts)), profile=Profile(step_s, needed, ready, batch_size=128))
+
+
+def server_messages(shard, domain):
+    """For each worker elsewhere: what its gradients and its reads take on the link to the server."""
+    for worker, replicas in enumerate(domain.replicas):
+        if worker != shard["server"] and replicas:
+            second = domain.seconds_per_byte[shard["server"], worker]
+            senders = 1 if shard["is_joined"] else replicas
+            by_example = (shard["gathered_by_example"] + shard["asked_by_example"]) * domain.examples[worker]
+            pushed = senders * shard["summed_bytes"] + shard["gathered_bytes"] + by_example
+            read = shard["read_bytes"] + shard["read_by_example"] * domain.examples[worker]
+            yield worker, pushed * second + senders * CALIBRATION.message_s, read * second
+
+
+def collectives(shards, domain):
+    """For each: its last variable, what it takes on every link, and the bytes that are updated."""
+    hosts = len(domain.replicas)
+    groups = {}
+    for number, shard in enumerate(shards):
+        groups.setdefault(shard["group"] if shard["group"] >= 0 else f"alone {number}", []).append(shard)
+    for members in groups.values():
+        size = sum(
+            2 * m["summed_bytes"] + m["gathered_bytes"] * hosts + m["gathered_by_example"] * domain.examples.sum()
+            for m in members
+        )
+        seconds = size * (hosts - 1) / hosts * domain.seconds_per_byte.max() + hosts * CALIBRATION.message_s
+        seconds += CALIBRATION.horovod_s if members[0]["is_horovod"] else 0
+        yield max(m["variable"] for m in members), seconds, sum(m["size_bytes"] for m in members)
+
+
+def followed(shards, domain):
+    """Seconds of a step: each link is free or busy, and takes what comes to it in turn."""
+    hosts = len(domain.replicas)
+    pushing, reading = (np.zeros((len(domain.variables), 2 * hosts)) for _ in range(2))
+    update_s = np.zeros(len(domain.variables))
+    for shard in (s for s in shards if s["kind"] == SERVER):
+        number = shard["variable"]
+        for worker, push_s, read_s in server_messages(shard, domain):
+            pushing[number, [worker, hosts + shard["server"]]] += push_s
+            reading[number, [hosts + worker, shard["server"]]] += read_s
+        update_s[number] = max(update_s[number], shard["size_bytes"] * CALIBRATION.update_s_per_byte)
+    for number, seconds, size in collectives([s for s in shards if s["kind"] != SERVER], domain):
+        pushing[number] += seconds if hosts > 1 else 0
+        update_s[number] = max(update_s[number], size * CALIBRATION.update_s_per_byte)
+
+    free_s, wait_s = np.zeros(2 * hosts), 0.0
+    for number in np.argsort(domain.needed_s, kind="stable"):
+        free_s += reading[number]
+        come_s = max((free_s[link] for link in range(2 * hosts) if reading[number, link]), default=0.0)
+        wait_s = max(wait_s, come_s - domain.needed_s[number])
+    free_s, end_s = np.zeros(2 * hosts), domain.compute_s + wait_s
+    for number in np.argsort(domain.ready_s, kind="stable"):
+        for link in np.flatnonzero(pushing[number]):
+            free_s[link] = max(free_s[link], domain.ready_s[number] + wait_s) + pushing[number, link]
+            end_s = max(end_s, free_s[link] + update_s[number])
+    return end_s
+
+
+@given(st.data())
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_all_strategies_at_once_take_what_each_takes_message_by_message(data):
+    domain = data.draw(domains())
+    space = Space(domain, communicators=BOTH)
+    table = sample(space, Catalogue.of(space), 4, np.random.default_rng(data.draw(st.integers(0, 99)))).table
+    columns = {name: getattr(table, name).tolist() for name in table.__dataclass_fields__}
+    shards = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    expected = [followed([s for s in shards if s["strategy"] == number], domain) for number in range(4)]
+    assert EventSimulator(CALIBRATION).score(table, domain, 4) == pytest.approx(expected, rel=1e-4, abs=1e-9)
+
+
+def test_parts_score_as_the_whole(monkeypatch):
+    g = graph(*(variable(f"w{n}", (200, 30), sparse=n == 3, order=n) for n in range(8)))
+    space = Space(Domain.of(g, ResourceSpec.local(workers=3)), communicators=BOTH)
+    drawn = sample(space, Catalogue.of(space), 30, np.random.default_rng(0))
+    whole = EventSimulator().score(drawn.table, space.domain, 30)
+    monkeypatch.setattr("autodist.simulator._events._CELLS", 7 * 6 * 8)
+    np.testing.assert_allclose(EventSimulator().score(drawn.table, space.domain, 30), whole, rtol=1e-5)
