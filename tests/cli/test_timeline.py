@@ -47,4 +47,4 @@ def test_a_strategy_that_does_not_fit_is_told(shell):
     with shell.start("timeline", TRAIN, "--strategy", "Nonsense") as process:
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert "no strategy builder `Nonsense`" in errors
+    assert "the strategy `Nonsense` is unknown" in errors
