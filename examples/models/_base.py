@@ -27,12 +27,16 @@ class Training:
         batch: Makes the arrays of a batch from a number; dim 0 is the batch.
         variables: What is trained.
         model: For those that can be trained by `fit`: compiled, of two arrays.
+        loss_of: The loss of a batch, for steps written otherwise; of most models.
+        optimizer: What makes the updates, of those.
     """
 
     step: Callable[..., Any]
     batch: Callable[[int], tuple[np.ndarray, ...]]
     variables: list[Any]
     model: keras.Model | None = None
+    loss_of: Callable[..., Any] | None = None
+    optimizer: Any = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ def make_step(loss_of, variables, optimizer):
 def from_loss(loss_of, variables, optimizer, batch):
     """A training that `fit` knows nothing about."""
     variables = [variable for variable in variables if variable.trainable]
-    return Training(make_step(loss_of, variables, optimizer), batch, variables)
+    return Training(make_step(loss_of, variables, optimizer), batch, variables, None, loss_of, optimizer)
 
 
 def classification(model, optimizer, make_inputs, num_classes, batch_size):
@@ -109,7 +113,8 @@ def classification(model, optimizer, make_inputs, num_classes, batch_size):
         return tf.add_n([tf.reduce_mean(losses), *model.losses])
 
     batch = partial(_labelled, make_inputs, num_classes, batch_size)
-    return Training(make_step(loss_of, model.trainable_variables, optimizer), batch, model.trainable_variables, model)
+    variables = model.trainable_variables
+    return Training(make_step(loss_of, variables, optimizer), batch, variables, model, loss_of, optimizer)
 
 
 def _labelled(make_inputs, num_classes, batch_size, number):

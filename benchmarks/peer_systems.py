@@ -1,0 +1,146 @@
+"""Several systems that train the same model on the same emulated hosts, in turns."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from measuring import SCRIPTS, progress
+
+from autodist.resource_spec import ResourceSpec, to_yaml
+from autodist.testing import EmulatedCluster
+
+__all__ = ["Peer", "Task", "opened"]
+
+_START_TIMEOUT_S = 400.0
+_BLOCK_TIMEOUT_S = 200.0
+_END_TIMEOUT_S = 60.0
+_PEER = struct.Struct("iii")  # SO_PEERCRED: process, user, group
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all of them do.
+
+    Attributes:
+        model: Of `examples/models`.
+        size: Of the model.
+        batch_size: Examples per step on all hosts together.
+        strategy: Of AutoDist.
+    """
+
+    model: str
+    size: str
+    batch_size: int
+    strategy: str = "auto"
+
+
+class Peer:
+    """One system: its workers on all hosts, stopped by a signal while it has no turn.
+
+    Attributes:
+        name: Of the system.
+        gradient_bytes: Of one worker, the largest.
+    """
+
+    def __init__(self, name: str, run: subprocess.Popen[bytes], server: socket.socket, log: Path) -> None:
+        self.name = name
+        self.gradient_bytes = 0
+        self._run, self._server, self._log = run, server, log
+        self._ends: list[socket.socket] = []
+
+    def start(self, num_hosts: int) -> None:
+        """Wait until each worker has made its first step, then stop them."""
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while len(self._ends) < num_hosts:
+            if self._run.poll() is not None or time.monotonic() > deadline:
+                raise self._failed("did not start")
+            with contextlib.suppress(TimeoutError):
+                self._ends.append(self._server.accept()[0])
+        for end in self._ends:
+            end.settimeout(_BLOCK_TIMEOUT_S)
+        self._lines = [end.makefile("rw") for end in self._ends]
+        self.gradient_bytes = max(one["gradient_bytes"] for one in self._heard())
+        self._signal(signal.SIGSTOP)
+
+    def block(self, count: int) -> list[float]:
+        """Seconds of each of so many steps, on the host where it took longest."""
+        self._signal(signal.SIGCONT)
+        for lines in self._lines:
+            lines.write(f"{count}\n")
+            lines.flush()
+        told = self._heard()
+        self._signal(signal.SIGSTOP)
+        return [max(times) for times in zip(*(one["seconds"] for one in told), strict=True)]
+
+    def end(self) -> None:
+        """Let the workers go on to their end, or end them."""
+        self._signal(signal.SIGCONT)
+        for end in self._ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        for stop in (lambda: None, self._run.terminate, self._run.kill):
+            stop()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._run.wait(_END_TIMEOUT_S)
+                return
+
+    def _heard(self) -> list[dict[str, Any]]:
+        try:
+            return [json.loads(lines.readline()) for lines in self._lines]
+        except (OSError, ValueError) as error:
+            raise self._failed("stopped to answer") from error
+
+    def _signal(self, number: signal.Signals) -> None:
+        for end in self._ends:
+            # The kernel says who connected, by the number that the process has outside of its host.
+            pid = _PEER.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[0]
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def _failed(self, what: str) -> RuntimeError:
+        return RuntimeError(f"{self.name} {what}:\n{self._log.read_text(errors='replace')[-3000:]}")
+
+
+@contextlib.contextmanager
+def opened(cluster: EmulatedCluster, shared: Path, task: Task, systems: Sequence[str]) -> Iterator[list[Peer]]:
+    """Start systems on all hosts, one after the other, since a stopped one takes no time of the next."""
+    peers: list[Peer] = []
+    with contextlib.ExitStack() as stack:
+        for name in systems:
+            progress(f"peers: {task.model}, {name} starts")
+            directory = Path(tempfile.mkdtemp(dir=shared))
+            server = stack.enter_context(socket.socket(socket.AF_UNIX))
+            server.bind(str(directory / "turns"))
+            server.listen()
+            server.settimeout(1.0)
+            log = directory / "log"
+            peer = Peer(name, _run(cluster, task, name, server.getsockname(), log), server, log)
+            stack.callback(peer.end)
+            peer.start(cluster.num_hosts)
+            peers.append(peer)
+        yield peers
+
+
+def _run(cluster: EmulatedCluster, task: Task, name: str, path: str, log: Path) -> subprocess.Popen[bytes]:
+    hosts = ",".join(host.name for host in cluster.spec.hosts)
+    spec = log.with_name("cluster.yml")
+    spec.write_text(to_yaml(ResourceSpec(tuple(replace(host, address=host.name) for host in cluster.spec.hosts))))
+    command = [sys.executable, "-m", "autodist", "run", str(SCRIPTS / "peer_training.py"), "--spec", str(spec)]
+    command += ["--strategy", task.strategy] if name == "autodist" else []
+    command += ["--env", "PYTHONPATH"] if "PYTHONPATH" in os.environ else []
+    command += ["--", name, task.model, task.size, str(task.batch_size), hosts, path]
+    with log.open("wb") as output:
+        return subprocess.Popen(cluster.command("head", command), stdout=output, stderr=output)

@@ -1,0 +1,116 @@
+"""Step time beside Horovod and tf.distribute: the same models, batches and emulated hosts, in turns in one run.
+
+All systems are up at the same time, each with a worker on every host. They take turns at blocks of steps, in an order
+that changes from round to round; who has no turn is stopped by a signal, so that nothing of it takes time of another.
+A step takes as long as on the host where it takes longest. The bound is the step without communication, or what links
+need at least for full gradients (`link_bound.py`), whichever is longer.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from link_bound import link_bound_s
+from measuring import Result, Row, progress, ratio_row, row
+from peer_systems import Peer, Task, opened
+
+from autodist.testing import EmulatedCluster
+
+__all__ = ["CLUSTERS", "MODELS", "Links", "Measured", "measure", "measured"]
+
+_BLOCK_S = 3.0
+_MOST_STEPS = 20
+_LEAST_STEPS = 3
+_MOST_TIME = 1 / 0.97
+"""Of the better peer's: slower nowhere, but for noise."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """Hosts and the rates of their links."""
+
+    num_hosts: int
+    rate: str
+    rates: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of one model on one cluster.
+
+    Attributes:
+        seconds: By system, the median step of each round.
+        bound_s: What links need at least for full gradients.
+    """
+
+    seconds: Mapping[str, Sequence[float]]
+    bound_s: float
+
+
+CLUSTERS = {
+    "4 x 1 Gbit/s": Links(4, "1gbit"),
+    "one slow of 4": Links(4, "1gbit", {"h4": "250mbit"}),
+    "2 x 1 Gbit/s": Links(2, "1gbit"),
+    "2 x 10 Gbit/s": Links(2, "10gbit"),
+}
+MODELS = {"vgg": 64, "resnet": 32, "bert_3": 16, "ncf_dense": 256, "ncf_sparse": 2048, "lstm": 64}
+"""Examples per step by model."""
+_SPARSE = ("ncf_sparse", "lstm")
+_SYSTEMS = ("alone", "horovod", "mirrored", "autodist")
+
+
+def measure(quick: bool) -> Result:
+    """Run the benchmark."""
+    rows: list[Row] = []
+    for cluster in list(CLUSTERS)[:1] if quick else CLUSTERS:
+        for model in list(MODELS)[:1] if quick else MODELS:
+            rows += _rows(f"{model}, {cluster}", measured(cluster, model, rounds=3 if quick else 6))
+    return Result("peers", tuple(rows), ("AutoDist with the strategy `auto`; small models; all hosts share the cores",))
+
+
+def measured(cluster: str, model: str, rounds: int, strategy: str = "auto") -> Measured:
+    """Measure all systems with one model on one cluster."""
+    links = CLUSTERS[cluster]
+    systems = (*_SYSTEMS, "horovod_dense") if model in _SPARSE else _SYSTEMS
+    task = Task(model, "small", MODELS[model], strategy)
+    with (
+        tempfile.TemporaryDirectory(dir="/var/tmp") as directory,
+        EmulatedCluster(links.num_hosts, links.rate, rates=links.rates, binds=[directory]) as hosts,
+        opened(hosts, Path(directory), task, systems) as peers,
+    ):
+        progress(f"peers: {model}, {cluster}: {rounds} rounds")
+        rates = [host.bandwidth_gbps or 0.0 for host in hosts.spec.hosts]
+        return Measured(_in_turns(peers, rounds), link_bound_s(peers[0].gradient_bytes, rates))
+
+
+def _in_turns(peers: Sequence[Peer], rounds: int) -> dict[str, list[float]]:
+    counts = {peer.name: _count(peer) for peer in peers}
+    seconds: dict[str, list[float]] = {peer.name: [] for peer in peers}
+    for number in range(rounds):
+        for peer in random.Random(number).sample(peers, len(peers)):
+            steps_s = peer.block(1 + counts[peer.name])[1:]  # the first one finds everything cold
+            seconds[peer.name].append(statistics.median(steps_s))
+    return seconds
+
+
+def _count(peer: Peer) -> int:
+    step_s = min(peer.block(3))
+    return max(_LEAST_STEPS, min(_MOST_STEPS, round(_BLOCK_S / step_s)))
+
+
+def _rows(name: str, found: Measured) -> list[Row]:
+    ours = found.seconds["autodist"]
+    rivals = {system: times for system, times in found.seconds.items() if system not in ("alone", "autodist")}
+    better = min(rivals, key=lambda system: statistics.median(rivals[system]))
+    limits = [max(found.bound_s, alone) for alone in found.seconds["alone"]]
+    steps = [row(f"{name}: {system}", [1e3 * s for s in times], "ms") for system, times in found.seconds.items()]
+    return [
+        *steps,
+        ratio_row(f"{name}: against {better}", ours, rivals[better], better, _MOST_TIME),
+        ratio_row(f"{name}: against the bound", ours, limits, "links or compute"),
+    ]
