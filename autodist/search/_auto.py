@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
+import numpy as np
+
 from autodist.errors import SimulatorError, StoreError, StrategyError
 from autodist.registry import raise_mistakes
 from autodist.resource_spec import ResourceSpec
@@ -27,6 +29,7 @@ from autodist.simulator import (
     Domain,
     EventSimulator,
     ForestSimulator,
+    Measured,
     Profile,
     ProfileCache,
     Simulator,
@@ -46,7 +49,10 @@ _MARGIN = 0.05
 """By how much a strategy must be expected to be faster than those that users know: simulators err."""
 _ENOUGH_TO_CALIBRATE = 12
 _ENOUGH_TO_LEARN = 60
-"""Measured strategies, of all graphs and clusters together."""
+_MOST_LESSONS = 300
+"""Measured strategies, of all graphs and clusters together. More would take longer than a choice may."""
+_MOST_OF_EACH = 60
+"""Of one graph on one cluster."""
 
 
 @final
@@ -157,7 +163,7 @@ class Auto(StrategyBuilder):
     def _expected(self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> tuple[Strategy, ...]:
         """Those that are worth a try, the best first; those that users know and others by turns."""
         domain = Domain.of(graph, spec, profile=_profile(store, graph))
-        simulator, knowing = self._simulator(store)
+        simulator, knowing = self._simulator(_lessons(store, graph, spec))
         space = Space(domain)
         searcher = RandomSearcher(space, Catalogue.of(space), self.seed)
         baselines = {name: fits for name, fits in known_strategies(domain) if isinstance(fits, Strategy)}
@@ -169,8 +175,7 @@ class Auto(StrategyBuilder):
             for place, one in enumerate(_by_turns(ranking.ranked), 1)
         )
 
-    def _simulator(self, store: TrialStore) -> tuple[Simulator, str]:
-        sets = [data.measured for data in data_sets(store) if len(data.measured) > 1]
+    def _simulator(self, sets: Sequence[Measured]) -> tuple[Simulator, str]:
         count = sum(map(len, sets))
         if count >= _ENOUGH_TO_LEARN:
             forest = ForestSimulator(self.seed)
@@ -183,6 +188,23 @@ class Auto(StrategyBuilder):
 
 def _studies_of(graph: TrainingGraph, store: TrialStore) -> list[Study]:
     return [study for study in store.studies() if study.graph == graph.fingerprint]
+
+
+def _lessons(store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> list[Measured]:
+    """Trials to learn from within seconds: some of each data set, those most like what is asked for first."""
+
+    def unlike(study: Study) -> tuple[bool, bool, int]:
+        other_size = len(ResourceSpec.from_json(study.spec).hosts) != len(spec.hosts)
+        return study.graph != graph.fingerprint, other_size, -study.id
+
+    found: list[Measured] = []
+    for data in data_sets(store, sorted(store.studies(), key=unlike)):
+        if len(data.measured) > 1:
+            some = np.linspace(0, len(data.measured) - 1, min(_MOST_OF_EACH, len(data.measured)), dtype=np.int32)
+            found.append(data.measured.take(some))
+        if sum(map(len, found)) >= _MOST_LESSONS:
+            break
+    return found
 
 
 def _profile(store: TrialStore, graph: TrainingGraph) -> Profile | None:

@@ -41,23 +41,29 @@ class DataSet:
     repeats: float
 
 
-def data_sets(store: TrialStore) -> Iterator[DataSet]:
+def data_sets(store: TrialStore, studies: Sequence[Study] | None = None) -> Iterator[DataSet]:
     """What was measured, by graph and cluster; studies of the same ones together.
 
     Measurements that were cut short, since a strategy was hopeless, count as well: they are of its first steps.
+
+    Args:
+        store: The trials. Those of a data set are read when it is asked for.
+        studies: Of which, in this order; all by default.
+
     """
     domains: dict[tuple[str, str, int], list[Study]] = {}
-    for study in store.studies():
+    for study in store.studies() if studies is None else studies:
         domains.setdefault((study.graph, study.spec, study.batch_size), []).append(study)
-    for studies in domains.values():
-        trials = (trial for study in studies for trial in store.trials(study))
+    for alike in domains.values():
+        trials = (trial for study in alike for trial in store.trials(study))
         found = {trial.strategy: trial.outcome for trial in trials}
         known = {strategy: outcome for strategy, outcome in found.items() if isinstance(outcome, Measurement)}
-        spec = ResourceSpec.from_json(studies[0].spec)
-        profile = next((study.profile for study in reversed(studies) if study.profile is not None), None)
-        domain = Domain.of(graph_of(store, studies[0]), spec, batch_size=studies[0].batch_size, profile=profile)
+        first = alike[0]
+        spec = ResourceSpec.from_json(first.spec)
+        profile = next((study.profile for study in reversed(alike) if study.profile is not None), None)
+        domain = Domain.of(graph_of(store, first), spec, batch_size=first.batch_size, profile=profile)
         measured = Measured.of(domain, list(known), [outcome.step_s for outcome in known.values()])
-        about = studies[0].label, studies[0].graph, studies[0].spec, _in_words(spec)
+        about = first.label, first.graph, first.spec, _in_words(spec)
         yield DataSet(*about, measured, _repeats(list(known.values())))
 
 

@@ -5,6 +5,7 @@ import functools
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -13,15 +14,18 @@ from autodist.graph import TraceSubject, VariableNames, capture
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import (
     Auto,
+    Catalogue,
     Failure,
     Measurement,
     Rule,
+    Space,
     Trial,
     TrialStore,
     are_alike,
     export_studies,
     import_studies,
     rehosted,
+    sample,
 )
 from autodist.simulator import Domain, EventSimulator, Profile, ProfileCache
 from autodist.strategies import AllReduce, PartitionedPS, PSLoadBalancing, RandomAxisPartitionAR, get, verify
@@ -41,8 +45,12 @@ def store(tmp_path):
 
 @functools.cache
 def content():
+    return content_of(GRAPH)
+
+
+def content_of(captured):
     with tempfile.TemporaryDirectory() as directory:
-        GRAPH.save(f"{directory}/graph.zip")
+        captured.save(f"{directory}/graph.zip")
         return Path(directory, "graph.zip").read_bytes()
 
 
@@ -186,3 +194,21 @@ def test_one_replica_needs_no_choice(store):
 def test_rehosting_moves_servers_and_replicas():
     moved = rehosted(PSLoadBalancing().build(GRAPH, HERE), HERE, ELSEWHERE)
     assert moved == PSLoadBalancing().build(GRAPH, ELSEWHERE)
+
+
+def test_it_learns_from_a_bounded_number_of_trials(store):
+    several = [graph(*(variable(f"w{n}", (512, 64 * m), order=n) for n in range(4))) for m in range(1, 7)]
+    for number, other in enumerate(several):
+        learn(store, other, 80)
+        taught = 60 * (number + 1)
+        assert f"what {min(taught, 300)} trials of others teach" in chosen(store, HERE).builder
+
+
+def learn(store, other, count):
+    """A study of another graph, with so many strategies."""
+    space = Space(Domain.of(other, HERE))
+    catalogue = Catalogue.of(space)
+    drawn = sample(space, catalogue, count, np.random.default_rng(0))
+    strategies = [drawn.strategy(number, space, catalogue) for number in range(count)]
+    study = store.study(content_of(other), other.fingerprint, HERE, 128, "train.py")
+    store.add(study, *(Trial(n, s, Measurement((0.1 + 0.01 * n,)), "random") for n, s in enumerate(strategies)))
