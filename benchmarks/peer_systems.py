@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -27,6 +28,7 @@ __all__ = ["Peer", "Task", "opened"]
 _START_TIMEOUT_S = 400.0
 _BLOCK_TIMEOUT_S = 200.0
 _END_TIMEOUT_S = 60.0
+_CHOSEN = re.compile(r"step 0: strategy (.*)")
 _PEER = struct.Struct("iii")  # SO_PEERCRED: process, user, group
 
 
@@ -52,12 +54,14 @@ class Peer:
 
     Attributes:
         name: Of the system.
-        gradient_bytes: Of one worker, the largest.
+        gradient_bytes: Of one worker, the largest; 0 of a system that was not asked.
+        strategy: What a run says of its choice; empty of a system that has none.
     """
 
     def __init__(self, name: str, run: subprocess.Popen[bytes], server: socket.socket, log: Path) -> None:
         self.name = name
         self.gradient_bytes = 0
+        self.strategy = ""
         self._run, self._server, self._log = run, server, log
         self._ends: list[socket.socket] = []
 
@@ -73,6 +77,8 @@ class Peer:
             end.settimeout(_BLOCK_TIMEOUT_S)
         self._lines = [end.makefile("rw") for end in self._ends]
         self.gradient_bytes = max(one["gradient_bytes"] for one in self._heard())
+        chosen = _CHOSEN.search(self._log.read_text(errors="replace"))
+        self.strategy = chosen[1] if chosen else ""
         self._signal(signal.SIGSTOP)
 
     def block(self, count: int) -> list[float]:

@@ -45,11 +45,15 @@ class Measured:
 
     Attributes:
         seconds: By system, the median step of each round.
+        batch_size: Examples per step.
         bound_s: What links need at least for full gradients.
+        strategy: What AutoDist chose, and why.
     """
 
     seconds: Mapping[str, Sequence[float]]
+    batch_size: int
     bound_s: float
+    strategy: str
 
 
 CLUSTERS = {
@@ -85,7 +89,9 @@ def measured(cluster: str, model: str, rounds: int, strategy: str = "auto") -> M
     ):
         progress(f"peers: {model}, {cluster}: {rounds} rounds")
         rates = [host.bandwidth_gbps or 0.0 for host in hosts.spec.hosts]
-        return Measured(_in_turns(peers, rounds), link_bound_s(peers[0].gradient_bytes, rates))
+        bound_s = link_bound_s(max(peer.gradient_bytes for peer in peers), rates)
+        strategy = next(peer.strategy for peer in peers if peer.strategy)
+        return Measured(_in_turns(peers, rounds), task.batch_size, bound_s, strategy)
 
 
 def _in_turns(peers: Sequence[Peer], rounds: int) -> dict[str, list[float]]:
