@@ -13,10 +13,10 @@ BIN := .venv/bin
 READY := .venv/.ready
 DOCS_READY := .venv/.docs-ready
 
-.PHONY: help setup demo check test test-all docs bench clean
+.PHONY: help setup demo check test test-all docs bench bench-smoke clean
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## Install AutoDist, TensorFlow (CPU) and Horovod into .venv; quick when nothing changed
 	@:
@@ -60,6 +60,10 @@ bench: setup  ## Measure the overheads that benchmarks/README.md describes
 	@[ -f benchmarks/run.py ] || { echo "bench: benchmarks/run.py does not exist in this version" >&2; exit 1; }
 	@scripts/install-test-tools
 	@$(BIN)/python benchmarks/run.py
+
+bench-smoke: setup  ## Compare a few ratios beside Horovod and tf.distribute with the kept ones
+	@scripts/install-test-tools
+	@$(BIN)/python benchmarks/run.py --only smoke
 
 clean:  ## Remove .venv and all that was built or cached; runs/ stays
 	@rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -21,7 +21,7 @@ from peer_systems import Peer, Task, opened
 
 from autodist.testing import EmulatedCluster
 
-__all__ = ["CLUSTERS", "MODELS", "Links", "Measured", "measure", "measured"]
+__all__ = ["CLUSTERS", "MODELS", "Links", "Measured", "better_peer", "measure", "measured"]
 
 _BLOCK_S = 3.0
 _MOST_STEPS = 20
@@ -94,6 +94,12 @@ def measured(cluster: str, model: str, rounds: int, strategy: str = "auto") -> M
         return Measured(_in_turns(peers, rounds), task.batch_size, bound_s, strategy)
 
 
+def better_peer(seconds: Mapping[str, Sequence[float]]) -> str:
+    """The fastest of the systems that AutoDist is compared with."""
+    rivals = [system for system in seconds if system not in ("alone", "autodist")]
+    return min(rivals, key=lambda system: statistics.median(seconds[system]))
+
+
 def _in_turns(peers: Sequence[Peer], rounds: int) -> dict[str, list[float]]:
     counts = {peer.name: _count(peer) for peer in peers}
     seconds: dict[str, list[float]] = {peer.name: [] for peer in peers}
@@ -110,13 +116,11 @@ def _count(peer: Peer) -> int:
 
 
 def _rows(name: str, found: Measured) -> list[Row]:
-    ours = found.seconds["autodist"]
-    rivals = {system: times for system, times in found.seconds.items() if system not in ("alone", "autodist")}
-    better = min(rivals, key=lambda system: statistics.median(rivals[system]))
+    ours, better = found.seconds["autodist"], better_peer(found.seconds)
     limits = [max(found.bound_s, alone) for alone in found.seconds["alone"]]
     steps = [row(f"{name}: {system}", [1e3 * s for s in times], "ms") for system, times in found.seconds.items()]
     return [
         *steps,
-        ratio_row(f"{name}: against {better}", ours, rivals[better], better, _MOST_TIME),
+        ratio_row(f"{name}: against {better}", ours, found.seconds[better], better, _MOST_TIME),
         ratio_row(f"{name}: against the bound", ours, limits, "links or compute"),
     ]
