@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from autodist.cli._cost import bill_of, examples_option, utility_for, utility_option
 from autodist.cli._options import debug_option
+from autodist.cli._output import check_output, write_output
 from autodist.cli._trials import open_store, store_option, study_option, the_study
 from autodist.errors import UsageError
 
@@ -43,6 +43,7 @@ def best(
     Of a search with rules (--fix, --exclude) it is the best that obeys them. What it takes and costs is said on
     standard error.
     """
+    target = check_output(out, ".json")
     with open_store(store) as opened:
         chosen = the_study(opened, study)
         found = opened.trials(chosen)
@@ -53,11 +54,10 @@ def best(
         what = "measured trial" if trial is None else f"trial {trial}"
         raise UsageError(f"study {chosen.id} has no {what}, but {len(found)} trials", hint="see `autodist trials`")
     _account(wanted, bill_of(chosen, examples))
-    if out is None:
+    if target is None:
         click.echo(wanted.strategy.to_json(), nl=False)
         return
-    Path(out).parent.mkdir(parents=True, exist_ok=True)
-    wanted.strategy.save(out)
+    write_output(target, wanted.strategy.to_json())
     click.echo(f"saved {out}", err=True)
 
 

@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from autodist.cli._cluster import ClusterOptions, resolve_spec
 from autodist.cli._job import JobOptions
 from autodist.cli._launcher import silent_launcher
+from autodist.cli._output import write_output
 from autodist.cli._search import Watcher, new_directory, next_command
 from autodist.cli._subject import SubjectOptions, find_subject
 from autodist.cli._trials import mixture_of
@@ -33,7 +34,12 @@ _SCHEMA_VERSION = 1
 _BOUND_S = 5.0
 """Unless the user says how much is to be looked at: a large graph on many machines has an answer within ten seconds."""
 
-_OF_TRIALS = frozenset({"trials", "warm_up", "iterations", "trial_timeout", "store", "resume"})
+_OF_TRIALS = frozenset(
+    {
+        "trials", "warm_up", "iterations", "enough", "hopeless", "finalists", "trial_timeout", "no_profile", "store",
+        "resume",
+    }
+)  # fmt: skip
 _OF_MACHINES = frozenset({"transport", "bring", "connect_timeout", "host_timeout", "no_check_versions"})
 _OF_SCRIPTS = frozenset({"env", "env_file", "start_timeout", "grace"})
 
@@ -60,7 +66,7 @@ class OfflineCommand:
     options: JobOptions
     proposals: int | None
     examples: int | None
-    out: str | None
+    out: Path | None
     as_json: bool
 
     def is_meant(self, simulate_only: bool) -> bool:
@@ -102,9 +108,8 @@ class OfflineCommand:
             result = search_offline(request, Domain.of(graph, spec), effort, watcher)
         finally:
             watcher.console.close()
-        path = Path(self.out) if self.out is not None else directory / "best.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        result.ranking.best.strategy.save(path)
+        path = self.out or directory / "best.json"
+        write_output(path, result.ranking.best.strategy.to_json())
         smaller = self._save_smaller(result, path)
         content = _Content(result, self.examples, path, smaller, self._next(path, smaller))
         click.echo(content.to_json()) if self.as_json else content.show()

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import click
 
 from autodist.cli._options import debug_option
 from autodist.cli._trials import open_store, store_option, the_study
-
-if TYPE_CHECKING:
-    from autodist.graph import TrainingGraph
-    from autodist.search import Study, TrialStore
 
 __all__ = ["plot"]
 
@@ -35,20 +27,12 @@ def plot(store: str, studies: tuple[int, ...], out: str) -> None:
     """
     from autodist.report import output_console
     from autodist.report.plots import Searched, check_drawable, picture_of, save_picture
+    from autodist.search import graph_of
 
     check_drawable(out)
     with open_store(store) as opened:
         chosen = [the_study(opened, number) for number in dict.fromkeys(studies or (None,))]
         searches = [Searched(study, tuple(opened.trials(study))) for study in chosen]
-        graph = _graph(opened, chosen[0])
+        graph = graph_of(opened, chosen[0])
     save_picture(picture_of(searches, graph), out)
     output_console().print(f"saved {out}")
-
-
-def _graph(store: TrialStore, study: Study) -> TrainingGraph:
-    from autodist.graph import TrainingGraph
-
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory, "graph.zip")
-        path.write_bytes(store.graph(study))
-        return TrainingGraph.load(path)

@@ -14,6 +14,7 @@ from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
 from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
 from autodist.cli._launcher import silent_launcher
 from autodist.cli._options import debug_option
+from autodist.cli._output import check_output, write_output
 from autodist.cli._sections import ScriptCommand
 
 if TYPE_CHECKING:
@@ -73,15 +74,15 @@ def profile(
     from autodist.simulator import ProfileCache
     from autodist.tuning import profile as run_profile
 
+    target = check_output(out)
     job = options.job(script, script_args, resolve_spec(cluster))
     order = ProfileOrder(steps, longest)
     console = SearchConsole()
     launcher = silent_launcher(console, options.road(job.spec))
     run_dir = job.run_dir or Path("runs", f"profile-{secrets.token_hex(3)}")
     done = run_profile(replace(job, run_dir=run_dir), launcher, order, ProfileCache.of_user(), console.notice)
-    if out is not None:
-        Path(out).parent.mkdir(parents=True, exist_ok=True)
-        Path(out).write_text(done.profile.to_json() + "\n", encoding="utf-8")
+    if target is not None:
+        write_output(target, done.profile.to_json() + "\n")
     _show(done, out, show_all, as_json)
     return 0
 

@@ -20,6 +20,7 @@ from autodist.cli._cost import examples_option, utility_option
 from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
 from autodist.cli._launcher import silent_launcher
 from autodist.cli._options import NamesOption, debug_option
+from autodist.cli._output import check_output, write_output
 from autodist.cli._sections import ScriptCommand
 from autodist.cli._trials import row_of, store_option, trial_json
 from autodist.errors import AutoDistError, SearchFailed
@@ -150,7 +151,8 @@ def search(
     from autodist.search import Bill
     from autodist.tuning import search as run_search
 
-    offline = OfflineCommand(script, script_args, cluster, options, proposals, examples, out, as_json)
+    target = check_output(out, ".json")
+    offline = OfflineCommand(script, script_args, cluster, options, proposals, examples, target, as_json)
     if offline.is_meant(simulate_only):
         return offline.run(_request(options.seed or 0, **settings))
     job = options.job(script, script_args, resolve_spec(cluster))
@@ -169,9 +171,8 @@ def search(
         raise
     finally:
         watcher.console.close()
-    path = Path(out) if out is not None else run_dir / "best.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    result.best.strategy.save(path)
+    path = target or run_dir / "best.json"
+    write_output(path, result.best.strategy.to_json())
     bill = Bill(job.spec, result.batch_size, examples)
     _show(result, bill, path, as_json, next_command(script, script_args, cluster, path))
     return 0

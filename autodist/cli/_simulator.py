@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from autodist.cli._options import debug_option
+from autodist.cli._output import check_output
 from autodist.cli._trials import open_store, store_option
 from autodist.errors import SimulatorError, UsageError
 
@@ -48,19 +51,23 @@ def evaluate(
     Some of the trials are held out (by turns), or all of a cluster, or all of a graph.
     """
     from autodist.report import LiveLine
-    from autodist.search import CONTESTANTS, SPLITS, compare
+    from autodist.search import CONTESTANTS, SPLITS, compare, count_of_comparisons
 
     chosen = names or _DEFAULT
-    _check(chosen, list(CONTESTANTS), "simulator")
-    _check(splits, list(SPLITS), "split")
+    _check_all({"simulator": (chosen, list(CONTESTANTS)), "split": (splits, list(SPLITS))})
     sets = _sets(store, max(_FEWEST, 2 * folds))
     found: list[Comparison] = []
     kinds = [kind for kind in SPLITS if kind in (splits or SPLITS)]
     with LiveLine() as line:
-        advance = line.count("judged", len(sets) * len(chosen) * len(kinds))
+        advance = line.count("judged", len(chosen) * count_of_comparisons(sets, kinds))
         for one in compare(sets, chosen, kinds, folds=folds, seed=seed, least_gap=gap):
             found.append(one)
             advance()
+    missing = [kind for kind in kinds if not any(one.split == kind for one in found)]
+    for kind in missing:
+        sys.stderr.write(
+            f"autodist: `{store}` has trials of one {kind} only: no simulator is judged on an unseen one\n"
+        )
     if as_json:
         rows = [_row(comparison) for comparison in found]
         click.echo(json.dumps({"schema_version": _SCHEMA_VERSION, "folds": folds, "gap": gap, "rows": rows}, indent=2))
@@ -80,20 +87,29 @@ def fit(store: str, name: str, source: str | None, out: str) -> None:
     """Learn from all trials of a store, for `autodist search --simulator FILE`."""
     from autodist.simulator import LEARNED, load_simulator, save_simulator
 
-    _check([name], list(LEARNED), "simulator that learns")
-    sets = _sets(store, 2)
+    _check_all({"simulator that learns": ([name], list(LEARNED))})
+    target = check_output(out, ".npz")
     made = LEARNED[name]() if source is None else load_simulator(source)
+    if made.name != name and click.get_current_context().get_parameter_source("name") is ParameterSource.COMMANDLINE:
+        raise UsageError(f"`{source}` is a simulator `{made.name}`, not `{name}`", hint="leave out `--simulator`")
+    sets = _sets(store, 2)
     made.fit([data.measured for data in sets])
-    save_simulator(made, out)
+    assert target is not None, "it has a default"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    save_simulator(made, target)
     trials = sum(len(data.measured) for data in sets)
     sys.stderr.write(f"{made.name}: learned from {trials} strategies of {len(sets)} graphs on clusters\n")
     click.echo(f"saved {out}")
 
 
-def _check(given: Sequence[str], allowed: Sequence[str], what: str) -> None:
-    unknown = [name for name in given if name not in allowed]
-    if unknown:
-        raise UsageError(f"there is no {what} {', '.join(f'`{n}`' for n in unknown)}, allowed: {', '.join(allowed)}")
+def _check_all(given: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> None:
+    """Refuse what is none of what is allowed; all mistakes at once."""
+    mistakes = []
+    for what, (names, allowed) in given.items():
+        unknown = [f"`{name}`" for name in names if name not in allowed]
+        mistakes += [f"there is no {what} {', '.join(unknown)}, allowed: {', '.join(allowed)}"] if unknown else []
+    if mistakes:
+        raise UsageError("\n".join(mistakes))
 
 
 def _sets(store: str, fewest: int) -> list[DataSet]:
@@ -116,9 +132,19 @@ def _row(comparison: Comparison) -> dict[str, object]:
         **about,
         "cluster": data.cluster,
         "trials": len(data.measured),
-        "repeats": data.repeats,
-        **asdict(comparison.accuracy),
+        "repeats": _finite(data.repeats),
+        **{name: _finite(value) for name, value in asdict(comparison.accuracy).items()},
+        **({} if _is_time(comparison) else {"error": None}),
     }
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no word for what is not a number: where no pair of strategies is left to compare."""
+    return value if math.isfinite(value) else None
+
+
+def _figure(value: float, form: str, unit: str = "") -> str:
+    return f"{value:{form}}{unit}" if math.isfinite(value) else "-"
 
 
 def _show(found: Sequence[Comparison]) -> None:
@@ -133,9 +159,9 @@ def _show(found: Sequence[Comparison]) -> None:
             "Cluster": [row.data.cluster for row in rows],
             "Trials": [str(len(row.data.measured)) for row in rows],
             "Simulator": [row.simulator for row in rows],
-            "Pairs right": [f"{row.accuracy.pairwise:.3f}" for row in rows],
-            "Kendall": [f"{row.accuracy.kendall_tau:.2f}" for row in rows],
-            "Regret": [f"{100 * row.accuracy.regret:.0f} %" for row in rows],
+            "Pairs right": [_figure(row.accuracy.pairwise, ".3f") for row in rows],
+            "Kendall": [_figure(row.accuracy.kendall_tau, ".2f") for row in rows],
+            "Regret": [_figure(100 * row.accuracy.regret, ".0f", " %") for row in rows],
             "Error": [_error(row) for row in rows],
         }
         for title, entry in (*_summary(rows).items(), *(_repetition(rows).items() if split == "trials" else ())):
@@ -147,8 +173,11 @@ def _show(found: Sequence[Comparison]) -> None:
 
 def _error(comparison: Comparison) -> str:
     """Relative error, of those whose scores are seconds."""
-    is_time = comparison.simulator.partition(":")[0] in ("analytic", "events", "forest")
-    return f"{100 * comparison.accuracy.error:.0f} %" if is_time else "-"
+    return _figure(100 * comparison.accuracy.error, ".0f", " %") if _is_time(comparison) else "-"
+
+
+def _is_time(comparison: Comparison) -> bool:
+    return comparison.simulator.partition(":")[0] in ("analytic", "events", "forest")
 
 
 def _repetition(rows: Sequence[Comparison]) -> dict[str, list[str]]:
@@ -160,7 +189,7 @@ def _repetition(rows: Sequence[Comparison]) -> dict[str, list[str]]:
         "Cluster": [data.cluster for data in sets],
         "Trials": [str(len(data.measured)) for data in sets],
         "Simulator": ["(even steps)"] * len(sets),
-        "Pairs right": [f"{data.repeats:.3f}" for data in sets],
+        "Pairs right": [_figure(data.repeats, ".3f") for data in sets],
         **dict.fromkeys(("Kendall", "Regret", "Error"), nothing),
     }
 
@@ -171,15 +200,15 @@ def _summary(rows: Sequence[Comparison]) -> dict[str, list[str]]:
     columns: dict[str, list[str]] = {}
     for name in names:
         own = [row.accuracy for row in rows if row.simulator == name]
-        pairs = [accuracy.pairwise for accuracy in own]
+        pairs = [accuracy.pairwise for accuracy in own if math.isfinite(accuracy.pairwise)] or [math.nan]
         line = {
             "Graph": "mean",
-            "Cluster": f"lowest {min(pairs):.3f}",
+            "Cluster": f"lowest {_figure(min(pairs), '.3f')}",
             "Trials": "",
             "Simulator": name,
-            "Pairs right": f"{sum(pairs) / len(own):.3f}",
-            "Kendall": f"{sum(a.kendall_tau for a in own) / len(own):.2f}",
-            "Regret": f"{100 * sum(a.regret for a in own) / len(own):.0f} %",
+            "Pairs right": _figure(sum(pairs) / len(pairs), ".3f"),
+            "Kendall": _figure(sum(a.kendall_tau for a in own) / len(own), ".2f"),
+            "Regret": _figure(100 * sum(a.regret for a in own) / len(own), ".0f", " %"),
             "Error": "",
         }
         for title, text in line.items():

@@ -14,6 +14,7 @@ from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
 from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
 from autodist.cli._launcher import silent_launcher
 from autodist.cli._options import debug_option
+from autodist.cli._output import check_output, write_output
 from autodist.cli._sections import ScriptCommand
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def timeline(
     from autodist.tuning import Course
     from autodist.tuning import timeline as run_timeline
 
+    target = check_output(out)
     wanted = get(strategy)
 
     def choose(graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
@@ -84,24 +86,25 @@ def timeline(
     run_dir = job.run_dir or Path("runs", f"timeline-{secrets.token_hex(3)}")
     launcher = silent_launcher(SearchConsole(), options.road(job.spec))
     done = run_timeline(replace(job, run_dir=run_dir), launcher, choose, Course(warm_up, iterations, longest))
-    path = Path(out) if out is not None else run_dir / "timeline.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(to_chrome(done.timeline)), encoding="utf-8")
-    _show(done, path, as_json)
+    path = target or run_dir / "timeline.json"
+    write_output(path, json.dumps(to_chrome(done.timeline)))
+    _show(done, strategy, path, as_json)
     return 0
 
 
-def _show(done: TracedStep, path: Path, as_json: bool) -> None:
+def _show(done: TracedStep, strategy: str, path: Path, as_json: bool) -> None:
     from autodist.report import output_console, show_timeline
     from autodist.timeline import summarize
 
     workers = summarize(done.timeline)
+    # A file's strategy tells by its builder who found it, which is no name to know it by.
+    name = done.strategy.builder if done.strategy.builder.startswith("auto") else strategy
     if as_json:
         rows = [asdict(worker) for worker in workers]
-        content = {"schema_version": _SCHEMA_VERSION, "strategy": done.strategy.builder, "step_s": done.step_s}
+        content = {"schema_version": _SCHEMA_VERSION, "strategy": name, "step_s": done.step_s}
         click.echo(json.dumps(content | {"workers": rows, "saved": str(path)}, indent=2))
         return
     show_timeline(workers, done.step_s)
     console = output_console()
-    console.print(f"strategy: {done.strategy.builder}", soft_wrap=True)
+    console.print(f"strategy: {name}", soft_wrap=True)
     console.print(f"saved {path}: open it in https://ui.perfetto.dev", soft_wrap=True)

@@ -14,7 +14,7 @@ from autodist.runtime._checkpoints import Checkpoints
 from autodist.runtime._compile import NoGradientError
 from autodist.runtime._convention import Convention, check_convention
 from autodist.runtime._coordinator import CoordinatorClient
-from autodist.runtime._coordinator_server import CoordinatorServer
+from autodist.runtime._coordinator_server import CoordinatorServer, RunAborted
 from autodist.runtime._ends import Ends, going_on_together
 from autodist.runtime._engine import Engine
 from autodist.runtime._files_aside import FilesAside
@@ -66,6 +66,7 @@ __all__ = [
     "ProfileOrder",
     "Recorder",
     "ReferenceEngine",
+    "RunAborted",
     "Server",
     "ShardBy",
     "ShardedDataset",

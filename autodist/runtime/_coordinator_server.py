@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from autodist.runtime._coordinator import MAX_VALUE_BYTES, TOKEN_HEADER, Status
 
-__all__ = ["CoordinatorServer", "Progress"]
+__all__ = ["CoordinatorServer", "Progress", "RunAborted"]
 
 _CONNECTION_TIMEOUT_S = 60.0
 
@@ -46,6 +46,10 @@ class _Answer(Exception):
         super().__init__(text)
         self.status = status
         self.text = text
+
+
+class RunAborted(_Answer):
+    """The run is over for the workers: they get nothing more."""
 
 
 @dataclass
@@ -206,7 +210,7 @@ class CoordinatorServer:
 
     def _raise_if_aborted(self) -> None:
         if self._aborted:
-            raise _Answer(Status.ABORTED, self._aborted)
+            raise RunAborted(Status.ABORTED, self._aborted)
 
 
 class _HttpServer(ThreadingHTTPServer):

@@ -6,14 +6,14 @@ from autodist.search._auto import DEFAULT_TRIALS, Auto
 from autodist.search._baselines import known_strategies
 from autodist.search._catalogue import Catalogue
 from autodist.search._clusters import cluster_of, smaller_clusters
-from autodist.search._comparison import CONTESTANTS, SPLITS, Comparison, Split, compare
+from autodist.search._comparison import CONTESTANTS, SPLITS, Comparison, Split, compare, count_of_comparisons
 from autodist.search._constraints import Rule, adjacent_groups, balanced_servers
 from autodist.search._datasets import DataSet, data_sets, graph_of
 from autodist.search._obedience import best_of, obeys
 from autodist.search._offline import Effort, Ranked, Ranking, rank_offline
 from autodist.search._proposals import Proposals
 from autodist.search._recognition import recognize
-from autodist.search._rehosting import are_alike, rehosted
+from autodist.search._rehosting import are_alike, hardware_of, rehosted
 from autodist.search._room import Room
 from autodist.search._run_off import run_off
 from autodist.search._sampling import sample
@@ -88,9 +88,11 @@ __all__ = [
     "cluster_of",
     "compare",
     "cosine",
+    "count_of_comparisons",
     "data_sets",
     "export_studies",
     "graph_of",
+    "hardware_of",
     "hosts_of",
     "import_studies",
     "known_strategies",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import tempfile
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,13 +19,13 @@ from autodist.resource_spec import ResourceSpec
 from autodist.search._baselines import known_strategies
 from autodist.search._catalogue import Catalogue
 from autodist.search._datasets import data_sets
+from autodist.search._obedience import keeps_results, obeys
 from autodist.search._offline import Effort, Ranked, rank_offline
 from autodist.search._rehosting import are_alike, rehosted
 from autodist.search._searchers import RandomSearcher
 from autodist.search._space import Space
 from autodist.search._store import Study, TrialStore
 from autodist.search._study_file import import_studies
-from autodist.search._trials import Trial
 from autodist.simulator import (
     Domain,
     EventSimulator,
@@ -111,37 +112,27 @@ class Auto(StrategyBuilder):
     # What was measured -------------------------------------------------------------------------------------------
 
     def _measured(self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> Strategy | None:
-        for study in reversed(_studies_of(graph, store)):
-            there = ResourceSpec.from_json(study.spec)
+        """The fastest of the largest search: of many there is more to choose from than of one that was broken off."""
+        found = []
+        for study in _studies_of(graph, store):
             is_same_batch = graph.batch_size in (None, study.batch_size)
-            if are_alike(there, spec) and is_same_batch:
-                found = self._fastest(store.trials(study), there, graph, spec)
-                if found is not None:
-                    return replace(found[0], builder=f"auto: the fastest of {found[1]} in study {study.id}")
-        return None
+            if is_same_batch and are_alike(ResourceSpec.from_json(study.spec), spec):
+                found += _fastest(store, study, graph, spec)
+        if not found:
+            return None
+        best = max(found, key=lambda one: (one.of, one.study))
+        why = f"the fastest of {best.of} that were measured, {1e3 * best.step_s:.3g} ms per step, in study {best.study}"
+        return replace(best.strategy, builder=f"auto: {why}")
 
     def _fastest_elsewhere(self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> dict[str, Strategy]:
         """What was the fastest for the graph on other clusters of as many hosts, by name."""
-        found: dict[str, Strategy] = {}
-        for study in _studies_of(graph, store):
-            there = ResourceSpec.from_json(study.spec)
-            if len(there.hosts) == len(spec.hosts):
-                best = self._fastest(store.trials(study), there, graph, spec)
-                found |= {f"the fastest of study {study.id}": best[0]} if best is not None else {}
-        return found
-
-    @staticmethod
-    def _fastest(
-        trials: Sequence[Trial], there: ResourceSpec, graph: TrainingGraph, spec: ResourceSpec
-    ) -> tuple[Strategy, str] | None:
-        """The fastest trial that can be used, and how it compares with what users know."""
-        measured = sorted((t for t in trials if t.step_s is not None), key=lambda t: t.step_s or 0.0)
-        for trial in measured:
-            strategy = rehosted(trial.strategy, there, spec)
-            with contextlib.suppress(StrategyError):  # Horovod is not here, or it is of another version
-                check(strategy, graph, spec)
-                return strategy, f"{len(measured)} that were measured, {1e3 * (trial.step_s or 0):.3g} ms per step,"
-        return None
+        several = [
+            study
+            for study in _studies_of(graph, store)
+            if len(ResourceSpec.from_json(study.spec).hosts) == len(spec.hosts)
+        ]
+        found = (one for study in several for one in _fastest(store, study, graph, spec))
+        return {f"the fastest of study {one.study}": one.strategy for one in found}
 
     @contextlib.contextmanager
     def _store(self) -> Iterator[TrialStore]:
@@ -149,7 +140,7 @@ class Auto(StrategyBuilder):
         path = Path(self.trials if self.trials is not None else DEFAULT_TRIALS)
         if not path.is_file() and self.trials is not None:
             raise StoreError(f"there are no trials in `{path}`", hint="make some by `autodist search`")
-        is_store = path.is_file() and path.suffix != ".zip"
+        is_store = path.is_file() and not zipfile.is_zipfile(path)
         with (
             tempfile.TemporaryDirectory() as directory,
             TrialStore(path if is_store else Path(directory, "trials.db")) as store,
@@ -186,6 +177,31 @@ class Auto(StrategyBuilder):
         return EventSimulator(), "the event simulation; no trials are known"
 
 
+@dataclass(frozen=True)
+class _Fastest:
+    """The fastest trial of a study that can be used here, and of how many."""
+
+    strategy: Strategy
+    step_s: float
+    study: int
+    of: int
+
+
+def _fastest(store: TrialStore, study: Study, graph: TrainingGraph, spec: ResourceSpec) -> list[_Fastest]:
+    """At most one: of those that train as one device does, and obey the study's rules so far as there are any."""
+    there = ResourceSpec.from_json(study.spec)
+    trials = [(t.strategy, t.step_s) for t in store.trials(study) if t.step_s is not None]
+    measured = [(strategy, step_s) for strategy, step_s in trials if keeps_results(strategy)]
+    for old, step_s in sorted(measured, key=lambda one: (not obeys(one[0], study.rules), one[1])):
+        strategy = rehosted(old, there, spec)
+        uses_all = set(strategy.graph.replicas) == {device.name for device in spec.replicas}
+        with contextlib.suppress(StrategyError):  # Horovod is not here, or it is of another version
+            check(strategy, graph, spec)
+            if uses_all:
+                return [_Fastest(strategy, step_s, study.id, len(measured))]
+    return []
+
+
 def _studies_of(graph: TrainingGraph, store: TrialStore) -> list[Study]:
     return [study for study in store.studies() if study.graph == graph.fingerprint]
 
@@ -199,10 +215,11 @@ def _lessons(store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> lis
 
     found: list[Measured] = []
     for data in data_sets(store, sorted(store.studies(), key=unlike)):
-        if len(data.measured) > 1:
-            some = np.linspace(0, len(data.measured) - 1, min(_MOST_OF_EACH, len(data.measured)), dtype=np.int32)
+        wanted = min(_MOST_OF_EACH, len(data.measured), _MOST_LESSONS - sum(map(len, found)))
+        if wanted > 1:
+            some = np.linspace(0, len(data.measured) - 1, wanted, dtype=np.int32)
             found.append(data.measured.take(some))
-        if sum(map(len, found)) >= _MOST_LESSONS:
+        if sum(map(len, found)) >= _MOST_LESSONS - 1:
             break
     return found
 

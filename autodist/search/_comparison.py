@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, final
@@ -24,7 +24,7 @@ from autodist.simulator import (
 if TYPE_CHECKING:
     from autodist.simulator import Domain, Floats, ShardTable
 
-__all__ = ["CONTESTANTS", "SPLITS", "Comparison", "Split", "compare"]
+__all__ = ["CONTESTANTS", "SPLITS", "Comparison", "Split", "compare", "count_of_comparisons"]
 
 Split = Literal["trials", "cluster", "graph"]
 SPLITS: tuple[Split, ...] = ("trials", "cluster", "graph")
@@ -112,6 +112,13 @@ def compare(
                 else:
                     found = transferred(make, sources, data.measured, least_gap=least_gap)
                 yield Comparison(name, data, split, found)
+
+
+def count_of_comparisons(sets: Sequence[DataSet], splits: Iterable[Split]) -> int:
+    """How many comparisons :func:`compare` yields for each simulator."""
+    return sum(
+        split == "trials" or any(_is_source(other, data, split) for other in sets) for split in splits for data in sets
+    )
 
 
 def _is_source(other: DataSet, target: DataSet, split: Split) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -202,8 +201,3 @@ def adjacent_groups(sizes: npt.NDArray[np.float32], counts: npt.NDArray[np.int32
         load += size
         groups[place] = group
     return np.minimum(groups, counts - 1).T
-
-
-def allowed(variable: str, choices: Iterable[Choice], rules: Iterable[Rule]) -> list[Choice]:
-    """The choices for a variable against which no rule has anything."""
-    return [choice for choice in choices if all(rule.allows(variable, choice) for rule in rules)]

@@ -11,6 +11,7 @@ import numpy as np
 
 from autodist.graph import TrainingGraph
 from autodist.resource_spec import ResourceSpec
+from autodist.search._rehosting import hardware_of
 from autodist.search._store import Study, TrialStore
 from autodist.search._trials import Measurement
 from autodist.simulator import Domain, Measured, accuracy_of
@@ -25,7 +26,7 @@ class DataSet:
     Attributes:
         label: What people call the graph.
         graph: Its fingerprint.
-        spec: The cluster, as JSON.
+        spec: The cluster's hardware, as JSON.
         cluster: The cluster, in words.
         measured: Each strategy once, with its last measurement.
         repeats: Of the pairs of strategies, the share that the even and the odd steps of their measurements order
@@ -53,17 +54,17 @@ def data_sets(store: TrialStore, studies: Sequence[Study] | None = None) -> Iter
     """
     domains: dict[tuple[str, str, int], list[Study]] = {}
     for study in store.studies() if studies is None else studies:
-        domains.setdefault((study.graph, study.spec, study.batch_size), []).append(study)
-    for alike in domains.values():
+        hardware = hardware_of(ResourceSpec.from_json(study.spec)).to_json()
+        domains.setdefault((study.graph, hardware, study.batch_size), []).append(study)
+    for (_, hardware, _), found in domains.items():
+        alike = sorted(found, key=lambda study: study.id)
         trials = (trial for study in alike for trial in store.trials(study))
-        found = {trial.strategy: trial.outcome for trial in trials}
-        known = {strategy: outcome for strategy, outcome in found.items() if isinstance(outcome, Measurement)}
-        first = alike[0]
-        spec = ResourceSpec.from_json(first.spec)
+        known = {trial.strategy: trial.outcome for trial in trials if isinstance(trial.outcome, Measurement)}
+        first, spec = alike[0], ResourceSpec.from_json(hardware)
         profile = next((study.profile for study in reversed(alike) if study.profile is not None), None)
         domain = Domain.of(graph_of(store, first), spec, batch_size=first.batch_size, profile=profile)
         measured = Measured.of(domain, list(known), [outcome.step_s for outcome in known.values()])
-        about = first.label, first.graph, first.spec, _in_words(spec)
+        about = first.label, first.graph, hardware, _in_words(spec)
         yield DataSet(*about, measured, _repeats(list(known.values())))
 
 

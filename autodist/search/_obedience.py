@@ -17,10 +17,11 @@ from autodist.strategies import AllReduceSynchronizer, BroadcastSynchronizer, St
 if TYPE_CHECKING:
     from autodist.search._trials import Trial
 
-__all__ = ["best_of", "obeys", "refuse_meaningless"]
+__all__ = ["best_of", "keeps_results", "obeys", "refuse_meaningless"]
 
 _SHOWN = 3
 _TIME = Time()
+_CHANGING = tuple(Rule.exclude(word) for aspect in ASPECTS if aspect.changes_results for word in sorted(aspect.words))
 
 
 def obeys(strategy: Strategy, rules: Iterable[Rule]) -> bool:
@@ -36,6 +37,19 @@ def obeys(strategy: Strategy, rules: Iterable[Rule]) -> bool:
     """
     choices = [(config.variable, choice) for config in strategy.variables for choice in _choices(config)]
     return all(rule.allows(variable, choice) for rule in rules for variable, choice in choices)
+
+
+def keeps_results(strategy: Strategy) -> bool:
+    """Whether a strategy trains as one device does: synchronously, and with lossless encoders.
+
+    Example:
+        >>> from autodist.strategies import GraphConfig, PSSynchronizer
+        >>> config = VariableConfig.whole("w", PSSynchronizer("a:CPU:0", staleness=2))
+        >>> keeps_results(Strategy(GraphConfig(()), (config,)))
+        False
+
+    """
+    return obeys(strategy, _CHANGING)
 
 
 def best_of(trials: Sequence[Trial], rules: Sequence[Rule] = (), utility: Utility = _TIME) -> Trial | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from autodist.errors import UsageError
+from autodist.search._obedience import obeys
 from autodist.search._proposals import Proposals
 from autodist.search._room import Room
 from autodist.search._searchers import Found, Score, Searcher
@@ -128,7 +129,7 @@ def rank_offline(
     found = [one for one in _strategies(fitting, searcher) if one.strategy.id not in ids]
     # Of several that are alike the first is the best: a baseline.
     ordered = sorted([*ranked, *found], key=lambda one: one.predicted_s)
-    best = found[0] if searcher.space.rules and found else ordered[0]
+    best = next((one for one in ordered if obeys(one.strategy, searcher.space.rules)), ordered[0])
     return Ranking(tuple(ordered), best, judge.scored)
 
 

@@ -1,4 +1,4 @@
-"""Strategies of one cluster on another that differs from it in names alone."""
+"""Clusters that differ in names, logins or prices alone, and strategies of one on the other."""
 
 from __future__ import annotations
 
@@ -12,12 +12,24 @@ from autodist.strategies import GraphConfig, PSSynchronizer, ShardConfig, Strate
 if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["are_alike", "rehosted"]
+__all__ = ["are_alike", "hardware_of", "rehosted", "without_access"]
 
 
 def are_alike(one: ResourceSpec, other: ResourceSpec) -> bool:
     """Whether two clusters differ in names, addresses and logins alone, host by host in their order."""
     return _shape(one) == _shape(other)
+
+
+def without_access(spec: ResourceSpec) -> ResourceSpec:
+    """A cluster without what is its owner's alone: logins, paths and environment variables."""
+    hosts = (replace(host, python=None, directory=None, env=(), ssh=None) for host in spec.hosts)
+    return replace(spec, hosts=tuple(hosts))
+
+
+def hardware_of(spec: ResourceSpec) -> ResourceSpec:
+    """A cluster without what does not matter to step times: also without prices."""
+    bare = without_access(spec)
+    return replace(bare, hosts=tuple(replace(host, price_per_hour=None) for host in bare.hosts))
 
 
 def _shape(spec: ResourceSpec) -> object:

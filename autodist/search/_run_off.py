@@ -7,13 +7,16 @@ from dataclasses import replace
 
 from autodist.search._trials import Failure, Measurement, Trial
 
-__all__ = ["run_off"]
+__all__ = ["ROUNDS", "run_off"]
 
-_ROUNDS = 2
+ROUNDS = 2
+"""How often each is measured again."""
 
 
 def run_off(
-    finalists: Sequence[Trial], measure: Callable[[Trial], Measurement | Failure], rounds: int = _ROUNDS
+    finalists: Sequence[Trial],
+    measure: Callable[[Trial], Measurement | Failure],
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> list[Trial]:
     """The same trials with the steps that were measured now, those before left out.
 
@@ -22,14 +25,16 @@ def run_off(
     Args:
         finalists: What is measured again.
         measure: Measures a trial's strategy.
-        rounds: How often each; every second time in the opposite order.
+        goes_on: Asked before each round whether there is time for it; every second one is in the opposite order.
 
     Returns:
         The trials in their order; one that fails now is as it was.
 
     """
     found: list[list[Measurement]] = [[] for _ in finalists]
-    for number in range(rounds):
+    for number in range(ROUNDS):
+        if not goes_on():
+            break
         places = range(len(finalists))
         for place in places if number % 2 == 0 else reversed(places):
             outcome = measure(finalists[place])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autodist.errors import StoreError
+from autodist.errors import AutoDistError, StoreError
 from autodist.search._constraints import Rule
 from autodist.search._trials import Failure, Measurement, Trial
 from autodist.simulator import Profile
@@ -102,21 +102,27 @@ class TrialStore:
                 raise
 
     def _prepare(self) -> None:
+        self._version()  # first of all: a file that is none of ours stays as it is
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=FULL")
         with self._transaction():
-            version = self._connection.execute("PRAGMA user_version").fetchone()[0]
-            tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if version == 0 and tables == 0:
+            version = self._version()
+            if version == 0:
                 self._bring_to_version(_SCHEMA.split(";"))
-            elif version in _MIGRATIONS:
-                self._bring_to_version(_MIGRATIONS[older] for older in range(version, _VERSION))
             elif version != _VERSION:
-                is_newer = version > _VERSION
-                raise StoreError(
-                    f"`{self.path}` is {f'a trial store of version {version}' if is_newer else 'no trial store'}",
-                    hint="upgrade AutoDist" if is_newer else "give another file",
-                )
+                self._bring_to_version(_MIGRATIONS[older] for older in range(version, _VERSION))
+
+    def _version(self) -> int:
+        """That of the file, 0 of an empty one."""
+        version = int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+        tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if version == _VERSION or version in _MIGRATIONS or (version == 0 and tables == 0):
+            return version
+        is_newer = version > _VERSION
+        raise StoreError(
+            f"`{self.path}` is {f'a trial store of version {version}' if is_newer else 'no trial store'}",
+            hint="upgrade AutoDist" if is_newer else "give another file",
+        )
 
     def _bring_to_version(self, statements: Iterable[str]) -> None:
         for statement in statements:
@@ -207,16 +213,21 @@ class TrialStore:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._connection.execute("COMMIT")
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            if self._connection.in_transaction:  # SQLite rolls back by itself where the disk is full
+                self._connection.execute("ROLLBACK")
             raise
-        self._connection.execute("COMMIT")
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
         """Say in words what SQLite says."""
         try:
             yield
+        except StoreError:
+            raise
+        except AutoDistError as error:  # of what is kept in it, which may be of a newer version
+            raise StoreError(f"the trial store `{self.path}` can't be read: {error.message}", error.hint) from error
         except sqlite3.OperationalError as error:
             is_locked = "locked" in str(error)
             hint = "another search writes into it: end that one, or give another file" if is_locked else None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +16,7 @@ from autodist.errors import AutoDistError, StoreError
 from autodist.graph import without_directories
 from autodist.resource_spec import ResourceSpec
 from autodist.search._constraints import Rule
+from autodist.search._rehosting import without_access
 from autodist.search._store import Study, TrialStore
 from autodist.search._trials import Failure, Measurement, Trial
 from autodist.simulator import Profile
@@ -22,12 +25,17 @@ from autodist.strategies import Strategy
 __all__ = ["export_studies", "import_studies"]
 
 _VERSION = 1
+_BROKEN = (
+    ValueError, KeyError, TypeError, EOFError, NotImplementedError, zipfile.BadZipFile, lzma.LZMAError, zlib.error,
+)  # fmt: skip
+"""What `zipfile` and `json` make of damaged files."""
 
 
 def export_studies(store: TrialStore, studies: Sequence[Study], path: str | os.PathLike[str]) -> None:
     """Write studies with their graphs and all their trials into one file, a ZIP archive of texts.
 
-    Of the scripts' files it has the names, not where they are on this machine.
+    Of the scripts' files it has the names, not where they are on this machine; of the cluster neither logins nor
+    environment variables.
 
     Raises:
         GraphError: A graph is damaged.
@@ -58,14 +66,15 @@ def import_studies(store: TrialStore, path: str | os.PathLike[str]) -> list[Stud
             found = [_read(archive, number) for number in range(count)]
     except OSError as error:
         raise StoreError(f"the studies `{path}` can't be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, zipfile.BadZipFile, AutoDistError) as error:
+    except (*_BROKEN, AutoDistError) as error:
         hint = "make a file of studies by `autodist trials --export FILE`"
         raise StoreError(f"`{path}` holds no studies: {error}", hint=hint) from error
     return [_add(store, *one) for one in found]
 
 
 def _about(study: Study) -> str:
-    about = {"version": _VERSION, "graph": study.graph, "spec": json.loads(study.spec)}
+    spec = without_access(ResourceSpec.from_json(study.spec)).to_json()
+    about = {"version": _VERSION, "graph": study.graph, "spec": json.loads(spec)}
     about |= {"batch_size": study.batch_size, "label": study.label, "rules": [asdict(rule) for rule in study.rules]}
     profile = None if study.profile is None else json.loads(study.profile.to_json())
     return json.dumps(about | {"profile": profile}, indent=2)

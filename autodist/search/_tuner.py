@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, Protocol
@@ -13,11 +13,11 @@ import numpy as np
 
 from autodist.errors import SearchFailed, SpaceEmpty, UsageError
 from autodist.search._catalogue import Catalogue
-from autodist.search._obedience import best_of
+from autodist.search._obedience import best_of, obeys
 from autodist.search._proposals import Proposals
 from autodist.search._recognition import recognize
 from autodist.search._room import Room
-from autodist.search._run_off import run_off
+from autodist.search._run_off import ROUNDS, run_off
 from autodist.search._searchers import Searcher
 from autodist.search._selection import agreement, cosine, select
 from autodist.search._space import Space
@@ -134,7 +134,8 @@ class Tuner:
             SpaceEmpty: Nothing fits into the hosts' memory.
 
         """
-        self._end_s = time.monotonic() + (self.budget.time_s or float("inf"))
+        self._begun_s, self._taken_up = time.monotonic(), len(self.trials)
+        self._end_s = self._begun_s + (self.budget.time_s or float("inf"))
         self._known = {trial.strategy.id for trial in self.trials}
         self.searcher.suggest(recognize(tuple(baselines.values()), self.space, self.catalogue)[0])
         for name, strategy in baselines.items():
@@ -150,21 +151,27 @@ class Tuner:
 
     def _run_off(self) -> None:
         """Measure the best again, so far as there is time, until the best of all was measured again."""
-        known = [t for t in self._best_first() if t.origin.startswith(BASELINE)][:1]
-        best = [t for t in self._best_first() if t not in known][: self.plan.finalists]
+        known = [t for t in self._best_first(self.trials) if t.origin.startswith(BASELINE)][:1]
+        best = [t for t in self._best_first(self._obedient) if t not in known][: self.plan.finalists]
         finalists = [*best, *known] if best else []
         numbers: set[int] = set()
-        while finalists and len(numbers) <= 2 * self.plan.finalists and time.monotonic() < self._end_s:
+        while finalists and len(numbers) <= 2 * self.plan.finalists and self._has_time():
             numbers |= {trial.number for trial in finalists}
-            again = run_off(finalists, lambda t: self.bench.measure(t.number, t.strategy, None))
+            again = run_off(finalists, lambda t: self.bench.measure(t.number, t.strategy, None), self._has_time)
             measured = {trial.number: trial for trial in again}
             self.trials = [measured.get(trial.number, trial) for trial in self.trials]
             for trial in again:
                 self.keep(trial)
-            finalists = [trial for trial in self._best_first()[:1] if trial.number not in numbers]
+            finalists = [trial for trial in self._best_first(self._obedient)[:1] if trial.number not in numbers]
 
-    def _best_first(self) -> list[Trial]:
+    @property
+    def _obedient(self) -> list[Trial]:
+        """Of what was measured, that which obeys the rules, so far as there is any."""
         measured = [trial for trial in self.trials if trial.step_s is not None]
+        return [trial for trial in measured if obeys(trial.strategy, self.space.rules)] or measured
+
+    def _best_first(self, trials: Sequence[Trial]) -> list[Trial]:
+        measured = [trial for trial in trials if trial.step_s is not None]
         return sorted(measured, key=lambda trial: self.utility.of(trial.strategy, trial.step_s or 0.0))
 
     @property
@@ -187,7 +194,17 @@ class Tuner:
 
     @property
     def _is_over(self) -> bool:
-        return len(self.trials) >= self.budget.trials or time.monotonic() >= self._end_s
+        return len(self.trials) >= self.budget.trials or not self._has_time(self._run_off_s)
+
+    def _has_time(self, besides_s: float = 0.0) -> bool:
+        return time.monotonic() + besides_s < self._end_s
+
+    @property
+    def _run_off_s(self) -> float:
+        """About how long the best will be measured again at the end."""
+        tried = len(self.trials) - self._taken_up
+        finalists = self.plan.finalists + 1 if self.plan.finalists else 0
+        return ROUNDS * finalists * (time.monotonic() - self._begun_s) / tried if tried else 0.0
 
     def _tell_of(self, trials: Sequence[Trial]) -> None:
         """Let the searcher learn from trials of others, as far as they are in the space."""
@@ -260,11 +277,3 @@ class Tuner:
 
 def _time_of(trial: Trial) -> float:
     return float("nan") if trial.step_s is None else trial.step_s
-
-
-def progress(trials: Sequence[Trial]) -> Iterator[float]:
-    """The best step time after each trial; infinite until one was measured."""
-    best = float("inf")
-    for trial in trials:
-        best = min(best, trial.step_s if trial.step_s is not None else best)
-        yield best

@@ -82,21 +82,21 @@ def _matmul(node: Any, inputs: list[tuple[int, ...]], output: tuple[int, ...]) -
 
 def _convolution(node: Any, inputs: list[tuple[int, ...]], output: tuple[int, ...]) -> float:
     """Each output has a product with every weight of one filter."""
-    kernel = inputs[1] if len(inputs) > 1 else ()
-    return 2.0 * prod(output) * prod(kernel[:-1])
+    return 2.0 * prod(output) * _products(node, inputs[1] if len(inputs) > 1 else ())
 
 
 def _input_gradient(node: Any, inputs: list[tuple[int, ...]], output: tuple[int, ...]) -> float:
     """As many products as the convolution itself: each gradient of an output with every weight of its filter."""
-    if len(inputs) < 3:
-        return float(prod(output))
-    return 2.0 * prod(inputs[2]) * prod(inputs[1][:-1])
+    return 2.0 * prod(inputs[2]) * _products(node, inputs[1]) if len(inputs) > 2 else float(prod(output))
 
 
 def _filter_gradient(node: Any, inputs: list[tuple[int, ...]], output: tuple[int, ...]) -> float:
-    if len(inputs) < 3:
-        return float(prod(output))
-    return 2.0 * prod(inputs[2]) * prod(output[:-1])
+    return 2.0 * prod(inputs[2]) * _products(node, output) if len(inputs) > 2 else float(prod(output))
+
+
+def _products(node: Any, kernel: tuple[int, ...]) -> float:
+    """How many weights one filter has; in a depthwise convolution it looks at one channel only."""
+    return float(prod(kernel[:2] if node.op.startswith("Depthwise") else kernel[:-1]))
 
 
 _FLOPS: dict[str, Callable[[Any, list[tuple[int, ...]], tuple[int, ...]], float]] = {
@@ -109,6 +109,8 @@ _FLOPS: dict[str, Callable[[Any, list[tuple[int, ...]], tuple[int, ...]], float]
     "DepthwiseConv2dNative": _convolution,
     "Conv2DBackpropInput": _input_gradient,
     "Conv2DBackpropFilter": _filter_gradient,
+    "Conv3DBackpropInputV2": _input_gradient,
+    "Conv3DBackpropFilterV2": _filter_gradient,
     "DepthwiseConv2dNativeBackpropInput": _input_gradient,
     "DepthwiseConv2dNativeBackpropFilter": _filter_gradient,
 }

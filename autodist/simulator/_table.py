@@ -121,7 +121,10 @@ def _first_of_group(shards: ShardTable) -> Rows:
 
 
 def tabulate(strategies: Sequence[Strategy], domain: Domain) -> ShardTable:
-    """The shards of strategies, as far as they fit the domain.
+    """The shards of strategies that fit the domain.
+
+    Raises:
+        KeyError: A server is on none of its hosts.
 
     Example:
         >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable
@@ -177,7 +180,7 @@ def _way(message: ShardMessages, domain: Domain) -> dict[str, float]:
         reads = min(message.reads, 1) if synchronizer.local_proxy else message.reads
         return {
             "kind": SERVER,
-            "server": domain.ranks.get(host_of(synchronizer.destination), -1),
+            "server": domain.ranks[host_of(synchronizer.destination)],
             "group": -1,
             "is_horovod": False,
             "is_joined": message.is_joined or bool(synchronizer.transfer),

@@ -17,7 +17,7 @@ from autodist.errors import SearchFailed, SearchInterrupted
 from autodist.graph import StepTrace, TraceSubject, TrainingGraph
 from autodist.launch import ClusterLauncher, Job
 from autodist.report import RunResult
-from autodist.runtime import ORDERED, CoordinatorServer, ProfileOrder, TrialKeys, receive_bytes
+from autodist.runtime import ORDERED, CoordinatorServer, ProfileOrder, RunAborted, TrialKeys, receive_bytes
 from autodist.search import Failure, Measurement
 from autodist.strategies import Strategy
 from autodist.timeline import StepTimeline
@@ -46,6 +46,11 @@ class _Gang:
     is_spent: bool = False
     """Whether they were ended because of a trial."""
     result: RunResult | None = None
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether they take orders: not those of which one has ended by itself, which the launcher is about to end."""
+        return not self.is_spent and not self.coordinator.is_aborted
 
     @property
     def is_interrupted(self) -> bool:
@@ -167,11 +172,12 @@ class LaunchedBench:
         gang.orders += 1
         try:
             gang.coordinator.put(keys.order, order.encode())
-            [answer] = self._wait(gang, [keys.answer(0, 0)], self.course.timeout_s)
+            bound_s = order.longest_s + self.course.timeout_s
+            [answer] = self._wait(gang, [keys.answer(0, 0)], bound_s, bound_s)
         except TrialFailed as error:
             self._end_workers(gang, f"the profile has failed: {error}")
             return error.failure
-        except _WorkersEnded:
+        except (_WorkersEnded, RunAborted):
             return self._died(gang)
         if "reason" in answer:
             return Failure(answer["reason"], answer["message"])
@@ -213,7 +219,7 @@ class LaunchedBench:
             if not trial.is_left_alone:
                 self._end_workers(gang, f"trial {number} has failed: {error}")
             return error.failure
-        except _WorkersEnded:
+        except (_WorkersEnded, RunAborted):
             return self._died(gang)
 
     def close(self) -> None:
@@ -223,14 +229,14 @@ class LaunchedBench:
             gang = self._gang
             self._changed.notify_all()
         if gang is not None and not gang.is_spent:
-            with contextlib.suppress(Exception):  # they have ended by themselves
+            with contextlib.suppress(RunAborted):  # they have ended by themselves
                 gang.coordinator.put(TrialKeys(gang.orders).order, b"")
 
     def _workers(self) -> _Gang:
         """Workers that take orders, as soon as there are some."""
         with self._changed:
-            self._changed.wait_for(lambda: self._end or self._is_closed or (self._gang and not self._gang.is_spent))
-            if self._gang is not None and not self._gang.is_spent and not self._is_closed:
+            self._changed.wait_for(lambda: self._end or self._is_closed or (self._gang and self._gang.is_at_work))
+            if self._gang is not None and self._gang.is_at_work and not self._is_closed:
                 return self._gang
             raise self._ended(self._end)
 
@@ -281,8 +287,16 @@ class LaunchedBench:
             gang.is_spent = True
         gang.coordinator.fail(0, reason)
 
-    def _wait(self, gang: _Gang, keys: Sequence[str], timeout_s: float | None) -> list[dict[str, Any]]:
+    def _wait(
+        self, gang: _Gang, keys: Sequence[str], timeout_s: float | None, bound_s: float | None = None
+    ) -> list[dict[str, Any]]:
         """The values of keys as soon as all are there, or one that says why it failed.
+
+        Args:
+            gang: Who answers.
+            keys: What is waited for.
+            timeout_s: How long from now.
+            bound_s: How long in all, which is told; by default what a trial may take.
 
         Raises:
             TrialFailed: They are not there within the time.
@@ -302,4 +316,4 @@ class LaunchedBench:
             return found({key: value for key in keys if (value := coordinator.peek(key)) is not None})
         if coordinator.is_aborted:
             raise _WorkersEnded
-        raise TrialFailed("timeout", f"it took more than {self.course.timeout_s:g} s")
+        raise TrialFailed("timeout", f"it took more than {self.course.timeout_s if bound_s is None else bound_s:g} s")

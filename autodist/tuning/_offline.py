@@ -71,6 +71,11 @@ def offline_simulator(name: str) -> Simulator:
         UsageError: It can't.
 
     """
+    if name.endswith(".npz"):
+        raise UsageError(
+            f"`--simulate-only` can't go by the file `{name}`, allowed: {', '.join(OFFLINE_SIMULATORS)}",
+            hint=f"give `--simulator {OFFLINE_SIMULATORS[0]}`",
+        )
     if name not in OFFLINE_SIMULATORS:
         raise UsageError(
             f"the simulator `{name}` knows nothing without measured trials, allowed: {', '.join(OFFLINE_SIMULATORS)}",

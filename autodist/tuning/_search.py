@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Protocol
 
 from autodist.errors import SearchFailed, StoreError, UsageError
 from autodist.launch import ClusterLauncher, Job
+from autodist.resource_spec import ResourceSpec
 from autodist.search import (
     ASPECTS,
     SEARCHERS,
@@ -28,6 +29,7 @@ from autodist.search import (
     Trial,
     TrialStore,
     Tuner,
+    hardware_of,
     known_strategies,
     utility_of,
 )
@@ -104,12 +106,15 @@ class SearchRequest:
     utility: str = Time.name
 
     def __post_init__(self) -> None:
-        _check_known("searcher", self.searcher, [searcher.name for searcher in SEARCHERS])
-        if not self._is_file:
-            _check_known("simulator", self.simulator, [*SIMULATORS, "a file of `autodist simulator fit`"])
-        _check_known("utility", self.utility, list(UTILITIES))
-        for name in self.allowed:
-            _check_known("aspect", name, [aspect.name for aspect in ASPECTS if aspect.changes_results])
+        simulators = [*SIMULATORS, *([self.simulator] if self._is_file else ["a file of `autodist simulator fit`"])]
+        mistakes = [
+            *_unknown("searcher", [self.searcher], [searcher.name for searcher in SEARCHERS]),
+            *_unknown("simulator", [self.simulator], simulators),
+            *_unknown("utility", [self.utility], list(UTILITIES)),
+            *_unknown("aspect", self.allowed, [aspect.name for aspect in ASPECTS if aspect.changes_results]),
+        ]
+        if mistakes:
+            raise UsageError("\n".join(mistakes))
 
     def space_of(self, domain: Domain) -> Space:
         """Where to search.
@@ -141,14 +146,27 @@ class SearchRequest:
             return simulator
         return trained(simulator, [Measured.of(domain, [s for s, _ in known], [step_s for _, step_s in known])])
 
+    def check_files(self) -> None:
+        """Read what is there already, before anything is launched for it.
+
+        Raises:
+            SimulatorError: The simulator is in a file that can't be read.
+            StoreError: The trials are.
+        """
+        if self._is_file:
+            load_simulator(self.simulator)
+        if self.store.exists():
+            TrialStore(self.store).close()
+
     @property
     def _is_file(self) -> bool:
         return self.simulator.endswith(".npz")
 
 
-def _check_known(what: str, given: str, allowed: Sequence[str]) -> None:
-    if given not in allowed:
-        raise UsageError(f"there is no {what} `{given}`, allowed: {', '.join(allowed)}")
+def _unknown(what: str, given: Sequence[str], allowed: Sequence[str]) -> Iterator[str]:
+    for name in given:
+        if name not in allowed:
+            yield f"there is no {what} `{name}`, allowed: {', '.join(allowed)}"
 
 
 @dataclass(frozen=True)
@@ -227,11 +245,13 @@ def search(request: SearchRequest, job: Job, launcher: ClusterLauncher, observer
         SearchFailed: Nothing could be measured.
         SearchInterrupted: Ctrl-C; the trials so far are in the store.
         SpaceEmpty: The rules leave nothing, or nothing fits into the hosts' memory.
+        SimulatorError: The simulator is in a file that can't be read.
         StoreError: The store can't be used, or has nothing to take up.
         UsageError: The cheapest is wanted and hosts have no price, or rules name no variable or no choice.
 
     """
     utility_of(request.utility, job.spec)
+    request.check_files()
     bench = LaunchedBench(launcher, job, request.course)
     return served(bench, _Session(request, job, bench, observer).run, "autodist search")
 
@@ -309,15 +329,18 @@ class _Session:
         return store.revised(study, space.rules, profile or study.profile), space
 
     def _earlier(self, store: TrialStore, domain: Domain) -> Study:
-        fingerprint = domain.graph.fingerprint
         studies = store.studies()
         for study in reversed(studies):
-            if (study.graph, study.spec) == (fingerprint, domain.spec.to_json()):
+            hardware = hardware_of(ResourceSpec.from_json(study.spec))
+            is_same = (study.graph, study.batch_size) == (domain.graph.fingerprint, domain.batch_size)
+            if is_same and hardware == hardware_of(domain.spec):
                 return study
-        alike = [study for study in studies if study.graph == fingerprint]
-        there = f"those of this graph are for other clusters ({_listed(alike)})" if alike else "none is of this graph"
+        alike = [study for study in studies if study.graph == domain.graph.fingerprint]
+        others = f"those of this graph are for other clusters or batches ({_listed(alike)})"
+        there = others if alike else "none is of this graph"
         raise StoreError(
-            f"`{store.path}` has no search of this graph on this cluster: {there if studies else 'it is empty'}",
+            f"`{store.path}` has no search of this graph on this cluster with a batch of {domain.batch_size}: "
+            f"{there if studies else 'it is empty'}",
             hint="leave out `--resume`, or give the same script, arguments and cluster as before",
         )
 

@@ -143,7 +143,11 @@ class Turns:
                 steps_s = steps_s[count // 2 :]
                 break
         else:
-            steps_s = self._take(course.measured_steps(min(steps_s, default=0.0)))
+            steps_s = self._take(
+                course.measured_steps(min(steps_s)) if steps_s else min(_FEWEST_STEPS, course.iterations)
+            )
+            if not course.warm_up and (more := course.measured_steps(min(steps_s)) - len(steps_s)) > 0:
+                steps_s += self._take(more)
             taken += len(steps_s)
         return Measurement(tuple(steps_s), taken - len(steps_s), prepared_s)
 

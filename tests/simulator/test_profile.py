@@ -40,7 +40,7 @@ def test_flops_of_products_are_those_of_their_shapes(captured):
 
 def test_gradients_are_ready_in_the_order_of_the_backward_pass(captured):
     profile = Profile.estimate(captured, 32)
-    assert 0 < profile.needed_s["first"] + 1e-12 < profile.needed_s["second"] < profile.ready_s["second"]
+    assert 0 <= profile.needed_s["first"] < profile.needed_s["second"] < profile.ready_s["second"]
     assert profile.ready_s["second"] < profile.ready_s["first"] == profile.step_s
     assert profile.source == "estimated"
 

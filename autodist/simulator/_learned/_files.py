@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,7 @@ def save_simulator(simulator: LearnedSimulator, path: str | os.PathLike[str]) ->
     about = {"version": _VERSION, "simulator": simulator.name, "options": options, "features": [*RAW, *PREDEFINED]}
     try:
         with whole_file(path) as draft, draft.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **{_ABOUT: np.array(json.dumps(about)), **simulator.learned})
+            np.savez_compressed(file, **{_ABOUT: np.array(json.dumps(about)), **simulator.learned})
     except OSError as error:
         raise SimulatorError(f"the simulator can't be written to `{path}`: {error.strerror}") from error
 
@@ -58,17 +59,20 @@ def load_simulator(path: str | os.PathLike[str]) -> LearnedSimulator:
         with np.load(Path(path), allow_pickle=False) as content:
             about = json.loads(str(content[_ABOUT]))
             learned = {name: content[name] for name in content.files if name != _ABOUT}
+        version, kind, features = about["version"], about["simulator"], about["features"]
+        simulator = None
+        if (version, features) == (_VERSION, [*RAW, *PREDEFINED]) and kind in LEARNED:
+            simulator = LEARNED[kind](**about["options"])
+            simulator.recall(learned)
     except OSError as error:
         raise SimulatorError(f"the simulator `{path}` can't be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise SimulatorError(
             f"`{path}` is no simulator", hint="make one by `autodist simulator fit --out FILE`"
         ) from error
-    if about["version"] != _VERSION or about["features"] != [*RAW, *PREDEFINED] or about["simulator"] not in LEARNED:
+    if simulator is None:
         raise SimulatorError(
             f"the simulator `{path}` was made by another version of AutoDist",
             hint="make it anew by `autodist simulator fit`",
         )
-    simulator = LEARNED[about["simulator"]](**about["options"])
-    simulator.recall(learned)
     return simulator

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, final
 
 import numpy as np
+import numpy.typing as npt
 
 from autodist.errors import SimulatorError
 from autodist.simulator._learned._base import Arrays
@@ -13,6 +14,26 @@ from autodist.simulator._learned._pairwise import Examples, PairwiseSimulator
 from autodist.simulator._table import Floats
 
 __all__ = ["LinearSimulator"]
+
+
+def _most_likely(differences: npt.NDArray[np.float64], known: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Weights of a logistic regression, known beforehand to about one. scikit-learn's knows of zero alone.
+
+    Args:
+        differences: Of the features of the slower and the faster one, shape (pairs, features).
+        known: What is assumed without them.
+
+    """
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    def loss(weights: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+        margins, moved = differences @ weights, weights - known
+        value = 2 * np.logaddexp(0, -margins).sum() + moved @ moved / 2
+        return float(value), moved - 2 * differences.T @ expit(-margins)
+
+    found: npt.NDArray[np.float64] = minimize(loss, known, jac=True, method="L-BFGS-B", options={"maxiter": 1000}).x
+    return found
 
 
 @final
@@ -35,16 +56,11 @@ class LinearSimulator(PairwiseSimulator):
         self._weights = learned["weights"]
 
     def _fit(self, examples: Examples) -> None:
-        from sklearn.linear_model import LogisticRegression
-
         scale = np.concatenate([encoding.whole for encoding in examples.encodings]).std(0) + 1e-6
         compared = zip(examples.encodings, examples.pairs, strict=True)
         differences = np.concatenate([e.whole[pairs[:, 0]] - e.whole[pairs[:, 1]] for e, pairs in compared]) / scale
-        # Each pair once in either direction: a regression wants two classes.
-        x = np.concatenate([differences, -differences])
-        y = np.repeat([1, 0], len(differences))
-        model = LogisticRegression(fit_intercept=False, max_iter=1000).fit(x, y)
-        self._weights = (model.coef_[0] / scale).astype(np.float32)
+        known = np.zeros_like(scale) if self._weights is None else self._weights * scale
+        self._weights = (_most_likely(differences.astype(float), known.astype(float)) / scale).astype(np.float32)
 
     def _score(self, encoding: Encoding) -> Floats:
         if self._weights is None:

@@ -65,7 +65,8 @@ class NetworkSimulator(PairwiseSimulator):
         """Take the weights."""
         self._mean, self._scale = learned["mean"], learned["scale"]
         self._model = self._network(len(self._columns))
-        self._model.set_weights([learned[f"weight_{number}"] for number in range(len(learned) - 2)])
+        count = sum(name.startswith("weight_") for name in learned)
+        self._model.set_weights([learned[f"weight_{number}"] for number in range(count)])
 
     def _fit(self, examples: Examples) -> None:
         import keras

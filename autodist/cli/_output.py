@@ -1,0 +1,55 @@
+"""Files that a command writes when its work is done: what is wrong with them is said before it begins."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from autodist.documents import whole_file
+from autodist.errors import UsageError
+
+__all__ = ["check_output", "write_output"]
+
+
+def check_output(out: str | None, suffix: str = "") -> Path | None:
+    """Return where an option's file goes; None if it is not given.
+
+    Args:
+        out: The option's value.
+        suffix: What its name must end in, since other commands know it by that.
+
+    Raises:
+        UsageError: It can't be written there.
+
+    """
+    if out is None:
+        return None
+    path = Path(out)
+    parent = next(folder for folder in path.absolute().parents if folder.exists())
+    mistakes = []
+    if path.suffix != suffix and suffix:
+        mistakes.append(f"`--out {out}`: the file's name must end in `{suffix}`, other commands know it by that")
+    if path.is_dir():
+        mistakes.append(f"`--out {out}` is a directory, it must be a file")
+    elif not parent.is_dir():
+        mistakes.append(f"`--out {out}`: `{parent}` is no directory")
+    elif not os.access(parent, os.W_OK):
+        mistakes.append(f"`--out {out}`: nothing can be written in `{parent}`")
+    if mistakes:
+        raise UsageError("\n".join(mistakes))
+    return path
+
+
+def write_output(path: Path, text: str) -> None:
+    """Write a file as a whole, with the directories that it needs.
+
+    Raises:
+        UsageError: That is not possible.
+
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as draft:
+            draft.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"`{path}` can't be written: {error.strerror}", hint="give another file by `--out`") from error
