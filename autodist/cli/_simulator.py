@@ -63,11 +63,12 @@ def evaluate(
         for one in compare(sets, chosen, kinds, folds=folds, seed=seed, least_gap=gap):
             found.append(one)
             advance()
-    missing = [kind for kind in kinds if not any(one.split == kind for one in found)]
-    for kind in missing:
-        sys.stderr.write(
-            f"autodist: `{store}` has trials of one {kind} only: no simulator is judged on an unseen one\n"
-        )
+    missing = [f"one {kind} only" for kind in kinds if not any(one.split == kind for one in found)]
+    told = f"`{store}` has trials of {' and of '.join(missing)}: no simulator can be judged on an unseen one"
+    if not found:
+        raise SimulatorError(told, hint="take in those of others by `autodist trials --import FILE`")
+    if missing and splits:
+        sys.stderr.write(f"autodist: {told}\n")
     if as_json:
         rows = [_row(comparison) for comparison in found]
         click.echo(json.dumps({"schema_version": _SCHEMA_VERSION, "folds": folds, "gap": gap, "rows": rows}, indent=2))

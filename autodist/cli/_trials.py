@@ -57,6 +57,7 @@ def trials(
     as_json: bool,
 ) -> None:
     """List the trials of a search, the fastest first; or take searches from one store to another."""
+    _refuse_contradictions(study, studies, target, sources, as_json)
     if sources:
         _import(store, sources)
         return
@@ -82,13 +83,33 @@ def trials(
     show_trials([row_of(trial, bill) for trial in found], fastest, unit=bill.unit)
 
 
+def _refuse_contradictions(
+    study: int | None, studies: bool, target: str | None, sources: tuple[str, ...], as_json: bool
+) -> None:
+    """Refuse options that mean nothing together."""
+    acts = {"--import": bool(sources), "--export": target is not None, "--studies": studies}
+    given = [f"`{name}`" for name, is_given in acts.items() if is_given]
+    mistakes = [f"{' and '.join(given)} are different things to do"] if len(given) > 1 else []
+    if study is not None and (sources or studies):
+        mistakes.append(f"`--study` means nothing with {given[0]}")
+    if as_json and (sources or target is not None):
+        mistakes.append(f"`--json` means nothing with {given[0]}")
+    if mistakes:
+        raise UsageError("\n".join(mistakes), hint="give them one after the other")
+
+
 def _import(store: str, sources: tuple[str, ...]) -> None:
     from autodist.search import TrialStore, import_studies
 
+    missing = [f"`{source}`" for source in sources if not Path(source).is_file()]
+    if missing:
+        raise UsageError(f"there is no file {', '.join(missing)}", hint="make one by `autodist trials --export FILE`")
     with TrialStore(store) as opened:
-        for source in sources:
-            for study in import_studies(opened, source):
-                click.echo(f"study {study.id}: {study.label}, {len(opened.trials(study))} trials")
+        found = import_studies(opened, *sources)
+        for study in found:
+            click.echo(f"study {study.id}: {study.label}, {len(opened.trials(study))} trials")
+    if not found:
+        raise UsageError(f"there are no searches in {', '.join(sources)}")
 
 
 def _export(store: TrialStore, number: int | None, target: str) -> None:
@@ -157,7 +178,7 @@ def trial_json(trial: Trial, bill: Bill) -> dict[str, Any]:
 
     outcome = trial.outcome
     row: dict[str, Any] = {"number": trial.number, "origin": trial.origin, "strategy": trial.strategy.id}
-    row |= {"predicted_s": trial.predicted, "step_s": trial.step_s}
+    row |= {"mixture": mixture_of(trial.strategy), "predicted_s": trial.predicted, "step_s": trial.step_s}
     row |= {f"cost_per_{bill.key}": bill.of(trial.strategy, trial.step_s)}
     if isinstance(outcome, Failure):
         return row | {"reason": outcome.reason, "message": outcome.message}

@@ -227,7 +227,9 @@ class TrialStore:
         except StoreError:
             raise
         except AutoDistError as error:  # of what is kept in it, which may be of a newer version
-            raise StoreError(f"the trial store `{self.path}` can't be read: {error.message}", error.hint) from error
+            raise StoreError(
+                f"the trial store `{self.path}` can't be read: {error.message}", hint=error.hint
+            ) from error
         except sqlite3.OperationalError as error:
             is_locked = "locked" in str(error)
             hint = "another search writes into it: end that one, or give another file" if is_locked else None

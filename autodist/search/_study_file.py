@@ -53,23 +53,27 @@ def export_studies(store: TrialStore, studies: Sequence[Study], path: str | os.P
         raise StoreError(f"the studies can't be written to `{path}`: {error.strerror}") from error
 
 
-def import_studies(store: TrialStore, path: str | os.PathLike[str]) -> list[Study]:
-    """Add the studies of a file to a store, and return them as they are there.
+def import_studies(store: TrialStore, *paths: str | os.PathLike[str]) -> list[Study]:
+    """Add the studies of files to a store, and return them as they are there; of all files, or of none.
 
     Raises:
-        StoreError: The file can't be read, or holds no studies.
+        StoreError: A file can't be read, or holds no studies.
 
     """
+    found = [one for path in paths for one in _all_of(path)]
+    return [_add(store, *one) for one in found]
+
+
+def _all_of(path: str | os.PathLike[str]) -> list[tuple[Study, ResourceSpec, bytes, list[Trial]]]:
     try:
         with zipfile.ZipFile(Path(path)) as archive:
             count = sum(name.endswith("/study.json") for name in archive.namelist())
-            found = [_read(archive, number) for number in range(count)]
+            return [_read(archive, number) for number in range(count)]
     except OSError as error:
         raise StoreError(f"the studies `{path}` can't be read: {error.strerror or error}") from error
     except (*_BROKEN, AutoDistError) as error:
         hint = "make a file of studies by `autodist trials --export FILE`"
         raise StoreError(f"`{path}` holds no studies: {error}", hint=hint) from error
-    return [_add(store, *one) for one in found]
 
 
 def _about(study: Study) -> str:

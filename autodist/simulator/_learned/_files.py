@@ -7,6 +7,7 @@ import os
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,8 @@ def save_simulator(simulator: LearnedSimulator, path: str | os.PathLike[str]) ->
     about = {"version": _VERSION, "simulator": simulator.name, "options": options, "features": [*RAW, *PREDEFINED]}
     try:
         with whole_file(path) as draft, draft.open("wb") as file:
-            np.savez_compressed(file, **{_ABOUT: np.array(json.dumps(about)), **simulator.learned})
+            arrays: dict[str, Any] = {_ABOUT: np.array(json.dumps(about)), **simulator.learned}
+            np.savez_compressed(file, **arrays)
     except OSError as error:
         raise SimulatorError(f"the simulator can't be written to `{path}`: {error.strerror}") from error
 
