@@ -23,7 +23,7 @@ from autodist.cli._options import NamesOption, debug_option
 from autodist.cli._output import check_output, write_output
 from autodist.cli._sections import ScriptCommand
 from autodist.cli._trials import row_of, store_option, trial_json
-from autodist.errors import AutoDistError, SearchFailed
+from autodist.errors import AutoDistError, SearchFailed, UsageError
 
 if TYPE_CHECKING:
     from autodist.search import Bill, Rule, Space, Trial, Utility
@@ -205,7 +205,7 @@ def _request(
     store: str,
     resume: bool,
 ) -> SearchRequest:
-    from autodist.search import Budget, Plan, Rule
+    from autodist.search import Budget, Plan
     from autodist.simulator import ProfileCache
     from autodist.tuning import Course, SearchRequest
 
@@ -216,13 +216,28 @@ def _request(
         Plan(hopeless=hopeless, finalists=finalists),
         searcher=searcher,
         simulator=simulator,
-        rules=(*map(Rule.fix, fix), *map(Rule.exclude, exclude)),
+        rules=_rules(fix, exclude),
         allowed=allow,
         resumes=resume,
         seed=seed,
         profiles=None if no_profile else ProfileCache.of_user(),
         utility=utility,
     )
+
+
+def _rules(fix: Sequence[str], exclude: Sequence[str]) -> tuple[Rule, ...]:
+    """What is pinned and forbidden; all mistakes at once."""
+    from autodist.search import Rule
+
+    rules, mistakes = [], []
+    for read, text in (*((Rule.fix, text) for text in fix), *((Rule.exclude, text) for text in exclude)):
+        try:
+            rules.append(read(text))
+        except UsageError as error:
+            mistakes.append(error.message)
+    if mistakes:
+        raise UsageError("\n".join(mistakes))
+    return tuple(rules)
 
 
 class Watcher:

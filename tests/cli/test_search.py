@@ -103,7 +103,7 @@ def test_a_search_with_rules_keeps_them(shell):
     assert "local" in {trial.origin for trial in trials}
 
     best = shell("best")
-    assert "autodist: the fastest that obeys --exclude ps; `--any` takes the fastest of all" in best.stderr
+    assert "autodist: the best that obeys --exclude ps; `--any` takes the best of all" in best.stderr
     strategy = Strategy.from_json(best.stdout)
     assert not strategy.has_servers
     assert strategy == Strategy.load(shell.directory / found["saved"])
