@@ -69,12 +69,29 @@ def test_what_was_learned_is_kept_and_goes_on(store, capsys):
             "there is no simulator that learns `events`, allowed: linear, rnn, gat, forest",
         ),
         (["fit", "--from", "runs/trials.db"], "`runs/trials.db` is no simulator"),
-        (["fit", "--out", "nowhere/f.npz"], "the simulator can't be written to `nowhere/f.npz`: No such file"),
+        (["fit", "--out", "runs/trials.db/f"], "the file's name must end in `.npz`"),
+        (["fit", "--out", "runs/trials.db/f"], "trials.db` is no directory"),
+        (["eval", "--split", "graph"], "has trials of one graph only"),
+        (["eval", "--simulator", "seer", "--split", "weather"], "there is no split `weather`"),
     ],
 )
 def test_mistakes_are_told(arguments, message, store, capsys):
     assert main(["simulator", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_where_no_pair_is_left_json_says_null(store, capsys):
+    chosen = ["--split", "trials", "--simulator", "linear", "--json"]
+    assert main(["simulator", "eval", "--gap", "1000", *chosen]) == 0
+    rows = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["rows"]
+    assert {row["pairwise"] for row in rows} == {None}
+    assert {row["error"] for row in rows} == {None}, "scores are no seconds"
+
+
+def test_a_file_says_by_itself_what_it_is(store, capsys):
+    assert main(["simulator", "fit", "--out", "new/forest.npz"]) == 0
+    assert main(["simulator", "fit", "--from", "new/forest.npz", "--simulator", "linear"]) == 2
+    assert "is a simulator `forest`, not `linear`" in capsys.readouterr().err
 
 
 def test_trials_travel(store, capsys):

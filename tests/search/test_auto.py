@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import tempfile
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import tensorflow as tf
 
 from autodist.errors import StoreError, StrategyError
 from autodist.graph import TraceSubject, VariableNames, capture
-from autodist.resource_spec import Host, ResourceSpec
+from autodist.resource_spec import Host, ResourceSpec, Ssh
 from autodist.search import (
     Auto,
     Catalogue,
@@ -72,6 +73,31 @@ def test_the_fastest_that_was_measured_is_taken(store):
     found = chosen(store, HERE)
     assert found == PSLoadBalancing().build(GRAPH, HERE)
     assert "the fastest of 2 that were measured, 200 ms per step, in study 1" in found.builder
+
+
+def test_what_trains_otherwise_or_breaks_the_rules_is_not_taken(store):
+    study = told(store, HERE, AllReduce=0.3, PSLoadBalancing=0.2)
+    fast = {"PS(sync=False)": 0.01, "PS(staleness=2)": 0.02, "AllReduce(compressor='FP16')": 0.03}
+    for number, (name, step_s) in enumerate(fast.items(), 2):
+        store.add(study, Trial(number, get(name).build(GRAPH, HERE), Measurement((step_s,)), "random"))
+    assert chosen(store, HERE) == PSLoadBalancing().build(GRAPH, HERE)
+    assert "the fastest of 2 " in chosen(store, HERE).builder
+    assert "FP16" not in str(Auto(trials=str(store.path), proposals=500, online=9).candidates(GRAPH, SLOWER))
+    store.revised(study, [Rule.exclude("ps")], None)
+    assert chosen(store, HERE) == AllReduce().build(GRAPH, HERE)
+
+
+def test_a_search_that_was_broken_off_decides_nothing(store):
+    told(store, HERE, AllReduce=0.3, PSLoadBalancing=0.2)
+    told(store, HERE, AllReduce=0.1)
+    assert chosen(store, HERE) == PSLoadBalancing().build(GRAPH, HERE)
+
+
+def test_what_leaves_devices_idle_is_no_candidate(store):
+    told(store, SLOWER, PSLoadBalancing=0.001)
+    larger = ResourceSpec(tuple(dataclasses.replace(host, cpus=2) for host in HERE.hosts))
+    candidates = Auto(trials=str(store.path), proposals=500, online=50).candidates(GRAPH, larger)
+    assert all(len(strategy.graph.replicas) == 6 for strategy in candidates)
 
 
 def test_on_hosts_with_other_names_it_is_the_same(store):
@@ -167,6 +193,34 @@ def test_a_file_of_studies_is_read_once(store, tmp_path, monkeypatch):
         "the event simulation" in Auto(trials=str(tmp_path / "studies.zip"), proposals=500).build(GRAPH, HERE).builder
     )
     assert len(read) == 1
+
+
+def test_files_of_studies_tell_nobody_how_to_log_in(store, tmp_path):
+    ssh = Ssh(username="me", key_file="/home/me/.ssh/key", shared_envs=(("TOKEN", "hidden"),))
+    hosts = [dataclasses.replace(host, env=(("KEY", "secret"),), ssh=ssh, directory="/mine") for host in HERE.hosts]
+    told(store, ResourceSpec(tuple(hosts)), AllReduce=0.3)
+    export_studies(store, store.studies(), tmp_path / "studies.zip")
+    with zipfile.ZipFile(tmp_path / "studies.zip") as archive:
+        text = archive.read("0/study.json").decode()
+    assert not [word for word in ("secret", "hidden", "me/.ssh", "/mine") if word in text]
+    with TrialStore(tmp_path / "other.db") as other:
+        import_studies(other, tmp_path / "studies.zip")
+        assert chosen(other, HERE) == AllReduce().build(GRAPH, HERE)
+
+
+def test_of_several_files_all_are_taken_or_none(store, tmp_path):
+    told(store, HERE, AllReduce=0.3)
+    good, bad = tmp_path / "good.zip", tmp_path / "bad.zip"
+    export_studies(store, store.studies(), good)
+    content = bytearray(good.read_bytes())
+    middle = content.index(b"trials.jsonl") + 20
+    content[middle : middle + 20] = b"damaged, all of this"
+    bad.write_bytes(content)
+    with TrialStore(tmp_path / "other.db") as other:
+        with pytest.raises(StoreError, match=r"bad.zip` holds no studies"):
+            import_studies(other, good, bad)
+        assert other.studies() == []
+        assert len(import_studies(other, good, good)) == 2
 
 
 @pytest.mark.parametrize("content", [b"", b"PK nothing"])

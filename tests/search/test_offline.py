@@ -74,6 +74,13 @@ def test_what_may_break_the_rules_is_ranked_and_never_the_best():
     assert ranking.best.origin == "random"
 
 
+def test_a_baseline_that_obeys_the_rules_may_be_the_best():
+    found = searcher(RandomSearcher, Rule.exclude("partition"), count=40, hosts=ALIKE)
+    ranking = rank_offline(found, EventSimulator(), Effort(5), baselines(found))
+    assert ranking.ranked[0] == ranking.best
+    assert ranking.best.origin == "AllReduce"
+
+
 def test_the_same_seed_ranks_the_same_unless_time_decides():
     one, other = (rank_offline(searcher(seed=3), EventSimulator(), Effort(1500)) for _ in range(2))
     assert one == other

@@ -120,8 +120,10 @@ def test_what_is_no_store_is_left_as_it_is(tmp_path):
     with sqlite3.connect(other) as connection:
         connection.execute("CREATE TABLE mine (x)")
     connection.close()
+    before = other.read_bytes()
     with pytest.raises(StoreError, match="is no trial store"):
         TrialStore(other)
+    assert other.read_bytes() == before, "its journal, too, is as it was"
 
 
 def test_a_damaged_store_is_told(tmp_path):

@@ -238,13 +238,37 @@ def test_who_was_only_lucky_does_not_win(space):
 
 
 @pytest.mark.parametrize(
-    ("plan", "time_s", "turns"), [(SMALL, None, 15), (replace(SMALL, finalists=2), 14.5, 15), (SMALL, 9.5, 10)]
+    ("plan", "time_s", "turns"), [(SMALL, None, 15), (replace(SMALL, finalists=2), 0.5, 1), (SMALL, 9.5, 10)]
 )
 def test_without_finalists_or_time_nothing_is_measured_again(space, monkeypatch, plan, time_s, turns):
     bench = Lucky({7: 0.2})
     monkeypatch.setattr("autodist.search._tuner.time.monotonic", lambda: float(len(bench.measured)))
     tuner(space, bench, plan=plan, budget=Budget(15, time_s)).run(baselines(space))
     assert bench.measured == list(range(turns))
+
+
+def test_time_is_left_to_measure_the_best_again(space, monkeypatch):
+    bench = Lucky({7: 0.2})
+    monkeypatch.setattr("autodist.search._tuner.time.monotonic", lambda: float(len(bench.measured)))
+    search = tuner(space, bench, plan=replace(SMALL, finalists=2), budget=Budget(100, 30.5))
+    search.run(baselines(space))
+    first = len(search.trials)
+    assert bench.measured[:first] == list(range(first))
+    again = bench.measured[first:]
+    assert 7 in again
+    assert 6 <= len(again)
+    assert first + len(again) <= 31
+
+
+def test_who_breaks_the_rules_is_no_finalist(space):
+    space.rules = (Rule.exclude("ps"),)
+    bench = Lucky({})
+    search = tuner(space, bench, plan=replace(SMALL, finalists=2))
+    best = search.run(baselines(space))
+    again = [search.trials[number] for number in bench.measured[15:]]
+    assert best.number in {trial.number for trial in again}
+    assert all(trial.origin.startswith("baseline") for trial in again if trial.strategy.has_servers)
+    assert not best.strategy.has_servers
 
 
 def test_a_finalist_that_fails_now_is_as_it_was():

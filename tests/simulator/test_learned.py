@@ -160,13 +160,26 @@ def test_what_was_learned_comes_back_from_its_file(name, tmp_path):
     assert not np.allclose(again.score(unseen.table, unseen.domain, len(unseen)), scores[0])
 
 
-@pytest.mark.parametrize("content", [b"", b"nothing", "a ZIP file"])
+def test_a_linear_simulator_goes_on_from_what_it_has_learned():
+    first, second = measured(ONE_SLOW, 60, seed=0), measured(ONE_SLOW, 2, seed=3)
+    fresh, taught = LinearSimulator(), LinearSimulator()
+    taught.fit([first])
+    before = taught.learned["weights"]
+    for simulator in (fresh, taught):
+        simulator.fit([second])
+    assert not np.array_equal(taught.learned["weights"], before)
+    unseen = measured(ONE_SLOW, 60, seed=4)
+    known, unknown = (accuracy_of(s.score(unseen.table, unseen.domain, 60), unseen.step_s) for s in (taught, fresh))
+    assert known.pairwise > unknown.pairwise
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing", "a ZIP file", "an empty note"])
 def test_a_file_that_holds_no_simulator_is_told(content, tmp_path):
     file = tmp_path / "simulator.npz"
     if isinstance(content, bytes):
         file.write_bytes(content)
     else:
-        np.savez(file, weights=np.zeros(3))
+        np.savez(file, **({"weights": np.zeros(3)} if content == "a ZIP file" else {"about": np.array("{}")}))
     with pytest.raises(SimulatorError, match=r"simulator.npz` is no simulator"):
         load_simulator(file)
     with pytest.raises(SimulatorError, match="can't be read: No such file"):

@@ -38,6 +38,30 @@ def test_flops_of_products_are_those_of_their_shapes(captured):
     assert products == sorted([2 * 32 * 8 * 64] * 2 + [2 * 32 * 64 * 2] * 3)
 
 
+def test_flops_of_convolutions_are_those_of_their_filters():
+    import tensorflow as tf
+
+    from autodist.graph import VariableNames, capture
+    from autodist.simulator._flops import node_costs
+
+    deep, one = tf.Variable(tf.zeros([3, 3, 3, 4, 8])), tf.Variable(tf.zeros([3, 3, 16, 1]))
+
+    def step(volume, image):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.nn.conv3d(volume, deep, [1] * 5, "SAME"))
+            loss += tf.reduce_sum(tf.nn.depthwise_conv2d(image, one, [1] * 4, "SAME"))
+        for weight, gradient in zip((deep, one), tape.gradient(loss, [deep, one]), strict=True):
+            weight.assign_sub(0.1 * gradient)
+        return loss
+
+    graph = capture(step, [tf.TensorSpec((2, 5, 5, 5, 4)), tf.TensorSpec((2, 7, 7, 16))], VariableNames()).graph
+    costs = node_costs(graph, 2)
+    flops = {node.op: costs[name].flops for name, node in graph.analysis.nodes.items() if "onv" in node.op}
+    in_space, by_channel = 2 * (2 * 5**3 * 8) * (27 * 4), 2 * (2 * 7**2 * 16) * 9
+    assert flops["Conv3D"] == flops["Conv3DBackpropFilterV2"] == in_space
+    assert flops["DepthwiseConv2dNative"] == flops["DepthwiseConv2dNativeBackpropFilter"] == by_channel
+
+
 def test_gradients_are_ready_in_the_order_of_the_backward_pass(captured):
     profile = Profile.estimate(captured, 32)
     assert 0 <= profile.needed_s["first"] < profile.needed_s["second"] < profile.ready_s["second"]
