@@ -89,6 +89,9 @@ def test_trials_of_two_workers(tmp_path):
         bench.course = SHORT
         assert isinstance(bench.measure(9, collective, None), Measurement)
         assert bench.starts == 3
+
+        bench.course = Course(warm_up=0, iterations=50, enough_s=1e-9)
+        assert len(bench.measure(10, collective, None).steps_s) == 3
     assert [result.exit_code for result in results] == [0]
     for rank in range(2):
         assert "untouched" in (tmp_path / "run" / "workers-2" / "logs" / f"{rank}.log").read_text()
