@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import psutil
 
@@ -26,9 +27,17 @@ def marked(mark: str) -> list[str]:
     return found
 
 
+def text_of(path: Path) -> str:
+    """A file of `/proc`; nothing of a process that has ended meanwhile."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
 def left(mark: str) -> list[str]:
     """The same, after a moment in which they may still end."""
-    deadline = time.monotonic() + 3.0
+    deadline = time.monotonic() + 30.0
     while (found := marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return found

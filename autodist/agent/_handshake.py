@@ -18,7 +18,7 @@ __all__ = ["Handshake"]
 _MOST_NOISE_BYTES = 1 << 18
 _MOST_GREETING_BYTES = 1 << 16
 _QUOTED_CHARS = 400
-_LAST_WORDS_S = 0.5
+_LAST_WORDS_S = 5.0
 _PYTHON_HINT = "name another one with `python:` of this host in the resource spec"
 
 

@@ -192,7 +192,7 @@ def _received_rate(end: socket.socket) -> float:
     room = bytearray(1 << 20)
     begun, total = time.monotonic(), 0
     first_s = last_s = 0.0
-    while last_s < warm_up_s + measure_s:
+    while not first_s or last_s < first_s + measure_s:
         size = end.recv_into(room)
         last_s = time.monotonic() - begun
         if not size:

@@ -89,10 +89,10 @@ class RestartingLauncher(Launcher):
     def _pause(self, attempt: int, job: Job, failed: RunResult, directory: RunDirectory) -> signal.Signals | None:
         """Say how it goes on, and wait; the signal that ended the wait if one did."""
         pause_s = min(self.pause_s * 2**attempt, _LONGEST_PAUSE_S)
-        self.observer.notice(f"restart {attempt + 1} of {job.max_restarts} in {pause_s:g} s: {_origin(failed)}")
-        directory.event("restarting", attempt=attempt + 1, pause_s=pause_s, step=_saved(failed))
         signals: queue.SimpleQueue[signal.Signals] = queue.SimpleQueue()
-        with Interrupts(signals.put):
+        with Interrupts(signals.put):  # before it is said that there is a pause in which one may stop the run
+            self.observer.notice(f"restart {attempt + 1} of {job.max_restarts} in {pause_s:g} s: {_origin(failed)}")
+            directory.event("restarting", attempt=attempt + 1, pause_s=pause_s, step=_saved(failed))
             try:
                 return signals.get(timeout=pause_s)
             except queue.Empty:

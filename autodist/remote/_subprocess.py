@@ -116,9 +116,15 @@ async def open_subprocess(
     assert process.stdout is not None
     assert process.stderr is not None
     loop = asyncio.get_running_loop()
-    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, process.stdin)
-    stdin = asyncio.StreamWriter(transport, protocol, None, loop)
-    outputs = [await _connected(stream) for stream in (process.stdout, process.stderr)]
+    try:
+        transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, process.stdin)
+        stdin = asyncio.StreamWriter(transport, protocol, None, loop)
+        outputs = [await _connected(stream) for stream in (process.stdout, process.stderr)]
+    except BaseException:  # cancelled before there was anybody to close it
+        for end in (process.stdin, process.stdout, process.stderr):
+            end.close()
+        threading.Thread(target=process.wait, daemon=True).start()
+        raise
     return SubprocessChannel(process, stdin, outputs, is_road)
 
 

@@ -74,6 +74,8 @@ def test_who_is_not_read_stops_at_the_window():
         pair = Pair()
         async with pair.delivered():
             writing = asyncio.ensure_future(pair.near.write(bytes(2 * WINDOW_BYTES)))
+            while pair.sent_bytes < WINDOW_BYTES:
+                await asyncio.sleep(0.01)
             await asyncio.sleep(0.1)
             assert not writing.done()
             assert WINDOW_BYTES <= pair.sent_bytes < WINDOW_BYTES * 1.01

@@ -14,7 +14,8 @@ from autodist.agent._environment import of_another_run
 from autodist.errors import HostUnreachable, LaunchError
 from autodist.runtime._horovod_environment import HorovodRendezvous
 from autodist.runtime._worker import WorkerEnvironment
-from tests.agent.workbench import STUBBORN, agent_here, is_alive, needs_root, python, run, spawn
+from tests.agent.workbench import STUBBORN, agent_here, is_alive, needs_root, python, run, spawn, until
+from tests.processes import text_of
 
 BOTH = pytest.mark.parametrize("isolate", [False, pytest.param(True, marks=needs_root)], ids=["", "isolated"])
 
@@ -75,7 +76,7 @@ def test_process_ids_are_those_that_the_machine_sees(isolate: bool):
     async def test():
         async with agent_here(isolate=isolate) as (agent, _events):
             pid = await agent.spawn(0, ["sleep", "1000"], {}, "/")
-            assert Path(f"/proc/{pid}/comm").read_text() == "sleep\n"
+            await until(lambda: text_of(Path(f"/proc/{pid}/comm")) == "sleep\n")  # it is there before its program
             for pid, name in ((agent.greeting.holder_pid, "holder"), (agent.greeting.guard_pid, "guard")):
                 assert Path(f"/proc/{pid}/comm").read_text() == f"autodist-{name}\n"
 
@@ -112,7 +113,7 @@ def test_the_agents_own_variables_hold_nothing_secret(monkeypatch: pytest.Monkey
     async def test():
         async with agent_here() as (agent, _events):
             pid = await agent.spawn(0, ["sleep", "1000"], {"AUTODIST_TOKEN": "s3cret"}, "/")
-            assert b"s3cret" in Path(f"/proc/{pid}/environ").read_bytes()
+            await until(lambda: "s3cret" in text_of(Path(f"/proc/{pid}/environ")))
             for process in (agent.greeting.guard_pid, agent.greeting.holder_pid, pid):
                 assert b"s3cret" not in Path(f"/proc/{process}/cmdline").read_bytes()
 
@@ -268,8 +269,8 @@ def test_orphans_that_have_ended_are_reaped():
             await spawn(agent, "for i in 1 2 3; do (sleep 0.2 &) ; done; sleep 1000")
 
             def zombies() -> int:
-                stats = [path.read_text() for path in Path("/proc").glob("[0-9]*/stat")]
-                fields = [stat.rpartition(")")[2].split()[:2] for stat in stats]
+                stats = [text_of(path) for path in Path("/proc").glob("[0-9]*/stat")]
+                fields = [stat.rpartition(")")[2].split()[:2] for stat in stats if stat]
                 return fields.count(["Z", str(agent.greeting.holder_pid)])
 
             while not zombies():

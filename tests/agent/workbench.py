@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Coroutine, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,14 @@ async def spawn(agent: Agent, script: str, rank: int = 0, env: dict[str, str] | 
 
 def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
+    """Wait for something that may take a moment."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not come within {timeout_s:g} s"
+        await asyncio.sleep(0.01)
 
 
 def is_alive(pid: int) -> bool:

@@ -38,16 +38,23 @@ class Shell:
     def __call__(self, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
         with self.start(*args, **env) as process:
             try:
-                output, errors = process.communicate(timeout=60)
+                output, errors = process.communicate(timeout=240)
             finally:
                 process.kill()
         return subprocess.CompletedProcess(args, process.returncode, output, errors)
 
-    def wait_for(self, name: str, timeout_s: float = 30.0) -> None:
+    def wait_for(self, name: str, timeout_s: float = 120.0) -> None:
         """Wait until a worker has made this file."""
         deadline = time.monotonic() + timeout_s
         while not (self.directory / name).exists():
             assert time.monotonic() < deadline, f"{name} was never made"
+            time.sleep(0.02)
+
+    def wait_for_text(self, text: str, pattern: str, timeout_s: float = 60.0) -> None:
+        """Wait until some file of this pattern has the text."""
+        deadline = time.monotonic() + timeout_s
+        while not any(text in path.read_text() for path in self.directory.glob(pattern)):
+            assert time.monotonic() < deadline, f"{pattern} never said {text}"
             time.sleep(0.02)
 
     def left(self) -> list[str]:

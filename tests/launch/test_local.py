@@ -76,13 +76,16 @@ def test_first_failing_rank_is_named_and_others_are_stopped(bench):
     assert failure.tail[-1] == "ValueError: only here"
     assert "line 29" in failure.tail
     assert "launch/worker.py" not in "".join(failure.tail)
-    assert result.duration_s < 10
+    assert result.duration_s < 50
     assert bench.left() == []
 
 
 def test_waiting_workers_do_not_hide_the_cause(bench):
     result = bench.run(
-        STEP + "if w.rank == 2: raise KeyError('the cause')\nw.coordinator.barrier('never complete', 60.0)", workers=3
+        STEP + "if w.rank < 2: w.coordinator.put(f'up {w.rank}', b'')\n"
+        "else:\n    for rank in range(2): w.coordinator.get(f'up {rank}', 60.0)\n    raise KeyError('the cause')\n"
+        "w.coordinator.barrier('never complete', 60.0)",
+        workers=3,
     )
     assert result.failure.rank == 2
     assert "the cause" in result.failure.message
@@ -120,12 +123,12 @@ def test_crash_in_native_code_leaves_its_stack(bench):
 def test_worker_that_ignores_term_is_killed_after_the_grace(bench):
     began = time.monotonic()
     result = bench.run(
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + STEP + "w.coordinator.barrier('ready', 20.0)\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + STEP + "w.coordinator.barrier('ready', 40.0)\n"
         "if w.rank == 0: raise ValueError\nwhile True: time.sleep(1)",
         grace_s=1.0,
     )
     assert result.failure.rank == 0
-    assert 1.0 <= time.monotonic() - began < 10.0
+    assert 1.0 <= time.monotonic() - began < 50.0
     assert any(notice.startswith("stopping 1 worker (grace 1 s") for notice in bench.observer.notices)
     assert bench.left() == []
 
@@ -261,11 +264,11 @@ def test_escaped_process_does_not_keep_the_run(bench):
 
     began = time.monotonic()
     result = bench.run(
-        STEP + "import subprocess\np = subprocess.Popen(['sleep', '8'], start_new_session=True)\nprint(p.pid)",
+        STEP + "import subprocess\np = subprocess.Popen(['sleep', '100'], start_new_session=True)\nprint(p.pid)",
         workers=1,
     )
     assert result.exit_code == 0
-    assert time.monotonic() - began < 7.0
+    assert time.monotonic() - began < 50.0
     subprocess.run(["kill", *bench.observer.texts(0)], check=False)
 
 
