@@ -18,17 +18,27 @@ settings.register_profile("random", deadline=None)
 settings.load_profile("random" if os.environ.get("AUTODIST_TESTS_RANDOM") else "same")
 
 
-_LONGEST_FIRST = ("certify", "restarts", "fit", "runtime", "checkpoint", "tuning", "cli", "launch", "remote")
-"""Directories: files are shared out among processes, and a long one must not be left for the end."""
+_LONGEST_FIRST = ("certify", "fit", "restarts", "runtime", "checkpoints", "tuning", "cli", "launch", "remote")
+"""Directories: a long one must not be left for the end, when other processes have nothing more to do."""
+_TOGETHER = ("certify", "fit")
+"""Whose files share what their cases do on one device: made once in one process, not in each that has such a file."""
+
+
+def _part(item):
+    return item.path.relative_to(Path(__file__).parent).parts[0]
 
 
 def _turn(item):
-    part = item.path.relative_to(Path(__file__).parent).parts[0]
+    part = _part(item)
     return _LONGEST_FIRST.index(part) if part in _LONGEST_FIRST else len(_LONGEST_FIRST)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items):
     items.sort(key=_turn)
+    for item in items:
+        part = _part(item)
+        item.add_marker(pytest.mark.xdist_group(part if part in _TOGETHER else str(item.path)))
     from autodist.strategies import installed_communicators
 
     if "horovod" in installed_communicators():

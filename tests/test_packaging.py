@@ -278,4 +278,4 @@ def test_make_lists_its_targets():
         capture_output=True, text=True, timeout=60, check=True, env=environment,
     )  # fmt: skip
     targets = set(re.findall(r"^  make ([a-z-]+)", result.stdout, re.MULTILINE))
-    assert targets == {"help", "setup", "demo", "check", "test", "test-all", "docs", "bench", "clean"}
+    assert targets == {"help", "setup", "demo", "check", "test", "test-all", "docs", "bench", "bench-smoke", "clean"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from autodist.documents import whole_file
 from autodist.errors import UsageError
 
 __all__ = ["check_output", "write_output"]
@@ -47,6 +46,8 @@ def write_output(path: Path, text: str) -> None:
         UsageError: That is not possible.
 
     """
+    from autodist.documents import whole_file
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as draft:

@@ -80,5 +80,7 @@ def _judged(simulator: Simulator, data: Measured, least_gap: float) -> Accuracy:
 
 
 def _mean(found: Sequence[Accuracy]) -> Accuracy:
-    names = [field.name for field in fields(Accuracy)]
-    return Accuracy(*(float(np.nanmean([getattr(accuracy, name) for accuracy in found])) for name in names))
+    """By figure; a fold in which there is nothing to compare does not count."""
+    columns = ([getattr(accuracy, field.name) for accuracy in found] for field in fields(Accuracy))
+    known = ([value for value in column if not np.isnan(value)] for column in columns)
+    return Accuracy(*(float(np.mean(values)) if values else float("nan") for values in known))

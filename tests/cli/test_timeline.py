@@ -20,7 +20,7 @@ def traced(shell, *arguments):
 def test_what_travels_to_and_from_servers_is_in_the_trace(shell):
     output, spans = traced(shell, "--strategy", "PSLoadBalancing", "--json")
     told = json.loads(output)
-    assert told["strategy"] == "PSLoadBalancing()"
+    assert told["strategy"] == "PSLoadBalancing"
     assert told["saved"] == "t.json"
     for rank, worker in enumerate(told["workers"]):
         own = [span for span in spans if span["pid"] == rank]

@@ -43,9 +43,9 @@ def running(step, arrays, options, replicas=TWO, destination="h0:CPU:0", hosts=H
     return cluster.Cluster(step, arrays, lambda g: cluster.served(g, replicas, [destination], **options), hosts)
 
 
-def trained(options, steps, optimizer=keras.optimizers.SGD, **where):
+def trained(options, steps, optimizer=keras.optimizers.SGD, rate=0.2, **where):
     """w after so many steps of all workers together."""
-    made = running(least_squares(0.2, optimizer), (X, Y), options, **where)
+    made = running(least_squares(rate, optimizer), (X, Y), options, **where)
     for _ in range(steps):
         made.step(X, Y)
     for member in made.members:
@@ -82,7 +82,8 @@ def test_converges_to_what_synchronous_training_does(options, optimizer):
 )
 def test_goes_with_every_placement(options, how):
     how = dict(how)
-    w = trained({**RELAXED[options], **how.pop("extra", {})}, 40, **how)
+    # On busy cores gradients come several steps late: at 0.2 they then go too far.
+    w = trained({**RELAXED[options], **how.pop("extra", {})}, 100, rate=0.05, **how)
     assert loss_of(w) < 0.05 * START
 
 

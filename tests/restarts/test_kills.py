@@ -31,6 +31,7 @@ def test_a_loop_on_parameter_servers(tmp_path):
     assert list(found[0]["taken"]) == list(range(9, 24))
 
 
+@pytest.mark.slow
 def test_fit_on_collectives(tmp_path):
     _, expected = run("fit.py", tmp_path / "one", strategy=COLLECTIVE)
     result, found = run("fit.py", tmp_path / "two", strategy=COLLECTIVE, kills=["0:0:12"])

@@ -14,9 +14,9 @@ from . import coherent
 SCRIPTS = Path(__file__).parent
 STRATEGIES = [
     "PartitionedPS(min_shard_bytes=0)",
-    "PSLoadBalancing",
+    pytest.param("PSLoadBalancing", marks=pytest.mark.slow),
     pytest.param("AllReduce(communicator='collective')", marks=pytest.mark.slow),
-    pytest.param("AllReduce(communicator='horovod')", marks=pytest.mark.horovod),
+    pytest.param("AllReduce(communicator='horovod')", marks=[pytest.mark.horovod, pytest.mark.slow]),
 ]
 
 

@@ -261,9 +261,9 @@ def test_time_is_left_to_measure_the_best_again(space, monkeypatch):
 
 
 def test_who_breaks_the_rules_is_no_finalist(space):
-    space.rules = (Rule.exclude("ps"),)
     bench = Lucky({})
-    search = tuner(space, bench, plan=replace(SMALL, finalists=2))
+    without_servers = Space(space.domain, (Rule.exclude("ps"),), communicators=("collective",))
+    search = tuner(without_servers, bench, plan=replace(SMALL, finalists=2))
     best = search.run(baselines(space))
     again = [search.trials[number] for number in bench.measured[15:]]
     assert best.number in {trial.number for trial in again}
