@@ -109,4 +109,4 @@ def test_what_can_not_travel_is_told(store, capsys):
     assert main(["trials", "--import", "runs/trials.db"]) == 1
     assert "`runs/trials.db` holds no studies" in capsys.readouterr().err
     assert main(["trials", "--import", "nowhere.zip"]) == 2
-    assert "the studies `nowhere.zip` can't be read: No such file" in capsys.readouterr().err
+    assert "there is no file `nowhere.zip`" in capsys.readouterr().err
