@@ -43,7 +43,7 @@ check: setup  ## Lint, formatting and types
 
 test: setup  ## Run the tests, without the slow ones
 	@scripts/install-test-tools
-	@$(BIN)/python -m pytest -m 'not slow' -n $(AT_ONCE) --dist loadgroup --no-loadscope-reorder
+	@$(BIN)/python -m pytest -m 'not slow' -n $(AT_ONCE) --dist loadfile --no-loadscope-reorder
 
 test-all: setup  ## Run all tests
 	@scripts/install-test-tools

@@ -33,12 +33,21 @@ def _turn(item):
     return _LONGEST_FIRST.index(part) if part in _LONGEST_FIRST else len(_LONGEST_FIRST)
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Who runs tests side by side by `--dist loadfile` runs some directories in one process each, like one file."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            part = nodeid.removeprefix("tests/").partition("/")[0]
+            return part if part in _TOGETHER else super()._split_scope(nodeid)
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 def pytest_collection_modifyitems(items):
     items.sort(key=_turn)
-    for item in items:
-        part = _part(item)
-        item.add_marker(pytest.mark.xdist_group(part if part in _TOGETHER else str(item.path)))
     from autodist.strategies import installed_communicators
 
     if "horovod" in installed_communicators():
