@@ -162,7 +162,7 @@ def test_interrupted_it_leaves_nothing(emulate):
     cluster = emulate(3)
     cluster.cut("h3")
     command = cluster.command(
-        "head", [PYTHON, "-m", "autodist", "doctor", "-H", "h1,h2,h3", "--probe", "--timeout", "20"]
+        "head", [PYTHON, "-m", "autodist", "doctor", "-H", "h1,h2,h3", "--probe", "--timeout", "10"]
     )
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/") as process:
         while line := process.stderr.readline():

@@ -122,7 +122,7 @@ def test_all_hosts_that_cannot_be_reached_are_told_at_once(person):
     person.write("train.py", HEAD)
     person.cluster.crash("h4")
     try:
-        result = person.run("train.py", "-H", "h1,h4,nowhere.invalid", "--connect-timeout", "20")
+        result = person.run("train.py", "-H", "h1,h4,nowhere.invalid", "--connect-timeout", "10")
     finally:
         person.cluster.restart("h4")
     assert result.returncode == 1

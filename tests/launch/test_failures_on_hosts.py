@@ -330,7 +330,7 @@ def test_machines_that_are_not_there_are_all_named_before_anything_starts(start,
     for host in ("h2", "h4"):
         cluster.crash(host)
     try:
-        run = start("", "--connect-timeout", "20")
+        run = start("", "--connect-timeout", "10")
         assert run.process.wait(100) == 1
         assert "can't log in to `h2`" in run.told
         assert "can't log in to `h4`" in run.told
