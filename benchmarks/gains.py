@@ -42,6 +42,8 @@ def published() -> dict[str, list[Searched]]:
         for path in sorted(_SEARCHES.glob("*.zip")):
             import_studies(store, path)
         found = [Searched(study, tuple(store.trials(study))) for study in store.studies()]
+    if not found:
+        raise RuntimeError(f"no searches are published in `{_SEARCHES}`: make some by `scripts/collect-trials`")
     found.sort(key=_name)
     return {name: list(searches) for name, searches in groupby(found, _name)}
 
