@@ -46,6 +46,11 @@ class ClusterOptions:
         """The options that were given, as they are typed."""
         return tuple(f"--{field.name}" for field in fields(self) if getattr(self, field.name) is not None)
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The same with their values: what another command takes to mean the same cluster."""
+        return tuple(word for option in self.given for word in (option, str(getattr(self, option[2:]))))
+
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what says which cluster is meant: ``--spec``, ``-H``, ``--hostfile``, or ``--workers`` and ``--replicas``."""

@@ -1,14 +1,21 @@
-"""What starts the workers of commands that look at a step instead of training."""
+"""What starts the workers of commands that look at a step instead of training, and where their files go."""
 
 from __future__ import annotations
 
+import secrets
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from autodist.launch import ClusterLauncher
     from autodist.report import SearchConsole
 
-__all__ = ["silent_launcher"]
+__all__ = ["new_directory", "silent_launcher"]
+
+
+def new_directory(command: str) -> Path:
+    """Return where a command's run has its files, if the user does not say."""
+    return Path("runs", f"{command}-{secrets.token_hex(3)}")
 
 
 def silent_launcher(console: SearchConsole, road: Any) -> ClusterLauncher:

@@ -14,9 +14,9 @@ from click.core import ParameterSource
 
 from autodist.cli._cluster import ClusterOptions, resolve_spec
 from autodist.cli._job import JobOptions
-from autodist.cli._launcher import silent_launcher
+from autodist.cli._launcher import new_directory, silent_launcher
 from autodist.cli._output import write_output
-from autodist.cli._search import Watcher, new_directory, next_command
+from autodist.cli._search import Watcher, next_command
 from autodist.cli._subject import SubjectOptions, find_subject
 from autodist.cli._trials import mixture_of
 from autodist.errors import UsageError
@@ -101,7 +101,7 @@ class OfflineCommand:
         self._refuse_idle(_given())
         offline_simulator(request.simulator)
         effort = self._effort(request.budget.time_s)
-        directory = Path(self.options.run_dir) if self.options.run_dir else new_directory()
+        directory = Path(self.options.run_dir) if self.options.run_dir else new_directory("search")
         watcher = Watcher(request)
         try:
             graph, spec = self._subject(request.utility, directory, watcher)
@@ -168,8 +168,7 @@ class OfflineCommand:
         cluster = self.cluster if smaller is None else ClusterOptions(spec=str(smaller))
         if not self._is_saved:
             return next_command(self.script, self.script_args, cluster, path)
-        given = [word for option in cluster.given for word in (option, str(getattr(cluster, option[2:])))]
-        return shlex.join(["autodist", "explain", str(path), "--graph", self.script, *given])
+        return shlex.join(["autodist", "explain", str(path), "--graph", self.script, *cluster.words])
 
 
 def _given() -> dict[str, str]:

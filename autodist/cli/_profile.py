@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import secrets
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
 from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
-from autodist.cli._launcher import silent_launcher
+from autodist.cli._launcher import new_directory, silent_launcher
 from autodist.cli._options import debug_option
 from autodist.cli._output import check_output, write_output
 from autodist.cli._sections import ScriptCommand
@@ -79,7 +77,7 @@ def profile(
     order = ProfileOrder(steps, longest)
     console = SearchConsole()
     launcher = silent_launcher(console, options.road(job.spec))
-    run_dir = job.run_dir or Path("runs", f"profile-{secrets.token_hex(3)}")
+    run_dir = job.run_dir or new_directory("profile")
     done = run_profile(replace(job, run_dir=run_dir), launcher, order, ProfileCache.of_user(), console.notice)
     if target is not None:
         write_output(target, done.profile.to_json() + "\n")

@@ -18,7 +18,7 @@ import click
 from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
 from autodist.cli._cost import examples_option, utility_option
 from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
-from autodist.cli._launcher import silent_launcher
+from autodist.cli._launcher import new_directory, silent_launcher
 from autodist.cli._options import NamesOption, debug_option
 from autodist.cli._output import check_output, write_output
 from autodist.cli._sections import ScriptCommand
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from autodist.search import Bill, Rule, Space, Trial, Utility
     from autodist.tuning import SearchRequest, SearchResult
 
-__all__ = ["Watcher", "new_directory", "next_command", "search"]
+__all__ = ["Watcher", "next_command", "search"]
 
 _SCHEMA_VERSION = 1
 _SECTIONS = {
@@ -156,7 +156,7 @@ def search(
     if offline.is_meant(simulate_only):
         return offline.run(_request(options.seed or 0, **settings))
     job = options.job(script, script_args, resolve_spec(cluster))
-    run_dir = job.run_dir or new_directory()
+    run_dir = job.run_dir or new_directory("search")
     request = _request(options.seed or 0, **settings)
     watcher = Watcher(request)
     launcher = silent_launcher(watcher.console, options.road(job.spec))
@@ -176,12 +176,6 @@ def search(
     bill = Bill(job.spec, result.batch_size, examples)
     _show(result, bill, path, as_json, next_command(script, script_args, cluster, path))
     return 0
-
-
-def new_directory() -> Path:
-    import secrets
-
-    return Path("runs", f"search-{secrets.token_hex(3)}")
 
 
 def _request(
@@ -312,8 +306,7 @@ def next_command(
     script: str, script_args: tuple[str, ...], cluster: ClusterOptions, path: Path, seed: int | None = None
 ) -> str:
     """Return what trains by the strategy of a file."""
-    given = [word for option in cluster.given for word in (option, str(getattr(cluster, option[2:])))]
-    given += [] if seed is None else ["--seed", str(seed)]
+    given = [*cluster.words, *([] if seed is None else ["--seed", str(seed)])]
     arguments = ["--", *script_args] if script_args else []
     return shlex.join(["autodist", "run", script, *given, "--strategy", str(path), *arguments])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ import click
 
 from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
 from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
-from autodist.cli._launcher import silent_launcher
+from autodist.cli._launcher import new_directory, silent_launcher
 from autodist.cli._options import debug_option
 from autodist.cli._output import check_output, write_output
 from autodist.cli._sections import ScriptCommand
@@ -83,7 +82,7 @@ def timeline(
         return wanted if isinstance(wanted, Strategy) else wanted.build(graph, spec)
 
     job = options.job(script, script_args, resolve_spec(cluster))
-    run_dir = job.run_dir or Path("runs", f"timeline-{secrets.token_hex(3)}")
+    run_dir = job.run_dir or new_directory("timeline")
     launcher = silent_launcher(SearchConsole(), options.road(job.spec))
     done = run_timeline(replace(job, run_dir=run_dir), launcher, choose, Course(warm_up, iterations, longest))
     path = target or run_dir / "timeline.json"

@@ -42,7 +42,7 @@ class AnalyticSimulator(Simulator):
         computation = np.float32(domain.compute_s * self.calibration.computation)
         parts = [
             np.maximum(computation, self._synchronization_s(part, domain, count)) + np.float32(self.calibration.step_s)
-            for part, _, count in chunked(table, num_strategies, _ROWS)
+            for part, count in chunked(table, num_strategies, _ROWS)
         ]
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 

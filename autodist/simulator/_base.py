@@ -58,14 +58,14 @@ class Simulator(abc.ABC):
         return self.score(tabulate(strategies, domain), domain, len(strategies))
 
 
-def chunked(table: ShardTable, num_strategies: int, most_rows: int) -> Iterator[tuple[ShardTable, int, int]]:
-    """Parts of a table of whole strategies, numbered from 0 again, each with its first strategy and their number."""
+def chunked(table: ShardTable, num_strategies: int, most_rows: int) -> Iterator[tuple[ShardTable, int]]:
+    """Parts of a table of whole strategies with so many rows at most, numbered from 0 again, each with their number."""
     begins = np.searchsorted(table.strategy, np.arange(num_strategies + 1))
     first = 0
     while first < num_strategies:
         end = int(np.searchsorted(begins, begins[first] + most_rows, "right")) - 1
         end = min(max(end, first + 1), num_strategies)
-        yield _part(table, begins, first, end), first, end - first
+        yield _part(table, begins, first, end), end - first
         first = end
 
 

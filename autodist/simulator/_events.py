@@ -9,9 +9,9 @@ import numpy as np
 
 from autodist.simulator._base import Simulator, in_parts
 from autodist.simulator._calibration import Calibration
-from autodist.simulator._features import server_flows
+from autodist.simulator._features import group_messages, server_flows
 from autodist.simulator._links import Loads, ServerLoads
-from autodist.simulator._table import SERVER, Floats, Ints, ShardTable, collectives
+from autodist.simulator._table import SERVER, Floats, Ints, ShardTable
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
@@ -61,17 +61,12 @@ class EventSimulator(Simulator):
 
 def link_loads(table: ShardTable, domain: Domain, count: int, calibration: Calibration) -> tuple[ServerLoads, Floats]:
     """What servers' shards load on each link, and collectives on all: these by variable and strategy."""
-
-    def formula(shards: ShardTable) -> tuple[Floats, Floats, Floats]:
-        found = _served(shards, domain, calibration)
-        return found.pushing, found.reading, found.update_s
-
-    served = ServerLoads(table, domain, count, formula)
-    collected = _collected(table.take(np.flatnonzero(table.kind != SERVER)), domain, calibration)
-    place = collected.variable, collected.strategy
+    served = ServerLoads(table, domain, count, lambda shards: _served(shards, domain, calibration))
+    grouped = table.take(np.flatnonzero(table.kind != SERVER))
+    variable, strategy, on_links, update_s = _collected(grouped, domain, calibration)
     on_all_links = np.zeros_like(served.update_s)
-    np.add.at(on_all_links, place, collected.pushing[:, 0])
-    np.maximum.at(served.update_s, place, collected.update_s)
+    np.add.at(on_all_links, (variable, strategy), on_links)
+    np.maximum.at(served.update_s, (variable, strategy), update_s)
     return served, on_all_links
 
 
@@ -101,18 +96,8 @@ def _last_end_s(pushing: Loads, on_all_links: Floats, update_s: Floats, ready_s:
     return end_s
 
 
-@dataclass(frozen=True)
-class _Loads:
-    """What each message costs the links; one row for each, one column per link: first what hosts send, then receive."""
-
-    strategy: Ints
-    variable: Ints
-    pushing: Floats
-    reading: Floats
-    update_s: Floats
-
-
-def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> _Loads:
+def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> tuple[Floats, Floats, Floats]:
+    """What each shard costs the links, pushing and reading, and its server; by link first what hosts send, then get."""
     pushed, read, senders = server_flows(shards, domain)
     hosts = len(domain.replicas)
     at_server = np.eye(hosts, dtype=np.float32)[shards.server]
@@ -122,20 +107,17 @@ def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> _Lo
     pushing = np.concatenate([push_s, at_server * push_s.sum(1, keepdims=True)], 1)
     reading = np.concatenate([at_server * read_s.sum(1, keepdims=True), read_s], 1)
     update_s = shards.size_bytes * np.float32(calibration.update_s_per_byte) + np.float32(calibration.copy_s)
-    return _Loads(shards.strategy, shards.variable, pushing, reading, update_s)
+    return pushing, reading, update_s
 
 
-def _collected(shards: ShardTable, domain: Domain, calibration: Calibration) -> _Loads:
+def _collected(shards: ShardTable, domain: Domain, calibration: Calibration) -> tuple[Ints, Ints, Floats, Floats]:
+    """By collective its last variable, its strategy, what it costs each link, and what its updates take."""
     hosts = len(domain.replicas)
-    share, slowest = np.float32((hosts - 1) / hosts), domain.seconds_per_byte.max(initial=0)
-    gathered = shards.gathered_bytes * hosts + shards.gathered_by_example * domain.examples.sum()
-    seconds = (2 * shards.summed_bytes + gathered) * share * slowest
-    first, inverse, last = collectives(shards)
-    totals = np.bincount(inverse, seconds, len(first)).astype(np.float32)
+    first, inverse, last, totals = group_messages(shards, domain)
     by_horovod = shards.is_horovod[first]
     totals *= np.where(by_horovod, np.float32(calibration.horovod), np.float32(calibration.collective))
     totals += np.where(by_horovod, np.float32(calibration.horovod_s), 0) + np.float32(calibration.copy_s)
     totals += hosts * (np.float32(calibration.message_s) + domain.latency_s.max(initial=0))
-    pushing = np.repeat(totals[:, None], 2 * hosts, 1) if hosts > 1 else np.zeros((len(first), 2), np.float32)
-    update = np.bincount(inverse, shards.size_bytes, len(first)) * calibration.update_s_per_byte
-    return _Loads(shards.strategy[first], last, pushing, np.zeros_like(pushing), update.astype(np.float32))
+    update_s = np.bincount(inverse, shards.size_bytes, len(first)) * calibration.update_s_per_byte
+    on_links = totals if hosts > 1 else np.zeros_like(totals)
+    return last, shards.strategy[first], on_links, update_s.astype(np.float32)

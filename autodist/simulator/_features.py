@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autodist.simulator._table import SERVER, Bools, Floats, Ints, ShardTable, collectives
+from autodist.simulator._table import SERVER, Bools, Floats, Ints, Rows, ShardTable, collectives
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
 
-__all__ = ["NAMES", "Messages", "global_features", "messages", "server_flows"]
+__all__ = ["NAMES", "Messages", "global_features", "group_messages", "messages", "server_flows"]
 
 NAMES = tuple(
     f"{kind}_{statistic}_{term}"
@@ -87,16 +87,27 @@ def _of_servers(shards: ShardTable, domain: Domain) -> tuple[Any, ...]:
     return shards.strategy, shards.variable, copies > 0, transfer, senders, waits, copies
 
 
-def _of_collectives(table: ShardTable, domain: Domain) -> tuple[Any, ...]:
-    """Equation 8.3, of each group as one message."""
-    shards = table.take(table.kind != SERVER)
+def group_messages(shards: ShardTable, domain: Domain) -> tuple[Rows, Rows, Ints, Floats]:
+    """Equation 8.3 without its constants, of each group as one message.
+
+    Args:
+        shards: Those that collectives carry.
+        domain: What they are for.
+
+    Returns:
+        What :func:`collectives` does, and the seconds of each collective's bytes.
+
+    """
     workers, slowest = len(domain.replicas), domain.seconds_per_byte.max(initial=0)
-    total = float(domain.examples.sum())
-    gathered = shards.gathered_bytes * workers + shards.gathered_by_example * total
-    share = np.float32((workers - 1) / workers)
-    seconds = (2 * shards.summed_bytes + gathered) * share * slowest
+    gathered = shards.gathered_bytes * workers + shards.gathered_by_example * float(domain.examples.sum())
+    seconds = (2 * shards.summed_bytes + gathered) * np.float32((workers - 1) / workers) * slowest
     first, inverse, last = collectives(shards)
-    transfer = np.bincount(inverse, seconds, len(first)).astype(np.float32)
+    return first, inverse, last, np.bincount(inverse, seconds, len(first)).astype(np.float32)
+
+
+def _of_collectives(table: ShardTable, domain: Domain) -> tuple[Any, ...]:
+    shards, workers = table.take(table.kind != SERVER), len(domain.replicas)
+    first, _, last, transfer = group_messages(shards, domain)
     ones = np.ones(len(first), np.float32)
     waits = ones * (workers * domain.latency_s.max(initial=0))
     return shards.strategy[first], last, ones < 0, transfer, ones * workers, waits, ones

@@ -44,7 +44,7 @@ def memory_needs(table: ShardTable, domain: Domain, num_strategies: int) -> Floa
 
     """
     most_rows = max(1, _CELLS // max(1, len(domain.replicas)))
-    parts = [_summed(part, domain, count) for part, _, count in chunked(table, num_strategies, most_rows)]
+    parts = [_summed(part, domain, count) for part, count in chunked(table, num_strategies, most_rows)]
     always = domain.replicas * np.float32(domain.activation_bytes) + np.float32(domain.other_bytes)
     shards = np.concatenate(parts) if parts else np.zeros((0, len(domain.replicas)), np.float32)
     needs: Floats = shards + always

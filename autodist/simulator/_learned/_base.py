@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy.typing as npt
 
+from autodist.errors import SimulatorError
 from autodist.simulator._base import Simulator
 
 if TYPE_CHECKING:
@@ -36,6 +37,16 @@ class LearnedSimulator(Simulator):
     @abc.abstractmethod
     def learned(self) -> Arrays:
         """All that it knows, as arrays; none before it has learned anything."""
+
+    def require_learned(self) -> None:
+        """Check that it knows something.
+
+        Raises:
+            SimulatorError: It has not learned anything.
+
+        """
+        if not self.learned:
+            raise SimulatorError("this simulator has not learned anything", hint="call `fit` first")
 
     @abc.abstractmethod
     def recall(self, learned: Arrays) -> None:

@@ -38,8 +38,7 @@ def save_simulator(simulator: LearnedSimulator, path: str | os.PathLike[str]) ->
         SimulatorError: It has not learned anything, or the file can't be written.
 
     """
-    if not simulator.learned:
-        raise SimulatorError("this simulator has not learned anything", hint="call `fit` first")
+    simulator.require_learned()
     options = {name: getattr(simulator, name) for name in simulator.option_names}
     about = {"version": _VERSION, "simulator": simulator.name, "options": options, "features": [*RAW, *PREDEFINED]}
     try:

@@ -81,9 +81,8 @@ class ForestSimulator(LearnedSimulator):
 
     def score(self, table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
         """Seconds per step of each strategy."""
-        if self._trees is None:
-            raise SimulatorError("this simulator has not learned anything", hint="call `fit` first")
-        parts = [self._score(part, domain, count) for part, _, count in chunked(table, num_strategies, _ROWS)]
+        self.require_learned()
+        parts = [self._score(part, domain, count) for part, count in chunked(table, num_strategies, _ROWS)]
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
     def _score(self, table: ShardTable, domain: Domain, count: int) -> Floats:

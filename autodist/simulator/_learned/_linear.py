@@ -7,7 +7,6 @@ from typing import ClassVar, final
 import numpy as np
 import numpy.typing as npt
 
-from autodist.errors import SimulatorError
 from autodist.simulator._learned._base import Arrays
 from autodist.simulator._learned._encoding import Encoding
 from autodist.simulator._learned._pairwise import Examples, PairwiseSimulator
@@ -63,7 +62,7 @@ class LinearSimulator(PairwiseSimulator):
         self._weights = (_most_likely(differences.astype(float), known.astype(float)) / scale).astype(np.float32)
 
     def _score(self, encoding: Encoding) -> Floats:
-        if self._weights is None:
-            raise SimulatorError("this simulator has not learned anything", hint="call `fit` first")
+        self.require_learned()
+        assert self._weights is not None
         scores: Floats = encoding.whole @ self._weights
         return scores

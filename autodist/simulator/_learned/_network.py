@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from autodist.errors import SimulatorError
 from autodist.simulator._learned._base import Arrays
 from autodist.simulator._learned._encoding import PREDEFINED, RAW, Encoding, encode
 from autodist.simulator._learned._pairwise import Examples, PairwiseSimulator
@@ -113,18 +112,14 @@ class NetworkSimulator(PairwiseSimulator):
         """The network's last hidden outputs; shape (strategies, outputs)."""
         import keras
 
-        self._require_learned()
+        self.require_learned()
         encoding = encode(table, domain, num_strategies)
         hidden = keras.Model(self._model.input, self._model.layers[-1].input)
         found: Floats = self._apply(hidden, self._input(encoding), encoding.neighbours, training=False).numpy()
         return found
 
-    def _require_learned(self) -> None:
-        if self._model is None:
-            raise SimulatorError("this simulator has not learned anything", hint="call `fit` first")
-
     def _score(self, encoding: Encoding) -> Floats:
-        self._require_learned()
+        self.require_learned()
         x = self._input(encoding)
         compiled = self._compiled(x.shape[1:], encoding.neighbours)
         parts = [compiled(x[begin : begin + _SCORED_AT_ONCE]) for begin in range(0, len(x), _SCORED_AT_ONCE)]

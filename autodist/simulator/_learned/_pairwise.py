@@ -78,7 +78,7 @@ class PairwiseSimulator(LearnedSimulator):
 
     def score(self, table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
         """A number that grows with the time of a step; shape (strategies,)."""
-        parts = [self._score(encode(part, domain, count)) for part, _, count in chunked(table, num_strategies, _ROWS)]
+        parts = [self._score(encode(part, domain, count)) for part, count in chunked(table, num_strategies, _ROWS)]
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
     @abc.abstractmethod
