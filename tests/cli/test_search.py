@@ -70,6 +70,10 @@ def test_a_search_is_interrupted_and_taken_up_again(shell):
     assert Strategy.load(shell.directory / found["saved"]) == best.strategy
     assert {baseline["name"] for baseline in found["baselines"]} >= {"PSLoadBalancing", "PartitionedPS", "Parallax"}
 
+    refused = shell("search", TRAIN, *QUICK, "--resume", "--", "--half")
+    assert refused.returncode == 2
+    assert "has no search of this graph on this cluster with a batch of 32: " in refused.stderr
+
     listed = json.loads(shell("trials", "--json").stdout)
     assert listed["trials"][0]["number"] == best.number
     assert Strategy.from_json(shell("best").stdout) == best.strategy

@@ -44,6 +44,13 @@ def worker_pid(tmp_path, start, rank):
     return worker.pid
 
 
+def wait_until(holds, timeout_s=60.0):
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def in_a_moment(act):
     threading.Timer(1.0, act).start()
 
@@ -90,11 +97,14 @@ def test_trials_of_two_workers(tmp_path):
         assert isinstance(bench.measure(9, collective, None), Measurement)
         assert bench.starts == 3
 
+        # Between two trials nobody is to blame, and nothing failed.
+        os.kill(worker_pid(tmp_path, 2, 1), signal.SIGKILL)
+        wait_until(lambda: bench.starts == 4)
         bench.course = Course(warm_up=0, iterations=50, enough_s=1e-9)
         assert len(bench.measure(10, collective, None).steps_s) == 3
     assert [result.exit_code for result in results] == [0]
     for rank in range(2):
-        assert "untouched" in (tmp_path / "run" / "workers-2" / "logs" / f"{rank}.log").read_text()
+        assert "untouched" in (tmp_path / "run" / "workers-3" / "logs" / f"{rank}.log").read_text()
 
 
 @pytest.mark.parametrize(("step_s", "steps"), [(0.0, 40), (0.2, 40), (0.5, 20), (9.0, 3), (1e9, 3)])

@@ -1,4 +1,6 @@
-"""A small training that says at its end whether anything was trained."""
+"""A small training that says at its end whether anything was trained. `--half` takes half a batch."""
+
+import sys
 
 import keras
 import numpy as np
@@ -7,7 +9,8 @@ import tensorflow as tf
 import autodist
 
 keras.utils.set_random_seed(0)
-x = np.random.default_rng(0).standard_normal((64, 20)).astype("float32")
+examples = 32 if "--half" in sys.argv else 64
+x = np.random.default_rng(0).standard_normal((examples, 20)).astype("float32")
 y = x.sum(1, keepdims=True)
 
 with autodist.scope():
