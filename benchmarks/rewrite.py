@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import keras
 import tensorflow as tf
 from measuring import Result, Row, progress, row
+from transformer_step import TOKENS, training_step
 
 from autodist.graph import CapturedStep, VariableNames, capture
 from autodist.kernels import Layout, kernels_for, rewrite
@@ -28,7 +28,6 @@ from autodist.strategies import compose
 _LIMIT = "one protobuf copy"
 _MAX_S = 5.0
 _MAX_MB = 1000.0
-_VOCABULARY, _HIDDEN, _HEADS, _TOKENS = 30522, 256, 4, 32
 _STRATEGIES = ("AllReduce", "PSLoadBalancing")
 _PAGE_BYTES = 4096
 
@@ -66,7 +65,7 @@ class _Samples:
 
 def measure(quick: bool) -> Result:
     """Run the benchmark."""
-    step = _step(layers=2 if quick else 24)
+    step = training_step(layers=2 if quick else 24)
     # The first round also warms the caches of ops and imports, as the first step of a training has to.
     samples = _Samples()
     for number in range(1 if quick else 2):
@@ -77,7 +76,7 @@ def measure(quick: bool) -> Result:
 
 
 def _round(step: Any, samples: _Samples, first: Case | None) -> int:
-    specs = [tf.TensorSpec([8, _TOKENS], tf.int32), tf.TensorSpec([8], tf.int32)]
+    specs = [tf.TensorSpec([8, TOKENS], tf.int32), tf.TensorSpec([8], tf.int32)]
     with _Monitor() as monitor:
         started = time.perf_counter()
         captured = capture(step, specs, VariableNames())
@@ -174,38 +173,3 @@ class _Monitor:
             self._samples.append((time.perf_counter(), time.process_time(), pages))
             if self._ended.wait(0.01):
                 return
-
-
-# The model -----------------------------------------------------------------------------------------------------------
-
-
-def _step(layers: int) -> Any:
-    model = _transformer(layers)
-    optimizer = keras.optimizers.Adam(1e-4)
-    optimizer.build(model.trainable_variables)
-    loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-    def step(tokens: Any, labels: Any) -> Any:
-        with tf.GradientTape() as tape:
-            loss = loss_of(labels, model(tokens, training=True))
-        gradients = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-        return loss
-
-    return step
-
-
-def _transformer(layers: int) -> Any:
-    tokens = keras.Input((_TOKENS,), dtype="int32")
-    hidden = keras.layers.Embedding(_VOCABULARY, _HIDDEN)(tokens)
-    for _ in range(layers):
-        hidden = _transformer_layer(hidden)
-    return keras.Model(tokens, keras.layers.Dense(2)(hidden[:, 0]))
-
-
-def _transformer_layer(hidden: Any) -> Any:
-    attended = keras.layers.MultiHeadAttention(_HEADS, _HIDDEN // _HEADS, dropout=0.1)(hidden, hidden)
-    hidden = keras.layers.LayerNormalization()(hidden + keras.layers.Dropout(0.1)(attended))
-    inner = keras.layers.Dense(4 * _HIDDEN, activation="gelu")(hidden)
-    inner = keras.layers.Dropout(0.1)(keras.layers.Dense(_HIDDEN)(inner))
-    return keras.layers.LayerNormalization()(hidden + inner)
