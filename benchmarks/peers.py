@@ -21,7 +21,7 @@ from peer_systems import Peer, Task, opened
 
 from autodist.testing import EmulatedCluster
 
-__all__ = ["CLUSTERS", "MODELS", "Links", "Measured", "better_peer", "measure", "measured"]
+__all__ = ["CLUSTERS", "MODELS", "Links", "Measured", "better_peer", "measure", "measured", "measured_on"]
 
 _BLOCK_S = 3.0
 _MOST_STEPS = 20
@@ -79,18 +79,22 @@ def measure(quick: bool) -> Result:
 
 def measured(cluster: str, model: str, rounds: int, strategy: str = "auto") -> Measured:
     """Measure all systems with one model on one cluster."""
-    links = CLUSTERS[cluster]
     systems = (*_SYSTEMS, "horovod_dense") if model in _SPARSE else _SYSTEMS
-    task = Task(model, "small", MODELS[model], strategy)
+    progress(f"peers: {model}, {cluster}")
+    return measured_on(CLUSTERS[cluster], Task(model, "small", MODELS[model], strategy), systems, rounds)
+
+
+def measured_on(links: Links, task: Task, systems: Sequence[str], rounds: int) -> Measured:
+    """Measure systems, of which one is alone, on hosts with these links."""
     with (
         tempfile.TemporaryDirectory(dir="/var/tmp") as directory,
         EmulatedCluster(links.num_hosts, links.rate, rates=links.rates, binds=[directory]) as hosts,
         opened(hosts, Path(directory), task, systems) as peers,
     ):
-        progress(f"peers: {model}, {cluster}: {rounds} rounds")
+        progress(f"peers: {rounds} rounds")
         rates = [host.bandwidth_gbps or 0.0 for host in hosts.spec.hosts]
         bound_s = link_bound_s(max(peer.gradient_bytes for peer in peers), rates)
-        strategy = next(peer.strategy for peer in peers if peer.strategy)
+        strategy = next((peer.strategy for peer in peers if peer.strategy), "")
         return Measured(_in_turns(peers, rounds), task.batch_size, bound_s, strategy)
 
 
