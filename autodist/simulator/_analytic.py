@@ -68,4 +68,4 @@ class AnalyticSimulator(Simulator):
 
     def _overhead_s(self, found: Messages) -> Floats:
         constants = found.overheads * np.float32(self.calibration.message_s) + np.float32(self.calibration.copy_s)
-        return constants + found.latency_s
+        return constants + found.gathers * np.float32(self.calibration.gather_s) + found.latency_s

@@ -15,9 +15,13 @@ class Calibration:
         message_s: phi of equations 8.2 and 8.3 without the latency that a spec may list: what else a message takes
             besides its bytes, at its receiver.
         copy_s: delta: what a shard or group takes besides its messages.
+        gather_s: What TensorFlow's collectives take besides for each tensor of rows that they gather: all workers
+            agree on a length first.
         horovod_s: What a collective over Horovod waits for besides, half of its cycle on average.
         update_s_per_byte: What a server takes to apply an update, per byte of the value.
         step_s: What every step takes besides: sessions, feeds, Python.
+        contention: Which share of the time that its link is busy a host computes less, since its processors copy what
+            it sends and gets; the event simulation knows of it.
         computation: The computation's time as a multiple of its profile's.
         servers: The time of bytes to and from servers as a multiple of that which links need.
         horovod: The same of bytes of collectives over Horovod.
@@ -27,9 +31,11 @@ class Calibration:
 
     message_s: float = 2e-4
     copy_s: float = 1e-4
+    gather_s: float = 1e-3
     horovod_s: float = 5e-4
     update_s_per_byte: float = 5e-10
     step_s: float = 1e-3
+    contention: float = 0.1
     computation: float = 1.0
     servers: float = 1.0
     horovod: float = 1.0

@@ -9,7 +9,7 @@ import numpy as np
 
 from autodist.simulator._base import Simulator, in_parts
 from autodist.simulator._calibration import Calibration
-from autodist.simulator._features import group_messages, server_flows
+from autodist.simulator._features import groups, server_flows
 from autodist.simulator._links import Loads, ServerLoads
 from autodist.simulator._table import SERVER, Floats, Ints, ShardTable
 
@@ -30,7 +30,8 @@ class EventSimulator(Simulator):
     At its beginning the step fetches what servers hold, in the order in which it is needed; the computation waits for
     what comes late. Each gradient then leaves when it is ready and the host's link is free (in both directions, first
     come, first served), a group when its last member is ready. A server's update follows the last gradient that it
-    gets. The step ends with the last update.
+    gets. The step ends with the last update; what a host computes takes longer by a share of the time that its link is
+    busy.
 
     All strategies are followed at once, variable by variable in the order in which messages go: on one link, the n-th
     message of those that come at times r_i and take s_i ends at S_n + max(r_i - S_(i-1)) over i up to n, where S are
@@ -53,9 +54,10 @@ class EventSimulator(Simulator):
     def _steps_s(self, table: ShardTable, domain: Domain, count: int) -> Floats:
         served, on_all_links = link_loads(table, domain, count, self.calibration)
         factor = np.float32(self.calibration.computation)
-        wait = _longest_wait_s(served.reading, domain.needed_s * factor)
-        end = _last_end_s(served.pushing, on_all_links, served.update_s, domain.ready_s * factor)
+        wait, read = _longest_wait_s(served.reading, domain.needed_s * factor)
+        end, pushed = _last_end_s(served.pushing, on_all_links, served.update_s, domain.ready_s * factor)
         steps: Floats = np.maximum(end, np.float32(domain.compute_s) * factor) + wait
+        steps += (read + pushed).max(0) * np.float32(self.calibration.contention)
         return steps + np.float32(self.calibration.step_s)
 
 
@@ -70,19 +72,18 @@ def link_loads(table: ShardTable, domain: Domain, count: int, calibration: Calib
     return served, on_all_links
 
 
-def _longest_wait_s(reading: Loads, needed_s: Floats) -> Floats:
-    """How much later than without a network the computation ends, because values come late."""
+def _longest_wait_s(reading: Loads, needed_s: Floats) -> tuple[Floats, Floats]:
+    """How much later than without a network the computation ends, as values come late; how long each link is busy."""
     passed = reading.of(-1)
     wait = np.zeros_like(passed)
     for variable in np.argsort(needed_s, kind="stable").tolist():
         passed += reading.of(variable)
         np.maximum(wait, passed - needed_s[variable], out=wait)
-    longest: Floats = wait.max(0)
-    return longest
+    return wait.max(0), passed
 
 
-def _last_end_s(pushing: Loads, on_all_links: Floats, update_s: Floats, ready_s: Floats) -> Floats:
-    """When the last update is done, were the computation not to wait for values."""
+def _last_end_s(pushing: Loads, on_all_links: Floats, update_s: Floats, ready_s: Floats) -> tuple[Floats, Floats]:
+    """When the last update is done, were the computation not to wait for values; how long each link is busy."""
     passed = pushing.of(-1)
     behind, last = np.zeros_like(passed), np.zeros_like(passed)
     for variable in np.argsort(ready_s, kind="stable").tolist():
@@ -92,8 +93,7 @@ def _last_end_s(pushing: Loads, on_all_links: Floats, update_s: Floats, ready_s:
         passed += sent
         end = behind + passed + update_s[variable]
         np.maximum(last, np.minimum(end, sent * _FOREVER), out=last)  # an update follows what was sent, if anything was
-    end_s: Floats = last.max(0)
-    return end_s
+    return last.max(0), passed
 
 
 def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> tuple[Floats, Floats, Floats]:
@@ -113,11 +113,13 @@ def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> tup
 def _collected(shards: ShardTable, domain: Domain, calibration: Calibration) -> tuple[Ints, Ints, Floats, Floats]:
     """By collective its last variable, its strategy, what it costs each link, and what its updates take."""
     hosts = len(domain.replicas)
-    first, inverse, last, totals = group_messages(shards, domain)
-    by_horovod = shards.is_horovod[first]
-    totals *= np.where(by_horovod, np.float32(calibration.horovod), np.float32(calibration.collective))
-    totals += np.where(by_horovod, np.float32(calibration.horovod_s), 0) + np.float32(calibration.copy_s)
+    found = groups(shards, domain)
+    by_horovod = shards.is_horovod[found.first]
+    horovod, horovod_s = np.float32(calibration.horovod), np.float32(calibration.horovod_s)
+    totals = found.transfer_s * np.where(by_horovod, horovod, np.float32(calibration.collective))
+    totals += np.where(by_horovod, horovod_s, 0) + np.float32(calibration.copy_s)
     totals += hosts * (np.float32(calibration.message_s) + domain.latency_s.max(initial=0))
-    update_s = np.bincount(inverse, shards.size_bytes, len(first)) * calibration.update_s_per_byte
+    totals += found.gathers * np.float32(calibration.gather_s)
+    update_s = np.bincount(found.of_shard, shards.size_bytes, len(totals)) * calibration.update_s_per_byte
     on_links = totals if hosts > 1 else np.zeros_like(totals)
-    return last, shards.strategy[first], on_links, update_s.astype(np.float32)
+    return found.last, shards.strategy[found.first], on_links, update_s.astype(np.float32)

@@ -12,7 +12,7 @@ from autodist.simulator._table import SERVER, Bools, Floats, Ints, Rows, ShardTa
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
 
-__all__ = ["NAMES", "Messages", "global_features", "group_messages", "messages", "server_flows"]
+__all__ = ["NAMES", "Groups", "Messages", "global_features", "groups", "messages", "server_flows"]
 
 NAMES = tuple(
     f"{kind}_{statistic}_{term}"
@@ -37,6 +37,7 @@ class Messages:
         overheads: The coefficient of phi: messages over the network.
         latency_s: What the latency of the links adds up to for these messages; the part of phi that is measured.
         copies: The coefficient of delta.
+        gathers: Tensors of rows that TensorFlow's collectives gather.
 
     """
 
@@ -47,6 +48,27 @@ class Messages:
     overheads: Floats
     latency_s: Floats
     copies: Floats
+    gathers: Floats
+
+
+@dataclass(frozen=True)
+class Groups:
+    """What travels in collectives, one element for each in every column.
+
+    Attributes:
+        first: The first row of its shards.
+        of_shard: By shard, the number of its group.
+        last: The variable whose gradient is ready last.
+        transfer_s: The time that its bytes take on the network, equation 8.3.
+        gathers: Tensors of rows that TensorFlow's collectives gather for it.
+
+    """
+
+    first: Rows
+    of_shard: Rows
+    last: Ints
+    transfer_s: Floats
+    gathers: Floats
 
 
 def messages(table: ShardTable, domain: Domain) -> Messages:
@@ -84,33 +106,29 @@ def _of_servers(shards: ShardTable, domain: Domain) -> tuple[Any, ...]:
         for per in (elsewhere.astype(np.float32), latency_s)
     )
     copies = np.ones(len(shards), np.float32)
-    return shards.strategy, shards.variable, copies > 0, transfer, senders, waits, copies
+    return shards.strategy, shards.variable, copies > 0, transfer, senders, waits, copies, np.zeros_like(copies)
 
 
-def group_messages(shards: ShardTable, domain: Domain) -> tuple[Rows, Rows, Ints, Floats]:
-    """Equation 8.3 without its constants, of each group as one message.
-
-    Args:
-        shards: Those that collectives carry.
-        domain: What they are for.
-
-    Returns:
-        What :func:`collectives` does, and the seconds of each collective's bytes.
-
-    """
+def groups(shards: ShardTable, domain: Domain) -> Groups:
+    """Which of the shards that collectives carry travel together, and for how long."""
     workers, slowest = len(domain.replicas), domain.seconds_per_byte.max(initial=0)
     gathered = shards.gathered_bytes * workers + shards.gathered_by_example * float(domain.examples.sum())
     seconds = (2 * shards.summed_bytes + gathered) * np.float32((workers - 1) / workers) * slowest
-    first, inverse, last = collectives(shards)
-    return first, inverse, last, np.bincount(inverse, seconds, len(first)).astype(np.float32)
+    first, of_shard, last = collectives(shards)
+    transfer_s, gathers = (
+        np.bincount(of_shard, column, len(first)).astype(np.float32)
+        for column in (seconds, (gathered > 0) & ~shards.is_horovod)
+    )
+    return Groups(first, of_shard, last, transfer_s, gathers)
 
 
 def _of_collectives(table: ShardTable, domain: Domain) -> tuple[Any, ...]:
     shards, workers = table.take(table.kind != SERVER), len(domain.replicas)
-    first, _, last, transfer = group_messages(shards, domain)
-    ones = np.ones(len(first), np.float32)
+    found = groups(shards, domain)
+    ones = np.ones_like(found.transfer_s)
     waits = ones * (workers * domain.latency_s.max(initial=0))
-    return shards.strategy[first], last, ones < 0, transfer, ones * workers, waits, ones
+    owners = shards.strategy[found.first]
+    return owners, found.last, ones < 0, found.transfer_s, ones * workers, waits, ones, found.gathers
 
 
 def global_features(found: Messages, num_strategies: int) -> Floats:

@@ -10,7 +10,9 @@ from autodist.search import Catalogue, Space, sample
 from autodist.simulator import SERVER, Calibration, Domain, EventSimulator, Profile
 from tests.strategies.examples import BOTH, graph, graphs, variable
 
-CALIBRATION = Calibration(message_s=2e-4, copy_s=0.0, horovod_s=7e-4, update_s_per_byte=3e-9, step_s=0.0)
+CALIBRATION = Calibration(
+    message_s=2e-4, copy_s=0.0, gather_s=9e-4, horovod_s=7e-4, update_s_per_byte=3e-9, step_s=0.0, contention=0.2
+)
 
 
 @st.composite
@@ -50,7 +52,8 @@ def collectives(shards, domain):
             for m in members
         )
         seconds = size * (hosts - 1) / hosts * domain.seconds_per_byte.max() + hosts * CALIBRATION.message_s
-        seconds += CALIBRATION.horovod_s if members[0]["is_horovod"] else 0
+        gathers = sum(m["gathered_bytes"] + m["gathered_by_example"] > 0 for m in members)
+        seconds += CALIBRATION.horovod_s if members[0]["is_horovod"] else gathers * CALIBRATION.gather_s
         yield max(m["variable"] for m in members), seconds, sum(m["size_bytes"] for m in members)
 
 
@@ -69,6 +72,7 @@ def followed(shards, domain):
         pushing[number] += seconds if hosts > 1 else 0
         update_s[number] = max(update_s[number], size * CALIBRATION.update_s_per_byte)
 
+    busy_s = (reading.sum(0) + pushing.sum(0)).max() * CALIBRATION.contention
     free_s, wait_s = np.zeros(2 * hosts), 0.0
     for number in np.argsort(domain.needed_s, kind="stable"):
         free_s += reading[number]
@@ -79,7 +83,7 @@ def followed(shards, domain):
         for link in np.flatnonzero(pushing[number]):
             free_s[link] = max(free_s[link], domain.ready_s[number] + wait_s) + pushing[number, link]
             end_s = max(end_s, free_s[link] + update_s[number])
-    return end_s
+    return end_s + busy_s
 
 
 @given(st.data())

@@ -192,7 +192,7 @@ def test_a_simulator_of_another_version_is_refused(tmp_path):
     save_simulator(simulator, file)
     with np.load(file) as content:
         arrays = dict(content)
-    arrays["about"] = np.array(str(arrays["about"]).replace('"version": 1', '"version": 9'))
+    arrays["about"] = np.array(str(arrays["about"]).replace('"version": 2', '"version": 9'))
     np.savez(file, **arrays)
     with pytest.raises(SimulatorError, match="was made by another version"):
         load_simulator(file)
