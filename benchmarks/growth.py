@@ -97,7 +97,7 @@ def _first_steps(sizes: Sequence[int], counts: Sequence[int]) -> list[Row]:
         by_size[layers] = told["cpu_s"] - told["imported_s"]
     by_workers = {count: _first_step(_LAYERS_FOR_HOSTS, count)["cpu_s"] for count in counts}
     return [
-        *(row(f"first step without imports, {layers} layers, 2 workers", [s], "CPU s") for layers, s in by_size.items()),
+        *(row(f"first step without imports, {layers} layers", [s], "CPU s") for layers, s in by_size.items()),
         _proportional("first step, per layer", by_size),
         *(row(f"first step, {count} workers", [s], "CPU s") for count, s in by_workers.items()),
         _ratio(f"first step: {counts[-1]} workers over {counts[0]}", by_workers),

@@ -16,7 +16,7 @@ _VOCABULARY, _HIDDEN, _HEADS = 30522, 256, 4
 
 
 def training_step(layers: int) -> Callable[[Any, Any], Any]:
-    """A function of tokens and labels that trains by Adam; 24 layers have the graph of BERT-large, at a hidden size of 256."""
+    """A function of tokens and labels that trains by Adam; 24 layers make the graph of BERT-large, but narrow."""
     model = _transformer(layers)
     optimizer = keras.optimizers.Adam(1e-4)
     optimizer.build(model.trainable_variables)
