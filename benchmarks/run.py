@@ -22,7 +22,7 @@ from rich.table import Table
 
 _NAMES = (
     "step_overhead", "rewrite", "memory", "launch", "hosts", "broadcast", "strategies", "network", "wire_bytes",
-    "overlap", "agents", "fit", "inputs", "checkpoint", "leak", "batch_norm", "scoring",
+    "overlap", "agents", "fit", "inputs", "checkpoint", "leak", "batch_norm", "scoring", "choosing",
 )  # fmt: skip
 _LONG = ("tuning", "accuracy", "searchers", "gains", "peers", "smoke", "growth", "scaling")
 """Only where they are asked for by name."""

@@ -3,7 +3,7 @@
 from autodist.registry._named import Named
 from autodist.registry._parse import instantiate, parameters, split_call
 from autodist.registry._registry import PluginWarning, Registered, Registry
-from autodist.registry._typed import Mistake, describe, mistakes_of, plain, raise_mistakes, read, suggestion
+from autodist.registry._typed import Mistake, describe, mistakes_of, plain, raise_mistakes, read, shared, suggestion
 
 __all__ = [
     "Mistake",
@@ -18,6 +18,7 @@ __all__ = [
     "plain",
     "raise_mistakes",
     "read",
+    "shared",
     "split_call",
     "suggestion",
 ]

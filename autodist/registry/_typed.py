@@ -6,12 +6,12 @@ import dataclasses
 import difflib
 import functools
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from autodist.errors import StrategyError
 
-__all__ = ["Mistake", "describe", "mistakes_of", "plain", "raise_mistakes", "read", "suggestion"]
+__all__ = ["Mistake", "describe", "mistakes_of", "plain", "raise_mistakes", "read", "shared", "suggestion"]
 
 _PLAIN_NAMES: dict[Any, str] = {
     str: "a text",
@@ -113,6 +113,39 @@ def plain(value: Any) -> Any:
     return value
 
 
+class Shared(dict[str, Any]):
+    """A JSON object that stands for all that are equal to it: what it was read as is kept.
+
+    Attributes:
+        read_as: By class, and whether its ``type`` named it, the value object.
+
+    """
+
+    def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.read_as: dict[Any, Any] = {}
+
+
+def shared() -> Callable[[list[tuple[str, Any]]], Shared]:
+    """Make a hook of a JSON parser by which equal objects of one text become one.
+
+    Example:
+        >>> import json
+        >>> first, second = json.loads('[{"a": 1}, {"a": 1}]', object_pairs_hook=shared())
+        >>> first is second
+        True
+
+    """
+    known: dict[Any, Shared] = {}
+
+    def one_of(pairs: list[tuple[str, Any]]) -> Shared:
+        # Of what is inside only the same is equal; 1 and True are not the same, but equal.
+        key = tuple((k, type(v), id(v) if isinstance(v, dict | list) else v) for k, v in pairs)
+        return known.setdefault(key, Shared(pairs))
+
+    return one_of
+
+
 def read(hint: Any, value: Any, where: str, mistakes: list[str]) -> Any:
     """Read the value as the annotated type; what is wrong is appended to ``mistakes`` and the result is then useless.
 
@@ -200,7 +233,7 @@ def _read_tagged(classes: dict[Any, Any], value: Any, where: _Where, mistakes: l
         known = " or ".join(f"`{name}`" for name in classes)
         mistakes.append(place.mistake(f"is {_short(given)}, allowed: an object whose `type` is {known}"))
         return None
-    return _read_dataclass(classes[tag], {k: v for k, v in value.items() if k != "type"}, where, mistakes)
+    return _read_dataclass(classes[tag], value, where, mistakes, tagged=True)
 
 
 @functools.cache
@@ -213,7 +246,19 @@ def _fields(cls: Any) -> dict[str, tuple[Any, bool]]:
     }
 
 
-def _read_dataclass(cls: Any, value: Any, where: _Where, mistakes: list[str]) -> Any:
+def _read_dataclass(cls: Any, value: Any, where: _Where, mistakes: list[str], *, tagged: bool = False) -> Any:
+    known = value.read_as if isinstance(value, Shared) else {}
+    if (cls, tagged) not in known:
+        before = len(mistakes)
+        fields = {k: v for k, v in value.items() if k != "type"} if tagged else value
+        found = _read_fields(cls, fields, where, mistakes)
+        if len(mistakes) > before:  # which are told of each place
+            return None
+        known[cls, tagged] = found
+    return known[cls, tagged]
+
+
+def _read_fields(cls: Any, value: Any, where: _Where, mistakes: list[str]) -> Any:
     if not isinstance(value, dict):
         mistakes.append(where.mistake(f"is {_short(value)}, allowed: an object"))
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import tempfile
+import time
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from autodist.search._offline import Effort, Ranked, rank_offline
 from autodist.search._rehosting import are_alike, rehosted
 from autodist.search._searchers import RandomSearcher
 from autodist.search._space import Space
-from autodist.search._store import Study, TrialStore
+from autodist.search._store import Known, Study, TrialStore
 from autodist.search._study_file import import_studies
 from autodist.simulator import (
     Domain,
@@ -54,6 +55,9 @@ _MOST_LESSONS = 300
 """Measured strategies, of all graphs and clusters together. More would take longer than a choice may."""
 _MOST_OF_EACH = 60
 """Of one graph on one cluster."""
+_LEAST_RANKING_S = 1.0
+_MOST_CHARACTERS = 12_000_000
+"""Of their texts: what is read within two seconds."""
 
 
 @final
@@ -68,7 +72,7 @@ class Auto(StrategyBuilder):
     Attributes:
         trials: A trial store, or a file of studies; None takes ``runs/trials.db`` where it is there.
         proposals: How many strategies are ranked at most.
-        time_s: Seconds for that at most.
+        time_s: Seconds for that at most, of which learning from trials takes some.
         seed: Of what is drawn.
         online: How many strategies are tried in the first training steps, so far as none was measured before; they
             train as all others do. 1 takes the one that is expected to be the fastest.
@@ -154,12 +158,14 @@ class Auto(StrategyBuilder):
     def _expected(self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> tuple[Strategy, ...]:
         """Those that are worth a try, the best first; those that users know and others by turns."""
         domain = Domain.of(graph, spec, profile=_profile(store, graph))
+        begun_s = time.monotonic()
         simulator, knowing = self._simulator(_lessons(store, graph, spec))
+        left_s = max(min(_LEAST_RANKING_S, self.time_s), self.time_s - (time.monotonic() - begun_s))
         space = Space(domain)
         searcher = RandomSearcher(space, Catalogue.of(space), self.seed)
         baselines = {name: fits for name, fits in known_strategies(domain) if isinstance(fits, Strategy)}
         baselines |= self._fastest_elsewhere(store, graph, spec)
-        ranking = rank_offline(searcher, simulator, Effort(self.proposals, self.time_s), baselines)
+        ranking = rank_offline(searcher, simulator, Effort(self.proposals, left_s), baselines)
         of = f"of {ranking.scored} and {len(baselines)} that are known by {knowing}; profile: {domain.profile.source}"
         return tuple(
             replace(one.strategy, builder=f"auto: {_name(one)}, expected to be number {place} {of}")
@@ -189,17 +195,50 @@ class _Fastest:
 
 def _fastest(store: TrialStore, study: Study, graph: TrainingGraph, spec: ResourceSpec) -> list[_Fastest]:
     """At most one: of those that train as one device does, and obey the study's rules so far as there are any."""
-    there = ResourceSpec.from_json(study.spec)
-    trials = [(t.strategy, t.step_s) for t in store.trials(study) if t.step_s is not None]
-    measured = [(strategy, step_s) for strategy, step_s in trials if keeps_results(strategy)]
-    for old, step_s in sorted(measured, key=lambda one: (not obeys(one[0], study.rules), one[1])):
-        strategy = rehosted(old, there, spec)
-        uses_all = set(strategy.graph.replicas) == {device.name for device in spec.replicas}
-        with contextlib.suppress(StrategyError):  # Horovod is not here, or it is of another version
-            check(strategy, graph, spec)
-            if uses_all:
-                return [_Fastest(strategy, step_s, study.id, len(measured))]
-    return []
+    there, known = ResourceSpec.from_json(study.spec), store.measured(study)
+    disobedient: list[_Fastest] = []
+    others = 0
+    for one in sorted(known, key=lambda known: known.step_s):
+        [trial] = store.trials(study, [one.number])  # one by one: large ones take a while to read
+        if not keeps_results(trial.strategy):
+            others += 1
+            continue
+        strategy = rehosted(trial.strategy, there, spec)
+        found = [_Fastest(strategy, one.step_s, study.id, len(known) - others)] if _fits(strategy, graph, spec) else []
+        if found and obeys(trial.strategy, study.rules):
+            return found
+        disobedient += found
+    return disobedient[:1]
+
+
+def _fits(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> bool:
+    """Whether it can be used here, with all devices."""
+    if set(strategy.graph.replicas) != {device.name for device in spec.replicas}:
+        return False
+    try:
+        check(strategy, graph, spec)
+    except StrategyError:  # Horovod is not here, or it is of another version
+        return False
+    return True
+
+
+@dataclass
+class _Allowance:
+    """How much can be read and learned from while somebody waits for a choice."""
+
+    trials: int = _MOST_LESSONS
+    characters: int = _MOST_CHARACTERS
+
+    def share(self, known: list[Known]) -> list[Known]:
+        """Some of a data set, from its beginning to its end."""
+        if not known:
+            return []
+        fit = self.characters * len(known) // sum(one.size for one in known)
+        wanted = min(_MOST_OF_EACH, self.trials, fit, len(known))
+        some = [known[n] for n in np.linspace(0, len(known) - 1, wanted, dtype=int)] if wanted > 1 else []
+        self.trials -= len(some)
+        self.characters -= sum(one.size for one in some)
+        return some
 
 
 def _studies_of(graph: TrainingGraph, store: TrialStore) -> list[Study]:
@@ -213,15 +252,8 @@ def _lessons(store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> lis
         other_size = len(ResourceSpec.from_json(study.spec).hosts) != len(spec.hosts)
         return study.graph != graph.fingerprint, other_size, -study.id
 
-    found: list[Measured] = []
-    for data in data_sets(store, sorted(store.studies(), key=unlike)):
-        wanted = min(_MOST_OF_EACH, len(data.measured), _MOST_LESSONS - sum(map(len, found)))
-        if wanted > 1:
-            some = np.linspace(0, len(data.measured) - 1, wanted, dtype=np.int32)
-            found.append(data.measured.take(some))
-        if sum(map(len, found)) >= _MOST_LESSONS - 1:
-            break
-    return found
+    studies = sorted(store.studies(), key=unlike)
+    return [data.measured for data in data_sets(store, studies, _Allowance().share)]
 
 
 def _profile(store: TrialStore, graph: TrainingGraph) -> Profile | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +12,8 @@ import numpy as np
 from autodist.graph import TrainingGraph
 from autodist.resource_spec import ResourceSpec
 from autodist.search._rehosting import hardware_of
-from autodist.search._store import Study, TrialStore
-from autodist.search._trials import Measurement
+from autodist.search._store import Known, Study, TrialStore
+from autodist.search._trials import Measurement, Trial
 from autodist.simulator import Domain, Measured, accuracy_of
 
 __all__ = ["DataSet", "data_sets", "graph_of"]
@@ -42,7 +42,11 @@ class DataSet:
     repeats: float
 
 
-def data_sets(store: TrialStore, studies: Sequence[Study] | None = None) -> Iterator[DataSet]:
+def data_sets(
+    store: TrialStore,
+    studies: Sequence[Study] | None = None,
+    chosen: Callable[[list[Known]], list[Known]] | None = None,
+) -> Iterator[DataSet]:
     """What was measured, by graph and cluster; studies of the same ones together.
 
     Measurements that were cut short, since a strategy was hopeless, count as well: they are of its first steps.
@@ -50,6 +54,7 @@ def data_sets(store: TrialStore, studies: Sequence[Study] | None = None) -> Iter
     Args:
         store: The trials. Those of a data set are read when it is asked for.
         studies: Of which, in this order; all by default.
+        chosen: Which trials of a data set are read; all by default. Without any there is none.
 
     """
     domains: dict[tuple[str, str, int], list[Study]] = {}
@@ -58,7 +63,9 @@ def data_sets(store: TrialStore, studies: Sequence[Study] | None = None) -> Iter
         domains.setdefault((study.graph, hardware, study.batch_size), []).append(study)
     for (_, hardware, _), found in domains.items():
         alike = sorted(found, key=lambda study: study.id)
-        trials = (trial for study in alike for trial in store.trials(study))
+        trials = list(_read(store, alike, chosen))
+        if not trials:
+            continue
         known = {trial.strategy: trial.outcome for trial in trials if isinstance(trial.outcome, Measurement)}
         first, spec = alike[0], ResourceSpec.from_json(hardware)
         profile = next((study.profile for study in reversed(alike) if study.profile is not None), None)
@@ -66,6 +73,14 @@ def data_sets(store: TrialStore, studies: Sequence[Study] | None = None) -> Iter
         measured = Measured.of(domain, list(known), [outcome.step_s for outcome in known.values()])
         about = first.label, first.graph, hardware, _in_words(spec)
         yield DataSet(*about, measured, _repeats(list(known.values())))
+
+
+def _read(
+    store: TrialStore, studies: Sequence[Study], chosen: Callable[[list[Known]], list[Known]] | None
+) -> Iterator[Trial]:
+    wanted = None if chosen is None else chosen([known for study in studies for known in store.measured(study)])
+    for study in studies:
+        yield from store.trials(study, None if wanted is None else {one.number for one in wanted if one.study == study})
 
 
 def _repeats(measurements: Sequence[Measurement]) -> float:

@@ -8,7 +8,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from autodist.strategies import Strategy
 if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["Study", "TrialStore"]
+__all__ = ["Known", "Study", "TrialStore"]
 
 _VERSION = 3
 _WAIT_S = 10.0
@@ -69,6 +69,24 @@ class Study:
     label: str
     rules: tuple[Rule, ...] = ()
     profile: Profile | None = None
+
+
+@dataclass(frozen=True)
+class Known:
+    """A measured trial, as far as it is known without its strategy.
+
+    Attributes:
+        study: Its study.
+        number: Of the trial there.
+        step_s: Seconds of a step.
+        size: Of the strategy's text, in characters.
+
+    """
+
+    study: Study
+    number: int
+    step_s: float
+    size: int
 
 
 class TrialStore:
@@ -189,14 +207,20 @@ class TrialStore:
         with self._told(), self._transaction():
             self._connection.executemany(f"INSERT OR REPLACE INTO trials VALUES ({places})", rows)
 
-    def trials(self, study: Study) -> list[Trial]:
-        """The trials of a study, in the order of their numbers."""
+    def trials(self, study: Study, numbers: Collection[int] | None = None) -> list[Trial]:
+        """The trials of a study, in the order of their numbers; only these if numbers are given."""
         columns = "number, strategy, origin, predicted, steps, warm_up, prepared, reason, message"
+        some = "" if numbers is None else f" AND number IN ({', '.join('?' * len(numbers))})"
+        query = f"SELECT {columns} FROM trials WHERE study = ?{some} ORDER BY number"
         with self._told():
-            rows = self._connection.execute(
-                f"SELECT {columns} FROM trials WHERE study = ? ORDER BY number", (study.id,)
-            )
-            return [_trial(*row) for row in rows]
+            return [_trial(*row) for row in self._connection.execute(query, (study.id, *(numbers or ())))]
+
+    def measured(self, study: Study) -> list[Known]:
+        """What is known of a study's measured trials without reading their strategies, which takes longer."""
+        query = "SELECT number, steps, length(strategy) FROM trials WHERE study = ? AND steps NOT NULL ORDER BY number"
+        with self._told():
+            rows = self._connection.execute(query, (study.id,))
+            return [Known(study, number, Measurement(tuple(json.loads(s))).step_s, size) for number, s, size in rows]
 
     def close(self) -> None:
         """Close the file."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from autodist.errors import StrategyError
-from autodist.registry import plain, raise_mistakes, read, suggestion
+from autodist.registry import plain, raise_mistakes, read, shared, suggestion
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -307,11 +307,15 @@ class Strategy:
 
 def _content(text: str, mistakes: list[str]) -> Any:
     """Return the JSON object without its schema version, checked first: a newer file's other keys mean nothing."""
+    one_of = shared()
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        keys = [key for key, _ in pairs]
-        mistakes.extend(f"`{key}` is given twice in one object" for key in dict.fromkeys(keys) if keys.count(key) > 1)
-        return dict(pairs)
+        found = one_of(pairs)
+        if len(found) < len(pairs):
+            keys = [key for key, _ in pairs]
+            doubled = [key for key in found if keys.count(key) > 1]
+            mistakes.extend(f"`{key}` is given twice in one object" for key in doubled)
+        return found
 
     try:
         content = json.loads(text, object_pairs_hook=unique)

@@ -260,10 +260,11 @@ def test_it_learns_from_a_bounded_number_of_trials(store):
 
 
 def learn(store, other, count):
-    """A study of another graph, with so many strategies."""
+    """A study of another graph, with so many strategies; a search measures none twice."""
     space = Space(Domain.of(other, HERE))
     catalogue = Catalogue.of(space)
-    drawn = sample(space, catalogue, count, np.random.default_rng(0))
-    strategies = [drawn.strategy(number, space, catalogue) for number in range(count)]
+    drawn = sample(space, catalogue, 2 * count, np.random.default_rng(0))
+    several = dict.fromkeys(drawn.strategy(number, space, catalogue) for number in range(2 * count))
+    strategies = list(several)[:count]
     study = store.study(content_of(other), other.fingerprint, HERE, 128, "train.py")
     store.add(study, *(Trial(n, s, Measurement((0.1 + 0.01 * n,)), "random") for n, s in enumerate(strategies)))

@@ -1,5 +1,6 @@
 """The trial store: nothing that was added is lost, and what can't be used is told."""
 
+import dataclasses
 import os
 import signal
 import sqlite3
@@ -42,6 +43,19 @@ def test_trials_come_back_as_they_were_stored(tmp_path):
         assert found.batch_size == 64
         assert ResourceSpec.from_json(found.spec) == SPEC
         assert [trial.step_s for trial in TRIALS] == [0.2, None]
+
+
+def test_some_trials_are_read_and_their_times_without_reading_any(tmp_path):
+    with TrialStore(tmp_path / "trials.db") as store:
+        study = begun(store)
+        store.add(study, *TRIALS, dataclasses.replace(TRIALS[0], number=2))
+        assert [trial.number for trial in store.trials(study, [1, 2, 7])] == [1, 2]
+        assert store.trials(study, []) == []
+        size = len(STRATEGY.to_json())
+        assert [(one.study, one.number, one.step_s, one.size) for one in store.measured(study)] == [
+            (study, 0, 0.2, size),
+            (study, 2, 0.2, size),
+        ]
 
 
 def test_a_trial_that_is_repeated_replaces_the_first(tmp_path):

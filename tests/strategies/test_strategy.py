@@ -181,6 +181,23 @@ def test_every_mistake_in_the_json_is_listed():
     )
 
 
+def test_objects_that_are_equal_are_read_once_and_mistakes_are_told_of_each():
+    def text(*compressors):
+        synchronizer = {"type": "PS", "destination": "a:CPU:0"}
+        shards = [{"synchronizer": synchronizer, "compressor": compressor} for compressor in compressors]
+        variables = [{"variable": name, "shards": shards} for name in "vw"]
+        graph = {"replicas": ["a:CPU:0"], "communicator": "queue"}
+        return json.dumps({"schema_version": 1, "graph": graph, "variables": variables})
+
+    first, second = Strategy.from_json(text(None)).variables
+    assert first.shards[0] is second.shards[0]
+    with pytest.raises(StrategyError) as caught:
+        Strategy.from_json(text(1, True))
+    assert [line.split("`")[1] for line in caught.value.message.splitlines()[1:]] == [
+        f"variables[{v}].shards[{s}].compressor" for v in range(2) for s in range(2)
+    ]
+
+
 def test_a_newer_schema_is_refused_before_its_unknown_keys():
     with pytest.raises(StrategyError) as caught:
         Strategy.from_json('{"schema_version": 2, "colour": "red"}')

@@ -1,0 +1,75 @@
+"""How long the strategy `auto` takes to choose for a graph of BERT-large's size on 16 hosts.
+
+Without trials; with 1,000 of the same graph on slower links, which it learns from; and with 1,000 of the same graph on
+the same cluster, of which it takes the fastest. The times of the trials are made up by the event simulation, with some
+noise: only how many there are counts here.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from bert_large import described_graph
+from measuring import Result, Row, progress, row
+
+from autodist.graph import TrainingGraph
+from autodist.resource_spec import Host, ResourceSpec
+from autodist.search import Auto, Catalogue, Measurement, Space, Trial, TrialStore, sample
+from autodist.simulator import Domain, EventSimulator
+
+_HOSTS = 16
+_BATCH_SIZE = 256
+_MAX_S = 10.0
+
+
+def measure(quick: bool) -> Result:
+    """Run the benchmark."""
+    graph, count = described_graph(), 50 if quick else 1000
+    rows = [_chosen("no trials", graph, 0, 10.0), *_with_trials(graph, count)]
+    return Result("choosing", tuple(rows), (f"{len(graph.variables)} variables, {_HOSTS} hosts",))
+
+
+def _with_trials(graph: TrainingGraph, count: int) -> Iterator[Row]:
+    yield _chosen(f"{count} trials on slower links", graph, count, 1.0)
+    yield _chosen(f"{count} trials on the same cluster", graph, count, 10.0)
+
+
+def _chosen(name: str, graph: TrainingGraph, count: int, gbps: float) -> Row:
+    progress(f"choosing: {name}")
+    with _store(graph, count, _cluster(gbps)) as path:
+        began, cpu_began = time.perf_counter(), time.process_time()
+        strategy = Auto(trials=str(path)).build(graph, _cluster(10.0))
+        taken_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
+    progress(f"choosing: {cpu_s:.1f} CPU s; {strategy.builder}")
+    return row(name, [taken_s], "s", target=_MAX_S)
+
+
+@contextmanager
+def _store(graph: TrainingGraph, count: int, spec: ResourceSpec) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as directory:
+        graph.save(f"{directory}/graph.zip")
+        content, path = Path(directory, "graph.zip").read_bytes(), Path(directory, "trials.db")
+        with TrialStore(path) as store:
+            if count:
+                study = store.study(content, graph.fingerprint, spec, _BATCH_SIZE, "train.py")
+                store.add(study, *_trials(graph, count, spec))
+        yield path
+
+
+def _trials(graph: TrainingGraph, count: int, spec: ResourceSpec) -> Iterator[Trial]:
+    space = Space(Domain.of(graph, spec, batch_size=_BATCH_SIZE), communicators=("horovod", "collective"))
+    catalogue, chance = Catalogue.of(space), np.random.default_rng(0)
+    drawn = sample(space, catalogue, count, chance)
+    steps_s = EventSimulator().score(drawn.table, space.domain, count) * chance.lognormal(0, 0.05, count)
+    for number, step_s in enumerate(steps_s.tolist()):
+        strategy = drawn.strategy(number, space, catalogue)
+        yield Trial(number, strategy, Measurement((step_s,)), "random")
+
+
+def _cluster(gbps: float) -> ResourceSpec:
+    return ResourceSpec(tuple(Host(f"h{n}", f"h{n}", bandwidth_gbps=gbps) for n in range(_HOSTS)))
