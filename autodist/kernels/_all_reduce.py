@@ -92,9 +92,9 @@ def _reduced(graph: DistributedGraph, groups: dict[str, tuple[str, list[SyncPoin
         for point in points:
             if point.combine is Combine.CONCAT and not point.even:
                 _check_strings(point, carrier, carry)
-                for local, synced, dtype in zip(point.local, point.synced, point.dtypes, strict=True):
-                    gathered = f"autodist/all_gather/{label}/{synced}"
-                    inputs[synced] = carry.all_gather(nodes, gathered, local, dtype)
+                names = [f"autodist/all_gather/{label}/{synced}" for synced in point.synced]
+                gathered = carry.all_gather_rows(nodes, names, point.local, point.dtypes)
+                inputs |= dict(zip(point.synced, gathered, strict=True))
     return graph.replace(graph_def=rewired(graph.graph_def, inputs, nodes.nodes))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import ClassVar
 
 from autodist.graph import NodeList
@@ -26,6 +27,13 @@ class Communicator(abc.ABC):
     @abc.abstractmethod
     def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """The concatenation, in rank order, along dim 0; the workers' tensors may differ in dim 0."""
+
+    def all_gather_rows(
+        self, nodes: NodeList, names: Sequence[str], tensors: Sequence[str], dtypes: Sequence[str]
+    ) -> list[str]:
+        """The same of several tensors, of which each worker has equally many rows."""
+        each = zip(names, tensors, dtypes, strict=True)
+        return [self.all_gather(nodes, name, tensor, dtype) for name, tensor, dtype in each]
 
     def all_gather_even(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """The same of tensors whose shape is the same on all workers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -36,40 +37,37 @@ class CollectiveCommunicator(Communicator):
         return self._reduce(nodes, name, tensor, dtype, "Add")
 
     def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
+        """See the base class."""
+        return self.all_gather_rows(nodes, [name], [tensor], [dtype])[0]
+
+    def all_gather_rows(
+        self, nodes: NodeList, names: Sequence[str], tensors: Sequence[str], dtypes: Sequence[str]
+    ) -> list[str]:
         """See the base class.
 
         TensorFlow gathers equal shapes only, so all pad to one length and drop the padding afterwards. A collective
-        keeps the shape of its first run, so there is one for each of a table of lengths.
+        keeps the shape of its first run, so there is one for each of a table of lengths. How many rows everybody has
+        is gathered once for all tensors.
         """
-        count = self._row_count(nodes, name, tensor, dtype)
-        counts = self._gather(nodes, f"{name}/counts", count, "int32", self._keys(nodes, f"{name}/counts"))
-        longest = self._reduce(nodes, f"{name}/longest", count, "int32", "Max")
-        length, keys = self._padded_length(nodes, name, longest)
-        padded = self._padded(nodes, name, tensor, dtype, count, length)
-        gathered = self._gather(nodes, f"{name}/padded_all", padded, dtype, keys)
-        scalar = nodes.reshape(f"{name}/length/scalar", length, [], "int32")
-        mask = self._mask(nodes, name, counts, scalar)
-        where = nodes.add("Where", f"{name}/where", [mask], T="bool")
-        rows = nodes.reshape(f"{name}/rows", where, [-1], "int64")
-        return _pick(nodes, name, gathered, rows, dtype, "int64")
+        shapes = [
+            nodes.add("Shape", f"{name}/shape", [tensor], T=dtype, out_type="int32")
+            for name, tensor, dtype in zip(names, tensors, dtypes, strict=True)
+        ]
+        first = names[0]
+        count = _row_count(nodes, first, shapes[0])
+        counts = self._gather(nodes, f"{first}/counts", count, "int32", self._keys(nodes, f"{first}/counts"))
+        position, length = _padded_length(nodes, first, counts)
+        rows = _real_rows(nodes, first, counts, length)
+        found = []
+        for name, tensor, dtype, shape in zip(names, tensors, dtypes, shapes, strict=True):
+            padded = _padded(nodes, name, tensor, dtype, shape, count, length)
+            gathered = self._gather(nodes, f"{name}/padded_all", padded, dtype, self._keys_at(nodes, name, position))
+            found.append(_pick(nodes, name, gathered, rows, dtype, "int64"))
+        return found
 
     def all_gather_even(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """See the base class."""
         return self._gather(nodes, name, tensor, dtype, self._keys(nodes, name))
-
-    def _padded_length(self, nodes: NodeList, name: str, longest: str) -> tuple[str, list[str]]:
-        """The first length of the table that is not too short, as a vector of one, and the keys of its collective."""
-        lengths = nodes.constant(f"{name}/lengths", [_LENGTHS], "int32")
-        wanted = nodes.reshape(f"{name}/longest/matrix", longest, [1, 1], "int32")
-        found = nodes.add("LowerBound", f"{name}/position/matrix", [lengths, wanted], T="int32", out_type="int32")
-        position = nodes.reshape(f"{name}/position", found, [1], "int32")
-        row = nodes.constant(f"{name}/lengths/row", _LENGTHS, "int32")
-        instances = [self._instance_key(f"{name}/{length}") for length in _LENGTHS]
-        table = nodes.constant(f"{name}/instances", instances, "int32")
-        instance = _pick(nodes, f"{name}/instance/vector", table, position, "int32", "int32")
-        group_size, group_key, _ = self._keys(nodes, f"{name}/padded_all")
-        scalar = nodes.reshape(f"{name}/instance", instance, [], "int32")
-        return _pick(nodes, f"{name}/length", row, position, "int32", "int32"), [group_size, group_key, scalar]
 
     def _reduce(self, nodes: NodeList, name: str, tensor: str, dtype: str, merge: str) -> str:
         return nodes.add(
@@ -99,32 +97,57 @@ class CollectiveCommunicator(Communicator):
     def _instance_key(self, name: str) -> int:
         return _key(f"{self.step}/{name}")
 
-    def _row_count(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
-        """The length of dim 0, as a vector of one."""
-        shape = nodes.add("Shape", f"{name}/shape", [tensor], T=dtype, out_type="int32")
-        begin = nodes.constant(f"{name}/shape/begin", [0], "int32")
-        size = nodes.constant(f"{name}/shape/size", [1], "int32")
-        return nodes.add("Slice", f"{name}/count", [shape, begin, size], T="int32", Index="int32")
+    def _keys_at(self, nodes: NodeList, name: str, position: str) -> list[str]:
+        """The keys of the collective that has the length at this position of the table."""
+        instances = [self._instance_key(f"{name}/{length}") for length in _LENGTHS]
+        table = nodes.constant(f"{name}/instances", instances, "int32")
+        instance = _pick(nodes, f"{name}/instance/vector", table, position, "int32", "int32")
+        group_size, group_key, _ = self._keys(nodes, f"{name}/padded_all")
+        return [group_size, group_key, nodes.reshape(f"{name}/instance", instance, [], "int32")]
 
-    def _padded(self, nodes: NodeList, name: str, tensor: str, dtype: str, count: str, length: str) -> str:
-        """The tensor with zero rows added up to a length."""
-        missing = nodes.add("Sub", f"{name}/missing", [length, count], T="int32")
-        begin = nodes.constant(f"{name}/tail/begin", [1], "int32")
-        rest = nodes.constant(f"{name}/tail/size", [-1], "int32")
-        tail = nodes.add("Slice", f"{name}/tail", [f"{name}/shape", begin, rest], T="int32", Index="int32")
-        shape = nodes.concat(f"{name}/padding/shape", [missing, tail], "int32")
-        zero = nodes.constant(f"{name}/zero", 0, dtype)
-        padding = nodes.add("Fill", f"{name}/padding", [shape, zero], T=dtype, index_type="int32")
-        return nodes.concat(f"{name}/padded", [tensor, padding], dtype)
 
-    def _mask(self, nodes: NodeList, name: str, counts: str, length: str) -> str:
-        """Which of the gathered rows are real: row k of a worker is, if k < its count."""
-        zero = nodes.constant(f"{name}/mask/zero", 0, "int32")
-        one = nodes.constant(f"{name}/mask/one", 1, "int32")
-        numbers = nodes.add("Range", f"{name}/mask/range", [zero, length, one], Tidx="int32")
-        column = nodes.reshape(f"{name}/mask/counts", counts, [-1, 1], "int32")
-        less = nodes.add("Less", f"{name}/mask/matrix", [numbers, column], T="int32")
-        return nodes.reshape(f"{name}/mask", less, [-1], "bool")
+def _row_count(nodes: NodeList, name: str, shape: str) -> str:
+    """The length of dim 0, as a vector of one."""
+    begin = nodes.constant(f"{name}/shape/begin", [0], "int32")
+    size = nodes.constant(f"{name}/shape/size", [1], "int32")
+    return nodes.add("Slice", f"{name}/count", [shape, begin, size], T="int32", Index="int32")
+
+
+def _padded_length(nodes: NodeList, name: str, counts: str) -> tuple[str, str]:
+    """The first length of the table that is long enough for all, with its position there before it; vectors of one."""
+    dim = nodes.constant(f"{name}/counts/dim", 0, "int32")
+    longest = nodes.add("Max", f"{name}/longest", [counts, dim], T="int32", Tidx="int32", keep_dims=True)
+    wanted = nodes.reshape(f"{name}/longest/matrix", longest, [1, 1], "int32")
+    lengths = nodes.constant(f"{name}/lengths", [_LENGTHS], "int32")
+    found = nodes.add("LowerBound", f"{name}/position/matrix", [lengths, wanted], T="int32", out_type="int32")
+    position = nodes.reshape(f"{name}/position", found, [1], "int32")
+    row = nodes.constant(f"{name}/lengths/row", _LENGTHS, "int32")
+    return position, _pick(nodes, f"{name}/length", row, position, "int32", "int32")
+
+
+def _padded(nodes: NodeList, name: str, tensor: str, dtype: str, shape: str, count: str, length: str) -> str:
+    """The tensor with zero rows added up to a length."""
+    missing = nodes.add("Sub", f"{name}/missing", [length, count], T="int32")
+    begin = nodes.constant(f"{name}/tail/begin", [1], "int32")
+    rest = nodes.constant(f"{name}/tail/size", [-1], "int32")
+    tail = nodes.add("Slice", f"{name}/tail", [shape, begin, rest], T="int32", Index="int32")
+    zeros = nodes.concat(f"{name}/padding/shape", [missing, tail], "int32")
+    zero = nodes.constant(f"{name}/zero", 0, dtype)
+    padding = nodes.add("Fill", f"{name}/padding", [zeros, zero], T=dtype, index_type="int32")
+    return nodes.concat(f"{name}/padded", [tensor, padding], dtype)
+
+
+def _real_rows(nodes: NodeList, name: str, counts: str, length: str) -> str:
+    """The gathered rows that are no padding: row k of a worker is real, if k < its count."""
+    zero = nodes.constant(f"{name}/mask/zero", 0, "int32")
+    one = nodes.constant(f"{name}/mask/one", 1, "int32")
+    end = nodes.reshape(f"{name}/length/scalar", length, [], "int32")
+    numbers = nodes.add("Range", f"{name}/mask/range", [zero, end, one], Tidx="int32")
+    column = nodes.reshape(f"{name}/mask/counts", counts, [-1, 1], "int32")
+    less = nodes.add("Less", f"{name}/mask/matrix", [numbers, column], T="int32")
+    mask = nodes.reshape(f"{name}/mask", less, [-1], "bool")
+    where = nodes.add("Where", f"{name}/where", [mask], T="bool")
+    return nodes.reshape(f"{name}/rows", where, [-1], "int64")
 
 
 def _key(name: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -36,6 +36,15 @@ class Widened(Communicator):
     def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """See the base class."""
         return _carried(self.inner.all_gather, self.gathered.get(dtype, dtype), nodes, name, tensor, dtype)
+
+    def all_gather_rows(
+        self, nodes: NodeList, names: Sequence[str], tensors: Sequence[str], dtypes: Sequence[str]
+    ) -> list[str]:
+        """See the base class."""
+        wider = [self.gathered.get(dtype, dtype) for dtype in dtypes]
+        wide = [nodes.cast(f"{n}/{w}", t, d, w) for n, t, d, w in zip(names, tensors, dtypes, wider, strict=True)]
+        gathered = self.inner.all_gather_rows(nodes, names, wide, wider)
+        return [nodes.cast(f"{n}/{d}", t, w, d) for n, t, d, w in zip(names, gathered, dtypes, wider, strict=True)]
 
     def all_gather_even(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """See the base class."""
