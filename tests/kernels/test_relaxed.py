@@ -146,7 +146,9 @@ def test_the_lead_reaches_the_staleness_and_never_exceeds_it(staleness):
         deadline = time.monotonic() + 20
         while race.done[1] == slow and time.monotonic() < deadline:
             time.sleep(0.01)
-    rounds = race.made.members[0].servers[0].rounds
+    server = race.made.members[0].servers[0]
+    server.wait_for(4, 20)  # a step ends when its gradients are sent
+    rounds = server.rounds
     race.close()
     assert not race.failures
     assert rounds == 4
