@@ -56,7 +56,7 @@ _MOST_LESSONS = 300
 _MOST_OF_EACH = 60
 """Of one graph on one cluster."""
 _LEAST_RANKING_S = 1.0
-_MOST_CHARACTERS = 12_000_000
+_MOST_CHARACTERS = 8_000_000
 """Of their texts: what is read within two seconds."""
 
 
