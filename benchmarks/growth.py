@@ -18,7 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 from measuring import SCRIPTS, Result, Row, progress, row, run_script
-from transformer_step import TOKENS, training_step
+from training_steps import TOKENS, training_step, transformer
 
 from autodist.graph import CapturedStep, VariableNames, capture
 from autodist.kernels import Layout, kernels_for, rewrite
@@ -75,7 +75,7 @@ def _by_hosts(counts: Sequence[int]) -> list[Row]:
 
 def _captured(layers: int) -> CapturedStep:
     specs = [tf.TensorSpec([8, TOKENS], tf.int32), tf.TensorSpec([8], tf.int32)]
-    return capture(training_step(layers), specs, VariableNames())
+    return capture(training_step(transformer(layers)), specs, VariableNames())
 
 
 def _rewritten_s(step: CapturedStep, name: str, hosts: int, rank: int) -> float:

@@ -20,7 +20,7 @@ from typing import Any
 
 from measuring import SCRIPTS, progress
 
-from autodist.resource_spec import ResourceSpec, to_yaml
+from autodist.resource_spec import Host, ResourceSpec, to_yaml
 from autodist.testing import EmulatedCluster
 
 __all__ = ["Peer", "Task", "opened"]
@@ -31,6 +31,7 @@ _END_TIMEOUT_S = 60.0
 _CHOSEN = re.compile(r"step 0: strategy (.*)")
 _UNSTOPPABLE = ("mirrored",)
 """Its workers give each other up after ten seconds without a heartbeat; without a turn they wait, and do not poll."""
+_FIRST_PORT = 7100
 _PEER = struct.Struct("iii")  # SO_PEERCRED: process, user, group
 
 
@@ -67,10 +68,10 @@ class Peer:
         self._run, self._server, self._log = run, server, log
         self._ends: list[socket.socket] = []
 
-    def start(self, num_hosts: int) -> None:
+    def start(self, num_workers: int) -> None:
         """Wait until each worker has made its first step, then stop them."""
         deadline = time.monotonic() + _START_TIMEOUT_S
-        while len(self._ends) < num_hosts:
+        while len(self._ends) < num_workers:
             if self._run.poll() is not None or time.monotonic() > deadline:
                 raise self._failed("did not start")
             with contextlib.suppress(TimeoutError):
@@ -137,20 +138,36 @@ def opened(cluster: EmulatedCluster, shared: Path, task: Task, systems: Sequence
             server.listen()
             server.settimeout(1.0)
             log = directory / "log"
-            peer = Peer(name, _run(cluster, task, name, server.getsockname(), log), server, log)
+            spec = _spec(cluster, name)
+            peer = Peer(name, _run(cluster, spec, task, name, server.getsockname(), log), server, log)
             stack.callback(peer.end)
-            peer.start(cluster.num_hosts)
+            peer.start(spec.world_size)
             peers.append(peer)
         yield peers
 
 
-def _run(cluster: EmulatedCluster, task: Task, name: str, path: str, log: Path) -> subprocess.Popen[bytes]:
-    hosts = ",".join(host.name for host in cluster.spec.hosts)
-    spec = log.with_name("cluster.yml")
-    spec.write_text(to_yaml(ResourceSpec(tuple(replace(host, address=host.name) for host in cluster.spec.hosts))))
-    command = [sys.executable, "-m", "autodist", "run", str(SCRIPTS / "peer_training.py"), "--spec", str(spec)]
+def _spec(cluster: EmulatedCluster, name: str) -> ResourceSpec:
+    """The hosts by name; with a worker for each of their devices, if the system has one device per worker."""
+    hosts = [replace(host, address=host.name) for host in cluster.spec.hosts]
+    if name == "autodist":
+        return ResourceSpec(tuple(hosts))
+    return ResourceSpec(tuple(worker for host in hosts for worker in _workers(host)))
+
+
+def _workers(host: Host) -> Iterator[Host]:
+    for number in range(host.cpus):
+        yield replace(host, name=f"{host.name}#{number}" if number else host.name, cpus=1)
+
+
+def _run(
+    cluster: EmulatedCluster, spec: ResourceSpec, task: Task, name: str, path: str, log: Path
+) -> subprocess.Popen[bytes]:
+    addresses = ",".join(f"{host.address}:{_FIRST_PORT + number}" for number, host in enumerate(spec.hosts))
+    file = log.with_name("cluster.yml")
+    file.write_text(to_yaml(spec))
+    command = [sys.executable, "-m", "autodist", "run", str(SCRIPTS / "peer_training.py"), "--spec", str(file)]
     command += ["--strategy", task.strategy] if name == "autodist" else []
     command += ["--env", "PYTHONPATH"] if "PYTHONPATH" in os.environ else []
-    command += ["--", name, task.model, task.size, str(task.batch_size), hosts, path]
+    command += ["--", name, task.model, task.size, str(task.batch_size), addresses, path]
     with log.open("wb") as output:
         return subprocess.Popen(cluster.command("head", command), stdout=output, stderr=output)

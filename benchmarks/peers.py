@@ -32,11 +32,12 @@ _MOST_TIME = 1 / 0.97
 
 @dataclass(frozen=True)
 class Links:
-    """Hosts and the rates of their links."""
+    """Hosts and the rates of their links; how many devices each has."""
 
     num_hosts: int
     rate: str
     rates: Mapping[str, str] = field(default_factory=dict)
+    cpus: int = 1
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ CLUSTERS = {
     "one slow of 4": Links(4, "1gbit", {"h4": "250mbit"}),
     "2 x 1 Gbit/s": Links(2, "1gbit"),
     "2 x 10 Gbit/s": Links(2, "10gbit"),
+    "2 x 1 Gbit/s, two replicas each": Links(2, "1gbit", cpus=2),
 }
 MODELS = {"vgg": 64, "resnet": 32, "bert_3": 16, "ncf_dense": 256, "ncf_sparse": 2048, "lstm": 64}
 """Examples per step by model."""
@@ -88,7 +90,7 @@ def measured_on(links: Links, task: Task, systems: Sequence[str], rounds: int) -
     """Measure systems, of which one is alone, on hosts with these links."""
     with (
         tempfile.TemporaryDirectory(dir="/var/tmp") as directory,
-        EmulatedCluster(links.num_hosts, links.rate, rates=links.rates, binds=[directory]) as hosts,
+        EmulatedCluster(links.num_hosts, links.rate, rates=links.rates, cpus=links.cpus, binds=[directory]) as hosts,
         opened(hosts, Path(directory), task, systems) as peers,
     ):
         progress(f"peers: {rounds} rounds")

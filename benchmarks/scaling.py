@@ -7,18 +7,16 @@ number of hosts; what links need at least is at most twice that of two hosts.
 from __future__ import annotations
 
 import dataclasses
-import sys
 import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import tensorflow as tf
 from measuring import ROOT, Result, Row, progress, ratio_row, row
 from peer_systems import Task
 from peers import Links, measured_on
+from training_steps import example_graph
 
-from autodist.graph import TrainingGraph, VariableNames, capture
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import TrialStore, data_sets, import_studies
 from autodist.simulator import Domain, EventSimulator, Profile, calibrated
@@ -61,7 +59,7 @@ def _emulated(counts: tuple[int, ...]) -> Iterator[Row]:
 
 
 def _simulated(counts: tuple[int, ...]) -> Iterator[Row]:
-    simulator, graph = _simulator(), _graph()
+    simulator, graph = _simulator(), example_graph(_MODEL)
     for builder in _BUILDERS:
         for count in counts:
             progress(f"scaling: {builder} on {count} simulated hosts")
@@ -82,13 +80,3 @@ def _simulator() -> EventSimulator:
 def _constants() -> str:
     fields = dataclasses.asdict(_simulator().calibration)
     return ", ".join(f"{name} {value:.2g}" for name, value in fields.items())
-
-
-def _graph() -> TrainingGraph:
-    sys.path.insert(0, str(ROOT / "examples"))
-    import models
-
-    training = models.get(_MODEL).build("small", seed=0)
-    batch = training.batch(0)
-    graph = capture(training.step, [tf.TensorSpec(a.shape, a.dtype) for a in batch], VariableNames()).graph
-    return dataclasses.replace(graph, batch_size=len(batch[0]))

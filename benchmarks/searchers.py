@@ -15,17 +15,16 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
-from measuring import ROOT, Result, Row, progress
+from measuring import Result, Row, progress
+from training_steps import example_graph
 
 from autodist.errors import StrategyError
-from autodist.graph import TrainingGraph
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import SEARCHERS, Budget, Catalogue, Measurement, Searcher, Space, Tuner
 from autodist.simulator import AnalyticSimulator, Calibration, Domain, EventSimulator, Profile, Simulator
@@ -165,7 +164,7 @@ def _baselines(domain: Domain) -> Iterator[tuple[str, Strategy]]:
 
 @cache
 def _space(case: Case) -> tuple[Space, Catalogue]:
-    graph = _graph(case.model)
+    graph = example_graph(case.model)
     hosts = [Host(f"h{n}", f"h{n}", bandwidth_gbps=rate) for n, rate in enumerate(_CLUSTERS[case.cluster], 1)]
     profile = Profile.estimate(graph, graph.batch_size or 1)
     # A profile of a smaller batch is shorter; called that of the whole batch, it is that of a faster device.
@@ -173,21 +172,6 @@ def _space(case: Case) -> tuple[Space, Catalogue]:
     domain = Domain.of(graph, ResourceSpec(tuple(hosts)), profile=faster)
     space = Space(domain, communicators=("horovod", "collective"))
     return space, Catalogue.of(space)
-
-
-@cache
-def _graph(model: str) -> TrainingGraph:
-    import tensorflow as tf
-
-    from autodist.graph import VariableNames, capture
-
-    sys.path.insert(0, str(ROOT / "examples"))
-    import models
-
-    training = models.get(model).build("small", seed=0)
-    batch = training.batch(0)
-    graph = capture(training.step, [tf.TensorSpec(a.shape, a.dtype) for a in batch], VariableNames()).graph
-    return dataclasses.replace(graph, batch_size=len(batch[0]))
 
 
 def _row(name: str, ratios: Sequence[float], target: float | None = None) -> Row:

@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from measuring import Result, Row, alternate, progress, ratio_row, row
+from training_steps import training_step
 
 import autodist
 
@@ -100,25 +101,10 @@ def _functions(workload: Workload, feed: str) -> tuple[Callable[[], float], Call
     """Measure a block of steps of a plain ``tf.function``, and of AutoDist's."""
     batch = workload.batch()
     fed = batch if feed == "NumPy" else tuple(map(tf.constant, batch))
-    plain = tf.function(_step(workload.model()))
+    plain = tf.function(training_step(workload.model()))
     ad = autodist.AutoDist()
-    ours = ad.function(_step(workload.model()))
+    ours = ad.function(training_step(workload.model()))
     return (lambda: _block(plain, fed, workload.block)), (lambda: _scoped_block(ad, ours, fed, workload.block))
-
-
-def _step(model: Any) -> Callable[..., Any]:
-    optimizer = keras.optimizers.Adam(1e-4)
-    optimizer.build(model.trainable_variables)
-    loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-    def step(x: Any, y: Any) -> Any:
-        with tf.GradientTape() as tape:
-            loss = loss_of(y, model(x, training=True))
-        gradients = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-        return loss
-
-    return step
 
 
 def _block(step: Callable[..., Any], batch: tuple[Any, Any], count: int) -> float:

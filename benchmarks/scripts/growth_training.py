@@ -12,13 +12,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
-from transformer_step import TOKENS, training_step
+from training_steps import TOKENS, training_step, transformer
 
 import autodist
 
 imported_s = time.process_time()
 with autodist.scope() as ad:
-    step = training_step(int(sys.argv[1]))
+    step = training_step(transformer(int(sys.argv[1])))
     float(ad.function(step)(np.zeros((8, TOKENS), "int32"), np.zeros(8, "int32")))
 told = {"cpu_s": time.process_time(), "imported_s": imported_s}
 if os.environ.get("RANK", "0") == "0":

@@ -1,8 +1,8 @@
 """Train a model of `examples/models` by one of several systems, a block of steps whenever the benchmark asks for it.
 
-Usage: peer_training.py SYSTEM MODEL SIZE BATCH_SIZE HOSTS SOCKET, by `autodist run`, which starts the workers of all
-systems alike. HOSTS are names with commas between them, SOCKET is the benchmark's: it says how many steps, and is
-told the seconds of each.
+Usage: peer_training.py SYSTEM MODEL SIZE BATCH_SIZE ADDRESSES SOCKET, by `autodist run`, which starts the workers of
+all systems alike. ADDRESSES are for their own servers, with commas between them; SOCKET is the benchmark's: it says how
+many steps, and is told the seconds of each.
 """
 
 import contextlib
@@ -21,14 +21,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 import models
 
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-_MIRRORED_PORT = 7100
 _BATCHES = 4
 
 
 class OwnPart:
     """What all systems but AutoDist have in common: a step on this worker's part of the batch."""
 
-    def __init__(self, build, hosts):
+    def __init__(self, build, addresses):
         self.training = build()
         self.step = tf.function(self.training.step)
 
@@ -49,7 +48,7 @@ class Horovod(OwnPart):
 
     sparse_as_dense = False
 
-    def __init__(self, build, hosts):
+    def __init__(self, build, addresses):
         import horovod.tensorflow as hvd
 
         os.environ.pop("HOROVOD_FUSION_THRESHOLD", None)  # set for AutoDist; Horovod's own default is the peer
@@ -78,10 +77,9 @@ class HorovodDense(Horovod):
 class Mirrored(OwnPart):
     """tf.distribute.MultiWorkerMirroredStrategy with a custom loop: Keras' optimizer adds up the gradients."""
 
-    def __init__(self, build, hosts):
-        workers = [f"{host}:{_MIRRORED_PORT}" for host in hosts]
+    def __init__(self, build, addresses):
         os.environ["TF_CONFIG"] = json.dumps(
-            {"cluster": {"worker": workers}, "task": {"type": "worker", "index": RANK}}
+            {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": RANK}}
         )
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
         with strategy.scope():
@@ -105,7 +103,7 @@ class Mirrored(OwnPart):
 class AutoDist(OwnPart):
     """The step of the model's own, and batches as on one device."""
 
-    def __init__(self, build, hosts):
+    def __init__(self, build, addresses):
         import autodist
 
         self.ad = autodist.AutoDist()
@@ -130,8 +128,8 @@ SYSTEMS = {
 
 
 def main():
-    name, model, size, batch_size, hosts, path = sys.argv[1:]
-    system = SYSTEMS[name](lambda: models.get(model).build(size, batch_size=int(batch_size)), hosts.split(","))
+    name, model, size, batch_size, addresses, path = sys.argv[1:]
+    system = SYSTEMS[name](lambda: models.get(model).build(size, batch_size=int(batch_size)), addresses.split(","))
     batches = [system.batch(number) for number in range(_BATCHES)]
     with system.scope(), socket.socket(socket.AF_UNIX) as end:
         first = block(system, batches, 1)

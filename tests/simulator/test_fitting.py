@@ -41,14 +41,6 @@ def test_the_constants_that_made_the_times_are_found(kind):
     assert found.calibration.servers == pytest.approx(TRUE.servers, rel=0.2)
 
 
-def test_it_is_found_whether_computation_or_everything_else_is_what_takes_long():
-    """Each is a minimum of its own."""
-    for true in (Calibration(step_s=0.05, computation=0.3), Calibration(computation=12.0)):
-        seen, unseen = (taken_by(EventSimulator(true), measured(ONE_SLOW, 60, seed=seed)) for seed in (0, 1))
-        found = calibrated(EventSimulator(), [seen])
-        assert accuracy_of(found.score(unseen.table, unseen.domain, len(unseen)), unseen.step_s).error < 0.05
-
-
 def test_what_trials_say_nothing_of_stays_as_it_was():
     found = calibrated(EventSimulator(), [taken_by(EventSimulator(TRUE), measured(ALIKE, 40, seed=0))])
     assert found.calibration.horovod == pytest.approx(1.0, rel=1e-3)
