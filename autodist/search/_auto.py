@@ -49,6 +49,8 @@ DEFAULT_TRIALS = "runs/trials.db"
 
 _MARGIN = 0.05
 """By how much a strategy must be expected to be faster than those that users know: simulators err."""
+_CAUTION = 0.2
+"""The same without trials, of all others against all-reduce: by the published ones simulators err so much then."""
 _ENOUGH_TO_CALIBRATE = 12
 _ENOUGH_TO_LEARN = 60
 _MOST_LESSONS = 300
@@ -159,28 +161,41 @@ class Auto(StrategyBuilder):
         """Those that are worth a try, the best first; those that users know and others by turns."""
         domain = Domain.of(graph, spec, profile=_profile(store, graph))
         begun_s = time.monotonic()
-        simulator, knowing = self._simulator(_lessons(store, graph, spec))
+        advice = self._advice(_lessons(store, graph, spec))
         left_s = max(min(_LEAST_RANKING_S, self.time_s), self.time_s - (time.monotonic() - begun_s))
         space = Space(domain)
         searcher = RandomSearcher(space, Catalogue.of(space), self.seed)
         baselines = {name: fits for name, fits in known_strategies(domain) if isinstance(fits, Strategy)}
         baselines |= self._fastest_elsewhere(store, graph, spec)
-        ranking = rank_offline(searcher, simulator, Effort(self.proposals, left_s), baselines)
-        of = f"of {ranking.scored} and {len(baselines)} that are known by {knowing}; profile: {domain.profile.source}"
+        ranking = rank_offline(searcher, advice.simulator, Effort(self.proposals, left_s), baselines)
+        source = f"{advice.source}; profile: {domain.profile.source}"
+        of = f"of {ranking.scored} and {len(baselines)} that are known by {source}"
+        places = {id(one): place for place, one in enumerate(ranking.ranked, 1)}
+        ordered = _cautious(_by_turns(ranking.ranked), next(iter(baselines), ""), advice.caution)
         return tuple(
-            replace(one.strategy, builder=f"auto: {_name(one)}, expected to be number {place} {of}")
-            for place, one in enumerate(_by_turns(ranking.ranked), 1)
+            replace(one.strategy, builder=f"auto: {_name(one)}, expected to be number {places[id(one)]} {of}")
+            for one in ordered
         )
 
-    def _simulator(self, sets: Sequence[Measured]) -> tuple[Simulator, str]:
+    def _advice(self, sets: Sequence[Measured]) -> _Advice:
         count = sum(map(len, sets))
         if count >= _ENOUGH_TO_LEARN:
             forest = ForestSimulator(self.seed)
             forest.fit(sets)
-            return forest, f"what {count} trials of others teach"
+            return _Advice(forest, f"what {count} trials of others teach")
         if count >= _ENOUGH_TO_CALIBRATE:
-            return calibrated(EventSimulator(), sets), f"the event simulation, calibrated by {count} trials"
-        return EventSimulator(), "the event simulation; no trials are known"
+            return _Advice(calibrated(EventSimulator(), sets), f"the event simulation, calibrated by {count} trials")
+        unsure = f"only what is expected to be {100 * _CAUTION:.0f} % faster than all-reduce is preferred to it"
+        return _Advice(EventSimulator(), f"the event simulation; no trials are known: {unsure}", _CAUTION)
+
+
+@dataclass(frozen=True)
+class _Advice:
+    """Who ranks, from where it knows, and by which share others must be faster than all-reduce."""
+
+    simulator: Simulator
+    source: str
+    caution: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -277,3 +292,11 @@ def _by_turns(ranked: Sequence[Ranked]) -> list[Ranked]:
     first, second = (found, known) if is_better else (known, found)
     pairs = itertools.zip_longest(first, second)
     return [one for pair in pairs for one in pair if one is not None]
+
+
+def _cautious(ranked: Sequence[Ranked], usual: str, caution: float) -> list[Ranked]:
+    """What users take without thinking first, unless the first is expected to be so much faster."""
+    [*those] = (one for one in ranked if one.origin == usual)
+    if not those or ranked[0].predicted_s <= (1 - caution) * those[0].predicted_s:
+        return list(ranked)
+    return [*those, *(one for one in ranked if one.origin != usual)]
