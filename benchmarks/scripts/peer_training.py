@@ -22,7 +22,6 @@ import models
 
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 _BATCHES = 4
-_LONGEST_STOP_S = 600
 
 
 class OwnPart:
@@ -53,7 +52,6 @@ class Horovod(OwnPart):
         import horovod.tensorflow as hvd
 
         os.environ.pop("HOROVOD_FUSION_THRESHOLD", None)  # set for AutoDist; Horovod's own default is the peer
-        os.environ["HOROVOD_GLOO_TIMEOUT_SECONDS"] = str(_LONGEST_STOP_S)  # or it fails after 30 s without a turn
         hvd.init()
         self.training = build()
         # Its tape knows TensorFlow's variables only, not those of Keras that wrap them.
