@@ -138,7 +138,7 @@ def _defaults(base: Mapping[str, str]) -> dict[str, str]:
     wanted = {
         "PYTHONUNBUFFERED": "1",  # lines reach the console when they are written, not when a buffer is full
         "TF_CPP_MIN_LOG_LEVEL": "2",  # without TensorFlow's account of the CPU, once per worker
-        "HOROVOD_FUSION_THRESHOLD": "0",  # groups are fused already; to fuse them again costs copies and overlap
+        "HOROVOD_FUSION_THRESHOLD": "4194304",  # sparse gradients travel together; large groups are fused already
     }
     return {name: value for name, value in wanted.items() if name not in base}
 
