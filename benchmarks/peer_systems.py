@@ -167,7 +167,10 @@ def _run(
     file.write_text(to_yaml(spec))
     command = [sys.executable, "-m", "autodist", "run", str(SCRIPTS / "peer_training.py"), "--spec", str(file)]
     command += ["--strategy", task.strategy] if name == "autodist" else []
-    command += ["--env", f"HOROVOD_GLOO_TIMEOUT_SECONDS={_START_TIMEOUT_S:.0f}"]  # or it fails after 30 s without a turn
+    command += [
+        "--env",
+        f"HOROVOD_GLOO_TIMEOUT_SECONDS={_START_TIMEOUT_S:.0f}",
+    ]  # or it fails after 30 s without a turn
     command += ["--env", "PYTHONPATH"] if "PYTHONPATH" in os.environ else []
     command += ["--", name, task.model, task.size, str(task.batch_size), addresses, path]
     with log.open("wb") as output:

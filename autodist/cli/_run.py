@@ -15,7 +15,7 @@ from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
 from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
 from autodist.cli._options import RanksType, debug_option
 from autodist.cli._sections import ScriptCommand
-from autodist.errors import UsageError
+from autodist.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
     from autodist.launch import Job, TransportName
@@ -108,7 +108,7 @@ def _with_trials(job: Job) -> Iterator[Job]:
     if job.strategy is None or not job.strategy.startswith("auto"):
         yield job
         return
-    from autodist.search import DEFAULT_TRIALS, Auto, TrialStore, export_studies
+    from autodist.search import DEFAULT_TRIALS, Auto, TrialStore, excerpt
     from autodist.strategies import get
 
     chosen = get(job.strategy)
@@ -116,9 +116,14 @@ def _with_trials(job: Job) -> Iterator[Job]:
         yield job
         return
     with tempfile.TemporaryDirectory(prefix="autodist-") as directory:
-        path = Path(directory, "trials.zip")
-        with TrialStore(DEFAULT_TRIALS) as store:
-            export_studies(store, store.studies(), path)
+        path = Path(directory, "trials.db")
+        try:
+            with TrialStore(DEFAULT_TRIALS) as store:
+                excerpt(store, path)
+        except StoreError as error:
+            click.echo(f"autodist: {error.message}; the strategy is chosen without trials", err=True)
+            path = Path(directory, "none.db")
+            TrialStore(path).close()
         yield replace(job, strategy=str(replace(chosen, trials=str(path))))
 
 

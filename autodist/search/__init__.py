@@ -9,6 +9,7 @@ from autodist.search._clusters import cluster_of, smaller_clusters
 from autodist.search._comparison import CONTESTANTS, SPLITS, Comparison, Split, compare, count_of_comparisons
 from autodist.search._constraints import Rule, adjacent_groups, balanced_servers
 from autodist.search._datasets import DataSet, data_sets, graph_of
+from autodist.search._excerpt import excerpt
 from autodist.search._obedience import best_of, obeys
 from autodist.search._offline import Effort, Ranked, Ranking, rank_offline
 from autodist.search._proposals import Proposals
@@ -90,6 +91,7 @@ __all__ = [
     "cosine",
     "count_of_comparisons",
     "data_sets",
+    "excerpt",
     "export_studies",
     "graph_of",
     "hardware_of",

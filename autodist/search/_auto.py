@@ -6,13 +6,12 @@ import contextlib
 import itertools
 import tempfile
 import time
+import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
-
-import numpy as np
 
 from autodist.errors import SimulatorError, StoreError, StrategyError
 from autodist.registry import raise_mistakes
@@ -20,12 +19,13 @@ from autodist.resource_spec import ResourceSpec
 from autodist.search._baselines import known_strategies
 from autodist.search._catalogue import Catalogue
 from autodist.search._datasets import data_sets
+from autodist.search._excerpt import Allowance
 from autodist.search._obedience import keeps_results, obeys
 from autodist.search._offline import Effort, Ranked, rank_offline
 from autodist.search._rehosting import are_alike, rehosted
 from autodist.search._searchers import RandomSearcher
 from autodist.search._space import Space
-from autodist.search._store import Known, Study, TrialStore
+from autodist.search._store import Study, TrialStore
 from autodist.search._study_file import import_studies
 from autodist.simulator import (
     Domain,
@@ -53,13 +53,7 @@ _CAUTION = 0.2
 """The same without trials, of all others against all-reduce: by the published ones simulators err so much then."""
 _ENOUGH_TO_CALIBRATE = 12
 _ENOUGH_TO_LEARN = 60
-_MOST_LESSONS = 300
-"""Measured strategies, of all graphs and clusters together. More would take longer than a choice may."""
-_MOST_OF_EACH = 60
-"""Of one graph on one cluster."""
 _LEAST_RANKING_S = 1.0
-_MOST_CHARACTERS = 8_000_000
-"""Of their texts: what is read within two seconds."""
 
 
 @final
@@ -74,7 +68,7 @@ class Auto(StrategyBuilder):
     Attributes:
         trials: A trial store, or a file of studies; None takes ``runs/trials.db`` where it is there.
         proposals: How many strategies are ranked at most.
-        time_s: Seconds for that at most, of which learning from trials takes some.
+        time_s: Seconds for that at most, of which reading trials and learning from them take some.
         seed: Of what is drawn.
         online: How many strategies are tried in the first training steps, so far as none was measured before; they
             train as all others do. 1 takes the one that is expected to be the fastest.
@@ -111,9 +105,17 @@ class Auto(StrategyBuilder):
     def _chosen(self, graph: TrainingGraph, spec: ResourceSpec) -> tuple[Strategy, ...]:
         if len(spec.replicas) == 1:
             return (AllReduce().build(graph, spec),)  # nothing is to be synchronized
-        with self._store() as store:
-            measured = self._measured(store, graph, spec)
-            return self._expected(store, graph, spec) if measured is None else (measured,)
+        begun_s = time.monotonic()
+        try:
+            with self._store() as store:
+                measured = self._measured(store, graph, spec)
+                return self._expected(store, graph, spec, begun_s) if measured is None else (measured,)
+        except StoreError as error:
+            if self.trials is not None:
+                raise
+            warnings.warn(f"{error.message}; the strategy is chosen without trials", stacklevel=2)
+        with tempfile.TemporaryDirectory() as directory, TrialStore(Path(directory, "trials.db")) as empty:
+            return self._expected(empty, graph, spec, begun_s)
 
     # What was measured -------------------------------------------------------------------------------------------
 
@@ -127,7 +129,7 @@ class Auto(StrategyBuilder):
         if not found:
             return None
         best = max(found, key=lambda one: (one.of, one.study))
-        why = f"the fastest of {best.of} that were measured, {1e3 * best.step_s:.3g} ms per step, in study {best.study}"
+        why = f"the fastest that was measured, {1e3 * best.step_s:.3g} ms per step, in study {best.study}"
         return replace(best.strategy, builder=f"auto: {why}")
 
     def _fastest_elsewhere(self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> dict[str, Strategy]:
@@ -157,10 +159,11 @@ class Auto(StrategyBuilder):
 
     # What is expected --------------------------------------------------------------------------------------------
 
-    def _expected(self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> tuple[Strategy, ...]:
+    def _expected(
+        self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec, begun_s: float
+    ) -> tuple[Strategy, ...]:
         """Those that are worth a try, the best first; those that users know and others by turns."""
         domain = Domain.of(graph, spec, profile=_profile(store, graph))
-        begun_s = time.monotonic()
         advice = self._advice(_lessons(store, graph, spec))
         left_s = max(min(_LEAST_RANKING_S, self.time_s), self.time_s - (time.monotonic() - begun_s))
         space = Space(domain)
@@ -237,25 +240,6 @@ def _fits(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> bool:
     return True
 
 
-@dataclass
-class _Allowance:
-    """How much can be read and learned from while somebody waits for a choice."""
-
-    trials: int = _MOST_LESSONS
-    characters: int = _MOST_CHARACTERS
-
-    def share(self, known: list[Known]) -> list[Known]:
-        """Some of a data set, from its beginning to its end."""
-        if not known:
-            return []
-        fit = self.characters * len(known) // sum(one.size for one in known)
-        wanted = min(_MOST_OF_EACH, self.trials, fit, len(known))
-        some = [known[n] for n in np.linspace(0, len(known) - 1, wanted, dtype=int)] if wanted > 1 else []
-        self.trials -= len(some)
-        self.characters -= sum(one.size for one in some)
-        return some
-
-
 def _studies_of(graph: TrainingGraph, store: TrialStore) -> list[Study]:
     return [study for study in store.studies() if study.graph == graph.fingerprint]
 
@@ -268,7 +252,7 @@ def _lessons(store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> lis
         return study.graph != graph.fingerprint, other_size, -study.id
 
     studies = sorted(store.studies(), key=unlike)
-    return [data.measured for data in data_sets(store, studies, _Allowance().share)]
+    return [data.measured for data in data_sets(store, studies, Allowance().share)]
 
 
 def _profile(store: TrialStore, graph: TrainingGraph) -> Profile | None:

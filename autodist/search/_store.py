@@ -203,9 +203,20 @@ class TrialStore:
     def add(self, study: Study, *trials: Trial) -> None:
         """Store trials, all of them or none; one of the same number is replaced."""
         rows = [(study.id, *_row(trial), time.time()) for trial in trials]
-        places = ", ".join("?" * _COLUMNS)
         with self._told(), self._transaction():
-            self._connection.executemany(f"INSERT OR REPLACE INTO trials VALUES ({places})", rows)
+            self._insert(rows)
+
+    def bring(self, study: Study, store: TrialStore, there: Study, numbers: Collection[int]) -> None:
+        """Store trials of a study of another store, unread."""
+        query = f"SELECT * FROM trials WHERE study = ? AND number IN ({', '.join('?' * len(numbers))})"
+        with store._told():
+            rows = store._connection.execute(query, (there.id, *numbers)).fetchall()
+        with self._told(), self._transaction():
+            self._insert([(study.id, *row[1:]) for row in rows])
+
+    def _insert(self, rows: Sequence[tuple[object, ...]]) -> None:
+        places = ", ".join("?" * _COLUMNS)
+        self._connection.executemany(f"INSERT OR REPLACE INTO trials VALUES ({places})", rows)
 
     def trials(self, study: Study, numbers: Collection[int] | None = None) -> list[Trial]:
         """The trials of a study, in the order of their numbers; only these if numbers are given."""
@@ -259,7 +270,7 @@ class TrialStore:
             hint = "another search writes into it: end that one, or give another file" if is_locked else None
             raise StoreError(f"the trial store `{self.path}` can't be used: {error}", hint=hint) from error
         except (sqlite3.DatabaseError, ValueError, TypeError) as error:
-            hint = "what can be read of it: `sqlite3 FILE .recover`; the search goes on with another file"
+            hint = "what can be read of it: `sqlite3 FILE .recover`; meanwhile give another file, by `--store FILE`"
             raise StoreError(f"the trial store `{self.path}` is damaged: {error}", hint=hint) from error
         except OSError as error:
             raise StoreError(f"the trial store `{self.path}` can't be made: {error.strerror}") from error

@@ -23,6 +23,7 @@ from autodist.search import (
     Trial,
     TrialStore,
     are_alike,
+    excerpt,
     export_studies,
     import_studies,
     rehosted,
@@ -76,7 +77,7 @@ def test_the_fastest_that_was_measured_is_taken(store):
     told(store, HERE, AllReduce=0.3, PSLoadBalancing=0.2, PartitionedPS=None)
     found = chosen(store, HERE)
     assert found == PSLoadBalancing().build(GRAPH, HERE)
-    assert "the fastest of 2 that were measured, 200 ms per step, in study 1" in found.builder
+    assert "the fastest that was measured, 200 ms per step, in study 1" in found.builder
 
 
 def test_what_trains_otherwise_or_breaks_the_rules_is_not_taken(store):
@@ -85,7 +86,7 @@ def test_what_trains_otherwise_or_breaks_the_rules_is_not_taken(store):
     for number, (name, step_s) in enumerate(fast.items(), 2):
         store.add(study, Trial(number, get(name).build(GRAPH, HERE), Measurement((step_s,)), "random"))
     assert chosen(store, HERE) == PSLoadBalancing().build(GRAPH, HERE)
-    assert "the fastest of 2 " in chosen(store, HERE).builder
+    assert "200 ms per step" in chosen(store, HERE).builder
     assert "FP16" not in str(Auto(trials=str(store.path), proposals=500, online=9).candidates(GRAPH, SLOWER))
     store.revised(study, [Rule.exclude("ps")], None)
     assert chosen(store, HERE) == AllReduce().build(GRAPH, HERE)
@@ -278,3 +279,35 @@ def learn(store, other, count):
     strategies = list(several)[:count]
     study = store.study(content_of(other), other.fingerprint, HERE, 128, "train.py")
     store.add(study, *(Trial(n, s, Measurement((0.1 + 0.01 * n,)), "random") for n, s in enumerate(strategies)))
+
+
+def test_an_excerpt_is_small_tells_no_secrets_and_leads_to_the_same_choice(store, tmp_path):
+    secret = ResourceSpec(tuple(dataclasses.replace(host, env=(("TOKEN", "hidden"),)) for host in HERE.hosts))
+    told(store, secret, AllReduce=0.3, PSLoadBalancing=0.2, PartitionedPS=None)
+    for width in range(1, 8):
+        learn(store, graph(*(variable(f"w{n}", (512, 64 * width), order=n) for n in range(4))), 80)
+    path = tmp_path / "some.db"
+    excerpt(store, path)
+    assert b"hidden" not in path.read_bytes()
+    with TrialStore(path) as copy:
+        assert [(s.graph, s.batch_size, s.label) for s in copy.studies()] == [
+            (s.graph, s.batch_size, s.label) for s in store.studies()
+        ]
+        assert copy.trials(copy.studies()[0]) == [t for t in store.trials(store.studies()[0]) if t.number < 2]
+        counts = [len(copy.trials(study)) for study in copy.studies()]
+        fastest = [min(copy.measured(study), key=lambda known: known.step_s).number for study in copy.studies()]
+    assert counts[-1] >= 60
+    assert sum(counts) <= 300 + 10 * len(counts)
+    assert fastest == [1, *[0] * 7]
+    assert Auto(trials=str(path)).build(GRAPH, HERE) == chosen(store, HERE)
+
+
+def test_the_users_own_store_may_be_damaged(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "trials.db").write_bytes(b"no store" * 1000)
+    with pytest.warns(UserWarning, match="the strategy is chosen without trials"):
+        found = Auto(proposals=500).build(GRAPH, HERE)
+    assert "no trials are known" in found.builder
+    with pytest.raises(StoreError, match="damaged"):
+        Auto(trials="runs/trials.db").build(GRAPH, HERE)

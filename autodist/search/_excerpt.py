@@ -1,0 +1,70 @@
+"""What of a trial store a choice within seconds needs: to read here, or to send to where the choice is made."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from autodist.graph import without_directories
+from autodist.resource_spec import ResourceSpec
+from autodist.search._rehosting import without_access
+from autodist.search._store import Known, TrialStore
+
+__all__ = ["Allowance", "excerpt"]
+
+_MOST_LESSONS = 300
+"""Measured strategies, of all graphs and clusters together. More would take longer than a choice may."""
+_MOST_OF_EACH = 60
+"""Of one graph on one cluster."""
+_MOST_CHARACTERS = 8_000_000
+"""Of their texts: what is read within two seconds."""
+_FASTEST = 10
+"""Of each study. The fastest is what is taken if it fits; others may break rules or not fit."""
+
+
+@dataclass
+class Allowance:
+    """How much can be read and learned from while somebody waits for a choice."""
+
+    trials: int = _MOST_LESSONS
+    characters: int = _MOST_CHARACTERS
+
+    def share(self, known: list[Known]) -> list[Known]:
+        """Some of a data set, from its beginning to its end."""
+        if not known:
+            return []
+        fit = self.characters * len(known) // sum(one.size for one in known)
+        wanted = min(_MOST_OF_EACH, self.trials, fit, len(known))
+        some = [known[n] for n in np.linspace(0, len(known) - 1, wanted, dtype=int)] if wanted > 1 else []
+        self.trials -= len(some)
+        self.characters -= sum(one.size for one in some)
+        return some
+
+
+def excerpt(store: TrialStore, path: str | os.PathLike[str]) -> None:
+    """Write a store with all studies of another one, but only those of their trials that a choice may need.
+
+    These are the fastest of each study, and some to learn from, of the latest studies first. Strategies are copied
+    unread, so that a thousand large ones take no longer than a few. As in a file of studies, there are neither logins
+    nor environment variables.
+
+    Raises:
+        GraphError: A graph is damaged.
+        StoreError: A store can't be read or written.
+
+    """
+    allowance = Allowance()
+    studies = store.studies()
+    chosen: dict[int, set[int]] = {}
+    for study in reversed(studies):
+        known = store.measured(study)
+        fastest = sorted(known, key=lambda one: one.step_s)[:_FASTEST]
+        chosen[study.id] = {one.number for one in (*fastest, *allowance.share(known))}
+    with TrialStore(path) as copy:
+        for study in studies:
+            spec = without_access(ResourceSpec.from_json(study.spec))
+            about = spec, study.batch_size, study.label, study.rules, study.profile
+            added = copy.study(without_directories(store.graph(study)), study.graph, *about)
+            copy.bring(added, store, study, chosen[study.id])
