@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -115,13 +116,21 @@ class Space:
         self.communicators = installed_communicators() if communicators is None else communicators
         order = {variable.name: number for number, variable in enumerate(domain.variables)}
         units = sorted(coupled_units(domain.graph), key=lambda unit: min(order[v.name] for v in unit))
-        options = [self._options(unit) for unit in units]
-        refuse_meaningless(self.rules, order, {choice for own in options for choice in own})
-        allowed = zip(units, map(self._allowed, units, options), strict=True)
-        self.units = self._fitting(tuple(Unit(unit, choices) for unit, choices in allowed))
-        self._refuse_empty({unit.name for unit in self.units if not unit.choices})
+        self._given = [(unit, self._options(unit)) for unit in units]
+        refuse_meaningless(self.rules, order, {choice for _, own in self._given for choice in own})
+        self._choose()
+        if self._emptied():
+            raise self._refusal()
+
+    def _choose(self) -> None:
+        """Set what the rules leave."""
+        allowed = (Unit(unit, self._allowed(unit, options)) for unit, options in self._given)
+        self.units = self._fitting(tuple(allowed))
         self.families = tuple(family for family in _FAMILIES if self._is_possible(family))
-        self._refuse_empty({unit.name for unit in self.units} if not self.families else ())
+
+    def _emptied(self) -> set[str]:
+        """The units for which nothing is left; all of them, if no family has something for each."""
+        return {u.name for u in self.units if not u.choices or not self.families}
 
     def _options(self, unit: tuple[Variable, ...]) -> tuple[Choice, ...]:
         scene = Scene(self.domain.graph, self.domain.spec, unit, self.communicators)
@@ -157,15 +166,28 @@ class Space:
         kinds = {choice.synchronizer == "PS" for own in choices for choice in own}
         return all(choices) and kinds == ({True} if family.communicator is None else {False} | {family.has_servers})
 
-    def _refuse_empty(self, names: Collection[str]) -> None:
-        if not names:
-            return
-        shown = ", ".join(f"`{name}`" for name in sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
-        rules = [str(rule) for rule in self.rules]
-        raise SpaceEmpty(
-            f"no strategy is left for {shown}: {'; '.join(rules) or 'the aspects have no option'}",
-            hint=f"drop {' or '.join(f'`{rule}`' for rule in rules)}" if rules else "allow more aspects",
+    def _refusal(self) -> SpaceEmpty:
+        names = sorted({u.name for u in self.units if not u.choices} or self._emptied())
+        shown = ", ".join(f"`{name}`" for name in names[:3]) + (", ..." if len(names) > 3 else "")
+        rules = "; ".join(map(str, self.rules))
+        return SpaceEmpty(
+            f"no strategy is left for {shown}: {rules or 'the aspects have no option'}", hint=self._way_out()
         )
+
+    def _way_out(self) -> str:
+        if not self.rules:
+            return "allow more aspects"
+        alone = [rule for rule in self.rules if not self._without(rule)._emptied()]
+        if alone:
+            return f"drop {' or '.join(f'`{rule}`' for rule in alone)}"
+        return f"drop more than one of {', '.join(f'`{rule}`' for rule in self.rules)}"
+
+    def _without(self, rule: Rule) -> Space:
+        """What it would be without a rule."""
+        other = copy.copy(self)
+        other.rules = tuple(one for one in self.rules if one is not rule)
+        other._choose()
+        return other
 
     @cached_property
     def log10_size(self) -> float:

@@ -116,6 +116,16 @@ def test_rules_that_no_family_fits_are_named():
         space(graph(variable("v"), variable("w")), spec("a", "b"), *rules)
 
 
+def test_of_several_rules_those_are_named_that_have_to_be_dropped():
+    g, d = graph(variable("v"), variable("w")), spec("a", "b")
+    with pytest.raises(SpaceEmpty) as caught:
+        space(g, d, Rule.fix("v=horovod"), Rule.fix("w=ps"), Rule.exclude("w=ps"), Rule.exclude("partition"))
+    assert caught.value.hint == "drop `--fix w=ps` or `--exclude w=ps`"
+    with pytest.raises(SpaceEmpty) as caught:
+        space(g, d, Rule.fix("v=ps"), Rule.exclude("v=ps"), Rule.fix("w=ps"), Rule.exclude("w=ps"))
+    assert caught.value.hint.startswith("drop more than one of `--fix v=ps`, ")
+
+
 @pytest.mark.parametrize("text", ["", "w", "=ps", "w="])
 def test_what_pins_nothing_is_refused(text):
     with pytest.raises(UsageError, match="pins nothing"):

@@ -160,6 +160,17 @@ def test_what_was_learned_comes_back_from_its_file(name, tmp_path):
     assert not np.allclose(again.score(unseen.table, unseen.domain, len(unseen)), scores[0])
 
 
+def test_a_forest_goes_on_from_the_constants_that_its_trees_were_grown_with():
+    first, second = measured(ONE_SLOW, 30, seed=0), measured(ALIKE, 30, seed=3)
+    taught = ForestSimulator()
+    taught.fit([first])
+    before = taught.learned
+    taught.fit([second])
+    np.testing.assert_array_equal(taught.learned["constants"], before["constants"])
+    np.testing.assert_array_equal(taught.learned["factors"][:30], before["factors"])
+    assert len(taught.learned["factors"]) == 60
+
+
 def test_a_linear_simulator_goes_on_from_what_it_has_learned():
     first, second = measured(ONE_SLOW, 60, seed=0), measured(ONE_SLOW, 2, seed=3)
     fresh, taught = LinearSimulator(), LinearSimulator()

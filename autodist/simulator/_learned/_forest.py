@@ -64,14 +64,18 @@ class ForestSimulator(LearnedSimulator):
         self._grow()
 
     def fit(self, data: Sequence[Measured]) -> None:
-        """Fit the constants to these strategies, and grow trees from them and from what was learned before."""
+        """Fit the constants to these strategies, and grow trees from what they leave unexplained.
+
+        What was learned before stays: its constants, which that is compared with, and what its trees were grown from.
+        """
         data = [measured for measured in data if len(measured) > 1]
         if not data:
             raise SimulatorError(
                 "there is nothing to learn from: no two strategies of one graph on one cluster are measured",
                 hint="measure more strategies by `autodist search`",
             )
-        self._events = calibrated(EventSimulator(), data)
+        if not len(self._rows):
+            self._events = calibrated(EventSimulator(), data)
         rows = [summarize(measured.table, measured.domain, len(measured), self._events) for measured in data]
         factors = [self._left(measured) for measured in data]
         if len(self._rows):
