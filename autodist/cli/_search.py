@@ -166,8 +166,9 @@ def search(
         if isinstance(error, SearchFailed) and error.trial is not None:
             again = partial(next_command, script, script_args, cluster, seed=job.seed)
             error.hint = _repetition(error.trial, error.study, request.store, again)
-        elif watcher.trials and error.hint is None:
-            error.hint = f"{len(watcher.trials)} trials are in `{request.store}`; `--resume` goes on from there"
+        elif watcher.trials:
+            way_on = f"trials are in `{request.store}`; `--resume` goes on from there"
+            error.hint = f"{len(watcher.trials)} {way_on}" if error.hint is None else f"{error.hint}; then: {way_on}"
         raise
     finally:
         watcher.console.close()
