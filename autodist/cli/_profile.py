@@ -46,7 +46,7 @@ _SECTIONS = {
 )
 @seconds_option("--longest", 30.0, "After that, no further step is begun.")
 @click.option("--out", metavar="FILE", help="For the profile, beside the cache.")
-@click.option("--all", "show_all", is_flag=True, help="One line per kind of operation and per variable, however many there are.")
+@click.option("--all", "show_all", is_flag=True, help="One line per kind of operation and variable, however many.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @cluster_options
 @job_options
