@@ -12,6 +12,7 @@ from pathlib import Path
 from measuring import Result, Row, progress, row
 
 from autodist.search import Comparison, DataSet, Split, TrialStore, compare, data_sets, import_studies
+from autodist.simulator import EventSimulator, transferred
 
 _TRIALS = Path(__file__).resolve().parent / "trials"
 _SIMULATORS = ("analytic", "events:fixed", "events", "linear", "forest", "rnn", "rnn:raw", "rnn:predefined", "gat")
@@ -20,6 +21,9 @@ _JUDGED = "events"
 """The simulator of which the figures are demanded: that by which searches choose if nothing is said."""
 _MOST_WRONG: dict[Split, float] = {"trials": 0.15, "cluster": 0.20}
 _MOST_WRONG_ON_AVERAGE: dict[Split, float] = {"trials": 0.10}
+_FAMILIES = (("bert_3", "bert_6"), ("ncf_dense", "ncf_sparse"), ("ncf_sparse", "ncf_dense"))
+"""Models on `slow`: of which there are trials, and which of the same family is ranked by them."""
+_MOST_WRONG_IN_FAMILY = 0.25
 _UNSEEN: dict[Split, str] = {"trials": "unseen trials", "cluster": "an unseen cluster", "graph": "an unseen graph"}
 
 
@@ -33,6 +37,7 @@ def measure(quick: bool) -> Result:
         for name in names:
             progress(f"accuracy: {name}, {_UNSEEN[split]}")
             rows += _rows(name, split, list(compare(sets, [name], [split])))
+    rows += _family_rows()
     trials = sum(len(data.measured) for data in sets)
     notes = (
         f"{trials} strategies of {len(sets)} graphs on clusters; the share of pairs whose order is wrong",
@@ -43,10 +48,23 @@ def measure(quick: bool) -> Result:
 
 def published() -> list[DataSet]:
     """The trials that are published."""
+    return _read(sorted(_TRIALS.glob("*.zip")))
+
+
+def _read(paths: Sequence[Path]) -> list[DataSet]:
     with tempfile.TemporaryDirectory() as directory, TrialStore(Path(directory, "trials.db")) as store:
-        for path in sorted(_TRIALS.glob("*.zip")):
-            import_studies(store, path)
+        import_studies(store, *paths)
         return list(data_sets(store))
+
+
+def _family_rows() -> list[Row]:
+    found = _read([_TRIALS / "slow.zip", _TRIALS / "family" / "bert_6.zip"])
+    sets = {data.label.split()[1]: data.measured for data in found}
+    rows = []
+    for known, unseen in _FAMILIES:
+        wrong = 1 - transferred(EventSimulator, [sets[known]], sets[unseen]).pairwise
+        rows.append(row(f"events, {unseen} by trials of {known}", [wrong], "", target=_MOST_WRONG_IN_FAMILY))
+    return rows
 
 
 def _rows(name: str, split: Split, found: Sequence[Comparison]) -> list[Row]:
