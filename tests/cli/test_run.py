@@ -135,6 +135,17 @@ def test_dry_run_starts_nothing(shell):
     assert [path.name for path in shell.directory.iterdir()] == ["train.py"]
 
 
+def test_a_damaged_store_of_trials_is_told_and_stops_nothing(shell):
+    shell.write("")
+    (shell.directory / "runs").mkdir()
+    (shell.directory / "runs" / "trials.db").write_bytes(b"no store" * 1000)
+    result = shell("run", "train.py", "-n", "2", "--strategy", "auto", "--dry-run")
+    assert result.returncode == 0, result.stderr
+    assert "is damaged" in result.stderr
+    assert "the strategy is chosen without trials" in result.stderr
+    assert "AUTODIST_STRATEGY=" in result.stdout
+
+
 def test_dry_run_for_other_machines_reaches_for_none(shell):
     shell.write("")
     shell.write("", name="model.py")
