@@ -156,7 +156,8 @@ def _spec(cluster: EmulatedCluster, name: str) -> ResourceSpec:
 
 def _workers(host: Host) -> Iterator[Host]:
     for number in range(host.cpus):
-        yield replace(host, name=f"{host.name}#{number}" if number else host.name, cpus=1)
+        name = f"{host.name}#{number}" if number else host.name
+        yield replace(host, name=name, chief=host.chief and number == 0, cpus=1)
 
 
 def _run(
