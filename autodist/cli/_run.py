@@ -15,7 +15,7 @@ from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
 from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
 from autodist.cli._options import RanksType, debug_option
 from autodist.cli._sections import ScriptCommand
-from autodist.errors import StoreError, UsageError
+from autodist.errors import GraphError, StoreError, UsageError
 
 if TYPE_CHECKING:
     from autodist.launch import Job, TransportName
@@ -120,7 +120,7 @@ def _with_trials(job: Job) -> Iterator[Job]:
         try:
             with TrialStore(DEFAULT_TRIALS) as store:
                 excerpt(store, path)
-        except StoreError as error:
+        except (GraphError, StoreError) as error:
             click.echo(f"autodist: {error.message}; the strategy is chosen without trials", err=True)
             path = Path(directory, "none.db")
             TrialStore(path).close()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
-from autodist.errors import SimulatorError, StoreError, StrategyError
+from autodist.errors import GraphError, SimulatorError, StoreError, StrategyError
 from autodist.registry import raise_mistakes
 from autodist.resource_spec import ResourceSpec
 from autodist.search._baselines import known_strategies
@@ -110,7 +110,7 @@ class Auto(StrategyBuilder):
             with self._store() as store:
                 measured = self._measured(store, graph, spec)
                 return self._expected(store, graph, spec, begun_s) if measured is None else (measured,)
-        except StoreError as error:
+        except (GraphError, StoreError) as error:
             if self.trials is not None:
                 raise
             warnings.warn(f"{error.message}; the strategy is chosen without trials", stacklevel=2)
@@ -280,7 +280,7 @@ def _by_turns(ranked: Sequence[Ranked]) -> list[Ranked]:
 
 def _cautious(ranked: Sequence[Ranked], usual: str, caution: float) -> list[Ranked]:
     """What users take without thinking first, unless the first is expected to be so much faster."""
-    [*those] = (one for one in ranked if one.origin == usual)
+    those = [one for one in ranked if one.origin == usual]
     if not those or ranked[0].predicted_s <= (1 - caution) * those[0].predicted_s:
         return list(ranked)
     return [*those, *(one for one in ranked if one.origin != usual)]

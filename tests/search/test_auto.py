@@ -311,3 +311,13 @@ def test_the_users_own_store_may_be_damaged(tmp_path, monkeypatch):
     assert "no trials are known" in found.builder
     with pytest.raises(StoreError, match="damaged"):
         Auto(trials="runs/trials.db").build(GRAPH, HERE)
+
+
+def test_a_damaged_graph_in_the_users_own_store_does_no_harm(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with TrialStore("runs/trials.db") as store:
+        study = store.study(b"no graph", "another", SLOWER, 128, "train.py")
+        several = [get(name).build(GRAPH, SLOWER) for name in ("AllReduce", "PSLoadBalancing")]
+        store.add(study, *(Trial(n, s, Measurement((0.1,)), "random") for n, s in enumerate(several)))
+    with pytest.warns(UserWarning, match="the strategy is chosen without trials"):
+        assert "no trials are known" in Auto(proposals=500).build(GRAPH, HERE).builder
