@@ -16,6 +16,7 @@ from autodist.kernels._broadcast import BroadcastFactors
 from autodist.kernels._encode import Encode
 from autodist.kernels._extra import ExtraKernel, extra_kernels, insert
 from autodist.kernels._in_turn import InTurn
+from autodist.kernels._pack_reads import PackReads
 from autodist.kernels._place import Place
 from autodist.kernels._proxies import LocalProxies
 from autodist.kernels._prune import Prune
@@ -67,6 +68,7 @@ def kernels_for(
         RelaxedServers(strategy, step, container),
         ParameterServers(strategy, step, container),
         LocalProxies(strategy, container),
+        PackReads(strategy),
         AllReduceGradients(strategy, step),
         BroadcastFactors(strategy, step),
         AllReduceState(strategy, step),

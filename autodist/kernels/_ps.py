@@ -11,13 +11,14 @@ Variables whose updates can't be separated (a global norm, a loss scale) form on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from autodist.graph import NodeList, node_of, prune, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
 from autodist.kernels._mail import Mail
+from autodist.kernels._packing import Parcel, is_small, packed
 from autodist.kernels._proxies import ProxyWriter
 from autodist.kernels._stages import Stages
 from autodist.kernels._units import Part, Unit, parts_of, units_of
@@ -51,27 +52,30 @@ class ParameterServers(Kernel):
         graph = graph.replace(homes=graph.homes | homes)
         if alone:
             return graph
-        return _Rewriting(graph, units, self.step, self.container).apply()
+        return _Rewriting(graph, units, self).apply()
 
 
 class _Rewriting:
     """Rewrites one worker's graph for all units in one pass."""
 
-    def __init__(self, graph: DistributedGraph, units: list[Unit], step: str, container: str) -> None:
+    def __init__(self, graph: DistributedGraph, units: list[Unit], kernel: ParameterServers) -> None:
         self.graph = graph
+        self.pack_bytes = kernel.strategy.graph.pack_bytes or 0
         self.layout = graph.layout
         self.nodes = NodeList()
         self.units = {unit.name: unit for unit in units}
         self.bit = {name: 1 << k for k, name in enumerate(self.units)}
         self.mail = {
-            u.name: Mail(self.nodes, self.layout.tf_device(u.destination), f"autodist/ps/{k}", f"{step}/{u.name}")
+            u.name: Mail(
+                self.nodes, self.layout.tf_device(u.destination), f"autodist/ps/{k}", f"{kernel.step}/{u.name}"
+            )
             for k, u in enumerate(units)  # a variable's name is not always one that a node may have
         }
         owners = {unit.name: self.layout.rank_of(unit.destination) for unit in units}
         self.served = [name for name, owner in owners.items() if owner == self.layout.rank]
         self.remote = [name for name, owner in owners.items() if owner != self.layout.rank]
         self.others = [rank for rank in range(self.layout.world_size) if rank != self.layout.rank]
-        self.proxies = ProxyWriter(self.nodes, self.layout, graph.variables, container)
+        self.proxies = ProxyWriter(self.nodes, self.layout, graph.variables, kernel.container)
         unit_of_variable = {name: unit.name for unit in units for name in unit.members}
         self.unit_of_handle = {
             v.handle: unit_of_variable[v.name] for v in graph.variables if v.name in unit_of_variable
@@ -181,6 +185,9 @@ class _Rewriting:
     def _parts(self, unit: str, point: SyncPoint) -> list[Part]:
         return parts_of(self.units[unit], point, self.layout)
 
+    def _mine(self, unit: str, point: SyncPoint) -> list[Part]:
+        return [part for part in self._parts(unit, point) if part.rank == self.layout.rank]
+
     def _arrivals(self, unit: str) -> list[list[str]]:
         """By stage, the nodes that have run when all workers are done with it."""
         mail = self.mail[unit]
@@ -270,8 +277,7 @@ class _Rewriting:
             node_of(tensor)
             for name in self.remote
             for point in self.points[name]
-            for part in self._parts(name, point)
-            if part.rank == self.layout.rank
+            for part in self._mine(name, point)
             for tensor in part.tensors(point)
         ]
         ours = {point.name for points in self.points.values() for point in points}
@@ -281,22 +287,41 @@ class _Rewriting:
 
     def _pushes(self, present: set[str]) -> list[str]:
         """Push this worker's gradients, after it has read the variables they belong to; a bare signal without any."""
-        reads = self._reads(present)
+        reads, arrived = self._reads(present), self._packed()
         added = []
         for name in self.remote:
             mail, empty = self.mail[name], set(range(self.num_stages[name]))
             for number, point in enumerate(self.points[name]):
                 stage = self._stage(name, point)
-                for part in self._parts(name, point):
-                    if part.rank == self.layout.rank:
-                        empty.discard(stage)
-                        waits = reads.get((name, stage), [])
-                        channel, node = f"gradient_{number}_from_{part.label}", _pushed(number, part)
-                        added.append(mail.put(channel, node, part.tensors(point), point.dtypes, waits))
+                for part in self._mine(name, point):
+                    empty.discard(stage)
+                    waits = reads.get((name, stage), [])
+                    channel, node = f"gradient_{number}_from_{part.label}", _pushed(number, part)
+                    tensors = [arrived.get((mail.device, tensor), tensor) for tensor in part.tensors(point)]
+                    added.append(mail.put(channel, node, tensors, point.dtypes, waits))
             for stage in sorted(empty):
                 channel, waits = f"stage_{stage}_from_{self.layout.rank}", reads.get((name, stage), [])
                 added.append(mail.signal(channel, f"push_stage_{stage}", waits))
         return added
+
+    def _packed(self) -> dict[tuple[str, str], str]:
+        """By server and tensor, what arrives of small gradients: together go those that don't wait for each other."""
+        together: dict[tuple[str, int], list[Parcel]] = {}
+        for name in self.remote:
+            for point in self.points[name]:
+                small = [parcel for part in self._mine(name, point) for parcel in self._small(part, point)]
+                together.setdefault((self.mail[name].device, point.layer), []).extend(small)
+        arrived = {}
+        for number, ((server, _), parcels) in enumerate(together.items()):
+            label = f"autodist/packed/gradients_{number}"
+            found = packed(self.nodes, label, parcels, self.layout.main_device, server)
+            arrived.update({(server, tensor): piece for tensor, piece in found.items()})
+        return arrived
+
+    def _small(self, part: Part, point: SyncPoint) -> Iterator[Parcel]:
+        for tensor, dtype, shape in zip(part.tensors(point), point.dtypes, point.shapes, strict=True):
+            if is_small(dtype, shape, self.pack_bytes):
+                yield Parcel(tensor, dtype, tuple(int(size or 0) for size in shape or ()))
 
     def _reads(self, present: set[str]) -> dict[tuple[str, int], list[str]]:
         """By unit and stage, the reads of its variables among the nodes present."""

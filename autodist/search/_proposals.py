@@ -131,7 +131,7 @@ class Proposals:
         communicator = carriers.pop() if carriers else "queue"
         replicas = tuple(device.name for device in space.domain.spec.replicas)
         assert communicator is not None
-        return Strategy(GraphConfig(replicas, communicator), ordered, builder=builder)
+        return Strategy(GraphConfig.packing(replicas, communicator, ordered), ordered, builder=builder)
 
     def _chosen(self, number: int, space: Space, catalogue: Catalogue) -> list[Choice]:
         return [

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autodist.resource_spec import Device
-from autodist.strategies import GraphConfig, PSSynchronizer, ShardConfig, Strategy
+from autodist.strategies import PSSynchronizer, ShardConfig, Strategy
 
 if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
@@ -49,7 +49,7 @@ def rehosted(strategy: Strategy, old: ResourceSpec, new: ResourceSpec) -> Strate
 
     """
     names = {a.name: b.name for a, b in zip(old.hosts, new.hosts, strict=False)}
-    graph = GraphConfig(_moved(strategy.graph.replicas, names), strategy.graph.communicator)
+    graph = replace(strategy.graph, replicas=_moved(strategy.graph.replicas, names))
     variables = tuple(
         replace(config, shards=tuple(_shard(shard, names) for shard in config.shards)) for config in strategy.variables
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autodist.simulator._table import SERVER, Bools, Floats, Ints, Rows, ShardTable, collectives
+from autodist.simulator._table import SERVER, Bools, Floats, Ints, Rows, ShardTable, collectives, with_packing
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
@@ -73,7 +73,8 @@ class Groups:
 
 def messages(table: ShardTable, domain: Domain) -> Messages:
     """The messages of a table of shards, with the terms of equations 8.2 and 8.3."""
-    served, grouped = _of_servers(table.take(table.kind == SERVER), domain), _of_collectives(table, domain)
+    shards = with_packing(table.take(table.kind == SERVER), len(domain.replicas))
+    served, grouped = _of_servers(shards, domain), _of_collectives(table, domain)
     columns = (np.concatenate([one, other]) for one, other in zip(served, grouped, strict=True))
     return Messages(*columns)
 
@@ -86,7 +87,7 @@ def server_flows(table: ShardTable, domain: Domain) -> tuple[Floats, Floats, Flo
     by_example = (table.gathered_by_example + table.asked_by_example)[:, None] * domain.examples
     pushed = senders * table.summed_bytes[:, None] + computes * (table.gathered_bytes[:, None] + by_example)
     read = computes * (table.read_bytes[:, None] + table.read_by_example[:, None] * domain.examples)
-    return pushed, read, senders
+    return pushed, read, senders * table.messages[:, None]
 
 
 def _of_servers(shards: ShardTable, domain: Domain) -> tuple[Any, ...]:
@@ -103,6 +104,7 @@ def _of_servers(shards: ShardTable, domain: Domain) -> tuple[Any, ...]:
     transfer += (shards.gathered_by_example + shards.asked_by_example + shards.read_by_example) * by_example
     senders, waits = (
         np.where(shards.is_joined, (per @ ones)[shards.server], (per @ domain.replicas)[shards.server])
+        * shards.messages
         for per in (elsewhere.astype(np.float32), latency_s)
     )
     copies = np.ones(len(shards), np.float32)

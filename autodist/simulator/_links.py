@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from autodist.simulator._table import SERVER, Floats, Rows, ShardTable
+from autodist.simulator._table import SERVER, Floats, Rows, ShardTable, with_packing
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["Formula", "Loads", "ServerLoads"]
 
 _COLUMNS = (
-    "size_bytes", "summed_bytes", "gathered_bytes", "gathered_by_example", "asked_by_example", "read_bytes",
-    "read_by_example",
+    "messages", "size_bytes", "summed_bytes", "gathered_bytes", "gathered_by_example", "asked_by_example",
+    "read_bytes", "read_by_example",
 )  # fmt: skip
 _PROBE_BYTES = 1e9
 
@@ -61,7 +61,7 @@ class Loads:
 
 
 class ServerLoads:
-    """What the shards on servers load on links.
+    """What the shards on servers load on links; those that are packed share the costs of a message.
 
     As the formula is linear, it is asked once for each host and column; the rest are sums of bytes.
 
@@ -80,6 +80,7 @@ class ServerLoads:
 
     def __init__(self, table: ShardTable, domain: Domain, count: int, formula: Formula) -> None:
         hosts = len(domain.replicas)
+        table = with_packing(table, hosts)
         self.pushing, self.reading = Loads(2 * hosts, count), Loads(2 * hosts, count)
         self.update_s = np.zeros((len(domain.variables), count), np.float32)
         cells = (table.variable * np.int64(hosts) + table.server) * count + table.strategy
@@ -111,7 +112,7 @@ def _slopes(hosts: int, formula: Formula, *, is_joined: bool) -> dict[str | None
     columns = dict.fromkeys(_COLUMNS, nothing)
     numbers, no, joined = np.arange(hosts, dtype=np.int32), np.zeros(hosts, bool), np.full(hosts, is_joined)
     zeros, kind, group = (np.full(hosts, value, np.int32) for value in (0, SERVER, -1))
-    empty = ShardTable(numbers, zeros, kind, numbers, group, no, joined, **columns)
+    empty = ShardTable(numbers, zeros, kind, numbers, group, no, joined, no, **columns)
     base = formula(empty)
     slopes: dict[str | None, _Slope] = {None: _Slope(base[0], base[1], float(base[2][0]))}
     for column in _COLUMNS:

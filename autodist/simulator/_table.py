@@ -16,7 +16,18 @@ if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
     from autodist.strategies import Strategy
 
-__all__ = ["ALL_REDUCE", "BROADCAST", "SERVER", "Bools", "Floats", "Ints", "ShardTable", "collectives", "tabulate"]
+__all__ = [
+    "ALL_REDUCE",
+    "BROADCAST",
+    "SERVER",
+    "Bools",
+    "Floats",
+    "Ints",
+    "ShardTable",
+    "collectives",
+    "tabulate",
+    "with_packing",
+]
 
 Ints: TypeAlias = "npt.NDArray[np.int32]"
 Floats: TypeAlias = "npt.NDArray[np.float32]"
@@ -39,6 +50,8 @@ class ShardTable:
         group: What travels with it in one collective, -1 for a shard on a server.
         is_horovod: Whether Horovod carries it.
         is_joined: Whether only one message leaves a host with several replicas.
+        is_packed: Whether it travels together with all others of its server for which this holds.
+        messages: Which part of a message it is, 1 if it travels alone; see :func:`with_packing`.
         size_bytes: Of the value.
         summed_bytes: What each sender sends to be summed.
         gathered_bytes: What each worker sends to be gathered.
@@ -56,6 +69,8 @@ class ShardTable:
     group: Ints
     is_horovod: Bools
     is_joined: Bools
+    is_packed: Bools
+    messages: Floats
     size_bytes: Floats
     summed_bytes: Floats
     gathered_bytes: Floats
@@ -84,7 +99,7 @@ class ShardTable:
         return dataclasses.replace(self, **columns)  # type: ignore[arg-type]
 
 
-_DTYPES = {"is_horovod": np.bool_, "is_joined": np.bool_}
+_DTYPES = {"is_horovod": np.bool_, "is_joined": np.bool_, "is_packed": np.bool_}
 _INTS = frozenset({"strategy", "variable", "kind", "server", "group"})
 
 
@@ -118,6 +133,23 @@ def _first_of_group(shards: ShardTable) -> Rows:
     head[keys[grouped[::-1]]] = grouped[::-1]  # of one key, the last assignment stays: that of its first row
     rows[grouped] = head[keys[grouped]]
     return rows
+
+
+def with_packing(table: ShardTable, hosts: int) -> ShardTable:
+    """The table with what share of a message each shard is, as its servers are now.
+
+    Args:
+        table: Shards.
+        hosts: How many hosts there are.
+
+    """
+    rows = np.flatnonzero(table.is_packed & (table.kind == SERVER))
+    if not len(rows):
+        return table
+    places = table.strategy[rows] * np.int64(hosts) + table.server[rows]
+    messages = np.ones(len(table), np.float32)
+    messages[rows] = 1 / np.bincount(places)[places]
+    return table.replaced(messages=messages)
 
 
 def tabulate(strategies: Sequence[Strategy], domain: Domain) -> ShardTable:
@@ -164,6 +196,8 @@ def _row(message: ShardMessages, domain: Domain) -> dict[str, float]:
     return {
         "variable": domain.number_of[message.variable],
         **_way(message, domain),
+        "is_packed": message.is_packed,
+        "messages": 1.0,
         "size_bytes": message.size_bytes,
         "summed_bytes": message.summed_bytes,
         "gathered_bytes": message.gathered_bytes,

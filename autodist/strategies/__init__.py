@@ -35,6 +35,7 @@ from autodist.strategies._problem import Problem, sentences
 from autodist.strategies._registry import BuilderInfo, builders, compose, get
 from autodist.strategies._shards import Partition, ShardSlice, num_shards, shard_slices
 from autodist.strategies._strategy import (
+    PACK_BYTES,
     AllReduceSynchronizer,
     BroadcastSynchronizer,
     Communicator,
@@ -52,6 +53,7 @@ from autodist.strategies._verify import check, verify
 
 __all__ = [
     "DEFAULT_BATCH_SIZE",
+    "PACK_BYTES",
     "PS",
     "SFB",
     "AllReduce",

@@ -66,6 +66,13 @@ def _replicas(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> I
             yield Problem(None, "replica", f"{name!r} {count} times", "once", "a device holds one copy of the graph")
 
 
+def _packing(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    size = strategy.graph.pack_bytes
+    if size is not None and size < 1:
+        reason = "tensors up to this size travel together; without the entry each travels alone"
+        yield Problem(None, "`pack_bytes` of the graph", f"{size}", "at least 1", reason)
+
+
 def _destinations(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     known = {device.name for device in spec.devices}
     for name, synchronizer in _synchronizers(strategy):
@@ -193,6 +200,7 @@ CHECKS: tuple[Check, ...] = (
     _shards,
     partitions,
     _replicas,
+    _packing,
     _destinations,
     _staleness,
     _group_numbers,

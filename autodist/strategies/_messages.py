@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from autodist.strategies._shards import shard_slices
 from autodist.strategies._strategy import (
     AllReduceSynchronizer,
     BroadcastSynchronizer,
+    PSSynchronizer,
     ShardConfig,
     Strategy,
     Synchronizer,
@@ -51,6 +52,7 @@ class ShardMessages:
         index_bytes: Bytes of one row number.
         gradient_rows: Rows of the sparse gradients of the whole variable for each example.
         is_guess: Whether numbers of rows are guesses.
+        is_packed: Whether it may travel to its server together with others.
 
     """
 
@@ -70,6 +72,7 @@ class ShardMessages:
     index_bytes: int = 0
     gradient_rows: float = 0.0
     is_guess: bool = False
+    is_packed: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,14 @@ def shard_messages(
         if config.variable in known:
             variable = known[config.variable]
             use = _scaled(graph.uses[variable.name], rows.get(variable.name), batch_size)
-            yield from _of_variable(config, variable, use, graph)
+            for message in _of_variable(config, variable, use, graph):
+                yield replace(message, is_packed=_is_packed(message, strategy.graph.pack_bytes or 0))
+
+
+def _is_packed(message: ShardMessages, pack_bytes: int) -> bool:
+    synchronizer = message.synchronizer
+    is_served = isinstance(synchronizer, PSSynchronizer) and not synchronizer.is_relaxed
+    return is_served and 0 < message.summed_bytes <= pack_bytes and not message.gathered_rows
 
 
 def state_messages(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> ShardMessages:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -15,6 +16,7 @@ from autodist.errors import StrategyError
 from autodist.registry import plain, raise_mistakes, read, shared, suggestion
 
 __all__ = [
+    "PACK_BYTES",
     "SCHEMA_VERSION",
     "AllReduceSynchronizer",
     "BroadcastSynchronizer",
@@ -31,6 +33,8 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 1
+PACK_BYTES = 1 << 20
+"""What builders pack beside servers: on links of 1 Gbit/s as good as any other size, or better."""
 
 _FACTORS = re.compile(r"\s*SufficientFactors\s*(\(\s*\)\s*)?")
 
@@ -175,11 +179,23 @@ class GraphConfig:
         replicas: The devices that each hold a copy of G; the batch is split in this order.
         communicator: What carries the small per-step state: batch size, loss, metrics. ``queue`` is queues on the
             chief's TensorFlow server; next to parameter servers it takes the place of ``collective``.
+        pack_bytes: Up to this size, the gradients that a worker sends to one server travel as one message, and so do
+            the values that it reads there; None if each travels alone. Not where staleness lets workers go on.
 
     """
 
     replicas: tuple[str, ...]
     communicator: GraphCommunicator
+    pack_bytes: int | None = None
+
+    @classmethod
+    def packing(
+        cls, replicas: tuple[str, ...], communicator: GraphCommunicator, variables: Iterable[VariableConfig]
+    ) -> GraphConfig:
+        """Return the config of these variables' graph that packs what servers get and give, if there are any."""
+        shards = (shard for config in variables for shard in config.shards)
+        served = any(isinstance(shard.synchronizer, PSSynchronizer) for shard in shards)
+        return cls(replicas, communicator, PACK_BYTES if served else None)
 
 
 @dataclass(frozen=True)

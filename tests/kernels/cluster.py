@@ -15,7 +15,7 @@ from autodist.graph import VariableNames, capture
 from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.runtime import Server, split_global
-from autodist.strategies import GraphConfig, PSSynchronizer, Strategy, VariableConfig, check
+from autodist.strategies import PACK_BYTES, GraphConfig, PSSynchronizer, Strategy, VariableConfig, check
 
 from .single import specs_of
 
@@ -29,7 +29,7 @@ def spec(*cpus):
     return ResourceSpec(tuple(Host(f"h{k}", f"h{k}", cpus=count) for k, count in enumerate(cpus)))
 
 
-def served(graph, replicas, destinations, **options):
+def served(graph, replicas, destinations, pack_bytes=PACK_BYTES, **options):
     """A strategy that gives all variables to servers, to the destinations in turn, coupled ones to the same."""
     homes = itertools.cycle(destinations)
     chosen = {}
@@ -37,7 +37,7 @@ def served(graph, replicas, destinations, **options):
         if min(variable.coupled) not in chosen:
             chosen[min(variable.coupled)] = next(homes)
     configs = [VariableConfig.whole(v.name, PSSynchronizer(chosen[min(v.coupled)], **options)) for v in graph.trainable]
-    return Strategy(GraphConfig(tuple(replicas), "queue"), tuple(configs))
+    return Strategy(GraphConfig(tuple(replicas), "queue", pack_bytes), tuple(configs))
 
 
 @functools.cache

@@ -138,7 +138,7 @@ def test_local_search_finds_better_ones_than_random_and_genetic_search():
     space = Space(Domain.of(g, ResourceSpec(tuple(hosts))), communicators=BOTH)
     catalogue, score = Catalogue.of(space), scored(space.domain, EventSimulator())
     best = {
-        searcher: np.mean([searcher(space, catalogue, seed).ask(score, 2000, 5).scores[0] for seed in range(4)])
+        searcher: np.mean([searcher(space, catalogue, seed).ask(score, 2000, 5).scores[0] for seed in range(8)])
         for searcher in SEARCHERS
     }
     assert best[LocalSearcher] < best[GeneticSearcher] < best[RandomSearcher]

@@ -11,6 +11,7 @@ from autodist.search import (
     Budget,
     Catalogue,
     Failure,
+    LocalSearcher,
     Measurement,
     Plan,
     RandomSearcher,
@@ -50,9 +51,9 @@ def space():
     return Space(Domain.of(g, ResourceSpec(hosts)), communicators=("collective",))
 
 
-def tuner(space, bench=None, trials=15, **options):
+def tuner(space, bench=None, trials=15, kind=RandomSearcher, **options):
     catalogue = Catalogue.of(space)
-    searcher = RandomSearcher(space, catalogue, seed=1)
+    searcher = kind(space, catalogue, seed=1)
     bench = bench or Simulated(space.domain)
     settings = {"budget": Budget(trials), "plan": SMALL, "trials": options.pop("trials_so_far", []), **options}
     simulator = settings.pop("simulator", lambda trials: AnalyticSimulator())
@@ -101,7 +102,8 @@ def test_of_baselines_that_are_the_same_strategy_one_is_measured(space):
 
 
 def test_a_simulator_that_is_right_finds_what_beats_the_baseline(space):
-    search = tuner(space, simulator=lambda trials: EventSimulator(), plan=Plan(proposals=1000, qualified=30, batch=4))
+    plan = Plan(proposals=1000, qualified=30, batch=4)
+    search = tuner(space, kind=LocalSearcher, simulator=lambda trials: EventSimulator(), plan=plan)
     best = search.run(baselines(space))
     assert best.step_s < search.trials[0].step_s
     assert best.predicted == pytest.approx(best.step_s, rel=1e-3)

@@ -28,7 +28,13 @@ def domains(draw):
     return Domain.of(g, ResourceSpec(tuple(hosts)), profile=Profile(step_s, needed, ready, batch_size=128))
 
 
-def server_messages(shard, domain):
+def message_share(shard, shards):
+    """The part of a message that a shard is: what is packed shares one with the rest that its server gets."""
+    together = [s for s in shards if s["is_packed"] and s["kind"] == SERVER and s["server"] == shard["server"]]
+    return 1 / len(together) if shard["is_packed"] else 1
+
+
+def server_messages(shard, shards, domain):
     """For each worker elsewhere: what its gradients and its reads take on the link to the server."""
     for worker, replicas in enumerate(domain.replicas):
         if worker != shard["server"] and replicas:
@@ -37,7 +43,8 @@ def server_messages(shard, domain):
             by_example = (shard["gathered_by_example"] + shard["asked_by_example"]) * domain.examples[worker]
             pushed = senders * shard["summed_bytes"] + shard["gathered_bytes"] + by_example
             read = shard["read_bytes"] + shard["read_by_example"] * domain.examples[worker]
-            yield worker, pushed * second + senders * CALIBRATION.message_s, read * second
+            messages = senders * message_share(shard, shards)
+            yield worker, pushed * second + messages * CALIBRATION.message_s, read * second
 
 
 def collectives(shards, domain):
@@ -64,7 +71,7 @@ def followed(shards, domain):
     update_s = np.zeros(len(domain.variables))
     for shard in (s for s in shards if s["kind"] == SERVER):
         number = shard["variable"]
-        for worker, push_s, read_s in server_messages(shard, domain):
+        for worker, push_s, read_s in server_messages(shard, shards, domain):
             pushing[number, [worker, hosts + shard["server"]]] += push_s
             reading[number, [hosts + worker, shard["server"]]] += read_s
         update_s[number] = max(update_s[number], shard["size_bytes"] * CALIBRATION.update_s_per_byte)

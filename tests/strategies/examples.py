@@ -106,7 +106,12 @@ _configs = st.builds(
 )
 any_strategies = st.builds(
     Strategy,
-    st.builds(GraphConfig, st.lists(_names, max_size=3).map(tuple), st.sampled_from(GRAPH_COMMUNICATORS)),
+    st.builds(
+        GraphConfig,
+        st.lists(_names, max_size=3).map(tuple),
+        st.sampled_from(GRAPH_COMMUNICATORS),
+        st.none() | st.integers(1, 1 << 21),
+    ),
     st.lists(_configs, max_size=4).map(tuple),
     builder=_names,
 )

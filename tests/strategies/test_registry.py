@@ -5,6 +5,7 @@ import pytest
 from autodist import strategies
 from autodist.errors import StrategyError
 from autodist.strategies import (
+    PACK_BYTES,
     AllReduce,
     GraphConfig,
     PluginWarning,
@@ -28,7 +29,9 @@ def is_own(value):
 OWN = {builder.name for builder in vars(strategies).values() if is_own(builder)} | {
     "auto"
 }  # this one by an entry point
-HOME = Strategy(GraphConfig(("h0:CPU:0",), "queue"), (VariableConfig.whole("w", PSSynchronizer("h0:CPU:0")),), "me")
+HOME = Strategy(
+    GraphConfig(("h0:CPU:0",), "queue", PACK_BYTES), (VariableConfig.whole("w", PSSynchronizer("h0:CPU:0")),), "me"
+)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from autodist.simulator._features import NAMES, Messages, global_features, messages
-from autodist.simulator._table import ALL_REDUCE, BROADCAST, SERVER, Bools, Floats, ShardTable, collectives
+from autodist.simulator._table import (
+    ALL_REDUCE,
+    BROADCAST,
+    SERVER,
+    Bools,
+    Floats,
+    ShardTable,
+    collectives,
+    with_packing,
+)
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
@@ -49,6 +58,7 @@ class Encoding:
 
 def encode(table: ShardTable, domain: Domain, num_strategies: int) -> Encoding:
     """The features of strategies; times are in units of the domain, so that domains can be compared."""
+    table = with_packing(table, len(domain.replicas))
     found = messages(table, domain)
     unit = unit_s(domain)
     whole = global_features(found, num_strategies)
@@ -146,7 +156,7 @@ def _distinct_servers(table: ShardTable, cells: _Cells, hosts: int) -> Floats:
 
 def _members(table: ShardTable) -> Doubles:
     """By shard, with how many it travels, itself included."""
-    members = np.ones(len(table))
+    members = 1 / table.messages.astype(np.float64)
     grouped = table.kind != SERVER
     if grouped.any():
         first, inverse, _ = collectives(table.take(grouped))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from autodist.simulator._analytic import AnalyticSimulator
 from autodist.simulator._events import EventSimulator, link_loads
 from autodist.simulator._learned._encoding import encode, unit_s
-from autodist.simulator._table import ALL_REDUCE, BROADCAST, SERVER, Floats, ShardTable, collectives
+from autodist.simulator._table import ALL_REDUCE, BROADCAST, SERVER, Floats, ShardTable, collectives, with_packing
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
@@ -32,6 +32,7 @@ def summarize(table: ShardTable, domain: Domain, num_strategies: int, calibrated
         calibrated: The event simulation that fits what was measured.
 
     """
+    table = with_packing(table, len(domain.replicas))
     encoding = encode(table, domain, num_strategies)
     variables = encoding.variables
     sizes = np.array([variable.size_bytes for variable in domain.variables], np.float32)
@@ -59,10 +60,11 @@ def _burdens(table: ShardTable, domain: Domain, count: int) -> npt.NDArray[Any]:
 
 
 def _messages(table: ShardTable, count: int) -> npt.NDArray[Any]:
-    """How many shards are on servers and how many collectives there are."""
+    """How many messages a sender has for servers, and how many collectives there are."""
     others = table.take(table.kind != SERVER)
     first, _, _ = collectives(others)
-    on_servers = np.bincount(table.strategy[table.kind == SERVER], minlength=count)
+    served = table.kind == SERVER
+    on_servers = np.bincount(table.strategy[served], table.messages[served], minlength=count)
     found: npt.NDArray[Any] = on_servers + np.bincount(others.strategy[first], minlength=count)
     return found
 

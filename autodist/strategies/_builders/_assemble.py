@@ -48,4 +48,4 @@ def assemble(
     if PSSynchronizer in kinds and len(kinds) > 1:
         assert communicator == "horovod", "TensorFlow's own collectives can't run beside servers"
     text = f"{builder}: {remark}" if remark else str(builder)
-    return Strategy(GraphConfig(replica_names(spec), small), chosen, builder=text)
+    return Strategy(GraphConfig.packing(replica_names(spec), small, chosen), chosen, builder=text)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from autodist.errors import StrategyError
 from autodist.registry import Mistake, read
 from autodist.strategies._builders._collectives import AnyCommunicator
-from autodist.strategies._strategy import Order
+from autodist.strategies._strategy import PACK_BYTES, Order
 
 if TYPE_CHECKING:
     from autodist.documents import Document
@@ -98,10 +98,11 @@ class VariableSection(ShardSection):
 
 @dataclass(frozen=True)
 class GraphSection:
-    """``graph``: where replicas are and what carries small state."""
+    """``graph``: where replicas are, what carries small state, and what is packed; 0 packs nothing."""
 
     replicas: tuple[str, ...] | None = None
     communicator: Literal["auto", "horovod", "collective", "queue"] = "auto"
+    pack_bytes: int = PACK_BYTES
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,83 @@
+"""Pack reads: what a worker reads from one server at the beginning of a step comes as one message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from autodist.graph import NodeList, Variable, data_inputs, node_of, normalize
+from autodist.kernels._base import DistributedGraph, Kernel
+from autodist.kernels._packing import Parcel, is_small, packed
+from autodist.kernels._place import LOOKUPS
+from autodist.kernels._units import units_of
+from autodist.strategies import Strategy
+
+__all__ = ["PackReads"]
+
+
+@dataclass(frozen=True)
+class PackReads(Kernel):
+    """Let the small values that this worker reads from each server travel together.
+
+    Only those that are read whole and at once: what is read after an update within the step waits for it, and would
+    have the others wait as well. A variable that is read several times travels once.
+
+    Attributes:
+        strategy: Says which variables are on servers, and what is small.
+    """
+
+    name: ClassVar[str] = "pack-reads"
+    strategy: Strategy
+
+    def apply(self, graph: DistributedGraph) -> DistributedGraph:
+        """See the class."""
+        small = self._small(graph)
+        first: dict[str, str] = {}
+        reads = {
+            node.name: first.setdefault(node_of(node.input[0]), node.name)
+            for node in graph.graph_def.node
+            if node.op == "ReadVariableOp" and len(node.input) == 1 and node_of(node.input[0]) in small
+        }
+        wanted = {reads[normalize(t)] for node in graph.graph_def.node for t in _values(node) if normalize(t) in reads}
+        by_server: dict[str, list[Parcel]] = {}
+        for handle, variable in small.items():
+            if first.get(handle) in wanted:
+                parcel = Parcel(first[handle], variable.dtype, variable.shape)
+                by_server.setdefault(graph.homes[variable.name], []).append(parcel)
+        nodes = NodeList()
+        arrived: dict[str, str] = {}
+        for number, (server, parcels) in enumerate(by_server.items()):
+            name = f"autodist/packed/values_{number}"
+            arrived |= packed(nodes, name, parcels, server, graph.layout.main_device)
+        if not arrived:
+            return graph
+        return _redirected(graph, {read: arrived[one] for read, one in reads.items() if one in arrived}, nodes)
+
+    def _small(self, graph: DistributedGraph) -> dict[str, Variable]:
+        """By handle, the small variables of other workers' servers that this worker has no copy of."""
+        layout, limit = graph.layout, self.strategy.graph.pack_bytes or 0
+        served = {
+            name
+            for unit in units_of(graph, self.strategy)
+            if layout.rank_of(unit.destination) != layout.rank and not unit.synchronizer.is_relaxed
+            for name in unit.variables
+            if name not in unit.proxied
+        }
+        return {v.handle: v for v in graph.variables if v.name in served and is_small(v.dtype, v.shape, limit)}
+
+
+def _values(node: Any) -> list[str]:
+    """The inputs of a node that it needs on this worker: lookups run where the variable lives."""
+    return data_inputs(node)[1:] if node.op in LOOKUPS else data_inputs(node)
+
+
+def _redirected(graph: DistributedGraph, instead: Mapping[str, str], nodes: NodeList) -> DistributedGraph:
+    graph_def = type(graph.graph_def)()
+    graph_def.CopyFrom(graph.graph_def)
+    for node in graph_def.node:
+        first = 1 if node.op in LOOKUPS else 0
+        for k in range(first, len(node.input)):
+            node.input[k] = instead.get(normalize(node.input[k]), node.input[k])
+    graph_def.node.extend(nodes.nodes)
+    return graph.replace(graph_def=graph_def)

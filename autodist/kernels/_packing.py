@@ -1,0 +1,86 @@
+"""Packing: small tensors that go from one device to another at one time travel as one message.
+
+A message costs its sender and its receiver processor time whatever its size, and many variables are small: biases,
+scales of normalizations, the layers near the loss. Each server sends their values to a worker in one piece, and each
+worker their gradients to the server. Only bits are moved; what a step computes stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from autodist.graph import NodeList
+
+__all__ = ["Parcel", "is_small", "packed"]
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A tensor that is to travel.
+
+    Attributes:
+        tensor: Its name.
+        dtype: TensorFlow's name of its type.
+        shape: Its static shape.
+    """
+
+    tensor: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+
+def is_small(dtype: str, shape: Sequence[int | None] | None, limit_bytes: int) -> bool:
+    """Whether a tensor is known to be so small that it should not travel alone."""
+    import tensorflow as tf
+
+    kind = tf.as_dtype(dtype)
+    if shape is None or not (kind.is_floating or kind.is_integer):
+        return False
+    sizes = [size for size in shape if size is not None]
+    return len(sizes) == len(shape) and prod(sizes) * kind.size <= limit_bytes
+
+
+def packed(nodes: NodeList, name: str, parcels: Iterable[Parcel], source: str, target: str) -> Mapping[str, str]:
+    """Add the nodes that bring tensors from one device to another, those of one dtype together.
+
+    Args:
+        nodes: Where to add nodes.
+        name: Their names begin with it.
+        parcels: What is to travel. All of it waits for the last of it.
+        source: The device that they leave from.
+        target: The device where they are taken apart.
+
+    Returns:
+        By tensor, what arrives of it; nothing for one that has no company.
+    """
+    by_dtype: dict[str, dict[str, Parcel]] = {}
+    for parcel in parcels:
+        by_dtype.setdefault(parcel.dtype, {})[parcel.tensor] = parcel
+    arrived: dict[str, str] = {}
+    for dtype, together in by_dtype.items():
+        if len(together) > 1:
+            arrived |= _packed(nodes, f"{name}/{dtype}", list(together.values()), source, target)
+    return arrived
+
+
+def _packed(nodes: NodeList, name: str, parcels: Sequence[Parcel], source: str, target: str) -> dict[str, str]:
+    dtype = parcels[0].dtype
+    nodes.device = source
+    flat = [nodes.reshape(f"{name}/flat_{k}", p.tensor, [-1], dtype) for k, p in enumerate(parcels)]
+    message = nodes.concat(f"{name}/message", flat, dtype)
+    nodes.device = target
+    sizes = nodes.constant(f"{name}/sizes", [parcel.count for parcel in parcels], "int32")
+    dim = nodes.constant(f"{name}/split_dim", 0, "int32")
+    inputs = [message, sizes, dim]
+    parts = nodes.add("SplitV", f"{name}/parts", inputs, T=dtype, Tlen="int32", num_split=len(parcels))
+    return {
+        parcel.tensor: nodes.reshape(f"{name}/arrived_{k}", f"{parts}:{k}", parcel.shape, dtype)
+        for k, parcel in enumerate(parcels)
+    }

@@ -1,0 +1,153 @@
+"""Small tensors between a worker and a server travel as one message; what is computed stays the same."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autodist.graph import VariableNames, capture, node_of
+from autodist.kernels import Layout, kernels_for, prepare, rewrite
+from autodist.strategies import PSSynchronizer, VariableConfig
+
+from . import cluster
+
+X = np.random.default_rng(5).normal(size=(6, 4)).astype(np.float32)
+BOTH = ("h0:CPU:0", "h1:CPU:0")
+
+
+def layers(*widths, dtype="float32", rounds=1):
+    """A step of dense layers with biases; each round updates all variables by their gradients at the new values."""
+    sizes = (4, *widths)
+    weights = [
+        tf.Variable(tf.cast(tf.sin(tf.reshape(tf.range(float(a * b)) + k, [a, b])), dtype), name=f"w{k}")
+        for k, (a, b) in enumerate(itertools.pairwise(sizes))
+    ]
+    biases = [tf.Variable(tf.zeros([b], dtype), name=f"b{k}") for k, b in enumerate(widths)]
+    variables = [v for pair in zip(weights, biases, strict=True) for v in pair]
+
+    def step(x):
+        for _ in range(rounds):
+            with tf.GradientTape() as tape:
+                value = tf.cast(x, dtype)
+                for weight, bias in zip(weights, biases, strict=True):
+                    value = tf.tanh(value @ weight + bias)
+                loss = tf.reduce_mean(tf.square(value - 0.5))
+            for variable, gradient in zip(variables, tape.gradient(loss, variables), strict=True):
+                variable.assign_sub(0.1 * gradient)
+        return loss
+
+    return step
+
+
+def crossing(graph):
+    """The tensors that go from one worker to another, with the workers' numbers."""
+    found = set()
+    for node in graph.graph_def.node:
+        for tensor in node.input:
+            ends = [graph.nodes[node_of(tensor)].device, node.device]
+            sender, receiver = (end.split("/task:")[1][0] for end in ends)
+            if sender != receiver and not tensor.startswith("^"):
+                found.add((sender, receiver, tensor))
+    return found
+
+
+def for_rank(step, rank, plan, hosts):
+    captured = capture(step, [tf.TensorSpec([None, 4])], VariableNames())
+    training, strategy = prepare(captured.graph, plan(captured.graph))
+    layout = Layout.of(strategy, hosts, rank, server=True)
+    return rewrite(training, layout, kernels_for(training, strategy))[0]
+
+
+def counts(pack_bytes, destinations=("h0:CPU:0",), step=None):
+    """How many tensors the second worker gets and sends, those besides variables and gradients not counted."""
+    plan = lambda g: cluster.served(g, BOTH, destinations, pack_bytes)  # noqa: E731
+    crossed = crossing(for_rank(step or layers(3, 3, 2), 1, plan, cluster.spec(1, 1)))
+    bare = [
+        (s, r) for s, r, tensor in crossed if "state_" not in tensor and "rows" not in tensor and "loss" not in tensor
+    ]
+    return bare.count(("0", "1")), bare.count(("1", "0"))
+
+
+def test_values_and_gradients_of_a_server_are_one_message_each():
+    apart, together = counts(None), counts(1 << 20)
+    assert apart[0] - together[0] == 5
+    assert apart[1] - together[1] == 5
+
+
+def test_only_what_is_small_is_packed():
+    apart, some = counts(None), counts(4 * 4)  # three biases, but none of the weights
+    assert apart[0] - some[0] == 2
+    assert apart[1] - some[1] == 2
+    assert counts(4 * 2) == apart  # a single one has no company
+
+
+def test_types_travel_apart():
+    half = layers(3, dtype="float64")
+    whole = layers(3)
+
+    def step(x):
+        return half(x), whole(x)
+
+    apart, together = counts(None, step=step), counts(1 << 20, step=step)
+    assert apart[0] - together[0] == 2
+    assert apart[1] - together[1] == 2
+
+
+def test_what_has_a_copy_on_the_worker_is_not_fetched():
+    def plan(graph):
+        strategy = cluster.served(graph, BOTH, ["h0:CPU:0"])
+        proxied = PSSynchronizer("h0:CPU:0", local_proxy=True)
+        configs = (VariableConfig.whole("w0", proxied), *(c for c in strategy.variables if c.variable != "w0"))
+        return dataclasses.replace(strategy, variables=configs)
+
+    graph = for_rank(layers(3, 2), 1, plan, cluster.spec(1, 1))
+    [message] = [n for n in graph.graph_def.node if n.name.startswith("autodist/packed/values") and n.op == "ConcatV2"]
+    assert message.attr["N"].i == 3
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+@pytest.mark.parametrize("destinations", [BOTH[:1], BOTH[::-1]])
+def test_equals_one_device_however_often_variables_are_updated(rounds, destinations):
+    def plan(graph):
+        return cluster.served(graph, BOTH, destinations)
+
+    cluster.certify(lambda: layers(3, 2, rounds=rounds), [(X,), (2 * X,), (X[:3],)], plan, cluster.spec(1, 1))
+
+
+def test_what_waits_for_an_update_does_not_hold_up_what_comes_before_it():
+    """The second layer learns from what the first has just become: their gradients can't travel together."""
+
+    def make():
+        first, second = tf.Variable(tf.eye(4), name="first"), tf.Variable(tf.ones([4, 1]), name="second")
+
+        def step(x):
+            for variable in (first, second):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean(tf.square(x @ first @ second - 0.3))
+                variable.assign_sub(0.1 * tape.gradient(loss, variable))
+            return loss
+
+        return step
+
+    def plan(graph):
+        return cluster.served(graph, BOTH, BOTH[:1])
+
+    cluster.certify(make, [(X,), (X / 2,), (-X,)], plan, cluster.spec(1, 1))
+
+
+@given(
+    st.lists(st.integers(1, 5), min_size=1, max_size=4),
+    st.sampled_from([None, 8, 16, 48, 1 << 20]),
+    st.lists(st.sampled_from(["h0:CPU:0", "h0:CPU:1", "h1:CPU:0", "h2:CPU:1"]), min_size=1, max_size=3),
+    st.sampled_from([("h0:CPU:0", "h1:CPU:0", "h2:CPU:0"), ("h0:CPU:0", "h0:CPU:1", "h1:CPU:0", "h2:CPU:1")]),
+)
+@settings(max_examples=6, deadline=None)
+def test_any_limit_equals_one_device(widths, pack_bytes, destinations, replicas):
+    def plan(graph):
+        return cluster.served(graph, replicas, destinations, pack_bytes)
+
+    cluster.certify(lambda: layers(*widths), [(X,), (X / 2,)], plan, cluster.spec(2, 2, 2))
