@@ -64,8 +64,10 @@ CLUSTERS = {
     "2 x 10 Gbit/s": Links(2, "10gbit"),
     "2 x 1 Gbit/s, two replicas each": Links(2, "1gbit", cpus=2),
 }
-MODELS = {"vgg": 64, "resnet": 32, "bert_3": 16, "ncf_dense": 256, "ncf_sparse": 2048, "lstm": 64}
+MODELS = {"vgg": 64, "resnet": 16, "bert_3": 8, "ncf_dense": 64, "ncf_sparse": 4096, "lstm": 64}
 """Examples per step by model."""
+_SIZE = "medium"
+"""Of the models: 10 to 60 MB of weights, so that the network matters."""
 _SPARSE = ("ncf_sparse", "lstm")
 _SYSTEMS = ("alone", "horovod", "mirrored", "autodist")
 
@@ -76,14 +78,15 @@ def measure(quick: bool) -> Result:
     for cluster in list(CLUSTERS)[:1] if quick else CLUSTERS:
         for model in list(MODELS)[:1] if quick else MODELS:
             rows += _rows(f"{model}, {cluster}", measured(cluster, model, rounds=3 if quick else 6))
-    return Result("peers", tuple(rows), ("AutoDist with the strategy `auto`; small models; all hosts share the cores",))
+    notes = ("AutoDist with the strategy `auto`; models of medium size; all hosts share the cores",)
+    return Result("peers", tuple(rows), notes)
 
 
 def measured(cluster: str, model: str, rounds: int, strategy: str = "auto") -> Measured:
     """Measure all systems with one model on one cluster."""
     systems = (*_SYSTEMS, "horovod_dense") if model in _SPARSE else _SYSTEMS
     progress(f"peers: {model}, {cluster}")
-    return measured_on(CLUSTERS[cluster], Task(model, "small", MODELS[model], strategy), systems, rounds)
+    return measured_on(CLUSTERS[cluster], Task(model, _SIZE, MODELS[model], strategy), systems, rounds)
 
 
 def measured_on(links: Links, task: Task, systems: Sequence[str], rounds: int) -> Measured:

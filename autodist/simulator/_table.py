@@ -36,6 +36,8 @@ Rows: TypeAlias = "npt.NDArray[np.intp]"
 
 SERVER, ALL_REDUCE, BROADCAST = range(3)
 _MOST_CELLS_PER_ROW = 64
+_OF_ROWS = 2.0
+"""Messages of a table, of which single rows travel: with each direction go the numbers of the rows."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class ShardTable:
         is_horovod: Whether Horovod carries it.
         is_joined: Whether only one message leaves a host with several replicas.
         is_packed: Whether it travels together with all others of its server for which this holds.
-        messages: Which part of a message it is, 1 if it travels alone; see :func:`with_packing`.
+        messages: How many messages it is: 1 for a gradient and the value that comes for it, less if they are packed by
+            :func:`with_packing`.
         size_bytes: Of the value.
         summed_bytes: What each sender sends to be summed.
         gathered_bytes: What each worker sends to be gathered.
@@ -147,7 +150,7 @@ def with_packing(table: ShardTable, hosts: int) -> ShardTable:
     if not len(rows):
         return table
     places = table.strategy[rows] * np.int64(hosts) + table.server[rows]
-    messages = np.ones(len(table), np.float32)
+    messages = table.messages.copy()
     messages[rows] = 1 / np.bincount(places)[places]
     return table.replaced(messages=messages)
 
@@ -197,7 +200,7 @@ def _row(message: ShardMessages, domain: Domain) -> dict[str, float]:
         "variable": domain.number_of[message.variable],
         **_way(message, domain),
         "is_packed": message.is_packed,
-        "messages": 1.0,
+        "messages": _OF_ROWS if message.lookup_rows else 1.0,
         "size_bytes": message.size_bytes,
         "summed_bytes": message.summed_bytes,
         "gathered_bytes": message.gathered_bytes,

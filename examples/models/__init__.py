@@ -1,11 +1,12 @@
-"""Models to train, measure and search for: by name, in three sizes, with made-up data of the right shapes.
+"""Models to train, measure and search for: by name, in several sizes, with made-up data of the right shapes.
 
     from models import get, names
     training = get("bert_3").build("tiny")
     loss = training.step(*training.batch(0))
 
 `examples/train_model.py NAME` trains any of them. "full" has the dimensions of the papers, "small" suits benchmarks on
-a laptop, "tiny" certification within seconds.
+a laptop, "tiny" certification within seconds. Some have a "medium" size of 10 to 50 MB as well: enough for a network to
+matter, with a computation that many hosts on one machine can share.
 """
 
 from . import (

@@ -15,7 +15,7 @@ __all__ = [
     "sizes", "squared_error", "stem",
 ]  # fmt: skip
 
-SIZES = ("tiny", "small", "full")
+SIZES = ("tiny", "small", "medium", "full")
 
 
 @dataclass(frozen=True)

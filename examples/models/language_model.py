@@ -59,6 +59,7 @@ WORKLOADS = (
             "vocabulary width units length num_sampled batch_size",
             tiny=(50, 6, 8, 5, 10, 12),
             small=(20000, 128, 256, 16, 256, 16),
+            medium=(40000, 256, 256, 16, 1024, 64),
             full=(793470, 512, 2048, 20, 8192, 128),
         ),
         make,

@@ -61,6 +61,7 @@ def _sizes(sparse):
         "sparse users items factors layers batch_size",
         tiny=(sparse, 60, 40, 4, (8, 8, 4), 12),
         small=small,
+        medium=(sparse, 60000, 30000, 64, (128, 64, 32), 4096 if sparse else 64),
         full=(sparse, 138493 * 4, 26744 * 8, 64, (256, 256, 128, 64), 256),
     )
 

@@ -39,6 +39,7 @@ WORKLOADS = (
             "stages width image_size num_classes batch_size norm",
             tiny=((1, 1), 4, 8, 5, 12, "batch"),
             small=((2, 2, 2), 16, 32, 100, 16, "batch"),
+            medium=((2, 2, 2), 48, 16, 100, 16, "batch"),
             full=((3, 4, 23, 3), 64, 224, 1000, 32, "batch"),
         ),
         make,

@@ -30,6 +30,7 @@ WORKLOADS = (
             "blocks dense_units image_size num_classes batch_size",
             tiny=(((1, 4), (1, 8)), 32, 8, 5, 12),
             small=(((1, 16), (1, 32), (2, 64)), 2048, 32, 100, 16),
+            medium=(((1, 16), (1, 32), (2, 64)), 2048, 32, 100, 64),
             full=(_16, 4096, 224, 1000, 32),
         ),
         make,

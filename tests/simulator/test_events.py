@@ -29,9 +29,9 @@ def domains(draw):
 
 
 def message_share(shard, shards):
-    """The part of a message that a shard is: what is packed shares one with the rest that its server gets."""
+    """How many messages a shard is: what is packed shares one with the rest that its server gets."""
     together = [s for s in shards if s["is_packed"] and s["kind"] == SERVER and s["server"] == shard["server"]]
-    return 1 / len(together) if shard["is_packed"] else 1
+    return 1 / len(together) if shard["is_packed"] else shard["messages"]
 
 
 def server_messages(shard, shards, domain):
