@@ -23,7 +23,7 @@ from autodist.search._excerpt import Allowance
 from autodist.search._obedience import keeps_results, obeys
 from autodist.search._offline import Effort, Ranked, rank_offline
 from autodist.search._rehosting import are_alike, rehosted
-from autodist.search._searchers import RandomSearcher
+from autodist.search._searchers import LocalSearcher
 from autodist.search._space import Space
 from autodist.search._store import Study, TrialStore
 from autodist.search._study_file import import_studies
@@ -50,7 +50,9 @@ DEFAULT_TRIALS = "runs/trials.db"
 _MARGIN = 0.05
 """By how much a strategy must be expected to be faster than those that users know: simulators err."""
 _CAUTION = 0.2
-"""The same without trials, of all others against all-reduce: by the published ones simulators err so much then."""
+"""The same without trials, and of all others against all-reduce: by the published ones simulators err so much then."""
+_KEPT = 50
+"""How many of those that are found are compared for how simple they are."""
 _ENOUGH_TO_CALIBRATE = 12
 _ENOUGH_TO_LEARN = 60
 _LEAST_RANKING_S = 1.0
@@ -167,14 +169,15 @@ class Auto(StrategyBuilder):
         advice = self._advice(_lessons(store, graph, spec))
         left_s = max(min(_LEAST_RANKING_S, self.time_s), self.time_s - (time.monotonic() - begun_s))
         space = Space(domain)
-        searcher = RandomSearcher(space, Catalogue.of(space), self.seed)
+        searcher = LocalSearcher(space, Catalogue.of(space), self.seed)
         baselines = {name: fits for name, fits in known_strategies(domain) if isinstance(fits, Strategy)}
         baselines |= self._fastest_elsewhere(store, graph, spec)
-        ranking = rank_offline(searcher, advice.simulator, Effort(self.proposals, left_s), baselines)
+        ranking = rank_offline(searcher, advice.simulator, Effort(self.proposals, left_s, _KEPT), baselines)
         source = f"{advice.source}; profile: {domain.profile.source}"
         of = f"of {ranking.scored} and {len(baselines)} that are known by {source}"
         places = {id(one): place for place, one in enumerate(ranking.ranked, 1)}
-        ordered = _cautious(_by_turns(ranking.ranked), next(iter(baselines), ""), advice.caution)
+        by_turns = _by_turns(ranking.ranked, max(_MARGIN, advice.caution))
+        ordered = _cautious(by_turns, next(iter(baselines), ""), advice.caution)
         return tuple(
             replace(one.strategy, builder=f"auto: {_name(one)}, expected to be number {places[id(one)]} {of}")
             for one in ordered
@@ -188,7 +191,7 @@ class Auto(StrategyBuilder):
             return _Advice(forest, f"what {count} trials of others teach")
         if count >= _ENOUGH_TO_CALIBRATE:
             return _Advice(calibrated(EventSimulator(), sets), f"the event simulation, calibrated by {count} trials")
-        unsure = f"only what is expected to be {100 * _CAUTION:.0f} % faster than all-reduce is preferred to it"
+        unsure = f"what users know is preferred to what is not expected to be {100 * _CAUTION:.0f} % faster"
         return _Advice(EventSimulator(), f"the event simulation; no trials are known: {unsure}", _CAUTION)
 
 
@@ -269,13 +272,33 @@ def _name(ranked: Ranked) -> str:
     return f"`{ranked.origin}`" if ranked.is_baseline else "one that was found"
 
 
-def _by_turns(ranked: Sequence[Ranked]) -> list[Ranked]:
-    """Those that users know and those that were found by turns; one of these first if it is clearly better."""
+def _by_turns(ranked: Sequence[Ranked], margin: float) -> list[Ranked]:
+    """Those that users know and those that were found by turns; one of these first if it is so much better."""
     known, found = ([one for one in ranked if one.is_baseline is is_known] for is_known in (True, False))
-    is_better = not known or (found and found[0].predicted_s < (1 - _MARGIN) * known[0].predicted_s)
+    is_better = not known or (found and found[0].predicted_s < (1 - margin) * known[0].predicted_s)
+    found = _simplest_first(found)
     first, second = (found, known) if is_better else (known, found)
     pairs = itertools.zip_longest(first, second)
     return [one for pair in pairs for one in pair if one is not None]
+
+
+def _simplest_first(ranked: Sequence[Ranked]) -> list[Ranked]:
+    """The simplest of those that are expected to be about as fast as the first, then the others.
+
+    It is that with the fewest ways to communicate, then with the fewest parts: simulators know least of what ways cost
+    each other that have to share processors.
+    """
+    alike = [one for one in ranked if one.predicted_s <= (1 + _MARGIN) * ranked[0].predicted_s]
+    if not alike:
+        return list(ranked)
+    simplest = min(alike, key=lambda one: _parts(one.strategy))
+    return [simplest, *(one for one in ranked if one is not simplest)]
+
+
+def _parts(strategy: Strategy) -> tuple[int, int]:
+    """How many ways of communication a strategy has, and how many shards."""
+    ways = {*strategy.carriers, *(["server"] if strategy.has_servers else [])} - {"queue"}
+    return len(ways), sum(len(config.shards) for config in strategy.variables)
 
 
 def _cautious(ranked: Sequence[Ranked], usual: str, caution: float) -> list[Ranked]:

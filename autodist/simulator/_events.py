@@ -10,7 +10,7 @@ import numpy as np
 from autodist.simulator._base import Simulator, in_parts
 from autodist.simulator._calibration import Calibration
 from autodist.simulator._features import groups, server_flows
-from autodist.simulator._links import Loads, ServerLoads
+from autodist.simulator._links import Loaded, Loads, ServerLoads
 from autodist.simulator._table import SERVER, Floats, Ints, ShardTable
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ class EventSimulator(Simulator):
     At its beginning the step fetches what servers hold, in the order in which it is needed; the computation waits for
     what comes late. Each gradient then leaves when it is ready and the host's link is free (in both directions, first
     come, first served), a group when its last member is ready. A server's update follows the last gradient that it
-    gets. The step ends with the last update; what a host computes takes longer by a share of the time that its link is
-    busy.
+    gets. Values of which workers have copies follow their updates, on links that gradients leave free, instead of being
+    fetched; of a variable in parts the first goes while others are still to be updated. The step ends with the last
+    update, or the last such value; what a host computes takes longer by a share of the time that its link is busy.
 
     All strategies are followed at once, variable by variable in the order in which messages go: on one link, the n-th
     message of those that come at times r_i and take s_i ends at S_n + max(r_i - S_(i-1)) over i up to n, where S are
@@ -55,7 +56,7 @@ class EventSimulator(Simulator):
         served, on_all_links = link_loads(table, domain, count, self.calibration)
         factor = np.float32(self.calibration.computation)
         wait, read = _longest_wait_s(served.reading, domain.needed_s * factor)
-        end, pushed = _last_end_s(served.pushing, on_all_links, served.update_s, domain.ready_s * factor)
+        end, pushed = _last_end_s(served, on_all_links, domain.ready_s * factor)
         steps: Floats = np.maximum(end, np.float32(domain.compute_s) * factor) + wait
         steps += (read + pushed).max(0) * np.float32(self.calibration.contention)
         return steps + np.float32(self.calibration.step_s)
@@ -82,22 +83,33 @@ def _longest_wait_s(reading: Loads, needed_s: Floats) -> tuple[Floats, Floats]:
     return wait.max(0), passed
 
 
-def _last_end_s(pushing: Loads, on_all_links: Floats, update_s: Floats, ready_s: Floats) -> tuple[Floats, Floats]:
+def _last_end_s(served: ServerLoads, on_all_links: Floats, ready_s: Floats) -> tuple[Floats, Floats]:
     """When the last update is done, were the computation not to wait for values; how long each link is busy."""
-    passed = pushing.of(-1)
+    passed = served.pushing.of(-1)
     behind, last = np.zeros_like(passed), np.zeros_like(passed)
+    following: list[tuple[int, Floats, Floats]] = []
     for variable in np.argsort(ready_s, kind="stable").tolist():
-        sent = pushing.of(variable) + on_all_links[variable]
+        sent = served.pushing.of(variable) + on_all_links[variable]
         # For links that this variable does not load this changes nothing: all that follows comes later.
         np.maximum(behind, ready_s[variable] - passed, out=behind)
         passed += sent
-        end = behind + passed + update_s[variable]
-        np.maximum(last, np.minimum(end, sent * _FOREVER), out=last)  # an update follows what was sent, if anything was
+        end = behind + passed + served.update_s[variable]
+        done = np.minimum(end, sent * _FOREVER)  # an update follows what was sent, if anything was
+        np.maximum(last, done, out=last)
+        if served.following.has(variable):
+            following.append((variable, done.max(0), sent.max(0)))
+    for variable, updated, sending in following:
+        value, parts = served.following.of(variable), served.parts[variable]
+        first = updated - sending * (1 - 1 / parts)
+        np.maximum(behind, first - passed, out=behind, where=value > 0)  # not all come in the order of their updates
+        passed += value
+        arrived = np.maximum(behind + passed, updated + value / parts)
+        np.maximum(last, np.minimum(arrived, value * _FOREVER), out=last)
     return last.max(0), passed
 
 
-def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> tuple[Floats, Floats, Floats]:
-    """What each shard costs the links, pushing and reading, and its server; by link first what hosts send, then get."""
+def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> Loaded:
+    """What each shard costs the links, and its server; by link first what hosts send, then get."""
     pushed, read, senders = server_flows(shards, domain)
     hosts = len(domain.replicas)
     at_server = np.eye(hosts, dtype=np.float32)[shards.server]
@@ -107,7 +119,8 @@ def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> tup
     pushing = np.concatenate([push_s, at_server * push_s.sum(1, keepdims=True)], 1)
     reading = np.concatenate([at_server * read_s.sum(1, keepdims=True), read_s], 1)
     update_s = shards.size_bytes * np.float32(calibration.update_s_per_byte) + np.float32(calibration.copy_s)
-    return pushing, reading, update_s
+    follows = shards.is_proxied[:, None]
+    return Loaded(pushing, reading * ~follows, reading * follows, update_s)
 
 
 def _collected(shards: ShardTable, domain: Domain, calibration: Calibration) -> tuple[Ints, Ints, Floats, Floats]:

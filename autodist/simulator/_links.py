@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from autodist.simulator._table import SERVER, Floats, Rows, ShardTable, with_pac
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
 
-__all__ = ["Formula", "Loads", "ServerLoads"]
+__all__ = ["Formula", "Loaded", "Loads", "ServerLoads"]
 
 _COLUMNS = (
     "messages", "size_bytes", "summed_bytes", "gathered_bytes", "gathered_by_example", "asked_by_example",
@@ -21,10 +22,26 @@ _COLUMNS = (
 )  # fmt: skip
 _PROBE_BYTES = 1e9
 
-Formula: TypeAlias = Callable[[ShardTable], tuple[Floats, Floats, Floats]]
-"""Of shards on servers, the seconds of pushing and of reading on each link, shape (shards, links), and of the update.
 
-It grows linearly with the bytes in each column."""
+class Loaded(NamedTuple):
+    """What shards on servers load: seconds on each link, shape (shards, links), and of their updates.
+
+    Attributes:
+        pushing: Of gradients.
+        reading: Of values before the computation.
+        following: Of values after their updates.
+        update_s: Of the updates.
+
+    """
+
+    pushing: Floats
+    reading: Floats
+    following: Floats
+    update_s: Floats
+
+
+Formula: TypeAlias = Callable[[ShardTable], Loaded]
+"""What shards on servers load; it grows linearly with the bytes in each column."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +50,7 @@ class _Slope:
 
     pushing: Floats
     reading: Floats
+    following: Floats
     update_s: float
 
 
@@ -54,6 +72,10 @@ class Loads:
         if slope.any():
             self._parts.append((amounts, slope.T))
 
+    def has(self, variable: int) -> bool:
+        """Whether there is anything of a variable."""
+        return any(variable in amounts for amounts, _ in self._parts)
+
     def of(self, variable: int) -> Floats:
         """Those of a variable; shape (links, strategies)."""
         found = [slope @ amounts[variable] for amounts, slope in self._parts if variable in amounts]
@@ -74,51 +96,64 @@ class ServerLoads:
     Attributes:
         pushing: What gradients load.
         reading: What values load, before the computation.
+        following: What values load that go to workers' copies.
         update_s: By variable and strategy, the longest update of a shard.
+        parts: By variable and strategy, how many shards on servers there are, at least 1.
 
     """
 
     def __init__(self, table: ShardTable, domain: Domain, count: int, formula: Formula) -> None:
         hosts = len(domain.replicas)
         table = with_packing(table, hosts)
-        self.pushing, self.reading = Loads(2 * hosts, count), Loads(2 * hosts, count)
+        self.pushing, self.reading, self.following = (Loads(2 * hosts, count) for _ in range(3))
         self.update_s = np.zeros((len(domain.variables), count), np.float32)
+        self.parts = _counts(table, (len(domain.variables), count))
         cells = (table.variable * np.int64(hosts) + table.server) * count + table.strategy
         for rows, slopes in _alike(table, hosts, formula):
             for column, slope in slopes.items():
-                if slope.pushing.any() or slope.reading.any():
+                if slope.pushing.any() or slope.reading.any() or slope.following.any():
                     amounts = np.ones(len(rows), np.float32) if column is None else getattr(table, column)[rows]
                     by_variable = _sums(cells[rows], amounts, hosts, count)
                     self.pushing.add(by_variable, slope.pushing)
                     self.reading.add(by_variable, slope.reading)
+                    self.following.add(by_variable, slope.following)
             update = table.size_bytes[rows] * np.float32(slopes["size_bytes"].update_s)
             update += np.float32(slopes[None].update_s)
             np.maximum.at(self.update_s, (table.variable[rows], table.strategy[rows]), update)
 
 
+def _counts(table: ShardTable, shape: tuple[int, int]) -> Floats:
+    """By variable and strategy, how many shards are on servers; 1 where none is."""
+    served = np.flatnonzero(table.kind == SERVER)
+    places = table.variable[served].astype(np.int64) * shape[1] + table.strategy[served]
+    counts: Floats = np.bincount(places, minlength=shape[0] * shape[1]).astype(np.float32).reshape(shape)
+    return np.maximum(counts, np.float32(1))
+
+
 def _alike(table: ShardTable, hosts: int, formula: Formula) -> Iterator[tuple[Rows, dict[str | None, _Slope]]]:
     """Shards that load alike, with their slopes: by column, and under None what a shard loads in itself."""
-    apart, joined = _slopes(hosts, formula, is_joined=False), _slopes(hosts, formula, is_joined=True)
     served = table.kind == SERVER
-    if all(np.array_equal(apart[column].pushing, joined[column].pushing) for column in apart):
-        yield np.flatnonzero(served), apart
-    else:
-        yield np.flatnonzero(served & ~table.is_joined), apart
-        yield np.flatnonzero(served & table.is_joined), joined
+    for is_joined, is_proxied in itertools.product((False, True), repeat=2):
+        rows = np.flatnonzero(served & (table.is_joined == is_joined) & (table.is_proxied == is_proxied))
+        if len(rows):
+            yield rows, _slopes(hosts, formula, is_joined=is_joined, is_proxied=is_proxied)
 
 
-def _slopes(hosts: int, formula: Formula, *, is_joined: bool) -> dict[str | None, _Slope]:
+def _slopes(hosts: int, formula: Formula, *, is_joined: bool, is_proxied: bool) -> dict[str | None, _Slope]:
     nothing = np.zeros(hosts, np.float32)
     columns = dict.fromkeys(_COLUMNS, nothing)
-    numbers, no, joined = np.arange(hosts, dtype=np.int32), np.zeros(hosts, bool), np.full(hosts, is_joined)
+    numbers = np.arange(hosts, dtype=np.int32)
     zeros, kind, group = (np.full(hosts, value, np.int32) for value in (0, SERVER, -1))
-    empty = ShardTable(numbers, zeros, kind, numbers, group, no, joined, no, **columns)
+    no, joined, proxied = (np.full(hosts, value, np.bool_) for value in (False, is_joined, is_proxied))
+    empty = ShardTable(numbers, zeros, kind, numbers, group, no, joined, proxied, no, **columns)
     base = formula(empty)
-    slopes: dict[str | None, _Slope] = {None: _Slope(base[0], base[1], float(base[2][0]))}
+    slopes: dict[str | None, _Slope] = {
+        None: _Slope(base.pushing, base.reading, base.following, float(base.update_s[0]))
+    }
     for column in _COLUMNS:
         probed = formula(empty.replaced(**{column: nothing + np.float32(_PROBE_BYTES)}))
-        push, read, update = ((f - b) / np.float32(_PROBE_BYTES) for f, b in zip(probed, base, strict=True))
-        slopes[column] = _Slope(push, read, float(update[0]))
+        push, read, follow, update = ((f - b) / np.float32(_PROBE_BYTES) for f, b in zip(probed, base, strict=True))
+        slopes[column] = _Slope(push, read, follow, float(update[0]))
     return slopes
 
 

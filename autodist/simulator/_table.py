@@ -36,6 +36,8 @@ Rows: TypeAlias = "npt.NDArray[np.intp]"
 
 SERVER, ALL_REDUCE, BROADCAST = range(3)
 _MOST_CELLS_PER_ROW = 64
+_OF_PACKED = 0.1
+"""What part of a message's costs remains for each shard that is packed: it is brought into its place by itself."""
 _OF_ROWS = 2.0
 """Messages of a table, of which single rows travel: with each direction go the numbers of the rows."""
 
@@ -52,6 +54,7 @@ class ShardTable:
         group: What travels with it in one collective, -1 for a shard on a server.
         is_horovod: Whether Horovod carries it.
         is_joined: Whether only one message leaves a host with several replicas.
+        is_proxied: Whether workers have copies of the value, which follow its update.
         is_packed: Whether it travels together with all others of its server for which this holds.
         messages: How many messages it is: 1 for a gradient and the value that comes for it, less if they are packed by
             :func:`with_packing`.
@@ -72,6 +75,7 @@ class ShardTable:
     group: Ints
     is_horovod: Bools
     is_joined: Bools
+    is_proxied: Bools
     is_packed: Bools
     messages: Floats
     size_bytes: Floats
@@ -102,7 +106,7 @@ class ShardTable:
         return dataclasses.replace(self, **columns)  # type: ignore[arg-type]
 
 
-_DTYPES = {"is_horovod": np.bool_, "is_joined": np.bool_, "is_packed": np.bool_}
+_DTYPES = {"is_horovod": np.bool_, "is_joined": np.bool_, "is_proxied": np.bool_, "is_packed": np.bool_}
 _INTS = frozenset({"strategy", "variable", "kind", "server", "group"})
 
 
@@ -151,7 +155,7 @@ def with_packing(table: ShardTable, hosts: int) -> ShardTable:
         return table
     places = table.strategy[rows] * np.int64(hosts) + table.server[rows]
     messages = table.messages.copy()
-    messages[rows] = 1 / np.bincount(places)[places]
+    messages[rows] = _OF_PACKED + (1 - _OF_PACKED) / np.bincount(places)[places]
     return table.replaced(messages=messages)
 
 
@@ -221,6 +225,7 @@ def _way(message: ShardMessages, domain: Domain) -> dict[str, float]:
             "group": -1,
             "is_horovod": False,
             "is_joined": message.is_joined or bool(synchronizer.transfer),
+            "is_proxied": synchronizer.local_proxy,
             "read_bytes": reads * message.size_bytes,
         }
     is_reduced = isinstance(synchronizer, AllReduceSynchronizer)
@@ -230,5 +235,6 @@ def _way(message: ShardMessages, domain: Domain) -> dict[str, float]:
         "group": synchronizer.group if isinstance(synchronizer, AllReduceSynchronizer) else -1,
         "is_horovod": synchronizer.communicator == "horovod",
         "is_joined": True,
+        "is_proxied": False,
         "read_bytes": 0.0,
     }

@@ -31,7 +31,7 @@ def domains(draw):
 def message_share(shard, shards):
     """How many messages a shard is: what is packed shares one with the rest that its server gets."""
     together = [s for s in shards if s["is_packed"] and s["kind"] == SERVER and s["server"] == shard["server"]]
-    return 1 / len(together) if shard["is_packed"] else shard["messages"]
+    return 0.1 + 0.9 / len(together) if shard["is_packed"] else shard["messages"]
 
 
 def server_messages(shard, shards, domain):
@@ -67,30 +67,38 @@ def collectives(shards, domain):
 def followed(shards, domain):
     """Seconds of a step: each link is free or busy, and takes what comes to it in turn."""
     hosts = len(domain.replicas)
-    pushing, reading = (np.zeros((len(domain.variables), 2 * hosts)) for _ in range(2))
-    update_s = np.zeros(len(domain.variables))
+    pushing, reading, following = (np.zeros((len(domain.variables), 2 * hosts)) for _ in range(3))
+    update_s, parts = np.zeros(len(domain.variables)), np.zeros(len(domain.variables))
     for shard in (s for s in shards if s["kind"] == SERVER):
         number = shard["variable"]
+        parts[number] += 1
+        fetching = following if shard["is_proxied"] else reading
         for worker, push_s, read_s in server_messages(shard, shards, domain):
             pushing[number, [worker, hosts + shard["server"]]] += push_s
-            reading[number, [hosts + worker, shard["server"]]] += read_s
+            fetching[number, [hosts + worker, shard["server"]]] += read_s
         update_s[number] = max(update_s[number], shard["size_bytes"] * CALIBRATION.update_s_per_byte)
     for number, seconds, size in collectives([s for s in shards if s["kind"] != SERVER], domain):
         pushing[number] += seconds if hosts > 1 else 0
         update_s[number] = max(update_s[number], size * CALIBRATION.update_s_per_byte)
 
-    busy_s = (reading.sum(0) + pushing.sum(0)).max() * CALIBRATION.contention
+    busy_s = (reading.sum(0) + pushing.sum(0) + following.sum(0)).max() * CALIBRATION.contention
     free_s, wait_s = np.zeros(2 * hosts), 0.0
     for number in np.argsort(domain.needed_s, kind="stable"):
         free_s += reading[number]
         come_s = max((free_s[link] for link in range(2 * hosts) if reading[number, link]), default=0.0)
         wait_s = max(wait_s, come_s - domain.needed_s[number])
-    free_s, end_s = np.zeros(2 * hosts), domain.compute_s + wait_s
+    free_s, end_s, updated_s = np.zeros(2 * hosts), domain.compute_s + wait_s, np.zeros(len(domain.variables))
     for number in np.argsort(domain.ready_s, kind="stable"):
         for link in np.flatnonzero(pushing[number]):
             free_s[link] = max(free_s[link], domain.ready_s[number] + wait_s) + pushing[number, link]
-            end_s = max(end_s, free_s[link] + update_s[number])
-    return end_s + busy_s
+            updated_s[number] = max(updated_s[number], free_s[link] + update_s[number])
+    for number in np.argsort(domain.ready_s, kind="stable"):
+        # Of a variable in parts the first value goes when the first part is updated, the last after the last.
+        first_s = updated_s[number] - pushing[number].max() * (1 - 1 / max(parts[number], 1))
+        for link in np.flatnonzero(following[number]):
+            free_s[link] = max(free_s[link], first_s) + following[number, link]
+            end_s = max(end_s, free_s[link], updated_s[number] + following[number, link] / parts[number])
+    return max(end_s, updated_s.max(initial=0)) + busy_s
 
 
 @given(st.data())

@@ -27,17 +27,22 @@ class Stations(Aspect):
 
 @final
 class Proxies(Aspect):
-    """Whether every worker reads from a copy of its own: worth it where a value is read more than once."""
+    """Whether every worker reads from a copy of its own.
+
+    Worth it where a value is read more than once, and for a host with a slow link that serves nothing itself: values
+    come while gradients go, instead of after each other.
+    """
 
     name: ClassVar[str] = "proxy"
     words: ClassVar[frozenset[str]] = frozenset({"proxy"})
 
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
-        """Without, and with a proxy for dense variables that a step reads several times."""
+        """Without, and with one for dense variables that a step reads several times, or where some links are slower."""
         yield choice
         is_dense = not any(variable.is_sparse for variable in scene.variables)
         reads = max(scene.graph.uses[variable.name].reads for variable in scene.variables)
-        if choice.synchronizer == "PS" and is_dense and reads > 1:
+        is_uneven = len({host.bandwidth_gbps for host in scene.spec.hosts}) > 1
+        if choice.synchronizer == "PS" and is_dense and (reads > 1 or is_uneven):
             yield dataclasses.replace(choice, local_proxy=True)
 
 

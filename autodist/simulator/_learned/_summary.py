@@ -51,6 +51,7 @@ def _burdens(table: ShardTable, domain: Domain, count: int) -> npt.NDArray[Any]:
     served, collected_s = link_loads(table, domain, count, EventSimulator().calibration)
     variables = range(len(domain.variables))
     pushed = sum((served.pushing.of(variable) for variable in variables), served.pushing.of(-1)) + collected_s.sum(0)
+    pushed += sum((served.following.of(variable) for variable in variables), served.following.of(-1))
     read = sum((served.reading.of(variable) for variable in variables), served.reading.of(-1))
     columns = []
     for flows in (pushed / unit_s(domain), read / unit_s(domain)):
