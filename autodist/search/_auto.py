@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
+import numpy as np
+
 from autodist.errors import GraphError, SimulatorError, StoreError, StrategyError
 from autodist.registry import raise_mistakes
 from autodist.resource_spec import ResourceSpec
@@ -28,12 +30,15 @@ from autodist.search._space import Space
 from autodist.search._store import Study, TrialStore
 from autodist.search._study_file import import_studies
 from autodist.simulator import (
+    SERVER,
     Domain,
     EventSimulator,
+    Floats,
     ForestSimulator,
     Measured,
     Profile,
     ProfileCache,
+    ShardTable,
     Simulator,
     calibrated,
 )
@@ -51,8 +56,9 @@ _MARGIN = 0.05
 """By how much a strategy must be expected to be faster than those that users know: simulators err."""
 _CAUTION = 0.2
 """The same without trials, and of all others against all-reduce: by the published ones simulators err so much then."""
-_KEPT = 50
-"""How many of those that are found are compared for how simple they are."""
+_SEVERAL_WAYS = 0.1
+"""By how much longer steps are thought to take where servers stand beside collectives: simulators don't know what it
+costs that two systems share the processors."""
 _ENOUGH_TO_CALIBRATE = 12
 _ENOUGH_TO_LEARN = 60
 _LEAST_RANKING_S = 1.0
@@ -172,7 +178,7 @@ class Auto(StrategyBuilder):
         searcher = LocalSearcher(space, Catalogue.of(space), self.seed)
         baselines = {name: fits for name, fits in known_strategies(domain) if isinstance(fits, Strategy)}
         baselines |= self._fastest_elsewhere(store, graph, spec)
-        ranking = rank_offline(searcher, advice.simulator, Effort(self.proposals, left_s, _KEPT), baselines)
+        ranking = rank_offline(searcher, _Wary(advice.simulator), Effort(self.proposals, left_s), baselines)
         source = f"{advice.source}; profile: {domain.profile.source}"
         of = f"of {ranking.scored} and {len(baselines)} that are known by {source}"
         places = {id(one): place for place, one in enumerate(ranking.ranked, 1)}
@@ -202,6 +208,25 @@ class _Advice:
     simulator: Simulator
     source: str
     caution: float = 0.0
+
+
+@final
+@dataclass(frozen=True)
+class _Wary(Simulator):
+    """A simulator that does not trust strategies with several ways of communication."""
+
+    name: ClassVar[str] = "wary"
+    simulator: Simulator
+
+    def score(self, table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
+        """Seconds per step of each strategy."""
+        served, collected = (
+            np.bincount(table.strategy[rows], minlength=num_strategies) > 0
+            for rows in (table.kind == SERVER, table.kind != SERVER)
+        )
+        return self.simulator.score(table, domain, num_strategies) * np.where(
+            served & collected, np.float32(1 + _SEVERAL_WAYS), np.float32(1)
+        )
 
 
 @dataclass(frozen=True)
@@ -276,29 +301,9 @@ def _by_turns(ranked: Sequence[Ranked], margin: float) -> list[Ranked]:
     """Those that users know and those that were found by turns; one of these first if it is so much better."""
     known, found = ([one for one in ranked if one.is_baseline is is_known] for is_known in (True, False))
     is_better = not known or (found and found[0].predicted_s < (1 - margin) * known[0].predicted_s)
-    found = _simplest_first(found)
     first, second = (found, known) if is_better else (known, found)
     pairs = itertools.zip_longest(first, second)
     return [one for pair in pairs for one in pair if one is not None]
-
-
-def _simplest_first(ranked: Sequence[Ranked]) -> list[Ranked]:
-    """The simplest of those that are expected to be about as fast as the first, then the others.
-
-    It is that with the fewest ways to communicate, then with the fewest parts: simulators know least of what ways cost
-    each other that have to share processors.
-    """
-    alike = [one for one in ranked if one.predicted_s <= (1 + _MARGIN) * ranked[0].predicted_s]
-    if not alike:
-        return list(ranked)
-    simplest = min(alike, key=lambda one: _parts(one.strategy))
-    return [simplest, *(one for one in ranked if one is not simplest)]
-
-
-def _parts(strategy: Strategy) -> tuple[int, int]:
-    """How many ways of communication a strategy has, and how many shards."""
-    ways = {*strategy.carriers, *(["server"] if strategy.has_servers else [])} - {"queue"}
-    return len(ways), sum(len(config.shards) for config in strategy.variables)
 
 
 def _cautious(ranked: Sequence[Ranked], usual: str, caution: float) -> list[Ranked]:

@@ -29,7 +29,6 @@ class Effort:
         proposals: How many strategies are scored at most, 1 or more.
         time_s: Seconds after which no more are scored, above 0; None for no bound. With a bound, the same seed may find
             something else on a faster machine.
-        kept: How many of the best are told, 1 or more.
 
     Raises:
         UsageError: One of them is too small.
@@ -38,7 +37,6 @@ class Effort:
 
     proposals: int = 30_000
     time_s: float | None = None
-    kept: int = _KEPT
 
     def __post_init__(self) -> None:
         if self.proposals < 1:
@@ -160,15 +158,14 @@ class _Judge:
     def best(self) -> Found:
         """The best proposals."""
         with contextlib.suppress(_TimeIsOver):
-            self._searcher.ask(self._score, self._effort.proposals, self._effort.kept)
+            self._searcher.ask(self._score, self._effort.proposals, _KEPT)
         assert self._best is not None, "a searcher scores something"
         return self._best
 
     def _score(self, proposals: Proposals) -> Floats:
         scores = self._score_of(proposals)
-        kept = self._effort.kept
-        found = Found.best_of(proposals, scores, kept)
-        self._best = found if self._best is None else self._best.merged(found, kept)
+        found = Found.best_of(proposals, scores, _KEPT)
+        self._best = found if self._best is None else self._best.merged(found, _KEPT)
         self.scored += len(proposals)
         self._stop_in_time()
         return scores
