@@ -5,6 +5,7 @@ autodist run examples/train_model.py --workers 2 --strategy Parallax -- bert_3 -
 """
 
 import argparse
+import sys
 import time
 
 import keras
@@ -34,6 +35,8 @@ def main():
             print(f"{name:<16}{models.get(name).summary}")
         return
     keras.config.set_floatx(arguments.floats)
+    if arguments.size not in models.get(arguments.name).sizes:
+        sys.exit(f"{arguments.name} has no size `{arguments.size}`, but {', '.join(models.get(arguments.name).sizes)}")
     changes = {"batch_size": arguments.batch_size, "norm": arguments.norm}
     changes = {name: value for name, value in changes.items() if value is not None}
     ad = autodist.AutoDist(batch_norm=arguments.batch_norm)

@@ -49,10 +49,10 @@ class PackReads(Kernel):
         arrived: dict[str, str] = {}
         for number, (server, parcels) in enumerate(by_server.items()):
             name = f"autodist/packed/values_{number}"
-            arrived |= packed(nodes, name, parcels, server, graph.layout.main_device)
-        if not arrived:
-            return graph
-        return _redirected(graph, {read: arrived[one] for read, one in reads.items() if one in arrived}, nodes)
+            limit = self.strategy.graph.pack_bytes or 0
+            arrived |= packed(nodes, name, parcels, server, graph.layout.main_device, limit)
+        instead = {read: arrived.get(one, one) for read, one in reads.items()}
+        return _redirected(graph, instead, nodes) if any(r != one for r, one in instead.items()) else graph
 
     def _small(self, graph: DistributedGraph) -> dict[str, Variable]:
         """By handle, the small variables of other workers' servers that this worker has no copy of."""

@@ -15,6 +15,9 @@ from autodist.graph import NodeList
 
 __all__ = ["Parcel", "is_small", "packed"]
 
+_FULL = 4
+"""How many of the largest tensors that are packed fill a message."""
+
 
 @dataclass(frozen=True)
 class Parcel:
@@ -35,6 +38,13 @@ class Parcel:
         """Number of elements."""
         return prod(self.shape)
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its elements."""
+        import tensorflow as tf
+
+        return self.count * int(tf.as_dtype(self.dtype).size)
+
 
 def is_small(dtype: str, shape: Sequence[int | None] | None, limit_bytes: int) -> bool:
     """Whether a tensor is known to be so small that it should not travel alone."""
@@ -47,27 +57,41 @@ def is_small(dtype: str, shape: Sequence[int | None] | None, limit_bytes: int) -
     return len(sizes) == len(shape) and prod(sizes) * kind.size <= limit_bytes
 
 
-def packed(nodes: NodeList, name: str, parcels: Iterable[Parcel], source: str, target: str) -> Mapping[str, str]:
+def packed(
+    nodes: NodeList, name: str, parcels: Iterable[Parcel], source: str, target: str, limit_bytes: int
+) -> Mapping[str, str]:
     """Add the nodes that bring tensors from one device to another, those of one dtype together.
 
     Args:
         nodes: Where to add nodes.
         name: Their names begin with it.
-        parcels: What is to travel. All of it waits for the last of it.
+        parcels: What is to travel, in the order in which it is there, or needed.
         source: The device that they leave from.
         target: The device where they are taken apart.
+        limit_bytes: How large one of them may be. A message takes some as large as that, so that what comes first need
+            not wait for all.
 
     Returns:
         By tensor, what arrives of it; nothing for one that has no company.
     """
-    by_dtype: dict[str, dict[str, Parcel]] = {}
-    for parcel in parcels:
-        by_dtype.setdefault(parcel.dtype, {})[parcel.tensor] = parcel
     arrived: dict[str, str] = {}
-    for dtype, together in by_dtype.items():
+    for number, together in enumerate(_messages(parcels, _FULL * limit_bytes)):
         if len(together) > 1:
-            arrived |= _packed(nodes, f"{name}/{dtype}", list(together.values()), source, target)
+            arrived |= _packed(nodes, f"{name}/{number}", together, source, target)
     return arrived
+
+
+def _messages(parcels: Iterable[Parcel], most_bytes: int) -> list[list[Parcel]]:
+    """Which of them travel together."""
+    messages: list[list[Parcel]] = []
+    open_of: dict[str, list[Parcel]] = {}
+    for parcel in {parcel.tensor: parcel for parcel in parcels}.values():
+        message = open_of.get(parcel.dtype)
+        if message is None or sum(one.size_bytes for one in (*message, parcel)) > most_bytes:
+            message = open_of[parcel.dtype] = []
+            messages.append(message)
+        message.append(parcel)
+    return messages
 
 
 def _packed(nodes: NodeList, name: str, parcels: Sequence[Parcel], source: str, target: str) -> dict[str, str]:

@@ -1,10 +1,11 @@
 """Parameter servers: one device holds the variable and its slots, and its own worker applies the update.
 
 For every gradient and every other worker there is one queue on the destination. A worker pushes its gradient as soon as
-it exists; the destination's worker takes one from each queue, combines them in rank order (so that a run can be
-replayed bit by bit), applies the update and hands every worker a token. Reads of the next step come after the token,
-and no update starts before every worker has read and pushed, so that the step is bulk-synchronous (thesis 7.3.2).
-Where a step itself goes on with the new value, that holds for each of its :class:`Stages`.
+it exists, small ones of one server together; the destination's worker takes one from each queue, combines them in rank
+order (so that a run can be replayed bit by bit), applies the update and hands every worker a token. Reads of the next
+step come after the token, and no update starts before every worker has read and pushed, so that the step is
+bulk-synchronous (thesis 7.3.2). Where a step itself goes on with the new value, that holds for each of its
+:class:`Stages`.
 
 Variables whose updates can't be separated (a global norm, a loss scale) form one *unit* with one destination.
 """
@@ -305,16 +306,22 @@ class _Rewriting:
         return added
 
     def _packed(self) -> dict[tuple[str, str], str]:
-        """By server and tensor, what arrives of small gradients: together go those that don't wait for each other."""
-        together: dict[tuple[str, int], list[Parcel]] = {}
-        for name in self.remote:
-            for point in self.points[name]:
-                small = [parcel for part in self._mine(name, point) for parcel in self._small(part, point)]
-                together.setdefault((self.mail[name].device, point.layer), []).extend(small)
+        """By server and tensor, what arrives of small gradients: together go those that don't wait for each other.
+
+        Those of one layer lie behind the same gradients. But an update waits for all gradients of its unit, also for
+        those that it does not take, so those that travel together must have waited for the same updates as well.
+        """
+        together: dict[tuple[Any, ...], list[Parcel]] = {}
+        order = {point.name: number for number, point in enumerate(self.graph.points)}  # that of the backward pass
+        owned = [(point, name) for name in self.remote for point in self.points[name]]
+        for point, name in sorted(owned, key=lambda pair: order[pair[0].name]):
+            small = [parcel for part in self._mine(name, point) for parcel in self._small(part, point)]
+            passed = self.stages.passed(node_of(parcel.tensor) for parcel in small)
+            together.setdefault((self.mail[name].device, point.layer, passed), []).extend(small)
         arrived = {}
-        for number, ((server, _), parcels) in enumerate(together.items()):
+        for number, ((server, *_), parcels) in enumerate(together.items()):
             label = f"autodist/packed/gradients_{number}"
-            found = packed(self.nodes, label, parcels, self.layout.main_device, server)
+            found = packed(self.nodes, label, parcels, self.layout.main_device, server, self.pack_bytes)
             arrived.update({(server, tensor): piece for tensor, piece in found.items()})
         return arrived
 

@@ -87,7 +87,8 @@ def server_flows(table: ShardTable, domain: Domain) -> tuple[Floats, Floats, Flo
     by_example = (table.gathered_by_example + table.asked_by_example)[:, None] * domain.examples
     pushed = senders * table.summed_bytes[:, None] + computes * (table.gathered_bytes[:, None] + by_example)
     read = computes * (table.read_bytes[:, None] + table.read_by_example[:, None] * domain.examples)
-    return pushed, read, senders * table.messages[:, None]
+    messages = np.where(table.is_packed[:, None], computes, senders) * table.messages[:, None]
+    return pushed, read, messages
 
 
 def _of_servers(shards: ShardTable, domain: Domain) -> tuple[Any, ...]:
@@ -102,9 +103,9 @@ def _of_servers(shards: ShardTable, domain: Domain) -> tuple[Any, ...]:
     transfer = shards.summed_bytes * np.where(shards.is_joined, by_worker, by_replica)
     transfer += (shards.gathered_bytes + shards.read_bytes) * by_worker
     transfer += (shards.gathered_by_example + shards.asked_by_example + shards.read_by_example) * by_example
+    by_host = shards.is_joined | shards.is_packed
     senders, waits = (
-        np.where(shards.is_joined, (per @ ones)[shards.server], (per @ domain.replicas)[shards.server])
-        * shards.messages
+        np.where(by_host, (per @ ones)[shards.server], (per @ domain.replicas)[shards.server]) * shards.messages
         for per in (elsewhere.astype(np.float32), latency_s)
     )
     copies = np.ones(len(shards), np.float32)

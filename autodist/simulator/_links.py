@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -20,6 +20,7 @@ _COLUMNS = (
     "messages", "size_bytes", "summed_bytes", "gathered_bytes", "gathered_by_example", "asked_by_example",
     "read_bytes", "read_by_example",
 )  # fmt: skip
+_KINDS = ("is_joined", "is_proxied", "is_packed")
 _PROBE_BYTES = 1e9
 
 
@@ -133,19 +134,21 @@ def _counts(table: ShardTable, shape: tuple[int, int]) -> Floats:
 def _alike(table: ShardTable, hosts: int, formula: Formula) -> Iterator[tuple[Rows, dict[str | None, _Slope]]]:
     """Shards that load alike, with their slopes: by column, and under None what a shard loads in itself."""
     served = table.kind == SERVER
-    for is_joined, is_proxied in itertools.product((False, True), repeat=2):
-        rows = np.flatnonzero(served & (table.is_joined == is_joined) & (table.is_proxied == is_proxied))
+    kinds = [getattr(table, name) for name in _KINDS]
+    for values in itertools.product((False, True), repeat=len(_KINDS)):
+        alike = [kind == value for kind, value in zip(kinds, values, strict=True)]
+        rows = np.flatnonzero(np.logical_and.reduce([served, *alike]))
         if len(rows):
-            yield rows, _slopes(hosts, formula, is_joined=is_joined, is_proxied=is_proxied)
+            yield rows, _slopes(hosts, formula, dict(zip(_KINDS, values, strict=True)))
 
 
-def _slopes(hosts: int, formula: Formula, *, is_joined: bool, is_proxied: bool) -> dict[str | None, _Slope]:
+def _slopes(hosts: int, formula: Formula, kinds: Mapping[str, bool]) -> dict[str | None, _Slope]:
     nothing = np.zeros(hosts, np.float32)
     columns = dict.fromkeys(_COLUMNS, nothing)
     numbers = np.arange(hosts, dtype=np.int32)
     zeros, kind, group = (np.full(hosts, value, np.int32) for value in (0, SERVER, -1))
-    no, joined, proxied = (np.full(hosts, value, np.bool_) for value in (False, is_joined, is_proxied))
-    empty = ShardTable(numbers, zeros, kind, numbers, group, no, joined, proxied, no, **columns)
+    no, joined, proxied, packed = (np.full(hosts, v, np.bool_) for v in (False, *(kinds[name] for name in _KINDS)))
+    empty = ShardTable(numbers, zeros, kind, numbers, group, no, joined, proxied, packed, **columns)
     base = formula(empty)
     slopes: dict[str | None, _Slope] = {
         None: _Slope(base.pushing, base.reading, base.following, float(base.update_s[0]))

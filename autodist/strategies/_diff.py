@@ -160,7 +160,7 @@ def _fields(variable: str | None, shard: int | None, a: Any, b: Any) -> Iterator
     for field in dataclasses.fields(a):
         one, other = getattr(a, field.name), getattr(b, field.name)
         if one != other:
-            yield Difference(variable, shard, field.name, _text(one), _text(other))
+            yield Difference(variable, shard, field.name, *(None if v is None else _text(v) for v in (one, other)))
 
 
 def _text(value: Any) -> str:

@@ -116,13 +116,18 @@ def shard_messages(
             variable = known[config.variable]
             use = _scaled(graph.uses[variable.name], rows.get(variable.name), batch_size)
             for message in _of_variable(config, variable, use, graph):
-                yield replace(message, is_packed=_is_packed(message, strategy.graph.pack_bytes or 0))
+                yield _packed(message, strategy.graph.pack_bytes or 0)
 
 
-def _is_packed(message: ShardMessages, pack_bytes: int) -> bool:
+def _packed(message: ShardMessages, pack_bytes: int) -> ShardMessages:
+    """The same with what packing makes of it: a small value comes once, and with its gradient in company."""
     synchronizer = message.synchronizer
-    is_served = isinstance(synchronizer, PSSynchronizer) and not synchronizer.is_relaxed
-    return is_served and 0 < message.summed_bytes <= pack_bytes and not message.gathered_rows
+    if not isinstance(synchronizer, PSSynchronizer) or synchronizer.is_relaxed or synchronizer.local_proxy:
+        return message
+    reads = min(message.reads, 1) if message.size_bytes <= pack_bytes else message.reads
+    has_rows = message.gathered_rows or message.lookup_rows
+    is_packed = 0 < message.summed_bytes <= pack_bytes and not has_rows
+    return replace(message, reads=reads, is_packed=is_packed)
 
 
 def state_messages(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> ShardMessages:

@@ -139,6 +139,55 @@ def test_what_waits_for_an_update_does_not_hold_up_what_comes_before_it():
     cluster.certify(make, [(X,), (X / 2,), (-X,)], plan, cluster.spec(1, 1))
 
 
+def scaled_between(same):
+    """Two gradients, and between them a change that takes none of them but waits for those of its variable."""
+    v = tf.Variable([[1.0], [0.5], [-0.5], [0.2]], name="v")
+    u = v if same else tf.Variable([[0.3], [0.1], [0.4], [-0.2]], name="u")
+
+    def gradient(variable, x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(x @ (u + v) - 0.3))
+        return tape.gradient(loss, variable), loss
+
+    def step(x):
+        first, _ = gradient(v, x)
+        v.assign(0.9 * v)
+        second, loss = gradient(u, x)
+        v.assign_sub(0.1 * first)
+        u.assign_sub(0.1 * second)
+        return loss
+
+    return step
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_gradients_with_an_update_between_them_do_not_wait_for_each_other(same):
+    def plan(graph):
+        return cluster.served(graph, BOTH, BOTH[:1])
+
+    cluster.certify(lambda: scaled_between(same), [(X,), (X / 2,), (-X,)], plan, cluster.spec(1, 1))
+
+
+def test_a_message_is_not_larger_than_some_of_the_largest_tensors():
+    apart, together = counts(None, step=layers(*[4] * 9)), counts(64, step=layers(*[4] * 9))
+    # Nine weights of 64 bytes and nine biases of 16 are 720 bytes; a message takes 256.
+    assert apart[0] - together[0] == 18 - 3
+    assert apart[1] - together[1] == 18 - 3
+
+
+def test_a_value_that_is_read_twice_travels_once():
+    w = tf.Variable(tf.ones([4, 1]), name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(x @ w)) + 0.1 * tf.reduce_sum(tf.square(w.read_value()))
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return loss
+
+    apart, once = counts(None, step=step), counts(16, step=step)
+    assert apart[0] - once[0] == 1
+
+
 @given(
     st.lists(st.integers(1, 5), min_size=1, max_size=4),
     st.sampled_from([None, 8, 16, 48, 1 << 20]),

@@ -43,7 +43,7 @@ def server_messages(shard, shards, domain):
             by_example = (shard["gathered_by_example"] + shard["asked_by_example"]) * domain.examples[worker]
             pushed = senders * shard["summed_bytes"] + shard["gathered_bytes"] + by_example
             read = shard["read_bytes"] + shard["read_by_example"] * domain.examples[worker]
-            messages = senders * message_share(shard, shards)
+            messages = (1 if shard["is_packed"] else senders) * message_share(shard, shards)
             yield worker, pushed * second + messages * CALIBRATION.message_s, read * second
 
 

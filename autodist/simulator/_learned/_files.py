@@ -27,7 +27,7 @@ LEARNED: dict[str, type[LearnedSimulator]] = {
 }
 """By name, the simulators that learn."""
 
-_VERSION = 2
+_VERSION = 3
 _ABOUT = "about"
 
 
