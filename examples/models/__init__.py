@@ -5,8 +5,8 @@
     loss = training.step(*training.batch(0))
 
 `examples/train_model.py NAME` trains any of them. "full" has the dimensions of the papers, "small" suits benchmarks on
-a laptop, "tiny" certification within seconds. Some have a "medium" size of tens of megabytes as well: enough for a network to
-matter, with a computation that many hosts on one machine can share.
+a laptop, "tiny" certification within seconds. Some have a "medium" size of tens of megabytes as well: enough for a
+network to matter, with a computation that many hosts on one machine can share.
 """
 
 from . import (

@@ -193,6 +193,10 @@ graph: {replica: ["h0:CPU:0"]}
         ("a: {ps: {}, broadcast: {}}", "plan.yml:1:1: `a` has `ps` and `broadcast`, allowed: one of"),
         ("a: {all_reduce: {group: 0, chunk_size: 2}}", "plan.yml:1:28: `a.all_reduce.chunk_size` stands beside"),
         ("a: {all_reduce: {group: -1}}", "`a.all_reduce.group` is -1, allowed: a whole number of at least 0"),
+        (
+            "graph: {pack_bytes: -1}\na: {ps: {}}",
+            "`graph.pack_bytes` is -1, allowed: a whole number of at least 0",
+        ),
         ("a: {ps: {staleness: -1}}", "`a.ps.staleness` is -1, allowed: a whole number of at least 0"),
         ("a: {ps: {staleness: true}}", "`a.ps.staleness` is True, allowed: a whole number"),
         ("a: {ps: {}, partition: {dim: -1, parts: 2}}", "`a.partition.dim` is -1"),

@@ -32,9 +32,9 @@ PREDEFINED = ("transfer", "longest_transfer", "messages", "copies", "shared_tran
 and of all that is on the same server."""
 
 RAW = (
-    "size", "ready", "needed", "served", "reduced", "broadcast", "horovod", "joined", "shards", "largest_shard",
-    "servers", "server_speed", "encoding", "gathered", "by_example", "read", "members", "compute", "hosts", "replicas",
-    "spread",
+    "size", "ready", "needed", "served", "reduced", "broadcast", "horovod", "joined", "proxied", "shards",
+    "largest_shard", "servers", "server_speed", "encoding", "gathered", "by_example", "read", "members", "compute",
+    "hosts", "replicas", "spread",
 )  # fmt: skip
 """Of each variable: z_raw, from the graph, the strategy and the cluster."""
 
@@ -121,6 +121,7 @@ def _raw(table: ShardTable, domain: Domain, cells: _Cells, unit: float) -> list[
         cells.mean(table.kind == BROADCAST),
         cells.mean(table.is_horovod),
         cells.mean(joined),
+        cells.mean(table.is_proxied),
         np.log2(np.maximum(cells.shards, 1)),
         cells.max(table.size_bytes) / share,
         _distinct_servers(table, cells, hosts),

@@ -158,6 +158,8 @@ def _section(document: Document, cls: Any, key: str) -> Any:
         document.add((key, *path), mistake.removesuffix(" or null"), at_key=True)
     if mistakes and isinstance(data, dict):
         found = read(cls, {name: value for name, value in data.items() if name not in wrong}, key, [])
+    if isinstance(found, GraphSection) and found.pack_bytes < 0:
+        _add(document, (key, "pack_bytes"), f"is {found.pack_bytes}, allowed: a whole number of at least 0")
     for where, problem in _problems(found) if isinstance(found, VariableSection) else ():
         if where or not wrong:  # the synchronizer that is missing may be among what is wrong
             _add(document, (key, *where), problem)
