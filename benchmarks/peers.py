@@ -67,7 +67,7 @@ CLUSTERS = {
 MODELS = {"vgg": 64, "resnet": 16, "bert_3": 8, "ncf_dense": 64, "ncf_sparse": 4096, "lstm": 64}
 """Examples per step by model."""
 _SIZE = "medium"
-"""Of the models: 10 to 60 MB of weights, so that the network matters."""
+"""Of the models: 8 to 84 MB of weights, so that the network matters."""
 _SPARSE = ("ncf_sparse", "lstm")
 _SYSTEMS = ("alone", "horovod", "mirrored", "autodist")
 

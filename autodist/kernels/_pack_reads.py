@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from autodist.graph import NodeList, Variable, data_inputs, node_of, normalize
 from autodist.kernels._base import DistributedGraph, Kernel
-from autodist.kernels._packing import Parcel, is_small, packed
+from autodist.kernels._packing import Parcel, packed, small_parcel
 from autodist.kernels._place import LOOKUPS
 from autodist.kernels._units import units_of
 from autodist.strategies import Strategy
@@ -32,31 +32,33 @@ class PackReads(Kernel):
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the class."""
-        small = self._small(graph)
-        first: dict[str, str] = {}
-        reads = {
-            node.name: first.setdefault(node_of(node.input[0]), node.name)
-            for node in graph.graph_def.node
-            if node.op == "ReadVariableOp" and len(node.input) == 1 and node_of(node.input[0]) in small
-        }
+        limit = self.strategy.graph.pack_bytes or 0
+        served = self._served(graph)
+        first: dict[str, Parcel] = {}
+        reads: dict[str, str] = {}
+        for node in graph.graph_def.node:
+            handle = node_of(node.input[0]) if node.op == "ReadVariableOp" and len(node.input) == 1 else ""
+            if handle in served:
+                variable = served[handle]
+                parcel = first.get(handle) or small_parcel(node.name, variable.dtype, variable.shape, limit)
+                if parcel is not None:
+                    reads[node.name] = first.setdefault(handle, parcel).tensor
         wanted = {reads[normalize(t)] for node in graph.graph_def.node for t in _values(node) if normalize(t) in reads}
         by_server: dict[str, list[Parcel]] = {}
-        for handle, variable in small.items():
-            if first.get(handle) in wanted:
-                parcel = Parcel(first[handle], variable.dtype, variable.shape)
-                by_server.setdefault(graph.homes[variable.name], []).append(parcel)
+        for handle, variable in served.items():
+            if handle in first and first[handle].tensor in wanted:
+                by_server.setdefault(graph.homes[variable.name], []).append(first[handle])
         nodes = NodeList()
         arrived: dict[str, str] = {}
         for number, (server, parcels) in enumerate(by_server.items()):
             name = f"autodist/packed/values_{number}"
-            limit = self.strategy.graph.pack_bytes or 0
             arrived |= packed(nodes, name, parcels, server, graph.layout.main_device, limit)
         instead = {read: arrived.get(one, one) for read, one in reads.items()}
         return _redirected(graph, instead, nodes) if any(r != one for r, one in instead.items()) else graph
 
-    def _small(self, graph: DistributedGraph) -> dict[str, Variable]:
-        """By handle, the small variables of other workers' servers that this worker has no copy of."""
-        layout, limit = graph.layout, self.strategy.graph.pack_bytes or 0
+    def _served(self, graph: DistributedGraph) -> dict[str, Variable]:
+        """By handle, the variables of other workers' servers that this worker has no copy of."""
+        layout = graph.layout
         served = {
             name
             for unit in units_of(graph, self.strategy)
@@ -64,7 +66,7 @@ class PackReads(Kernel):
             for name in unit.variables
             if name not in unit.proxied
         }
-        return {v.handle: v for v in graph.variables if v.name in served and is_small(v.dtype, v.shape, limit)}
+        return {v.handle: v for v in graph.variables if v.name in served}
 
 
 def _values(node: Any) -> list[str]:

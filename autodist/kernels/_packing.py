@@ -13,7 +13,7 @@ from math import prod
 
 from autodist.graph import NodeList
 
-__all__ = ["Parcel", "is_small", "packed"]
+__all__ = ["Parcel", "packed", "small_parcel"]
 
 _FULL = 4
 """How many of the largest tensors that are packed fill a message."""
@@ -27,34 +27,25 @@ class Parcel:
         tensor: Its name.
         dtype: TensorFlow's name of its type.
         shape: Its static shape.
+        size_bytes: Of its elements.
     """
 
     tensor: str
     dtype: str
     shape: tuple[int, ...]
-
-    @property
-    def count(self) -> int:
-        """Number of elements."""
-        return prod(self.shape)
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of its elements."""
-        import tensorflow as tf
-
-        return self.count * int(tf.as_dtype(self.dtype).size)
+    size_bytes: int
 
 
-def is_small(dtype: str, shape: Sequence[int | None] | None, limit_bytes: int) -> bool:
-    """Whether a tensor is known to be so small that it should not travel alone."""
+def small_parcel(tensor: str, dtype: str, shape: Sequence[int | None] | None, limit_bytes: int) -> Parcel | None:
+    """The parcel of a tensor that is known to be so small that it should not travel alone; None of any other."""
     import tensorflow as tf
 
     kind = tf.as_dtype(dtype)
-    if shape is None or not (kind.is_floating or kind.is_integer):
-        return False
-    sizes = [size for size in shape if size is not None]
-    return len(sizes) == len(shape) and prod(sizes) * kind.size <= limit_bytes
+    sizes = tuple(size for size in shape or () if size is not None)
+    if shape is None or len(sizes) < len(shape) or not (kind.is_floating or kind.is_integer):
+        return None
+    size_bytes = prod(sizes) * int(kind.size)
+    return Parcel(tensor, dtype, sizes, size_bytes) if size_bytes <= limit_bytes else None
 
 
 def packed(
@@ -85,12 +76,14 @@ def _messages(parcels: Iterable[Parcel], most_bytes: int) -> list[list[Parcel]]:
     """Which of them travel together."""
     messages: list[list[Parcel]] = []
     open_of: dict[str, list[Parcel]] = {}
+    filled_bytes: dict[str, int] = {}
     for parcel in {parcel.tensor: parcel for parcel in parcels}.values():
-        message = open_of.get(parcel.dtype)
-        if message is None or sum(one.size_bytes for one in (*message, parcel)) > most_bytes:
-            message = open_of[parcel.dtype] = []
-            messages.append(message)
-        message.append(parcel)
+        filled = filled_bytes.get(parcel.dtype, most_bytes) + parcel.size_bytes
+        if parcel.dtype not in open_of or filled > most_bytes:
+            messages.append([])
+            open_of[parcel.dtype], filled = messages[-1], parcel.size_bytes
+        open_of[parcel.dtype].append(parcel)
+        filled_bytes[parcel.dtype] = filled
     return messages
 
 
@@ -100,7 +93,7 @@ def _packed(nodes: NodeList, name: str, parcels: Sequence[Parcel], source: str, 
     flat = [nodes.reshape(f"{name}/flat_{k}", p.tensor, [-1], dtype) for k, p in enumerate(parcels)]
     message = nodes.concat(f"{name}/message", flat, dtype)
     nodes.device = target
-    sizes = nodes.constant(f"{name}/sizes", [parcel.count for parcel in parcels], "int32")
+    sizes = nodes.constant(f"{name}/sizes", [prod(parcel.shape) for parcel in parcels], "int32")
     dim = nodes.constant(f"{name}/split_dim", 0, "int32")
     inputs = [message, sizes, dim]
     parts = nodes.add("SplitV", f"{name}/parts", inputs, T=dtype, Tlen="int32", num_split=len(parcels))

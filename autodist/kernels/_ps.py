@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from autodist.graph import NodeList, node_of, prune, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
 from autodist.kernels._mail import Mail
-from autodist.kernels._packing import Parcel, is_small, packed
+from autodist.kernels._packing import Parcel, packed, small_parcel
 from autodist.kernels._proxies import ProxyWriter
 from autodist.kernels._stages import Stages
 from autodist.kernels._units import Part, Unit, parts_of, units_of
@@ -327,8 +327,9 @@ class _Rewriting:
 
     def _small(self, part: Part, point: SyncPoint) -> Iterator[Parcel]:
         for tensor, dtype, shape in zip(part.tensors(point), point.dtypes, point.shapes, strict=True):
-            if is_small(dtype, shape, self.pack_bytes):
-                yield Parcel(tensor, dtype, tuple(int(size or 0) for size in shape or ()))
+            parcel = small_parcel(tensor, dtype, shape, self.pack_bytes)
+            if parcel is not None:
+                yield parcel
 
     def _reads(self, present: set[str]) -> dict[tuple[str, int], list[str]]:
         """By unit and stage, the reads of its variables among the nodes present."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -290,6 +291,13 @@ class ResourceSpec:
             return explicit
         first, second = (self.hosts[rank] for rank in sorted((self.rank_of(a), self.rank_of(b))))
         return Link(first.name, second.name, min(first.bandwidth_gbps, second.bandwidth_gbps))
+
+    @cached_property
+    def evenness(self) -> float:
+        """Bandwidth of the slowest link between two hosts as a share of that of the fastest; 1 without any."""
+        names = [host.name for host in self.hosts]
+        rates = [self.link(a, b).bandwidth_gbps for a, b in itertools.combinations(names, 2)]
+        return min(rates) / max(rates) if rates else 1.0
 
     @cached_property
     def _ranks(self) -> dict[str, int]:

@@ -190,12 +190,14 @@ class GraphConfig:
 
     @classmethod
     def packing(
-        cls, replicas: tuple[str, ...], communicator: GraphCommunicator, variables: Iterable[VariableConfig]
+        cls,
+        replicas: tuple[str, ...],
+        communicator: GraphCommunicator,
+        variables: Iterable[VariableConfig],
+        pack_bytes: int | None = PACK_BYTES,
     ) -> GraphConfig:
         """Return the config of these variables' graph that packs what servers get and give, if there are any."""
-        shards = (shard for config in variables for shard in config.shards)
-        served = any(isinstance(shard.synchronizer, PSSynchronizer) for shard in shards)
-        return cls(replicas, communicator, PACK_BYTES if served else None)
+        return cls(replicas, communicator, pack_bytes if _have_servers(variables) else None)
 
 
 @dataclass(frozen=True)
@@ -242,8 +244,7 @@ class Strategy:
     @property
     def has_servers(self) -> bool:
         """Whether any shard lives on a parameter server."""
-        shards = (shard for config in self.variables for shard in config.shards)
-        return any(isinstance(shard.synchronizer, PSSynchronizer) for shard in shards)
+        return _have_servers(self.variables)
 
     @property
     def is_relaxed(self) -> bool:
@@ -319,6 +320,11 @@ class Strategy:
             return cls.from_json(text)
         except StrategyError as error:
             raise StrategyError(f"`{os.fspath(path)}`: {error.message}", hint=error.hint) from error
+
+
+def _have_servers(variables: Iterable[VariableConfig]) -> bool:
+    shards = (shard for config in variables for shard in config.shards)
+    return any(isinstance(shard.synchronizer, PSSynchronizer) for shard in shards)
 
 
 def _content(text: str, mistakes: list[str]) -> Any:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
 from autodist.search._aspects._base import Aspect, Choice, Scene
-
-if TYPE_CHECKING:
-    from autodist.resource_spec import ResourceSpec
 
 __all__ = ["Proxies", "Staleness", "Stations"]
 
@@ -48,15 +44,8 @@ class Proxies(Aspect):
         yield choice
         is_dense = not any(variable.is_sparse for variable in scene.variables)
         reads = max(scene.graph.uses[variable.name].reads for variable in scene.variables)
-        if choice.synchronizer == "PS" and is_dense and (reads > 1 or _is_uneven(scene.spec)):
+        if choice.synchronizer == "PS" and is_dense and (reads > 1 or scene.spec.evenness * _UNEVEN < 1):
             yield dataclasses.replace(choice, local_proxy=True)
-
-
-def _is_uneven(spec: ResourceSpec) -> bool:
-    """Whether some links are clearly slower than others."""
-    pairs = itertools.combinations([host.name for host in spec.hosts], 2)
-    rates = [spec.link(a, b).bandwidth_gbps for a, b in pairs]
-    return max(rates, default=1.0) > _UNEVEN * min(rates, default=1.0)
 
 
 @final

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
 
@@ -123,9 +123,8 @@ class _Draft:
             shards = tuple(ShardConfig(synchronizers[key], self.shards[key].compressor) for key in keys)
             configs.append(VariableConfig(variable.name, shards, self.partitions[variable.name]))
         replicas = self.plan.graph.replicas or replica_names(self.spec)
-        graph = GraphConfig.packing(replicas, self._communicator(synchronizers), configs)
-        if graph.pack_bytes is not None:
-            graph = replace(graph, pack_bytes=self.plan.graph.pack_bytes or None)
+        pack_bytes = self.plan.graph.pack_bytes or None
+        graph = GraphConfig.packing(replicas, self._communicator(synchronizers), configs, pack_bytes)
         return Strategy(graph, tuple(configs), builder=builder)
 
     # From patterns to shards ------------------------------------------------------------------------------------------
