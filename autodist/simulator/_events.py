@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, final
 
@@ -98,14 +99,30 @@ def _last_end_s(served: ServerLoads, on_all_links: Floats, ready_s: Floats) -> t
         np.maximum(last, done, out=last)
         if served.following.has(variable):
             following.append((variable, done.max(0), sent.max(0)))
-    for variable, updated, sending in following:
+    _follow(served, following, passed, behind, last)
+    return last.max(0), passed
+
+
+def _follow(
+    served: ServerLoads, updates: Iterable[tuple[int, Floats, Floats]], passed: Floats, behind: Floats, last: Floats
+) -> None:
+    """Let values follow updates on the links, of which the last three arguments say how far they are.
+
+    Args:
+        served: What servers load.
+        updates: By variable, when its update is done, and how long its gradient was on its way.
+        passed: How long each link was busy.
+        behind: How long it was idle.
+        last: When it was done with what came last.
+
+    """
+    for variable, updated, sending in updates:
         value, parts = served.following.of(variable), served.parts[variable]
         first = updated - sending * (1 - 1 / parts)
         np.maximum(behind, first - passed, out=behind, where=value > 0)  # not all come in the order of their updates
         passed += value
         arrived = np.maximum(behind + passed, updated + value / parts)
         np.maximum(last, np.minimum(arrived, value * _FOREVER), out=last)
-    return last.max(0), passed
 
 
 def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> Loaded:
