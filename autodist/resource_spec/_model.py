@@ -294,7 +294,14 @@ class ResourceSpec:
 
     @cached_property
     def evenness(self) -> float:
-        """Bandwidth of the slowest link between two hosts as a share of that of the fastest; 1 without any."""
+        """Bandwidth of the slowest link between two hosts as a share of that of the fastest; 1 without any.
+
+        Example:
+            >>> hosts = (Host("a", "a"), Host("b", "b"), Host("c", "c", bandwidth_gbps=0.25))
+            >>> ResourceSpec(hosts).evenness
+            0.25
+
+        """
         names = [host.name for host in self.hosts]
         rates = [self.link(a, b).bandwidth_gbps for a, b in itertools.combinations(names, 2)]
         return min(rates) / max(rates) if rates else 1.0

@@ -75,6 +75,14 @@ def test_lossy_aspects_are_left_out_unless_asked_for():
     assert {"compressor", "staleness", "async"} <= words
 
 
+@pytest.mark.parametrize(("slowest_gbps", "offered"), [(1.0, False), (0.9, False), (0.25, True)])
+def test_copies_are_offered_where_some_links_are_clearly_slower(slowest_gbps, offered):
+    hosts = tuple(Host(name, name, bandwidth_gbps=slowest_gbps if name == "c" else 1.0) for name in "abc")
+    found = space(graph(variable("w"), variable("table", (60, 4), sparse=True)), ResourceSpec(hosts))
+    copied = {u.variables[0].name for u in found.units if any(choice.local_proxy for choice in u.choices)}
+    assert copied == ({"w"} if offered else set())
+
+
 def test_collectives_of_tensorflow_are_not_mixed_with_servers():
     families = space(graph(variable("v"), variable("w")), spec("a", "b"), communicators=("collective",)).families
     assert [family.name for family in families] == ["servers", "collective"]

@@ -157,7 +157,7 @@ def _distinct_servers(table: ShardTable, cells: _Cells, hosts: int) -> Floats:
 
 def _members(table: ShardTable) -> Doubles:
     """By shard, with how many it travels, itself included."""
-    members = 1 / table.messages.astype(np.float64)
+    members = np.maximum(1.0, 1 / table.messages.astype(np.float64))  # a table is two messages, and one member
     grouped = table.kind != SERVER
     if grouped.any():
         first, inverse, _ = collectives(table.take(grouped))
