@@ -170,6 +170,16 @@ class VariableConfig:
         broadcast = any(isinstance(shard.synchronizer, BroadcastSynchronizer) for shard in self.shards)
         return broadcast or any(is_factors(shard.compressor) for shard in self.shards)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether gradients travel as they are computed, and every worker waits for those of all."""
+        return not any(
+            shard.compressor
+            or isinstance(shard.synchronizer, BroadcastSynchronizer)
+            or (isinstance(shard.synchronizer, PSSynchronizer) and shard.synchronizer.is_relaxed)
+            for shard in self.shards
+        )
+
 
 @dataclass(frozen=True)
 class GraphConfig:
