@@ -55,7 +55,7 @@ DEFAULT_TRIALS = "runs/trials.db"
 _MARGIN = 0.05
 """By how much a strategy must be expected to be faster than those that users know: simulators err."""
 _CAUTION = 0.2
-"""The same without trials, and of all others against all-reduce: by the published ones simulators err so much then."""
+"""The same without trials: by the published ones simulators err so much then."""
 _SEVERAL_WAYS = 0.1
 """By how much longer steps are thought to take where servers stand beside collectives: simulators don't know what it
 costs that two systems share the processors."""
@@ -182,8 +182,7 @@ class Auto(StrategyBuilder):
         source = f"{advice.source}; profile: {domain.profile.source}"
         of = f"of {ranking.scored} and {len(baselines)} that are known by {source}"
         places = {id(one): place for place, one in enumerate(ranking.ranked, 1)}
-        by_turns = _by_turns(ranking.ranked, max(_MARGIN, advice.caution))
-        ordered = _cautious(by_turns, next(iter(baselines), ""), advice.caution)
+        ordered = _by_turns(ranking.ranked, advice.margin)
         return tuple(
             replace(one.strategy, builder=f"auto: {_name(one)}, expected to be number {places[id(one)]} {of}")
             for one in ordered
@@ -203,11 +202,11 @@ class Auto(StrategyBuilder):
 
 @dataclass(frozen=True)
 class _Advice:
-    """Who ranks, from where it knows, and by which share others must be faster than all-reduce."""
+    """Who ranks, from where it knows, and by which share others must be faster than those that users know."""
 
     simulator: Simulator
     source: str
-    caution: float = 0.0
+    margin: float = _MARGIN
 
 
 @final
@@ -305,10 +304,3 @@ def _by_turns(ranked: Sequence[Ranked], margin: float) -> list[Ranked]:
     pairs = itertools.zip_longest(first, second)
     return [one for pair in pairs for one in pair if one is not None]
 
-
-def _cautious(ranked: Sequence[Ranked], usual: str, caution: float) -> list[Ranked]:
-    """What users take without thinking first, unless the first is expected to be so much faster."""
-    those = [one for one in ranked if one.origin == usual]
-    if not those or ranked[0].predicted_s <= (1 - caution) * those[0].predicted_s:
-        return list(ranked)
-    return [*those, *(one for one in ranked if one.origin != usual)]
