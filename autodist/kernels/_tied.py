@@ -28,13 +28,13 @@ __all__ = ["separate_tied_gradients"]
 
 
 def separate_tied_gradients(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, Strategy]:
-    """G with marks on the terms of tied gradients that are neither encoded nor relaxed.
+    """G with marks on the terms of the tied gradients that servers get as they are.
 
     Args:
         graph: G.
         strategy: S, verified.
     """
-    wanted = [graph.variable(c.variable) for c in strategy.variables if c.is_plain]
+    wanted = [graph.variable(c.variable) for c in strategy.variables if c.is_served_plainly]
     tied = {v.name: tied_gradient(graph, v) for v in wanted if graph.uses[v.name].tied_rows}
     if not tied:
         return graph, strategy

@@ -303,4 +303,3 @@ def _by_turns(ranked: Sequence[Ranked], margin: float) -> list[Ranked]:
     first, second = (found, known) if is_better else (known, found)
     pairs = itertools.zip_longest(first, second)
     return [one for pair in pairs for one in pair if one is not None]
-

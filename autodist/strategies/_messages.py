@@ -177,7 +177,7 @@ def _of_variable(
         # Of the rows that a step touches, each shard has its part; and each row is as wide as the shard.
         fraction = part.size[0] / variable.shape[0] if variable.shape and variable.shape[0] else 1.0
         message = _of_shard(index, shard, variable, part.size, rows, fraction, graph)
-        yield _with_tied_rows(message, rows.use, fraction) if config.is_plain else message
+        yield _with_tied_rows(message, rows.use, fraction) if config.is_served_plainly else message
 
 
 def _with_tied_rows(message: ShardMessages, use: Use, fraction: float) -> ShardMessages:

@@ -171,12 +171,12 @@ class VariableConfig:
         return broadcast or any(is_factors(shard.compressor) for shard in self.shards)
 
     @property
-    def is_plain(self) -> bool:
-        """Whether gradients travel as they are computed, and every worker waits for those of all."""
-        return not any(
-            shard.compressor
-            or isinstance(shard.synchronizer, BroadcastSynchronizer)
-            or (isinstance(shard.synchronizer, PSSynchronizer) and shard.synchronizer.is_relaxed)
+    def is_served_plainly(self) -> bool:
+        """Whether its gradients go to servers as they are computed, and every worker waits for those of all."""
+        return all(
+            isinstance(shard.synchronizer, PSSynchronizer)
+            and not shard.synchronizer.is_relaxed
+            and shard.compressor is None
             for shard in self.shards
         )
 

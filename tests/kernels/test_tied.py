@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from autodist.graph import VariableNames, capture
 from autodist.kernels import prepare
-from autodist.strategies import PSLoadBalancing
+from autodist.strategies import PSSynchronizer, VariableConfig, get, traffic
 
 from . import cluster
 from .test_partition import Cut
@@ -44,16 +44,36 @@ def language_model(rows=ROWS, lookups=1, clipped=False, factor=1.0):
     return step, [table, weight]
 
 
-def kinds(step):
+def kinds(step, strategy="PSLoadBalancing"):
     """The kinds of gradients that each variable of a step has when it is prepared."""
     graph = capture(step, [TOKENS], VariableNames()).graph
-    training, _ = prepare(graph, PSLoadBalancing().build(graph, cluster.spec(1, 1)))
+    training, _ = prepare(graph, get(strategy).build(graph, cluster.spec(1, 1)))
     return {v.name: ["rows" if g.is_sparse else "dense" for g in v.gradients] for v in training.trainable}
 
 
 def test_both_terms_travel_on_their_own():
     assert kinds(language_model()[0]) == {"table": ["dense", "rows"], "weight": ["dense"]}
     assert kinds(language_model(lookups=2)[0])["table"] == ["dense", "rows"]
+
+
+@pytest.mark.parametrize("strategy", ["AllReduce", "PS(sync=False)", "PS(staleness=1)"])
+def test_only_servers_that_get_it_as_it_is_get_terms(strategy):
+    assert kinds(language_model()[0], strategy)["table"] == ["dense"]
+
+
+def test_an_encoder_gets_the_whole_gradient():
+    config = VariableConfig.whole("table", PSSynchronizer("h0:CPU:0"))
+    encoded = VariableConfig.whole("table", PSSynchronizer("h0:CPU:0"), "FP16")
+    assert (config.is_served_plainly, encoded.is_served_plainly) == (True, False)
+
+
+def test_the_rows_are_among_what_a_plan_sends():
+    graph = capture(language_model()[0], [TOKENS], VariableNames()).graph
+    strategy = get("PSLoadBalancing").build(graph, cluster.spec(1, 1))
+    few, many = (traffic(strategy, graph, cluster.spec(1, 1), batch_size=size) for size in (8, 16))
+    more = [sum(t.flows[0].sent.values()) for t in (few, many)]
+    half = 8 // 2 * LENGTH
+    assert more[1] - more[0] == half * (4 * 4 + 8) + half * (8 + 4 * 4), "rows pushed; numbers and rows of lookups"
 
 
 def test_a_small_table_stays_whole():
