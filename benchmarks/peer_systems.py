@@ -110,6 +110,8 @@ class Peer:
         try:
             return [json.loads(lines.readline()) for lines in self._lines]
         except (OSError, ValueError) as error:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._run.wait(_END_TIMEOUT_S)  # what it says of its end comes a while later
             raise self._failed("stopped to answer") from error
 
     def _signal(self, number: signal.Signals) -> None:
