@@ -31,7 +31,6 @@ from autodist.graph._products import Factor, Product
 from autodist.graph._reduction import Reduction
 from autodist.graph._serialize import without_directories
 from autodist.graph._step_trace import NodeTime, StepTrace, TraceSubject
-from autodist.graph._tied import TiedGradient, tied_gradient
 from autodist.graph._training_graph import Gradient, Output, Piece, Role, StepInput, TrainingGraph, Variable
 from autodist.graph._update_region import Obstacle, UpdateRegion, UpdateRegions
 from autodist.graph._update_rules import Domain, is_aligned
@@ -65,7 +64,6 @@ __all__ = [
     "StepAnalysis",
     "StepInput",
     "StepTrace",
-    "TiedGradient",
     "TraceSubject",
     "TrainingGraph",
     "UpdateRegion",
@@ -94,6 +92,5 @@ __all__ = [
     "static_value",
     "strip_missing_colocation",
     "tensor_dtype",
-    "tied_gradient",
     "without_directories",
 ]

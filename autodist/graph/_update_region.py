@@ -235,6 +235,7 @@ class _Region:
         """Nodes outside of the update that read a mark or something in the update that depends on one."""
         stack = list(self.marks)
         seen = set(stack)
+        of_rows = self._nodes_of_rows()
         while stack:
             name = stack.pop()
             domains = self.domains.get(name, (self.marks.get(name),))
@@ -242,13 +243,21 @@ class _Region:
                 if self.nodes[consumer].op in _SHAPES and set(domains) == {Domain.DENSE}:
                     continue
                 if consumer not in self.domains:
-                    yield from self._observer(consumer, name, domains)
+                    yield from self._observer(consumer, name in of_rows, domains)
                 elif consumer not in seen and consumer not in self.marks:
                     seen.add(consumer)
                     stack.append(consumer)
 
-    def _observer(self, consumer: str, name: str, domains: Iterable[Domain | None]) -> Iterator[str]:
-        if set(domains) == {Domain.DENSE}:
+    def _nodes_of_rows(self) -> set[str]:
+        """The marks of rows, and the nodes of the update that depend on them: what became dense did so in parts."""
+        found = {mark for mark, domain in self.marks.items() if domain is not Domain.DENSE}
+        for name in self.domains:
+            if name not in self.marks and not found.isdisjoint(self.analysis.sources[name]):
+                found.add(name)
+        return found
+
+    def _observer(self, consumer: str, is_of_rows: bool, domains: Iterable[Domain | None]) -> Iterator[str]:
+        if set(domains) == {Domain.DENSE} and not is_of_rows:
             yield consumer
         elif not self.obstacles:
             self._refuse(consumer, "takes the rows of the sparse gradient outside of the update")

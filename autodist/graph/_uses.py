@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from autodist.graph._extent import Extent
 from autodist.graph._graph_def import data_inputs, node_of, output_shape, split_tensor
 from autodist.graph._marks import MARK
-from autodist.graph._tied import tied_gradient
 
 if TYPE_CHECKING:
     from autodist.graph._training_graph import Gradient, TrainingGraph, Variable
@@ -23,9 +22,6 @@ _QUESTIONS = frozenset({"Shape", "VariableShape", "VarIsInitializedOp"})
 _RESHAPING = frozenset({"Reshape", "Identity", "Cast", "ExpandDims", "Squeeze", "StopGradient"})
 _JOINING = frozenset({"ConcatV2", "Pack"})
 _INT64 = 9  # TensorFlow's number of the type
-_LEAST_ROWS = 64
-"""How many times the rows of an example a table has at least whose tied gradient travels in two: with that many
-examples of different rows, they are as large as it."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +34,6 @@ class Use:
         gradient_rows: Rows of its sparse gradients for each example, 0 if all are dense.
         is_guess: Whether the numbers of rows are guesses: the graph does not tell.
         index_bytes: Size of one row number.
-        tied_rows: Rows of its tied gradient for each example that can travel apart from the dense term, 0 if the
-            gradient is not tied, or its rows would be no less than the whole.
 
     """
 
@@ -48,7 +42,6 @@ class Use:
     gradient_rows: float = 0.0
     is_guess: bool = False
     index_bytes: int = 8
-    tied_rows: float = 0.0
 
     @classmethod
     def unknown(cls, variable: Variable) -> Use:
@@ -116,13 +109,7 @@ class _Counter:
             sum(1.0 if rows is None else rows for rows in pushed),
             None in looked_up or None in pushed,
             self._index_bytes(sparse),
-            self._tied_rows(variable),
         )
-
-    def _tied_rows(self, variable: Variable) -> float:
-        tied = tied_gradient(self.graph, variable)
-        rows = (self._rows(tied.indices) if tied is not None else None) or 0.0
-        return rows if rows and _LEAST_ROWS * rows <= variable.shape[0] else 0.0
 
     @staticmethod
     def _is_answered_at_home(consumer: Any, read: str) -> bool:

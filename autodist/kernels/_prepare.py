@@ -12,14 +12,13 @@ from typing import TypeAlias
 from autodist.graph import TrainingGraph
 from autodist.kernels._factor import factor_gradients
 from autodist.kernels._partition import partition
-from autodist.kernels._tied import separate_tied_gradients
 from autodist.strategies import Strategy
 
 __all__ = ["prepare"]
 
 Rewriting: TypeAlias = Callable[[TrainingGraph, Strategy], tuple[TrainingGraph, Strategy]]
 
-_REWRITINGS: tuple[Rewriting, ...] = (separate_tied_gradients, partition, factor_gradients)
+_REWRITINGS: tuple[Rewriting, ...] = (partition, factor_gradients)
 
 
 def prepare(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, Strategy]:

@@ -176,16 +176,7 @@ def _of_variable(
         index = None if config.partition is None else number
         # Of the rows that a step touches, each shard has its part; and each row is as wide as the shard.
         fraction = part.size[0] / variable.shape[0] if variable.shape and variable.shape[0] else 1.0
-        message = _of_shard(index, shard, variable, part.size, rows, fraction, graph)
-        yield _with_tied_rows(message, rows.use, fraction) if config.is_served_plainly else message
-
-
-def _with_tied_rows(message: ShardMessages, use: Use, fraction: float) -> ShardMessages:
-    """The same with the rows that travel apart from the dense term of a tied gradient."""
-    if not use.tied_rows:
-        return message
-    row_bytes = message.row_bytes + use.index_bytes
-    return replace(message, gathered_rows=use.tied_rows * fraction, gathered_row_bytes=row_bytes)
+        yield _of_shard(index, shard, variable, part.size, rows, fraction, graph)
 
 
 def _of_shard(

@@ -170,16 +170,6 @@ class VariableConfig:
         broadcast = any(isinstance(shard.synchronizer, BroadcastSynchronizer) for shard in self.shards)
         return broadcast or any(is_factors(shard.compressor) for shard in self.shards)
 
-    @property
-    def is_served_plainly(self) -> bool:
-        """Whether its gradients go to servers as they are computed, and every worker waits for those of all."""
-        return all(
-            isinstance(shard.synchronizer, PSSynchronizer)
-            and not shard.synchronizer.is_relaxed
-            and shard.compressor is None
-            for shard in self.shards
-        )
-
 
 @dataclass(frozen=True)
 class GraphConfig:

@@ -158,3 +158,19 @@ def test_rows_of_a_sparse_gradient_are_not_for_others():
     g = capture(step, [tf.TensorSpec([8], tf.int32)], VariableNames()).graph
     (found,) = problems(g, (2, 1), 0, 0)
     assert "takes the rows of the sparse gradient outside of the update" in found
+
+
+def test_rows_of_a_sparse_gradient_that_became_dense_are_not_for_others_either():
+    """What is made of rows is made of a shard's rows in each shard, and of this worker's rows for the whole."""
+    table = tf.Variable(tf.ones([5, 2]), name="w")
+
+    def step(ids):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.nn.embedding_lookup(table, ids))
+        gradient = tf.convert_to_tensor(tape.gradient(loss, table))
+        table.assign_sub(0.1 * gradient)
+        return loss, tf.norm(gradient)
+
+    g = capture(step, [tf.TensorSpec([8], tf.int32)], VariableNames()).graph
+    (found,) = problems(g, (2, 1), 0, 0)
+    assert "takes the rows of the sparse gradient outside of the update" in found
