@@ -42,7 +42,6 @@ HERE = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=1.0) for name in "abc"
 ELSEWHERE = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=1.0) for name in "xyz"))
 MANY = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=1.0) for name in "abcdefgh"))
 SLOWER = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=0.1) for name in "abc"))
-
 UNEVEN = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=0.1 if name == "e" else 1.0) for name in "abcde"))
 
 
@@ -129,10 +128,12 @@ def test_trials_of_another_cluster_or_batch_decide_nothing(store):
     ids=["alike", "slower", "table", "uneven"],
 )
 def test_without_trials_only_what_is_much_faster_is_preferred_to_what_users_know(subject, spec, is_much_faster, store):
-    found, *others = Auto(trials=str(store.path), proposals=2000, online=2).candidates(subject, spec)
-    known = {name: s for name, s in known_strategies(Domain.of(subject, spec)) if isinstance(s, Strategy)}
-    mine, other, *known_s = EventSimulator().predict([found, *others, *known.values()], Domain.of(subject, spec))
-    assert (found not in known.values()) is is_much_faster
+    # All proposals are looked at, however slow the machine is.
+    found, second = Auto(trials=str(store.path), proposals=2000, time_s=60, online=2).candidates(subject, spec)
+    domain = Domain.of(subject, spec)
+    known = [strategy for _, strategy in known_strategies(domain) if isinstance(strategy, Strategy)]
+    mine, other, *known_s = EventSimulator().predict([found, second, *known], domain)
+    assert (found not in known) is is_much_faster
     assert mine <= 0.8 * min(known_s) if is_much_faster else mine == min(known_s) and other > 0.8 * mine
     assert not verify(found, subject, spec)
 
