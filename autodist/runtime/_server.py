@@ -11,6 +11,7 @@ from typing import Any
 
 from autodist.errors import LaunchError
 from autodist.runtime._binding import binding_to, listens_everywhere
+from autodist.runtime._request_ids import number_requests_by_one_generator
 from autodist.runtime._worker import Worker
 
 __all__ = ["PROCESS_SERVER"]
@@ -45,6 +46,11 @@ def _start(worker: Worker, config: Any) -> Any:
 
     coordinator = worker.coordinator
     assert coordinator is not None, "only workers of a run have servers"
+    if not number_requests_by_one_generator():
+        _LOG.warning(
+            "TensorFlow's libraries are others than expected, and their requests may get the same number twice: trainings "
+            'of 50,000 steps or more may end with "RunGraph request was received twice". Have checkpoints'
+        )
     timeout_s = worker.environment.start_timeout_s
     with _reserved_port() as (port, release):
         coordinator.put(f"server/{worker.rank}", _joined(worker.environment.address, port).encode())

@@ -15,6 +15,7 @@ from autodist.graph import VariableNames, capture
 from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.runtime import Server, split_global
+from autodist.runtime._request_ids import number_requests_by_one_generator
 from autodist.strategies import PACK_BYTES, GraphConfig, PSSynchronizer, Strategy, VariableConfig, check
 
 from .single import specs_of
@@ -49,6 +50,7 @@ def _targets():
             held.bind(("127.0.0.1", 0))
         addresses = [f"127.0.0.1:{held.getsockname()[1]}" for held in sockets]
     cluster = tf.train.ClusterSpec({"worker": addresses})
+    assert number_requests_by_one_generator()
     servers = [tf.distribute.Server(cluster, task_index=k, config=_config()) for k in range(MOST_WORKERS)]
     return [server.target for server in servers]
 
