@@ -3,8 +3,8 @@
 TensorFlow's master starts a thread for every step that a session runs, and a request's 64-bit number is the first
 output of that thread's own generator, which is seeded with 32 bits. Workers keep the last 100,000 numbers and refuse
 one that they know ("The same RunGraph (Worker) request was received twice"). So one step of 43,000 fails, once a worker
-has seen that many. The process' one generator, by which TensorFlow numbers the steps themselves, never comes to the same
-number: docs/design/0023.
+has seen that many. The process' one generator, by which TensorFlow numbers the steps themselves, repeats nothing:
+docs/design/0023.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ def _start(worker: Worker, config: Any) -> Any:
     assert coordinator is not None, "only workers of a run have servers"
     if not number_requests_by_one_generator():
         _LOG.warning(
-            "TensorFlow's libraries are others than expected, and may give two requests the same number: trainings of ten "
-            'thousands of steps may end with "The same RunGraph (Worker) request was received twice". Have checkpoints'
+            "TensorFlow's libraries are others than expected, and may give two requests the same number: trainings of "
+            'ten thousands of steps may end with "The same RunGraph (Worker) request was received twice". Have checkpoints'
         )
     timeout_s = worker.environment.start_timeout_s
     with _reserved_port() as (port, release):
