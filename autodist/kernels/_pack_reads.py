@@ -1,4 +1,4 @@
-"""Pack reads: what a worker reads from one server at the beginning of a step comes as one message."""
+"""Pack reads: what a worker reads from one server at the beginning of a step comes in few messages, and once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PackReads(Kernel):
     """Let the small values that this worker reads from each server travel together.
 
     Only those that are read whole and at once: what is read after an update within the step waits for it, and would
-    have the others wait as well. A variable that is read several times travels once.
+    have the others wait as well. A variable that is read several times travels once, however large it is.
 
     Attributes:
         strategy: Says which variables are on servers, and what is small.
@@ -33,21 +33,21 @@ class PackReads(Kernel):
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the class."""
         limit = self.strategy.graph.pack_bytes or 0
+        if not limit:
+            return graph
         served = self._served(graph)
-        first: dict[str, Parcel] = {}
+        first: dict[str, str] = {}
         reads: dict[str, str] = {}
         for node in graph.graph_def.node:
             handle = node_of(node.input[0]) if node.op == "ReadVariableOp" and len(node.input) == 1 else ""
             if handle in served:
-                variable = served[handle]
-                parcel = first.get(handle) or small_parcel(node.name, variable.dtype, variable.shape, limit)
-                if parcel is not None:
-                    reads[node.name] = first.setdefault(handle, parcel).tensor
+                reads[node.name] = first.setdefault(handle, node.name)
         wanted = {reads[normalize(t)] for node in graph.graph_def.node for t in _values(node) if normalize(t) in reads}
         by_server: dict[str, list[Parcel]] = {}
         for handle, variable in served.items():
-            if handle in first and first[handle].tensor in wanted:
-                by_server.setdefault(graph.homes[variable.name], []).append(first[handle])
+            parcel = small_parcel(first.get(handle, ""), variable.dtype, variable.shape, limit)
+            if parcel is not None and parcel.tensor in wanted:
+                by_server.setdefault(graph.homes[variable.name], []).append(parcel)
         nodes = NodeList()
         arrived: dict[str, str] = {}
         for number, (server, parcels) in enumerate(by_server.items()):

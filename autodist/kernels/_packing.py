@@ -15,9 +15,6 @@ from autodist.graph import NodeList
 
 __all__ = ["Parcel", "packed", "small_parcel"]
 
-_FULL = 4
-"""How many of the largest tensors that are packed fill a message."""
-
 
 @dataclass(frozen=True)
 class Parcel:
@@ -59,31 +56,32 @@ def packed(
         parcels: What is to travel, in the order in which it is there, or needed.
         source: The device that they leave from.
         target: The device where they are taken apart.
-        limit_bytes: How large one of them may be. A message takes some as large as that, so that what comes first need
-            not wait for all.
+        limit_bytes: How large a message may be, so that what comes first need not wait for all.
 
     Returns:
         By tensor, what arrives of it; nothing for one that has no company.
     """
     arrived: dict[str, str] = {}
-    for number, together in enumerate(_messages(parcels, _FULL * limit_bytes)):
+    for number, together in enumerate(_messages(parcels, limit_bytes)):
         if len(together) > 1:
             arrived |= _packed(nodes, f"{name}/{number}", together, source, target)
     return arrived
 
 
 def _messages(parcels: Iterable[Parcel], most_bytes: int) -> list[list[Parcel]]:
-    """Which of them travel together."""
+    """Which of them travel together: of each dtype, the message with the most room stays open for the next."""
     messages: list[list[Parcel]] = []
     open_of: dict[str, list[Parcel]] = {}
-    filled_bytes: dict[str, int] = {}
+    filled: dict[str, int] = {}
     for parcel in {parcel.tensor: parcel for parcel in parcels}.values():
-        filled = filled_bytes.get(parcel.dtype, most_bytes) + parcel.size_bytes
-        if parcel.dtype not in open_of or filled > most_bytes:
-            messages.append([])
-            open_of[parcel.dtype], filled = messages[-1], parcel.size_bytes
-        open_of[parcel.dtype].append(parcel)
-        filled_bytes[parcel.dtype] = filled
+        dtype, size = parcel.dtype, parcel.size_bytes
+        if dtype in open_of and filled[dtype] + size <= most_bytes:
+            open_of[dtype].append(parcel)
+            filled[dtype] += size
+            continue
+        messages.append([parcel])
+        if size <= filled.get(dtype, size):
+            open_of[dtype], filled[dtype] = messages[-1], size
     return messages
 
 

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autodist.strategies import AllReduceSynchronizer, PSSynchronizer, ShardMessages, host_of, shard_messages
+from autodist.strategies import (
+    PACK_BYTES,
+    AllReduceSynchronizer,
+    PSSynchronizer,
+    ShardMessages,
+    host_of,
+    shard_messages,
+)
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
@@ -143,7 +150,7 @@ def _first_of_group(shards: ShardTable) -> Rows:
 
 
 def with_packing(table: ShardTable, hosts: int) -> ShardTable:
-    """The table with what share of a message each shard is, as its servers are now.
+    """The table with what share of a message each shard is, as its servers are now and messages have their usual size.
 
     Args:
         table: Shards.
@@ -155,7 +162,8 @@ def with_packing(table: ShardTable, hosts: int) -> ShardTable:
         return table
     places = table.strategy[rows] * np.int64(hosts) + table.server[rows]
     messages = table.messages.copy()
-    messages[rows] = _OF_PACKED + (1 - _OF_PACKED) / np.bincount(places)[places]
+    needed = np.maximum(np.ceil(np.bincount(places, table.summed_bytes[rows]) / PACK_BYTES), 1)
+    messages[rows] = _OF_PACKED + (1 - _OF_PACKED) * (needed / np.maximum(np.bincount(places), 1))[places]
     return table.replaced(messages=messages)
 
 

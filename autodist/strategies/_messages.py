@@ -120,14 +120,13 @@ def shard_messages(
 
 
 def _packed(message: ShardMessages, pack_bytes: int) -> ShardMessages:
-    """The same with what packing makes of it: a small value comes once, and with its gradient in company."""
+    """The same with what packing makes of it: a value comes once, a small one and its gradient in company."""
     synchronizer = message.synchronizer
     if not isinstance(synchronizer, PSSynchronizer) or synchronizer.is_relaxed or synchronizer.local_proxy:
         return message
-    reads = min(message.reads, 1) if message.size_bytes <= pack_bytes else message.reads
     has_rows = message.gathered_rows or message.lookup_rows
     is_packed = 0 < message.summed_bytes <= pack_bytes and not has_rows
-    return replace(message, reads=reads, is_packed=is_packed)
+    return replace(message, reads=min(message.reads, 1) if pack_bytes else message.reads, is_packed=is_packed)
 
 
 def state_messages(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> ShardMessages:

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 1
-PACK_BYTES = 1 << 20
+PACK_BYTES = 1 << 19
 """What builders pack beside servers: on links of 1 Gbit/s as good as any other size, or better."""
 
 _FACTORS = re.compile(r"\s*SufficientFactors\s*(\(\s*\)\s*)?")
@@ -179,8 +179,9 @@ class GraphConfig:
         replicas: The devices that each hold a copy of G; the batch is split in this order.
         communicator: What carries the small per-step state: batch size, loss, metrics. ``queue`` is queues on the
             chief's TensorFlow server; next to parameter servers it takes the place of ``collective``.
-        pack_bytes: Up to this size, the gradients that a worker sends to one server travel as one message, and so do
-            the values that it reads there; None if each travels alone. Not where staleness lets workers go on.
+        pack_bytes: Up to this size, gradients that a worker sends to one server share messages, and so do values that
+            it reads there, each of which comes once; None if each travels alone. Not where staleness lets workers go
+            on.
 
     """
 

@@ -79,10 +79,11 @@ def test_values_and_gradients_of_a_server_are_one_message_each():
 
 
 def test_only_what_is_small_is_packed():
-    apart, some = counts(None), counts(4 * 4)  # three biases, but none of the weights
+    step = layers(9, 9, 9)
+    apart, some = counts(None, step=step), counts(3 * 9 * 4, step=step)  # three biases, but none of the weights
     assert apart[0] - some[0] == 2
     assert apart[1] - some[1] == 2
-    assert counts(4 * 2) == apart  # a single one has no company
+    assert counts(4 * 2) == counts(None)  # a single one has no company
 
 
 def test_types_travel_apart():
@@ -168,11 +169,15 @@ def test_gradients_with_an_update_between_them_do_not_wait_for_each_other(same):
     cluster.certify(lambda: scaled_between(same), [(X,), (X / 2,), (-X,)], plan, cluster.spec(1, 1))
 
 
-def test_a_message_is_not_larger_than_some_of_the_largest_tensors():
+def test_a_message_is_not_larger_than_the_limit():
     apart, together = counts(None, step=layers(*[4] * 9)), counts(64, step=layers(*[4] * 9))
-    # Nine weights of 64 bytes and nine biases of 16 are 720 bytes; a message takes 256.
-    assert apart[0] - together[0] == 18 - 3
-    assert apart[1] - together[1] == 18 - 3
+    # Nine weights of 64 bytes fill a message each, nine biases of 16 three of them.
+    assert apart[0] - together[0] == 9 - 3
+    assert apart[1] - together[1] == 9 - 3
+    some = counts(128, step=layers(*[4] * 9))
+    assert apart[0] - some[0] == apart[1] - some[1] == 18 - 9, (
+        "a weight with a bias each; two weights have no room for one"
+    )
 
 
 def test_a_value_that_is_read_twice_travels_once():
@@ -184,8 +189,8 @@ def test_a_value_that_is_read_twice_travels_once():
         w.assign_sub(0.1 * tape.gradient(loss, w))
         return loss
 
-    apart, once = counts(None, step=step), counts(16, step=step)
-    assert apart[0] - once[0] == 1
+    apart = counts(None, step=step)
+    assert [apart[0] - counts(limit, step=step)[0] for limit in (16, 8)] == [1, 1], "however large it is"
 
 
 @given(
