@@ -29,11 +29,12 @@ class Use:
     """What the forward and backward pass of one step take from a trainable variable, and give for it.
 
     Attributes:
-        reads: How often the whole value is read; each read travels on its own.
+        reads: How often the whole value is read; each read travels on its own, unless reads are packed.
         lookup_rows: Rows that lookups take for each example of the batch.
         gradient_rows: Rows of its sparse gradients for each example, 0 if all are dense.
         is_guess: Whether the numbers of rows are guesses: the graph does not tell.
         index_bytes: Size of one row number.
+        later_reads: How many of the reads wait for something, like an update: packed reads do not include them.
 
     """
 
@@ -42,6 +43,7 @@ class Use:
     gradient_rows: float = 0.0
     is_guess: bool = False
     index_bytes: int = 8
+    later_reads: int = 0
 
     @classmethod
     def unknown(cls, variable: Variable) -> Use:
@@ -92,13 +94,15 @@ class _Counter:
         return found
 
     def use(self, variable: Variable) -> Use:
-        reads, lookups = 0, []
+        reads, later, lookups = 0, 0, []
         for node in self.reads.get(variable.handle, ()):
             if node.op in _LOOKUPS:
                 lookups.append(node)
                 continue
             others = [c for c in self.consumers.get(node.name, ()) if not self._is_answered_at_home(c, node.name)]
-            reads += bool(others) and node.op not in _QUESTIONS
+            is_read = bool(others) and node.op not in _QUESTIONS
+            reads += is_read
+            later += is_read and (node.op != "ReadVariableOp" or len(node.input) > 1)
             lookups += [c for c in self.consumers.get(node.name, ()) if c.op in _LOOKUPS and c not in others]
         looked_up = [self._rows(node.input[_LOOKUPS[node.op]]) for node in lookups]
         sparse = [gradient for gradient in variable.gradients if gradient.is_sparse]
@@ -109,6 +113,7 @@ class _Counter:
             sum(1.0 if rows is None else rows for rows in pushed),
             None in looked_up or None in pushed,
             self._index_bytes(sparse),
+            later,
         )
 
     @staticmethod

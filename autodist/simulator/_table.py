@@ -62,7 +62,7 @@ class ShardTable:
         is_horovod: Whether Horovod carries it.
         is_joined: Whether only one message leaves a host with several replicas.
         is_proxied: Whether workers have copies of the value, which follow its update.
-        is_packed: Whether it travels together with all others of its server for which this holds.
+        is_packed: Whether it travels together with others of its server for which this holds.
         messages: How many messages it is: 1 for a gradient and the value that comes for it, less if they are packed by
             :func:`with_packing`.
         size_bytes: Of the value.
@@ -162,8 +162,9 @@ def with_packing(table: ShardTable, hosts: int) -> ShardTable:
         return table
     places = table.strategy[rows] * np.int64(hosts) + table.server[rows]
     messages = table.messages.copy()
-    needed = np.maximum(np.ceil(np.bincount(places, table.summed_bytes[rows]) / PACK_BYTES), 1)
-    messages[rows] = _OF_PACKED + (1 - _OF_PACKED) * (needed / np.maximum(np.bincount(places), 1))[places]
+    counts, sizes = np.bincount(places), np.bincount(places, table.summed_bytes[rows])
+    needed = np.minimum(np.ceil(sizes / PACK_BYTES), counts)
+    messages[rows] = _OF_PACKED + (1 - _OF_PACKED) * (needed / np.maximum(counts, 1))[places]
     return table.replaced(messages=messages)
 
 

@@ -116,17 +116,18 @@ def shard_messages(
             variable = known[config.variable]
             use = _scaled(graph.uses[variable.name], rows.get(variable.name), batch_size)
             for message in _of_variable(config, variable, use, graph):
-                yield _packed(message, strategy.graph.pack_bytes or 0)
+                yield _packed(message, strategy.graph.pack_bytes or 0, use.use.later_reads)
 
 
-def _packed(message: ShardMessages, pack_bytes: int) -> ShardMessages:
+def _packed(message: ShardMessages, pack_bytes: int, later_reads: int) -> ShardMessages:
     """The same with what packing makes of it: a value comes once, a small one and its gradient in company."""
     synchronizer = message.synchronizer
     if not isinstance(synchronizer, PSSynchronizer) or synchronizer.is_relaxed or synchronizer.local_proxy:
         return message
     has_rows = message.gathered_rows or message.lookup_rows
     is_packed = 0 < message.summed_bytes <= pack_bytes and not has_rows
-    return replace(message, reads=min(message.reads, 1) if pack_bytes else message.reads, is_packed=is_packed)
+    reads = min(message.reads - later_reads, 1) + later_reads if pack_bytes else message.reads
+    return replace(message, reads=reads, is_packed=is_packed)
 
 
 def state_messages(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> ShardMessages:

@@ -180,8 +180,8 @@ class GraphConfig:
         communicator: What carries the small per-step state: batch size, loss, metrics. ``queue`` is queues on the
             chief's TensorFlow server; next to parameter servers it takes the place of ``collective``.
         pack_bytes: Up to this size, gradients that a worker sends to one server share messages, and so do values that
-            it reads there, each of which comes once; None if each travels alone. Not where staleness lets workers go
-            on.
+            it reads there; with it, values of any size come once for all reads that wait for nothing. None if each
+            travels alone. Not where staleness lets workers go on.
 
     """
 

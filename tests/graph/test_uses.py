@@ -94,3 +94,17 @@ def test_a_whole_read_of_a_table_travels():
 
     found = uses(step, tf.TensorSpec([8], tf.int64))["table"]
     assert (found.reads, found.lookup_rows, found.gradient_rows) == (1, 1.0, 0)
+
+
+def test_reads_that_wait_for_an_update_are_told_apart():
+    w = tf.Variable(tf.ones([4, 1]), name="w")
+
+    def step(x):
+        for _ in range(2):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(x @ w)) + 0.1 * tf.reduce_sum(tf.square(w.read_value()))
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+        return loss
+
+    found = uses(step, tf.TensorSpec([8, 4]))["w"]
+    assert (found.reads, found.later_reads) == (4, 2)

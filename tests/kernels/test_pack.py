@@ -193,6 +193,32 @@ def test_a_value_that_is_read_twice_travels_once():
     assert [apart[0] - counts(limit, step=step)[0] for limit in (16, 8)] == [1, 1], "however large it is"
 
 
+def regularized():
+    """A weight that a regularizer reads too, a table that is looked up and read as a whole; each before and after."""
+    w, table = tf.Variable(tf.ones([4, 3]), name="w"), tf.Variable(tf.sin(tf.range(12.0))[:, None], name="table")
+
+    def step(x):
+        rows = tf.cast(tf.math.floormod(tf.abs(x[:, 0]) * 10, 12), tf.int32)
+        for _ in range(2):
+            with tf.GradientTape() as tape:
+                known = tf.nn.embedding_lookup(table, rows)
+                penalty = tf.reduce_sum(tf.square(w.read_value())) + tf.reduce_sum(tf.square(table))
+                loss = tf.reduce_mean(tf.square(x @ w - known)) + 0.1 * penalty
+            for variable, gradient in zip((w, table), tape.gradient(loss, (w, table)), strict=True):
+                variable.assign_sub(0.1 * tf.convert_to_tensor(gradient))
+        return loss
+
+    return step
+
+
+@pytest.mark.parametrize("pack_bytes", [None, 1, 1 << 20])
+def test_values_of_any_size_that_come_once_are_those_of_one_device(pack_bytes):
+    def plan(graph):
+        return cluster.served(graph, BOTH, ["h0:CPU:0", "h1:CPU:0"], pack_bytes)
+
+    cluster.certify(regularized, [(X,), (X / 2,), (-X,)], plan, cluster.spec(1, 1))
+
+
 @given(
     st.lists(st.integers(1, 5), min_size=1, max_size=4),
     st.sampled_from([None, 8, 16, 48, 1 << 20]),

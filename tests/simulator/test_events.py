@@ -1,5 +1,7 @@
 """The event simulation against one that follows message by message, in plain Python."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import Catalogue, Space, sample
 from autodist.simulator import SERVER, Calibration, Domain, EventSimulator, Profile
+from autodist.strategies import PACK_BYTES
 from tests.strategies.examples import BOTH, graph, graphs, variable
 
 CALIBRATION = Calibration(
@@ -29,9 +32,12 @@ def domains(draw):
 
 
 def message_share(shard, shards):
-    """How many messages a shard is: what is packed shares one with the rest that its server gets."""
+    """How many messages a shard is: what is packed shares some with the rest that its server gets."""
+    if not shard["is_packed"]:
+        return shard["messages"]
     together = [s for s in shards if s["is_packed"] and s["kind"] == SERVER and s["server"] == shard["server"]]
-    return 0.1 + 0.9 / len(together) if shard["is_packed"] else shard["messages"]
+    needed = math.ceil(sum(s["summed_bytes"] for s in together) / PACK_BYTES)
+    return 0.1 + 0.9 * min(needed, len(together)) / len(together)
 
 
 def server_messages(shard, shards, domain):
