@@ -21,12 +21,15 @@ _NAMES = (
     "PartitionedPS",
     "Parallax",
 )
+_NAMES_OF_SEVERAL_REPLICAS = ("HierarchicalPS", "PartitionedPS(stations=True)")
+"""Worth it only where a host has several replicas, whose gradients it sums; the same as others elsewhere."""
 
 
 def known_strategies(domain: Domain) -> Iterator[tuple[str, Strategy | str]]:
     """Strategies that users know, by name; or why they don't fit the graph, the cluster or its memory."""
     room = Room(domain)
-    for name in _NAMES:
+    has_several = any(len(host.replica_devices) > 1 for host in domain.spec.hosts)
+    for name in (*_NAMES, *(_NAMES_OF_SEVERAL_REPLICAS if has_several else ())):
         builder = get(name)
         assert isinstance(builder, StrategyBuilder)
         try:

@@ -324,3 +324,20 @@ def test_a_damaged_graph_in_the_users_own_store_does_no_harm(tmp_path, monkeypat
         store.add(study, *(Trial(n, s, Measurement((0.1,)), "random") for n, s in enumerate(several)))
     with pytest.warns(UserWarning, match="the strategy is chosen without trials"):
         assert "no trials are known" in Auto(proposals=500).build(GRAPH, HERE).builder
+
+
+def test_where_hosts_have_several_replicas_their_gradients_may_be_summed_first():
+    twice = ResourceSpec(tuple(Host(name, name, cpus=2, bandwidth_gbps=1.0) for name in "ab"))
+    known = dict(known_strategies(Domain.of(GRAPH, twice)))
+    assert set(known) - set(known_strategies_of(HERE)) == {"HierarchicalPS", "PartitionedPS(stations=True)"}
+    stations = {s.synchronizer.transfer for v in known["PartitionedPS(stations=True)"].variables for s in v.shards}
+    assert stations == {("a:CPU:0", "b:CPU:0")}
+    summed, apart = (
+        float(EventSimulator().predict([known[name]], Domain.of(GRAPH, twice))[0])
+        for name in ("PartitionedPS(stations=True)", "PartitionedPS")
+    )
+    assert summed < apart
+
+
+def known_strategies_of(spec):
+    return dict(known_strategies(Domain.of(GRAPH, spec)))

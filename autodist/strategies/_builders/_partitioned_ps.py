@@ -13,7 +13,7 @@ from autodist.strategies._builders._partitions import (
     shard_limit,
     split,
 )
-from autodist.strategies._builders._servers import ServerBuilder, balanced, server_devices
+from autodist.strategies._builders._servers import ServerBuilder, balanced, server_devices, transfer_devices
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
@@ -28,6 +28,7 @@ __all__ = ["PartitionedPS", "UnevenPartitionedPS"]
 class _RowsOnServers(ServerBuilder):
     max_shards: int | None = None
     min_shard_bytes: int = MIN_SHARD_BYTES
+    stations: bool = False
     even: ClassVar[bool]
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
@@ -35,9 +36,11 @@ class _RowsOnServers(ServerBuilder):
         limit = shard_limit(self.max_shards, spec)
         partitions = {variable.name: self._partition(graph, variable, limit) for variable in graph.trainable}
         homes = balanced(graph, partitions, server_devices(spec), partitions)
+        transfer = transfer_devices(spec) if self.stations else ()
         configs = {
-            v.name: self.config(v, homes[v.name], partition=partitions[v.name]) for v in graph.trainable
-        }  # fmt: skip
+            v.name: self.config(v, homes[v.name], partition=partitions[v.name], transfer=transfer)
+            for v in graph.trainable
+        }
         return assemble(self, graph, spec, configs, "queue")
 
     def _partition(self, graph: TrainingGraph, variable: Variable, limit: int) -> Partition | None:
@@ -64,6 +67,8 @@ class PartitionedPS(_RowsOnServers):
         local_proxy: Whether every worker reads dense variables from a cached copy of its own.
         max_shards: The most shards of one variable, >= 1; None is the number of servers.
         min_shard_bytes: The least size of a shard in bytes, >= 0.
+        stations: Whether hosts with several replicas sum their gradients on their CPU before these leave the host, as
+            for :class:`HierarchicalPS`.
 
     """
 
