@@ -33,7 +33,7 @@ def test_a_saved_graph_is_ranked_on_machines_that_are_not_there(shell, saved):
     baselines = {ranked["origin"] for ranked in found["ranked"] if ranked["is_baseline"]}
     assert baselines | set(found["why_not"]) == {
         "AllReduce(communicator='horovod')", "AllReduce(communicator='collective')", "PSLoadBalancing",
-        "PartitionedPS", "Parallax",
+        "PartitionedPS", "Parallax", "HierarchicalPS", "PartitionedPS(stations=True)",
     }  # fmt: skip
     best = Strategy.load(shell.directory / found["saved"])
     assert best.id == found["best"]["strategy"]
