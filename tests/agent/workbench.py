@@ -128,5 +128,5 @@ async def until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except OSError:  # also ESRCH, if it ends between the opening and the reading
         return False

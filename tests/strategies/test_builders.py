@@ -46,6 +46,7 @@ _ANY = {
     "compressor": st.none() | st.sampled_from(["FP16", "TopK(ratio=0.1)"]),
     "max_shards": st.integers(1, 70),
     "min_shard_bytes": st.integers(0, 64),
+    "stations": st.booleans(),
     "part_bytes": st.integers(1, 500),
     "fusion_bytes": st.integers(1, 5000),
     "seed": st.integers(),
