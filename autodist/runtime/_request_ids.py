@@ -10,6 +10,7 @@ docs/design/0023.
 from __future__ import annotations
 
 import ctypes
+import os
 from pathlib import Path
 
 from autodist.runtime._symbols import slots_of
@@ -41,7 +42,8 @@ def _address_of(function: str) -> int:
     import tensorflow as tf
 
     try:
-        library = ctypes.CDLL(str(next(Path(tf.sysconfig.get_lib()).glob("libtensorflow_framework.so*"))))
+        path = next(Path(tf.sysconfig.get_lib()).glob("libtensorflow_framework.so*"))
+        library = ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_NOLOAD)  # a second one would be another generator
         return ctypes.cast(library[function], ctypes.c_void_p).value or 0
     except (StopIteration, OSError, AttributeError):
         return 0

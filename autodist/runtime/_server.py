@@ -49,7 +49,8 @@ def _start(worker: Worker, config: Any) -> Any:
     if not number_requests_by_one_generator():
         _LOG.warning(
             "TensorFlow's libraries are others than expected, and may give two requests the same number: trainings of "
-            'ten thousands of steps may end with "The same RunGraph request was received twice". Save checkpoints'
+            'ten thousands of steps may end with "The same RunGraph (Worker) request was received twice"; have them '
+            "save checkpoints"
         )
     timeout_s = worker.environment.start_timeout_s
     with _reserved_port() as (port, release):

@@ -98,7 +98,8 @@ def _memory(address: int, size_bytes: int) -> npt.NDArray[np.uint8]:
 
 def _writable_ranges() -> list[tuple[int, int]]:
     ranges = []
-    for line in Path("/proc/self/maps").read_text(errors="replace").splitlines():
+    maps = Path("/proc/self/maps")
+    for line in maps.read_text(errors="replace").splitlines() if maps.exists() else ():
         place, permissions = line.split()[:2]
         if "w" in permissions:
             start, _, end = place.partition("-")

@@ -173,11 +173,11 @@ class Auto(StrategyBuilder):
         """Those that are worth a try, the best first; those that users know and others by turns."""
         domain = Domain.of(graph, spec, profile=_profile(store, graph))
         advice = self._advice(_lessons(store, graph, spec))
-        left_s = max(min(_LEAST_RANKING_S, self.time_s), self.time_s - (time.monotonic() - begun_s))
         space = Space(domain)
         searcher = LocalSearcher(space, Catalogue.of(space), self.seed)
         baselines = {name: fits for name, fits in known_strategies(domain) if isinstance(fits, Strategy)}
         baselines |= self._fastest_elsewhere(store, graph, spec)
+        left_s = max(min(_LEAST_RANKING_S, self.time_s), self.time_s - (time.monotonic() - begun_s))
         ranking = rank_offline(searcher, _Wary(advice.simulator), Effort(self.proposals, left_s), baselines)
         source = f"{advice.source}; profile: {domain.profile.source}"
         of = f"of {ranking.scored} and {len(baselines)} that are known by {source}"

@@ -28,7 +28,8 @@ _NAMES_OF_SEVERAL_REPLICAS = ("HierarchicalPS", "PartitionedPS(stations=True)")
 def known_strategies(domain: Domain) -> Iterator[tuple[str, Strategy | str]]:
     """Strategies that users know, by name; or why they don't fit the graph, the cluster or its memory."""
     room = Room(domain)
-    has_several = any(len(host.replica_devices) > 1 for host in domain.spec.hosts)
+    hosts = domain.spec.hosts
+    has_several = len(hosts) > 1 and any(len(host.replica_devices) > 1 for host in hosts)
     for name in (*_NAMES, *(_NAMES_OF_SEVERAL_REPLICAS if has_several else ())):
         builder = get(name)
         assert isinstance(builder, StrategyBuilder)

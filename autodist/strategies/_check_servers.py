@@ -28,20 +28,32 @@ def _idle_hosts(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) ->
 
 
 def _transfer(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    mistakes: dict[tuple[str, ...], list[tuple[str, str, str]]] = {}  # thousands of shards have the same stations
+    for name, synchronizer in _servers(strategy):
+        stations = synchronizer.transfer
+        if stations not in mistakes:
+            mistakes[stations] = list(_mistaken_stations(stations, strategy, spec))
+        for given, allowed, reason in mistakes[stations]:
+            yield Problem(name, "transfer", given, allowed, reason)
+
+
+def _mistaken_stations(
+    stations: tuple[str, ...], strategy: Strategy, spec: ResourceSpec
+) -> Iterator[tuple[str, str, str]]:
+    """Yield what is given, what is allowed, and why."""
     with_replicas = {device for host in _computing(strategy, spec) for device in _devices_of(host)}
     known = {device.name for device in spec.devices}
-    for name, synchronizer in _servers(strategy):
-        for station in dict.fromkeys(synchronizer.transfer):
-            if station not in known:
-                yield Problem(name, "transfer", f"{station!r}", listed(known), "the cluster has no such device")
-            elif station not in with_replicas:
-                reason = "there is no replica on its host, so nothing to sum"
-                yield Problem(name, "transfer", f"{station!r}", listed(with_replicas), reason)
-        for host in spec.hosts:
-            own = [station for station in synchronizer.transfer if station in _devices_of(host)]
-            if len(own) > 1:
-                given, reason = f"{listed(own)} on `{host.name}`", "what leaves a host goes through one device"
-                yield Problem(name, "transfer", given, "at most one device per host", reason)
+    for station in dict.fromkeys(stations):
+        if station not in known:
+            yield f"{station!r}", listed(known), "the cluster has no such device"
+        elif station not in with_replicas:
+            yield f"{station!r}", listed(with_replicas), "there is no replica on its host, so nothing to sum"
+    for host in spec.hosts if stations else ():
+        devices = _devices_of(host)
+        own = [station for station in stations if station in devices]
+        if len(own) > 1:
+            reason = "what leaves a host goes through one device"
+            yield f"{listed(own)} on `{host.name}`", "at most one device per host", reason
 
 
 def _proxies(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:

@@ -25,6 +25,7 @@ SPLIT = (
     "PartitionedAR(min_shard_bytes=0, communicator='collective')",
     "RandomAxisPartitionAR(min_shard_bytes=0, communicator='collective')",
     "BytePS(part_bytes=100)",
+    "PartitionedPS(min_shard_bytes=0, stations=True)",
 )
 HOROVOD = (
     "Horovod(fusion_bytes=600)",

@@ -85,14 +85,16 @@ def standings(summary: Summary) -> list[tuple[str, str, str]]:
 
 
 def short_name(name: str) -> str:
-    """A baseline's name without the names of its parameters.
+    """A baseline's name without the names of its parameters, but for switches.
 
     Example:
         >>> short_name("AllReduce(communicator='horovod')")
         'AllReduce (horovod)'
+        >>> short_name("PartitionedPS(stations=True)")
+        'PartitionedPS (stations)'
 
     """
-    name, _, arguments = name.partition("(")
+    name, _, arguments = name.replace("=True", "").partition("(")
     return f"{name} ({re.sub('[a-z_]+=', '', arguments[:-1]).replace(chr(39), '')})" if arguments else name
 
 
