@@ -28,6 +28,8 @@ __all__ = ["Peer", "Task", "opened"]
 _START_TIMEOUT_S = 400.0
 _BLOCK_TIMEOUT_S = 200.0
 _END_TIMEOUT_S = 60.0
+_HOST_TIMEOUT_S = 30.0
+"""Of sixteen hosts on two cores, some are silent for longer than the three seconds that make a machine a lost one."""
 _CHOSEN = re.compile(r"step 0: strategy (.*)")
 _UNSTOPPABLE = ("mirrored",)
 """Its workers give each other up after ten seconds without a heartbeat; without a turn they wait, and do not poll."""
@@ -169,6 +171,7 @@ def _run(
     file = log.with_name("cluster.yml")
     file.write_text(to_yaml(spec))
     command = [sys.executable, "-m", "autodist", "run", str(SCRIPTS / "peer_training.py"), "--spec", str(file)]
+    command += ["--host-timeout", f"{_HOST_TIMEOUT_S:g}"]
     command += ["--strategy", task.strategy] if name == "autodist" else []
     command += [
         "--env",
