@@ -45,8 +45,9 @@ class PackReads(Kernel):
         wanted = {reads[normalize(t)] for node in graph.graph_def.node for t in _values(node) if normalize(t) in reads}
         by_server: dict[str, list[Parcel]] = {}
         for handle, variable in served.items():
-            parcel = small_parcel(first.get(handle, ""), variable.dtype, variable.shape, limit)
-            if parcel is not None and parcel.tensor in wanted:
+            read = first.get(handle)
+            parcel = small_parcel(read, variable.dtype, variable.shape, limit) if read in wanted else None
+            if parcel is not None:
                 by_server.setdefault(graph.homes[variable.name], []).append(parcel)
         nodes = NodeList()
         arrived: dict[str, str] = {}
