@@ -83,8 +83,13 @@ def _mixed(graph: TrainingGraph, variable: str) -> Iterator[MixedGradient]:
         rows = tuple(found for _, found in terms if found is not None)
         others = tuple(tensor for tensor, found in terms if found is None)
         varies = any(extent(tensor) is not Extent.CONSTANT for tensor in others)  # else nothing dense has to travel
-        if rows and varies and not is_intermediate(graph, gradient.dense):
+        if rows and varies and not _is_looked_at(graph, variable, gradient.dense):
             yield MixedGradient(gradient.dense, rows, others)
+
+
+def _is_looked_at(graph: TrainingGraph, variable: str, mark: str) -> bool:
+    """Whether something else than the update takes the gradient: of a table in parts, it would see one worker's rows."""
+    return is_intermediate(graph, mark) or bool(graph.update_regions.of(variable).observers)
 
 
 def _rows(graph: TrainingGraph, tensor: str, shape: tuple[int, ...]) -> AddedRows | None:

@@ -87,6 +87,21 @@ def test_a_gradient_that_replicas_compute_with_stays_whole():
     assert inner.dense not in {gradient.mark for gradient in mixed_gradients(graph, "table")}
 
 
+def test_a_gradient_that_the_step_looks_at_stays_whole():
+    table = tf.Variable(tf.ones([ROWS, WIDTH]), name="table")
+
+    def step(ids):
+        with tf.GradientTape() as tape:
+            loss = tied(table, ids)
+        gradient = tf.convert_to_tensor(tape.gradient(loss, table))
+        table.assign_sub(0.1 * gradient)
+        return tf.norm(gradient)
+
+    graph = capture(step, [tf.TensorSpec([8, LENGTH], tf.int32)], VariableNames()).graph
+    assert mixed_gradients(graph, "table") == ()
+    assert graph.uses["table"].mixed_rows == 0
+
+
 def test_keras_layers_that_share_a_table():
     embedding = keras.layers.Embedding(ROWS, WIDTH, name="tokens")
     ids = keras.Input((LENGTH,), dtype="int32")
