@@ -13,7 +13,7 @@ from autodist.kernels import Combine, prepare
 from autodist.resource_spec import ResourceSpec
 from autodist.strategies import AllReduce, PSLoadBalancing, StrategyBuilder
 
-from . import cluster, single
+from . import cluster
 from .steps import rewritten
 from .test_partition import OPTIMIZERS, Cut, Model
 from .test_partition import check as check_parts
