@@ -88,7 +88,7 @@ def _mixed(graph: TrainingGraph, variable: str) -> Iterator[MixedGradient]:
 
 
 def _is_looked_at(graph: TrainingGraph, variable: str, mark: str) -> bool:
-    """Whether something else takes the gradient than the update: of a table in parts, it would see one worker's rows."""
+    """Whether not only the update takes the gradient: of a table in parts, others would see one worker's rows."""
     return is_intermediate(graph, mark) or bool(graph.update_regions.of(variable).observers)
 
 
