@@ -26,7 +26,6 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._joins import Join
 from autodist.graph._marks import MARK, TARGET, Mark, adopt_marks, marks_gradients, parse_mark
-from autodist.graph._mixed import AddedRows, MixedGradient, mixed_gradients
 from autodist.graph._nodes import NodeList
 from autodist.graph._products import Factor, Product
 from autodist.graph._reduction import Reduction
@@ -45,7 +44,6 @@ __all__ = [
     "MARK",
     "SOURCE_GRAPH",
     "TARGET",
-    "AddedRows",
     "CapturedStep",
     "Domain",
     "Extent",
@@ -55,7 +53,6 @@ __all__ = [
     "Gradient",
     "Join",
     "Mark",
-    "MixedGradient",
     "NodeList",
     "NodeTime",
     "Obstacle",
@@ -86,7 +83,6 @@ __all__ = [
     "is_stateful",
     "mark_v1_gradients",
     "marks_gradients",
-    "mixed_gradients",
     "node_of",
     "normalize",
     "output_shape",

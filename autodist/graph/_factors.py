@@ -22,7 +22,7 @@ from autodist.graph._graph_def import constant_value, data_inputs, node_of, outp
 from autodist.graph._products import Obstacle, Product, product_of, rows_per_example
 from autodist.graph._training_graph import Gradient, TrainingGraph
 
-__all__ = ["FactoredGradient", "Factors", "factors_of", "is_intermediate"]
+__all__ = ["FactoredGradient", "Factors", "factors_of"]
 
 _SAME_SHAPE = frozenset({"Identity", "StopGradient", "PreventGradient", "Cast", "Neg"})
 _SCALING = frozenset({"Mul", "RealDiv", "Div"})
@@ -123,26 +123,14 @@ def _factored(graph: TrainingGraph, gradient: Gradient, shape: tuple[int, ...]) 
 
 
 def _refuse_intermediate(graph: TrainingGraph, mark: str) -> None:
-    name = _inner_use(graph, mark)
-    if name is not None:
-        op = graph.analysis.nodes[name].op
-        raise Obstacle(f"op `{name}` ({op}) computes with its gradient and the batch: a second derivative")
-
-
-def is_intermediate(graph: TrainingGraph, mark: str) -> bool:
-    """Whether replicas compute with a gradient: that of an inner step, or of a penalty on gradients."""
-    return _inner_use(graph, mark) is not None
-
-
-def _inner_use(graph: TrainingGraph, mark: str) -> str | None:
-    """A node by which replicas compute with a gradient and the batch."""
+    """Refuse a gradient that replicas compute with: that of an inner step, or of a penalty on gradients."""
     analysis = graph.analysis
     dependence = analysis.dependence
     for name in _behind(graph, mark):
         of_replica = dependence.is_reduced(name) or not dependence.is_evaluable(name)
         if name in analysis.extents and of_replica and name not in analysis.writes:
-            return name
-    return None
+            node = analysis.nodes[name]
+            raise Obstacle(f"op `{name}` ({node.op}) computes with its gradient and the batch: a second derivative")
 
 
 def _behind(graph: TrainingGraph, mark: str) -> list[str]:

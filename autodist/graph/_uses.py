@@ -8,11 +8,11 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from autodist.graph._extent import Extent
-from autodist.graph._graph_def import data_inputs, node_of, output_shape, split_tensor, tensor_dtype
+from autodist.graph._graph_def import data_inputs, node_of, output_shape, split_tensor
 from autodist.graph._marks import MARK
 
 if TYPE_CHECKING:
-    from autodist.graph._training_graph import TrainingGraph, Variable
+    from autodist.graph._training_graph import Gradient, TrainingGraph, Variable
 
 __all__ = ["Use", "variable_uses"]
 
@@ -21,6 +21,7 @@ _LOOKUPS = {"GatherV2": 1, "Gather": 1, "GatherNd": 1, "ResourceGather": 1, "Res
 _QUESTIONS = frozenset({"Shape", "VariableShape", "VarIsInitializedOp"})
 _RESHAPING = frozenset({"Reshape", "Identity", "Cast", "ExpandDims", "Squeeze", "StopGradient"})
 _JOINING = frozenset({"ConcatV2", "Pack"})
+_INT64 = 9  # TensorFlow's number of the type
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,6 @@ class Use:
         is_guess: Whether the numbers of rows are guesses: the graph does not tell.
         index_bytes: Size of one row number.
         later_reads: How many of the reads wait for something, like an update: packed reads do not include them.
-        mixed_rows: Rows that lookups add to its dense gradients for each example; 0 also where it is not known.
 
     """
 
@@ -44,7 +44,6 @@ class Use:
     is_guess: bool = False
     index_bytes: int = 8
     later_reads: int = 0
-    mixed_rows: float = 0.0
 
     @classmethod
     def unknown(cls, variable: Variable) -> Use:
@@ -95,8 +94,6 @@ class _Counter:
         return found
 
     def use(self, variable: Variable) -> Use:
-        from autodist.graph._mixed import mixed_gradients  # which is about whole graphs
-
         reads, later, lookups = 0, 0, []
         for node in self.reads.get(variable.handle, ()):
             if node.op in _LOOKUPS:
@@ -110,17 +107,13 @@ class _Counter:
         looked_up = [self._rows(node.input[_LOOKUPS[node.op]]) for node in lookups]
         sparse = [gradient for gradient in variable.gradients if gradient.is_sparse]
         pushed = [self._rows(gradient.indices) for gradient in sparse if gradient.indices is not None]
-        added = [rows for mixed in mixed_gradients(self.graph, variable.name) for rows in mixed.rows]
-        mixed_rows = [self._rows(rows.indices) for rows in added]
-        indices = [g.indices for g in sparse if g.indices is not None] + [rows.indices for rows in added]
         return Use(
             reads,
             sum(1.0 if rows is None else rows for rows in looked_up),
             sum(1.0 if rows is None else rows for rows in pushed),
             None in looked_up or None in pushed,
-            self._index_bytes(indices),
+            self._index_bytes(sparse),
             later,
-            0.0 if None in mixed_rows else sum(rows or 0.0 for rows in mixed_rows),
         )
 
     @staticmethod
@@ -129,9 +122,9 @@ class _Counter:
         on_it = node_of(data_inputs(consumer)[0]) == read
         return on_it and (consumer.op in _LOOKUPS or consumer.op in _QUESTIONS)
 
-    def _index_bytes(self, indices: list[str]) -> int:
-        types = {tensor_dtype(self.analysis.nodes, tensor) for tensor in indices}
-        return 8 if not types or "int64" in types else 4
+    def _index_bytes(self, gradients: list[Gradient]) -> int:
+        types = [self.analysis.nodes[node_of(g.indices)].attr["T"].type for g in gradients if g.indices is not None]
+        return 8 if not types or _INT64 in types else 4
 
     def _rows(self, tensor: str) -> float | None:
         """Row numbers in a tensor for each example, None if its shape does not tell."""

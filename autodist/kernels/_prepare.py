@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from autodist.graph import TrainingGraph
 from autodist.kernels._factor import factor_gradients
-from autodist.kernels._mixed import set_rows_apart
 from autodist.kernels._partition import partition
 from autodist.strategies import Strategy
 
@@ -19,7 +18,7 @@ __all__ = ["prepare"]
 
 Rewriting: TypeAlias = Callable[[TrainingGraph, Strategy], tuple[TrainingGraph, Strategy]]
 
-_REWRITINGS: tuple[Rewriting, ...] = (set_rows_apart, partition, factor_gradients)
+_REWRITINGS: tuple[Rewriting, ...] = (partition, factor_gradients)
 
 
 def prepare(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, Strategy]:

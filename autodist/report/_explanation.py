@@ -150,7 +150,6 @@ def _totals(explanation: Explanation) -> str:
         "replicas": f"{len(explanation.replicas)} ({_some(explanation.replicas)})",
         "loss, metrics": f"over {explanation.communicator}",
         "packed": _packed(explanation),
-        "apart": f"rows of {_some(explanation.apart)}" if explanation.apart else "",
     }
     return "\n".join(f"{name:>13}  {value}" for name, value in lines.items() if value)
 

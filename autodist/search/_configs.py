@@ -15,17 +15,14 @@ from autodist.strategies import (
     Synchronizer,
     VariableConfig,
     num_shards,
-    rows_apart,
 )
 
 if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.search._aspects import Choice
     from autodist.search._space import Unit
-    from autodist.simulator import Domain
-    from autodist.strategies import Communicator
 
-__all__ = ["configs_of", "graph_config", "strategies_of_choices"]
+__all__ = ["configs_of", "strategies_of_choices"]
 
 
 def configs_of(
@@ -54,31 +51,18 @@ def configs_of(
         yield VariableConfig(variable.name, tuple(shards), choice.partition)
 
 
-def strategies_of_choices(units: Sequence[Unit], domain: Domain) -> Iterator[tuple[int, Strategy]]:
+def strategies_of_choices(units: Sequence[Unit], spec: ResourceSpec) -> Iterator[tuple[int, Strategy]]:
     """Strategies that together have every choice of every unit once, each with the number of its choices.
 
     In none of them is anything that can't stand side by side, but variables are missing in all.
     """
+    replicas = tuple(device.name for device in spec.replicas)
     for number in range(max((len(unit.choices) for unit in units), default=0)):
         having = [unit for unit in units if number < len(unit.choices)]
         for communicator in dict.fromkeys(unit.choices[number].communicator for unit in having):
             alike = [unit for unit in having if unit.choices[number].communicator == communicator]
-            configs = [config for unit in alike for config in configs_of(unit, unit.choices[number], domain.spec)]
-            yield number, Strategy(graph_config(configs, communicator, domain), tuple(configs))
-
-
-def graph_config(configs: Sequence[VariableConfig], communicator: Communicator | None, domain: Domain) -> GraphConfig:
-    """What holds for the graph that is synchronized like this.
-
-    Args:
-        configs: Of its variables.
-        communicator: What carries collectives; None if there are none.
-        domain: The graph and the cluster.
-
-    """
-    replicas = tuple(device.name for device in domain.spec.replicas)
-    apart = rows_apart(domain.graph, configs, domain.batch_size)
-    return GraphConfig.packing(replicas, communicator or "queue", configs, apart=apart)
+            configs = [config for unit in alike for config in configs_of(unit, unit.choices[number], spec)]
+            yield number, Strategy(GraphConfig.packing(replicas, communicator or "queue", configs), tuple(configs))
 
 
 def _synchronizer(choice: Choice, spec: ResourceSpec, rank: int, group: int) -> Synchronizer:

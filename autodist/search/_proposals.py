@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from autodist.search._catalogue import Catalogue, spans
-from autodist.search._configs import configs_of, graph_config
+from autodist.search._configs import configs_of
 from autodist.simulator import SERVER, Ints, ShardTable
-from autodist.strategies import Strategy, VariableConfig
+from autodist.strategies import GraphConfig, Strategy, VariableConfig
 
 if TYPE_CHECKING:
     from autodist.search._aspects import Choice
@@ -128,8 +128,10 @@ class Proposals:
         by_name = {config.variable: config for config in configs}
         ordered = tuple(by_name[variable.name] for variable in space.domain.graph.trainable)
         carriers = {c.communicator for c in self._chosen(number, space, catalogue)} - {None}
-        communicator = carriers.pop() if carriers else None
-        return Strategy(graph_config(ordered, communicator, space.domain), ordered, builder=builder)
+        communicator = carriers.pop() if carriers else "queue"
+        replicas = tuple(device.name for device in space.domain.spec.replicas)
+        assert communicator is not None
+        return Strategy(GraphConfig.packing(replicas, communicator, ordered), ordered, builder=builder)
 
     def _chosen(self, number: int, space: Space, catalogue: Catalogue) -> list[Choice]:
         return [

@@ -146,7 +146,7 @@ class Space:
     def _fitting(self, units: tuple[Unit, ...]) -> tuple[Unit, ...]:
         """The units without choices that verification refuses, such as encoders that can't have a gradient."""
         refused: set[tuple[str, int]] = set()
-        for number, strategy in strategies_of_choices(units, self.domain):
+        for number, strategy in strategies_of_choices(units, self.domain.spec):
             problems = verify(strategy, self.domain.graph, self.domain.spec, available_communicators=_EVERY)
             refused.update((p.variable, number) for p in problems if p.variable is not None and p.aspect != "config")
         return tuple(

@@ -6,7 +6,6 @@
 """
 
 from autodist.registry import PluginWarning
-from autodist.strategies._apart import rows_apart
 from autodist.strategies._builders import (
     PS,
     SFB,
@@ -109,7 +108,6 @@ __all__ = [
     "in_backward_order",
     "installed_communicators",
     "num_shards",
-    "rows_apart",
     "sentences",
     "shard_messages",
     "shard_slices",

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
-from autodist.strategies._apart import check_apart
 from autodist.strategies._check_compressors import compressors
 from autodist.strategies._check_factors import check_factors
 from autodist.strategies._check_partition import partitions
@@ -202,7 +201,6 @@ CHECKS: tuple[Check, ...] = (
     partitions,
     _replicas,
     _packing,
-    check_apart,
     _destinations,
     _staleness,
     _group_numbers,

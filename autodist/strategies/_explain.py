@@ -138,7 +138,6 @@ class Explanation:
         replicas: The devices that hold a copy of the graph.
         communicator: What carries the batch size, the loss and the metrics.
         pack_bytes: Up to which size what a server gets, or gives, travels together; None if nothing does.
-        apart: Variables of whose gradients the rows of lookups travel by themselves.
         rows: One per shard, in the strategy's order.
         num_variables: Number of variables.
         num_shards_by_synchronizer: Number of shards of each kind.
@@ -154,7 +153,6 @@ class Explanation:
     replicas: tuple[str, ...]
     communicator: str
     pack_bytes: int | None
-    apart: tuple[str, ...]
     rows: tuple[ExplanationRow, ...]
     num_variables: int
     num_shards_by_synchronizer: Mapping[str, int]
@@ -214,7 +212,6 @@ def explain(
         replicas=strategy.graph.replicas,
         communicator=strategy.graph.communicator,
         pack_bytes=strategy.graph.pack_bytes,
-        apart=strategy.graph.apart or (),
         rows=told,
         num_variables=len(strategy.variables),
         num_shards_by_synchronizer=dict(sorted(Counter(s.type for s in synchronizers).items())),

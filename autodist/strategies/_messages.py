@@ -114,8 +114,7 @@ def shard_messages(
     for config in strategy.variables:
         if config.variable in known:
             variable = known[config.variable]
-            is_apart = variable.name in (strategy.graph.apart or ())
-            use = _scaled(graph.uses[variable.name], rows.get(variable.name), batch_size, is_apart=is_apart)
+            use = _scaled(graph.uses[variable.name], rows.get(variable.name), batch_size)
             for message in _of_variable(config, variable, use, graph):
                 yield _packed(message, strategy.graph.pack_bytes or 0, use.use.later_reads)
 
@@ -159,12 +158,11 @@ class _Rows:
     gradient: float
 
 
-def _scaled(use: Use, given: int | None, batch_size: int, *, is_apart: bool) -> _Rows:
-    gradient_rows = use.gradient_rows + (use.mixed_rows if is_apart else 0.0)
+def _scaled(use: Use, given: int | None, batch_size: int) -> _Rows:
     if given is None:
-        return _Rows(use, use.lookup_rows, gradient_rows)
+        return _Rows(use, use.lookup_rows, use.gradient_rows)
     per_example = given / batch_size
-    return _Rows(use, per_example if use.lookup_rows else 0.0, per_example if gradient_rows else 0.0)
+    return _Rows(use, per_example if use.lookup_rows else 0.0, per_example if use.gradient_rows else 0.0)
 
 
 def _of_variable(

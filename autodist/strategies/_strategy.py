@@ -182,16 +182,12 @@ class GraphConfig:
         pack_bytes: Up to this size, gradients that a worker sends to one server share messages, and so do values that
             it reads there; with it, values of any size come once for all reads that wait for nothing. None if each
             travels alone. Not where staleness lets workers go on.
-        apart: Variables of whose gradients the rows that lookups add travel by themselves, and not as a part of the
-            dense rest, which leaves as soon as it exists: tables that are multiplied with as well. None if there are
-            none.
 
     """
 
     replicas: tuple[str, ...]
     communicator: GraphCommunicator
     pack_bytes: int | None = None
-    apart: tuple[str, ...] | None = None
 
     @classmethod
     def packing(
@@ -200,10 +196,9 @@ class GraphConfig:
         communicator: GraphCommunicator,
         variables: Iterable[VariableConfig],
         pack_bytes: int | None = PACK_BYTES,
-        apart: tuple[str, ...] = (),
     ) -> GraphConfig:
         """Return the config of these variables' graph that packs what servers get and give, if there are any."""
-        return cls(replicas, communicator, pack_bytes if _have_servers(variables) else None, apart or None)
+        return cls(replicas, communicator, pack_bytes if _have_servers(variables) else None)
 
 
 @dataclass(frozen=True)

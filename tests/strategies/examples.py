@@ -111,7 +111,6 @@ any_strategies = st.builds(
         st.lists(_names, max_size=3).map(tuple),
         st.sampled_from(GRAPH_COMMUNICATORS),
         st.none() | st.integers(1, 1 << 21),
-        st.none() | st.lists(_names, min_size=1, max_size=3).map(tuple),
     ),
     st.lists(_configs, max_size=4).map(tuple),
     builder=_names,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from autodist.strategies._apart import rows_apart
 from autodist.strategies._builders._base import StrategyBuilder, replica_names
 from autodist.strategies._strategy import (
     GraphCommunicator,
@@ -49,5 +48,4 @@ def assemble(
     if PSSynchronizer in kinds and len(kinds) > 1:
         assert communicator == "horovod", "TensorFlow's own collectives can't run beside servers"
     text = f"{builder}: {remark}" if remark else str(builder)
-    config = GraphConfig.packing(replica_names(spec), small, chosen, apart=rows_apart(graph, chosen))
-    return Strategy(config, chosen, builder=text)
+    return Strategy(GraphConfig.packing(replica_names(spec), small, chosen), chosen, builder=text)

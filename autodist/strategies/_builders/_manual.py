@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
 
 from autodist.errors import StrategyError
-from autodist.strategies._apart import rows_apart
 from autodist.strategies._builders._base import StrategyBuilder, replica_names
 from autodist.strategies._builders._collectives import AnyCommunicator, carrier_of, in_backward_order
 from autodist.strategies._builders._plan_file import (
@@ -125,8 +124,7 @@ class _Draft:
             configs.append(VariableConfig(variable.name, shards, self.partitions[variable.name]))
         replicas = self.plan.graph.replicas or replica_names(self.spec)
         pack_bytes = self.plan.graph.pack_bytes or None
-        apart = rows_apart(self.graph, configs)
-        graph = GraphConfig.packing(replicas, self._communicator(synchronizers), configs, pack_bytes, apart)
+        graph = GraphConfig.packing(replicas, self._communicator(synchronizers), configs, pack_bytes)
         return Strategy(graph, tuple(configs), builder=builder)
 
     # From patterns to shards ------------------------------------------------------------------------------------------
