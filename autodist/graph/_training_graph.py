@@ -212,6 +212,18 @@ class TrainingGraph:
     def _by_name(self) -> dict[str, Variable]:
         return {variable.name: variable for variable in self.variables}
 
+    def slots_of(self, name: str) -> tuple[Variable, ...]:
+        """The slots whose values depend on the gradients of a trainable variable."""
+        return tuple(self._slots.get(name, ()))
+
+    @cached_property
+    def _slots(self) -> dict[str, list[Variable]]:
+        slots: dict[str, list[Variable]] = {}
+        for variable in self.variables:
+            for owner in variable.owners:
+                slots.setdefault(owner, []).append(variable)
+        return slots
+
     @cached_property
     def analysis(self) -> StepAnalysis:
         """An index of the graph, made once: what its nodes do, and how they depend on the batch."""

@@ -118,7 +118,7 @@ class _Region:
         self.analysis = regions.analysis
         self.nodes = regions.analysis.nodes
         self.variable = variable
-        slots = [v for v in regions.graph.variables if variable.name in v.owners]
+        slots = regions.graph.slots_of(variable.name)
         self.slots = tuple(v for v in slots if v.shape == variable.shape)
         self.misshapen = [v for v in slots if v.shape != variable.shape]
         self.own = {v.handle for v in (variable, *self.slots)}

@@ -186,7 +186,7 @@ def _slots(config: VariableConfig, graph: TrainingGraph) -> list[str]:
     if len(config.shards) == 1:
         return []
     shape = graph.variable(config.variable).shape
-    return [v.name for v in graph.variables if config.variable in v.owners and v.shape == shape]
+    return [slot.name for slot in graph.slots_of(config.variable) if slot.shape == shape]
 
 
 def _units(graph: TrainingGraph) -> list[tuple[Variable, ...]]:
@@ -199,8 +199,8 @@ def _units(graph: TrainingGraph) -> list[tuple[Variable, ...]]:
 
 def _members(unit: tuple[Variable, ...], graph: TrainingGraph) -> list[str]:
     """A unit's variables and their slots."""
-    names = {variable.name for variable in unit}
-    return [v.name for v in graph.variables if v.name in names or names & set(v.owners)]
+    slots = (slot for variable in unit for slot in graph.slots_of(variable.name))
+    return list(dict.fromkeys(member.name for member in (*unit, *slots)))
 
 
 def _served(strategy: Strategy, graph: TrainingGraph) -> Mapping[str, str]:

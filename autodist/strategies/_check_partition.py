@@ -62,7 +62,7 @@ def _misfits_of_dim(config: VariableConfig, partition: Partition, dim: int, leng
 def _taken_names(config: VariableConfig, graph: TrainingGraph, like_shards: list[str]) -> Iterator[Problem]:
     if not like_shards:  # which is so of nearly all graphs, and what follows takes long for a large one
         return
-    own = {config.variable, *(v.name for v in graph.variables if config.variable in v.owners)}
+    own = {config.variable, *(slot.name for slot in graph.slots_of(config.variable))}
     taken = [given for given in like_shards if any(given.startswith(f"{name}/shard_") for name in own)]
     if taken:
         yield _problem(config, "no partition", f"its shards' names are taken by {listed(taken)}")
