@@ -89,10 +89,7 @@ class Peer:
     def block(self, count: int) -> list[float]:
         """Seconds of each of so many steps, on the host where it took longest."""
         self._signal(signal.SIGCONT)
-        for lines in self._lines:
-            lines.write(f"{count}\n")
-            lines.flush()
-        told = self._heard()
+        told = self._asked(count)
         self._signal(signal.SIGSTOP)
         return [max(times) for times in zip(*(one["seconds"] for one in told), strict=True)]
 
@@ -108,9 +105,21 @@ class Peer:
                 self._run.wait(_END_TIMEOUT_S)
                 return
 
+    def _asked(self, count: int) -> list[dict[str, Any]]:
+        with self._told_of_its_end():
+            for lines in self._lines:
+                lines.write(f"{count}\n")
+                lines.flush()
+        return self._heard()
+
     def _heard(self) -> list[dict[str, Any]]:
-        try:
+        with self._told_of_its_end():
             return [json.loads(lines.readline()) for lines in self._lines]
+
+    @contextlib.contextmanager
+    def _told_of_its_end(self) -> Iterator[None]:
+        try:
+            yield
         except (OSError, ValueError) as error:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._run.wait(_END_TIMEOUT_S)  # what it says of its end comes a while later
@@ -172,6 +181,7 @@ def _run(
     file.write_text(to_yaml(spec))
     command = [sys.executable, "-m", "autodist", "run", str(SCRIPTS / "peer_training.py"), "--spec", str(file)]
     command += ["--host-timeout", f"{_HOST_TIMEOUT_S:g}"]
+    command += ["--start-timeout", "0", "--stall-timeout", "0"]  # turns have bounds; not all report steps
     command += ["--strategy", task.strategy] if name == "autodist" else []
     command += [
         "--env",
