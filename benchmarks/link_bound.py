@@ -19,7 +19,7 @@ def link_bound_s(num_bytes: float, rates_gbps: Sequence[float]) -> float:
     better: it is f_h = 1 / n.
 
     Args:
-        num_bytes: Of the gradients of one worker, dense ones and rows.
+        num_bytes: Of the gradients of one worker, dense ones and rows; nothing to send takes no time.
         rates_gbps: Of each host's link, in each direction.
 
     Example:
@@ -28,6 +28,8 @@ def link_bound_s(num_bytes: float, rates_gbps: Sequence[float]) -> float:
         >>> round(link_bound_s(125e6, [1.0, 1.0, 1.0, 0.25]), 6)  # the slow one sends all, and serves nothing
         4.0
     """
+    if not num_bytes:
+        return 0.0
     num_hosts = len(rates_gbps)
     bytes_per_s = np.asarray(rates_gbps) * 1e9 / 8
     # Unknown are the parts, then the time: h's (1 + (n - 2) f_h) num_bytes are at most its rate times the time.

@@ -47,7 +47,7 @@ class Measured:
     Attributes:
         seconds: By system, the median step of each round.
         batch_size: Examples per step.
-        bound_s: What links need at least for full gradients.
+        bound_s: What links need at least for full gradients; 0 where the system that tells their size was not asked.
         strategy: What AutoDist chose, and why.
     """
 
@@ -90,7 +90,7 @@ def measured(cluster: str, model: str, rounds: int, strategy: str = "auto") -> M
 
 
 def measured_on(links: Links, task: Task, systems: Sequence[str], rounds: int) -> Measured:
-    """Measure systems, of which one is alone, on hosts with these links."""
+    """Measure systems on hosts with these links; the one alone tells how large gradients are."""
     with (
         tempfile.TemporaryDirectory(dir="/var/tmp") as directory,
         EmulatedCluster(links.num_hosts, links.rate, rates=links.rates, cpus=links.cpus, binds=[directory]) as hosts,

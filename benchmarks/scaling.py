@@ -32,7 +32,8 @@ _EXAMPLES = 4
 _RATE = "100mbit"
 _GBPS = 10.0
 _BUILDERS = ("AllReduce", "PSLoadBalancing", "PartitionedPS", "auto")
-_SYSTEMS = ("alone", "horovod", "autodist")
+_SYSTEMS = ("horovod", "autodist")
+_ROUNDS = 3
 _MOST_TIME = 1 / 0.97
 """Of Horovod's: slower nowhere, but for noise."""
 _MOST_GROWTH = 2.5
@@ -58,10 +59,12 @@ def _emulated(model: str, counts: tuple[int, ...]) -> Iterator[Row]:
     for count in counts:
         name = f"{model}, {count} hosts"
         progress(f"scaling: {name}")
-        found = measured_on(Links(count, _RATE), Task(model, "small", _EXAMPLES * count), _SYSTEMS, 3)
+        links, task = Links(count, _RATE), Task(model, "small", _EXAMPLES * count)
+        found = measured_on(links, task, _SYSTEMS, _ROUNDS)
+        floor = measured_on(links, task, ("alone",), _ROUNDS)  # not beside them: 48 workers need more than 24 GB
         steps[count] = ours = found.seconds["autodist"]
-        limits = [max(found.bound_s, alone) for alone in found.seconds["alone"]]
-        for system, times in found.seconds.items():
+        limits = [max(floor.bound_s, alone) for alone in floor.seconds["alone"]]
+        for system, times in {**floor.seconds, **found.seconds}.items():
             yield row(f"{name}: {system}", [1e3 * s for s in times], "ms")
         yield ratio_row(f"{name}: against Horovod", ours, found.seconds["horovod"], "Horovod", _MOST_TIME)
         yield ratio_row(f"{name}: against the bound", ours, limits, "links or compute")
