@@ -2,7 +2,7 @@
 
 Each host has a part of the batch of the same size. What links need at least for full gradients is at most twice that of
 two hosts; sufficient factors go from everyone to everyone and grow with the hosts, until full gradients are shorter.
-Emulated hosts share two cores, so that computation grows with their number as well: it is measured beside it.
+Emulated hosts share two cores, so that computation grows with their number as well: it is measured too, afterwards.
 """
 
 from __future__ import annotations
