@@ -70,6 +70,10 @@ _SIZE = "medium"
 """Of the models: 8 to 84 MB of weights, so that the network matters."""
 _SPARSE = ("ncf_sparse", "lstm")
 _SYSTEMS = ("alone", "horovod", "mirrored", "autodist")
+_WITH_SERVERS = "4 x 1 Gbit/s"
+"""Where ParameterServerStrategy is measured as well."""
+_NO_RIVALS = ("alone", "servers", "autodist")
+"""ParameterServerStrategy's training is asynchronous: it is shown, and no target is set by it."""
 
 
 def measure(quick: bool) -> Result:
@@ -85,6 +89,7 @@ def measure(quick: bool) -> Result:
 def measured(cluster: str, model: str, rounds: int, strategy: str = "auto") -> Measured:
     """Measure all systems with one model on one cluster."""
     systems = (*_SYSTEMS, "horovod_dense") if model in _SPARSE else _SYSTEMS
+    systems += ("servers",) if cluster == _WITH_SERVERS else ()
     progress(f"peers: {model}, {cluster}")
     return measured_on(CLUSTERS[cluster], Task(model, _SIZE, MODELS[model], strategy), systems, rounds)
 
@@ -105,7 +110,7 @@ def measured_on(links: Links, task: Task, systems: Sequence[str], rounds: int) -
 
 def better_peer(seconds: Mapping[str, Sequence[float]]) -> str:
     """The fastest of the systems that AutoDist is compared with."""
-    rivals = [system for system in seconds if system not in ("alone", "autodist")]
+    rivals = [system for system in seconds if system not in _NO_RIVALS]
     return min(rivals, key=lambda system: statistics.median(seconds[system]))
 
 

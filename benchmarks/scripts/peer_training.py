@@ -118,11 +118,69 @@ class AutoDist(OwnPart):
         return self.ad.scope()
 
 
+class ParameterServer(OwnPart):
+    """tf.distribute.ParameterServerStrategy: each host has a worker and a server, the first one also the coordinator.
+
+    Its training is asynchronous. A step here is one of each worker, and the next one begins when all are done: as much
+    work and as many bytes as those of the others, but as many updates as there are workers.
+    """
+
+    def __init__(self, build, addresses):
+        cluster = {"worker": addresses, "ps": [shifted(address, 100) for address in addresses]}
+        self.servers = [tf.distribute.Server(cluster, job_name=job, task_index=RANK) for job in cluster]
+        if RANK == 0:
+            self.coordinate(build, tf.train.ClusterSpec(cluster | {"chief": [shifted(addresses[0], 200)]}))
+
+    def coordinate(self, build, cluster):
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(cluster, rpc_layer="grpc")
+        strategy = tf.distribute.ParameterServerStrategy(resolver)
+        self.coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+        with strategy.scope():
+            training = build()
+        variables = training.variables
+
+        def replica_step(*batch):
+            with tf.GradientTape() as tape:
+                loss = training.loss_of(*batch)
+            training.optimizer.apply(tape.gradient(loss, variables), variables)
+            return loss
+
+        @tf.function
+        def step(batches):
+            return strategy.run(replica_step, next(batches))
+
+        def parts():  # the same of each worker: which rows they are changes nothing of a step's time
+            arrays = [np.stack(column) for column in zip(*map(training.batch, range(_BATCHES)), strict=True)]
+            own = tuple(array[:, : array.shape[1] // SIZE] for array in arrays)
+            return tf.data.Dataset.from_tensor_slices(own).repeat().prefetch(1)
+
+        self.one_step = step
+        self.batches = iter(self.coordinator.create_per_worker_dataset(parts))
+
+    def batch(self, number):
+        return ()
+
+    def step(self):
+        """One of each worker; workers that only serve have none."""
+        if RANK != 0:
+            return 0.0
+        losses = [self.coordinator.schedule(self.one_step, args=(self.batches,)) for _ in range(SIZE)]
+        self.coordinator.join()
+        return losses[-1].fetch()
+
+
+def shifted(address, by):
+    """The same host's, of another port."""
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) + by}"
+
+
 SYSTEMS = {
     "alone": Alone,
     "horovod": Horovod,
     "horovod_dense": HorovodDense,
     "mirrored": Mirrored,
+    "servers": ParameterServer,
     "autodist": AutoDist,
 }
 
