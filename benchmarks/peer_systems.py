@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import statistics
 import struct
 import subprocess
 import sys
@@ -33,7 +34,10 @@ _HOST_TIMEOUT_S = 30.0
 _CHOSEN = re.compile(r"step 0: strategy (.*)")
 _UNSTOPPABLE = ("mirrored",)
 """Its workers give each other up after ten seconds without a heartbeat; without a turn they wait, and do not poll."""
-_FIRST_PORT = 7100
+_APART = ("alone",)
+"""Its workers know nothing of each other."""
+_FIRST_PORTS = {"mirrored": 7100, "servers": 7500}
+"""Of systems with servers of their own: all are up at the same time."""
 _PEER = struct.Struct("iii")  # SO_PEERCRED: process, user, group
 
 
@@ -59,7 +63,7 @@ class Peer:
 
     Attributes:
         name: Of the system.
-        gradient_bytes: Of one worker, the largest; 0 of a system that was not asked.
+        gradient_bytes: Of one host, the largest; 0 of a system that was not asked.
         strategy: What a run says of its choice; empty of a system that has none.
     """
 
@@ -86,12 +90,19 @@ class Peer:
         self.strategy = chosen[1] if chosen else ""
         self._signal(signal.SIGSTOP)
 
-    def block(self, count: int) -> list[float]:
-        """Seconds of each of so many steps, on the host where it took longest."""
+    def block(self, count: int) -> float:
+        """Seconds of a step, of so many: the median of those of the worker that took longest.
+
+        Of workers that do not wait for each other it is the mean of the slowest one: which of them has the processors
+        changes from step to step. One step before them finds everything cold, and does not count.
+        """
         self._signal(signal.SIGCONT)
-        told = self._asked(count)
+        told = self._asked(1 + count)
         self._signal(signal.SIGSTOP)
-        return [max(times) for times in zip(*(one["seconds"] for one in told), strict=True)]
+        workers = [one["seconds"][1:] for one in told]
+        if self.name in _APART:
+            return max(map(statistics.mean, workers))
+        return statistics.median(max(times) for times in zip(*workers, strict=True))
 
     def end(self) -> None:
         """Let the workers go on to their end, or end them."""
@@ -176,7 +187,8 @@ def _workers(host: Host) -> Iterator[Host]:
 def _run(
     cluster: EmulatedCluster, spec: ResourceSpec, task: Task, name: str, path: str, log: Path
 ) -> subprocess.Popen[bytes]:
-    addresses = ",".join(f"{host.address}:{_FIRST_PORT + number}" for number, host in enumerate(spec.hosts))
+    port = _FIRST_PORTS.get(name, 0)
+    addresses = ",".join(f"{host.address}:{port + number}" for number, host in enumerate(spec.hosts))
     file = log.with_name("cluster.yml")
     file.write_text(to_yaml(spec))
     command = [sys.executable, "-m", "autodist", "run", str(SCRIPTS / "peer_training.py"), "--spec", str(file)]

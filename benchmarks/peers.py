@@ -1,8 +1,9 @@
 """Step time beside Horovod and tf.distribute: the same models, batches and emulated hosts, in turns in one run.
 
 All systems are up at the same time, each with a worker on every host. They take turns at blocks of steps, in an order
-that changes from round to round; who has no turn is stopped by a signal, so that nothing of it takes time of another.
-A step takes as long as on the host where it takes longest. The bound is the step without communication, or what links
+that changes from round to round; who has no turn is stopped by a signal, so that nothing of it takes time of another
+(MultiWorkerMirrored's workers, which would give each other up, wait without work instead). A step takes as long as on
+the host where it takes longest. The bound is the step without communication, or what links
 need at least for full gradients (`link_bound.py`), whichever is longer.
 """
 
@@ -86,12 +87,12 @@ def measure(quick: bool) -> Result:
     return Result("peers", tuple(rows), notes)
 
 
-def measured(cluster: str, model: str, rounds: int, strategy: str = "auto") -> Measured:
-    """Measure all systems with one model on one cluster."""
-    systems = (*_SYSTEMS, "horovod_dense") if model in _SPARSE else _SYSTEMS
-    systems += ("servers",) if cluster == _WITH_SERVERS else ()
+def measured(cluster: str, model: str, rounds: int, asynchronous: bool = True) -> Measured:
+    """Measure all systems with one model on one cluster; those that are `asynchronous` where they are shown."""
+    systems: tuple[str, ...] = (*_SYSTEMS, "horovod_dense") if model in _SPARSE else _SYSTEMS
+    systems += ("servers",) if asynchronous and cluster == _WITH_SERVERS else ()
     progress(f"peers: {model}, {cluster}")
-    return measured_on(CLUSTERS[cluster], Task(model, _SIZE, MODELS[model], strategy), systems, rounds)
+    return measured_on(CLUSTERS[cluster], Task(model, _SIZE, MODELS[model]), systems, rounds)
 
 
 def measured_on(links: Links, task: Task, systems: Sequence[str], rounds: int) -> Measured:
@@ -119,14 +120,12 @@ def _in_turns(peers: Sequence[Peer], rounds: int) -> dict[str, list[float]]:
     seconds: dict[str, list[float]] = {peer.name: [] for peer in peers}
     for number in range(rounds):
         for peer in random.Random(number).sample(peers, len(peers)):
-            steps_s = peer.block(1 + counts[peer.name])[1:]  # the first one finds everything cold
-            seconds[peer.name].append(statistics.median(steps_s))
+            seconds[peer.name].append(peer.block(counts[peer.name]))
     return seconds
 
 
 def _count(peer: Peer) -> int:
-    step_s = min(peer.block(3))
-    return max(_LEAST_STEPS, min(_MOST_STEPS, round(_BLOCK_S / step_s)))
+    return max(_LEAST_STEPS, min(_MOST_STEPS, round(_BLOCK_S / peer.block(3))))
 
 
 def _rows(name: str, found: Measured) -> list[Row]:

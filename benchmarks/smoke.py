@@ -27,7 +27,7 @@ def measure(quick: bool) -> Result:
 
 
 def _row(cluster: str, model: str) -> Row:
-    seconds = measured(cluster, model, rounds=3).seconds
+    seconds = measured(cluster, model, rounds=3, asynchronous=False).seconds
     better = better_peer(seconds)
     kept = _kept_ratio(cluster, model)
     name = f"{model}, {cluster}: against {better}, kept {kept:.2f}"

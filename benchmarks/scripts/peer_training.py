@@ -193,7 +193,7 @@ def main():
         first = block(system, batches, 1)
         end.connect(path)
         lines = end.makefile("rw")
-        say(lines, first | {"gradient_bytes": gradient_bytes(system, batches[0]) if name == "alone" else 0})
+        say(lines, first | {"gradient_bytes": gradient_bytes(system) if name == "alone" else 0})
         for line in lines:
             say(lines, block(system, batches, int(line)))
 
@@ -208,8 +208,12 @@ def block(system, batches, count):
     return {"seconds": seconds, "loss": loss}
 
 
-def gradient_bytes(system, batch):
-    """Of a worker, with each row of a table counted once."""
+def gradient_bytes(system):
+    """Of this host with all its workers' parts of a batch, each row of a table counted once."""
+    workers = int(os.environ["LOCAL_WORLD_SIZE"])
+    first = RANK // workers * workers
+    whole = system.training.batch(0)
+    batch = [array[first * len(array) // SIZE : (first + workers) * len(array) // SIZE] for array in whole]
     with tf.GradientTape() as tape:
         loss = system.training.loss_of(*map(tf.convert_to_tensor, batch))
     variables = [v.value if isinstance(v, keras.Variable) else v for v in system.training.variables]
