@@ -35,6 +35,9 @@ class Use:
         is_guess: Whether the numbers of rows are guesses: the graph does not tell.
         index_bytes: Size of one row number.
         later_reads: How many of the reads wait for something, like an update: packed reads do not include them.
+        fixed_lookup_rows: Rows that lookups take besides in each replica, whatever its part of the batch: the classes
+            that a sampled softmax draws.
+        fixed_gradient_rows: Rows of its sparse gradients of that kind.
 
     """
 
@@ -44,6 +47,8 @@ class Use:
     is_guess: bool = False
     index_bytes: int = 8
     later_reads: int = 0
+    fixed_lookup_rows: float = 0.0
+    fixed_gradient_rows: float = 0.0
 
     @classmethod
     def unknown(cls, variable: Variable) -> Use:
@@ -104,16 +109,18 @@ class _Counter:
             reads += is_read
             later += is_read and (node.op != "ReadVariableOp" or len(node.input) > 1)
             lookups += [c for c in self.consumers.get(node.name, ()) if c.op in _LOOKUPS and c not in others]
-        looked_up = [self._rows(node.input[_LOOKUPS[node.op]]) for node in lookups]
         sparse = [gradient for gradient in variable.gradients if gradient.is_sparse]
-        pushed = [self._rows(gradient.indices) for gradient in sparse if gradient.indices is not None]
+        looked_up = _sum(self._rows(node.input[_LOOKUPS[node.op]]) for node in lookups)
+        pushed = _sum(self._rows(gradient.indices) for gradient in sparse if gradient.indices is not None)
         return Use(
             reads,
-            sum(1.0 if rows is None else rows for rows in looked_up),
-            sum(1.0 if rows is None else rows for rows in pushed),
-            None in looked_up or None in pushed,
+            looked_up.by_example,
+            pushed.by_example,
+            looked_up.is_guess or pushed.is_guess,
             self._index_bytes(sparse),
             later,
+            looked_up.by_replica,
+            pushed.by_replica,
         )
 
     @staticmethod
@@ -126,19 +133,41 @@ class _Counter:
         types = [self.analysis.nodes[node_of(g.indices)].attr["T"].type for g in gradients if g.indices is not None]
         return 8 if not types or _INT64 in types else 4
 
-    def _rows(self, tensor: str) -> float | None:
-        """Row numbers in a tensor for each example, None if its shape does not tell."""
+    def _rows(self, tensor: str) -> _Rows:
+        """Row numbers in a tensor, so far as shapes tell."""
         name, index = split_tensor(tensor)
         node = self.analysis.nodes[name]
+        if node.op in _JOINING:
+            return _sum(self._rows(part) for part in data_inputs(node)[: node.attr["N"].i])
         if MARK in node.attr or node.op in _RESHAPING:
             inner = self._rows(node.input[0])
-            return inner if inner is not None else self._per_example(tensor, output_shape(node, index))
-        if node.op in _JOINING:
-            parts = [self._rows(t) for t in data_inputs(node)[: node.attr["N"].i]]
-            return None if None in parts else sum(part for part in parts if part is not None)
-        return self._per_example(tensor, output_shape(node, index))
+            if not inner.is_guess:
+                return inner
+        return self._of_shape(tensor, output_shape(node, index))
 
-    def _per_example(self, tensor: str, shape: tuple[int | None, ...] | None) -> float | None:
-        if not shape or None in shape[1:] or self.graph.analysis.extent(tensor) is not Extent.ROWS:
-            return None
-        return float(prod(size for size in shape[1:] if size is not None))
+    def _of_shape(self, tensor: str, shape: tuple[int | None, ...] | None) -> _Rows:
+        if shape is None or None in shape[1:]:
+            return _UNKNOWN
+        inner = float(prod(size for size in shape[1:] if size is not None))
+        if shape and self.graph.analysis.extent(tensor) is Extent.ROWS:
+            return _Rows(by_example=inner)
+        size = shape[0] if shape else 1
+        return _UNKNOWN if size is None else _Rows(by_replica=size * inner)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """How many rows of a table, for each example and besides in each replica."""
+
+    by_example: float = 0.0
+    by_replica: float = 0.0
+    is_guess: bool = False
+
+
+_UNKNOWN = _Rows(by_example=1.0, is_guess=True)
+
+
+def _sum(several: Iterable[_Rows]) -> _Rows:
+    parts = list(several)
+    by_example, by_replica = sum(part.by_example for part in parts), sum(part.by_replica for part in parts)
+    return _Rows(by_example, by_replica, any(part.is_guess for part in parts))

@@ -114,7 +114,8 @@ def shard_messages(
     for config in strategy.variables:
         if config.variable in known:
             variable = known[config.variable]
-            use = _scaled(graph.uses[variable.name], rows.get(variable.name), batch_size)
+            examples = batch_size / max(len(strategy.graph.replicas), 1)
+            use = _scaled(graph.uses[variable.name], rows.get(variable.name), batch_size, examples)
             for message in _of_variable(config, variable, use, graph):
                 yield _packed(message, strategy.graph.pack_bytes or 0, use.use.later_reads)
 
@@ -158,11 +159,14 @@ class _Rows:
     gradient: float
 
 
-def _scaled(use: Use, given: int | None, batch_size: int) -> _Rows:
+def _scaled(use: Use, given: int | None, batch_size: int, examples: float) -> _Rows:
+    """Rows for each example; what a replica takes in any case is shared by the `examples` that it has."""
     if given is None:
-        return _Rows(use, use.lookup_rows, use.gradient_rows)
+        lookup = use.lookup_rows + use.fixed_lookup_rows / examples
+        return _Rows(use, lookup, use.gradient_rows + use.fixed_gradient_rows / examples)
     per_example = given / batch_size
-    return _Rows(use, per_example if use.lookup_rows else 0.0, per_example if use.gradient_rows else 0.0)
+    has_lookups, has_rows = use.lookup_rows or use.fixed_lookup_rows, use.gradient_rows or use.fixed_gradient_rows
+    return _Rows(use, per_example if has_lookups else 0.0, per_example if has_rows else 0.0)
 
 
 def _of_variable(

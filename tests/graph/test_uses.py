@@ -70,6 +70,21 @@ def test_lookups_in_one_table_add_up():
     assert uses(step, *specs) == {"table": Use(0, 4.0, 4.0, False, 8)}
 
 
+def test_sampled_classes_are_rows_of_each_replica():
+    table = tf.Variable(tf.ones([50, 4]), name="table")
+
+    def step(labels, sampled):
+        with tf.GradientTape() as tape:
+            ids = tf.concat([tf.reshape(labels, [-1]), sampled[0]], 0)
+            loss = tf.reduce_mean(tf.nn.embedding_lookup(table, ids))
+        table.scatter_sub(tape.gradient(loss, table))
+        return loss
+
+    found = uses(step, tf.TensorSpec([None, 3], tf.int64), tf.TensorSpec([None, 7], tf.int64))["table"]
+    assert (found.lookup_rows, found.gradient_rows, found.is_guess) == (3.0, 3.0, False)
+    assert (found.fixed_lookup_rows, found.fixed_gradient_rows) == (7.0, 7.0)
+
+
 def test_rows_that_the_shapes_do_not_tell_are_a_guess():
     table = tf.Variable(tf.ones([50, 4]), name="table")
 
