@@ -11,7 +11,7 @@ from peer_systems import Task
 from peers import CLUSTERS, better_peer, measured_on
 
 _CLUSTER = "4 x 1 Gbit/s"
-_EXAMPLES = {"resnet": 128, "bert_3": 512, "lstm": 512}
+_EXAMPLES = {"resnet": 512, "bert_3": 1024, "lstm": 512}
 """Examples per step by model: so many that computing takes several times as long as sending."""
 _SYSTEMS = ("alone", "horovod", "mirrored", "autodist")
 _MOST_TIME = 1.10
