@@ -27,7 +27,8 @@ from autodist.graph._graph_def import (
 from autodist.graph._joins import Join
 from autodist.graph._marks import MARK, TARGET, Mark, adopt_marks, marks_gradients, parse_mark
 from autodist.graph._nodes import NodeList
-from autodist.graph._products import Factor, Product
+from autodist.graph._one_hot import Ids
+from autodist.graph._products import ID_DTYPE, Factor, Product
 from autodist.graph._reduction import Reduction
 from autodist.graph._serialize import without_directories
 from autodist.graph._step_trace import NodeTime, StepTrace, TraceSubject
@@ -40,6 +41,7 @@ from autodist.graph._v1_marks import mark_v1_gradients
 __all__ = [
     "BRANCHES",
     "EXTENT_OF",
+    "ID_DTYPE",
     "LOOPS",
     "MARK",
     "SOURCE_GRAPH",
@@ -51,6 +53,7 @@ __all__ = [
     "FactoredGradient",
     "Factors",
     "Gradient",
+    "Ids",
     "Join",
     "Mark",
     "NodeList",

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._extent import Extent
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
@@ -63,21 +61,20 @@ class Factors:
 
     @property
     def width(self) -> int:
-        """Numbers per row, m + n for an m x n weight: rows times this travel instead of the gradient."""
+        """Numbers per row, m + n for an m x n weight, 1 + n if it is multiplied with one-hot rows.
+
+        Rows times this travel instead of the gradient.
+        """
         return sum(product.width for product in self._products)
 
     @property
     def row_bytes(self) -> int:
         """Bytes per row: what each example sends, times :attr:`rows_per_example`."""
-        return sum(product.width * _itemsize(product.dtype) for product in self._products)
+        return sum(product.row_bytes for product in self._products)
 
     @property
     def _products(self) -> list[Product]:
         return [product for gradient in self.gradients for product in gradient.products]
-
-
-def _itemsize(dtype: str) -> int:
-    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
 
 
 def factors_of(graph: TrainingGraph, variable: str) -> Factors:

@@ -7,19 +7,30 @@ as ``MatMul``, as ``BatchMatMul`` whose leading dims are then summed, or as ``Ei
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
+
+import numpy as np
 
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._extent import Extent
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor, tensor_dtype
+from autodist.graph._one_hot import Ids, ids_of
 
-__all__ = ["Factor", "Obstacle", "Product", "product_of", "rows_per_example"]
+__all__ = ["ID_DTYPE", "Factor", "Obstacle", "Product", "product_of", "rows_per_example"]
+
+ID_DTYPE = "int32"
+"""As what the places of ones travel."""
 
 _ROWLIKE = frozenset({Extent.ROWS, Extent.SUBSET})
 _BATCHED = frozenset({"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
 _ROW_PRESERVING = frozenset({"Identity", "Cast", "Reshape", "Transpose"})
+
+
+def itemsize(dtype: str) -> int:
+    """Bytes of one number."""
+    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
 
 
 class Obstacle(Exception):
@@ -34,11 +45,13 @@ class Factor:
         tensor: Its name.
         dims: The order of its dims in which the contracted ones come first.
         sizes: Static sizes of the free dims, in that order.
+        ids: The places of the ones in its rows, if they are one-hot and to travel as that; None for all others.
     """
 
     tensor: str
     dims: tuple[int, ...]
     sizes: tuple[int, ...]
+    ids: Ids | None = None
 
     @property
     def width(self) -> int:
@@ -46,9 +59,9 @@ class Factor:
         return prod(self.sizes)
 
     @property
-    def is_matrix(self) -> bool:
-        """Whether the tensor itself has a row per pair and no other dims."""
-        return self.dims == (0, 1)
+    def message_width(self) -> int:
+        """Numbers that travel for one row."""
+        return self.width if self.ids is None else 1
 
 
 @dataclass(frozen=True)
@@ -71,8 +84,17 @@ class Product:
 
     @property
     def width(self) -> int:
-        """Number of elements of one pair: what travels per row."""
-        return self.left.width + self.right.width
+        """Numbers that travel for one pair of rows."""
+        return self.left.message_width + self.right.message_width
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of what travels for one pair of rows."""
+        return sum(factor.message_width * itemsize(self.message_dtype(factor)) for factor in (self.left, self.right))
+
+    def message_dtype(self, factor: Factor) -> str:
+        """As what one of its factors travels."""
+        return self.dtype if factor.ids is None else ID_DTYPE
 
 
 def product_of(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -> Product | None:
@@ -133,7 +155,18 @@ def _checked(analysis: StepAnalysis, node: Any, product: tuple[Factor, Factor, t
     dtype = tensor_dtype(analysis.nodes, left.tensor)
     if dtype.startswith("complex") or dtype != tensor_dtype(analysis.nodes, right.tensor):
         raise Obstacle(f"{_named(node)} multiplies tensors of dtype {dtype}, allowed: real ones of one dtype")
-    return Product(node.name, left, right, dtype, dims)
+    return Product(node.name, *_coded(analysis, left, right), dtype, dims)
+
+
+def _coded(analysis: StepAnalysis, left: Factor, right: Factor) -> tuple[Factor, Factor]:
+    """The factors, the first that has one-hot rows as ids; the other one keeps numbers, which can be weighted."""
+    for factor in (left, right):
+        in_order = factor.dims == tuple(range(len(factor.dims)))
+        ids = ids_of(analysis, factor.tensor, factor.width) if in_order and len(factor.sizes) == 1 else None
+        if ids is not None:
+            coded = replace(factor, ids=ids)
+            return (coded, right) if factor is left else (left, coded)
+    return left, right
 
 
 def _mat_mul(

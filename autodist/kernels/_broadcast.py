@@ -46,8 +46,17 @@ class BroadcastFactors(Kernel):
 
 
 def _gathered(nodes: NodeList, point: SyncPoint, carry: Communicator) -> dict[str, str]:
-    """Every worker's pairs, side by side in one collective; returns what each synced node reads from now on."""
-    name, dtype = f"autodist/broadcast/{point.name}", point.dtypes[0]
+    """Every worker's pairs; returns what each synced node reads from now on."""
+    name = f"autodist/broadcast/{point.name}"
+    if len(set(point.dtypes)) == 1:
+        return _side_by_side(nodes, name, point, carry)
+    names = [f"{name}/{synced}" for synced in point.synced]
+    return dict(zip(point.synced, carry.all_gather_rows(nodes, names, point.local, point.dtypes), strict=True))
+
+
+def _side_by_side(nodes: NodeList, name: str, point: SyncPoint, carry: Communicator) -> dict[str, str]:
+    """Both factors in one collective."""
+    dtype = point.dtypes[0]
     pairs = nodes.concat(f"{name}/pairs", point.local, dtype, dim=1)
     everywhere = carry.all_gather(nodes, name, pairs, dtype)
     widths = nodes.constant(f"{name}/split/widths", [_width(point, k) for k in range(len(point.local))], "int32")

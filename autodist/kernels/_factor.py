@@ -3,6 +3,8 @@
 The mark of a gradient that is ``left^T right`` gives way to marks on the two factors, which have a row per example. The
 product, and what is added to it, is computed behind them, so that all that follows sees two tensors of rows to be
 concatenated over replicas, and computes the gradient of the whole batch wherever the update needs it.
+
+A factor with one-hot rows travels as the places of their ones, and the product is the sum of the other's rows by place.
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 from autodist.graph import (
+    ID_DTYPE,
     MARK,
     Factor,
     FactoredGradient,
     Gradient,
+    Ids,
     Mark,
     NodeList,
     Product,
@@ -77,8 +81,8 @@ class _Factoring:
         parts = []
         for number, product in enumerate(gradient.products):
             name = f"{prefix}/product_{number}"
-            left = _marked(out, f"{name}/left", product.left, product.dtype, replace(mark, part="left"))
-            right = _marked(out, f"{name}/right", product.right, product.dtype, replace(mark, part="right"))
+            left = _marked(out, f"{name}/left", product, product.left, replace(mark, part="left"))
+            right = _marked(out, f"{name}/right", product, product.right, replace(mark, part="right"))
             made[product.node] = _product(out, name, product, left, right)
             parts.append(Gradient(left=left, right=right))
         self.graph_def.node.extend(out.nodes)
@@ -99,30 +103,61 @@ class _Factoring:
         return new_name
 
 
-def _marked(out: NodeList, name: str, factor: Factor, dtype: str, mark: Mark) -> str:
-    """A factor as a matrix of rows, behind a mark."""
-    tensor = factor.tensor
-    if factor.dims != tuple(range(len(factor.dims))):
-        tensor = _transposed(out, f"{name}/rows_first", tensor, factor.dims, dtype)
-    tensor = out.reshape(f"{name}/rows", tensor, [-1, factor.width], dtype)
-    out.identity(name, tensor, dtype)
+def _marked(out: NodeList, name: str, product: Product, factor: Factor, mark: Mark) -> str:
+    """A factor as a matrix of rows, or of the places of the ones in them, behind a mark."""
+    dtype, width = product.message_dtype(factor), factor.message_width
+    tensor = _rows(out, name, factor, dtype) if factor.ids is None else _places(out, name, factor.width, factor.ids)
+    out.identity(name, out.reshape(f"{name}/rows", tensor, [-1, width], dtype), dtype)
     node = out.nodes[-1]
     node.attr[MARK].s = mark.encode()
     dims = node.attr["_output_shapes"].list.shape.add().dim
     dims.add().size = -1
-    dims.add().size = factor.width
+    dims.add().size = width
     return name
+
+
+def _rows(out: NodeList, name: str, factor: Factor, dtype: str) -> str:
+    """The factor with its contracted dims first."""
+    if factor.dims == tuple(range(len(factor.dims))):
+        return factor.tensor
+    return _transposed(out, f"{name}/rows_first", factor.tensor, factor.dims, dtype)
+
+
+def _places(out: NodeList, name: str, width: int, ids: Ids) -> str:
+    """The places of ones; those outside of a row become -1, whose row is added nowhere."""
+    place = out.cast(f"{name}/ids", ids.tensor, ids.dtype, "int64")
+    none, end = out.constant(f"{name}/none", -1, "int64"), out.constant(f"{name}/end", width, "int64")
+    is_within = out.add("Less", f"{name}/is_within", [place, end], T="int64")
+    known = out.add("SelectV2", f"{name}/known", [is_within, place, none], T="int64")
+    return out.cast(f"{name}/places", known, "int64", ID_DTYPE)
 
 
 def _product(out: NodeList, name: str, product: Product, left: str, right: str) -> str:
     """The product of two matrices of rows, with the dims that the original has."""
-    tensor = out.add("MatMul", f"{name}/value", [left, right], T=product.dtype, transpose_a=True, transpose_b=False)
+    tensor = _multiplied(out, name, product, left, right)
     sizes = (*product.left.sizes, *product.right.sizes)
     if len(sizes) != 2:
         tensor = out.reshape(f"{name}/dims", tensor, sizes, product.dtype)
     if product.dims != tuple(range(len(product.dims))):
         tensor = _transposed(out, f"{name}/order", tensor, product.dims, product.dtype)
     return tensor
+
+
+def _multiplied(out: NodeList, name: str, product: Product, left: str, right: str) -> str:
+    """``left^T right``: with one-hot rows, the sums of the other's rows by the places of the ones."""
+    value, dtype = f"{name}/value", product.dtype
+    if product.left.ids is not None:
+        return _summed_by_place(out, value, right, left, product.left.width, dtype)
+    if product.right.ids is not None:
+        columns = _summed_by_place(out, f"{value}/columns", left, right, product.right.width, dtype)
+        return _transposed(out, value, columns, (1, 0), dtype)
+    return out.add("MatMul", value, [left, right], T=dtype, transpose_a=True, transpose_b=False)
+
+
+def _summed_by_place(out: NodeList, name: str, rows: str, places: str, count: int, dtype: str) -> str:
+    flat = out.reshape(f"{name}/places", places, [-1], ID_DTYPE)
+    number = out.constant(f"{name}/count", count, "int32")
+    return out.add("UnsortedSegmentSum", name, [rows, flat, number], T=dtype, Tindices=ID_DTYPE, Tnumsegments="int32")
 
 
 def _transposed(out: NodeList, name: str, tensor: str, dims: tuple[int, ...], dtype: str) -> str:

@@ -9,7 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from autodist.graph import Extent, Join, NodeList, Role, StepAnalysis, data_inputs, node_of, split_tensor, tensor_dtype
+from autodist.graph import (
+    ID_DTYPE,
+    Extent,
+    Join,
+    NodeList,
+    Role,
+    StepAnalysis,
+    data_inputs,
+    node_of,
+    split_tensor,
+    tensor_dtype,
+)
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels._demand import Demand, tensor_shape
 from autodist.kernels._shares import Shares
@@ -153,11 +164,11 @@ class Joins:
             self._point(mark, None, Combine.CONCAT, (tensor,), (dtype,), (None,), synced=(mark,))
 
     def _join_factors(self, variable: str | None, marks: tuple[str, str]) -> None:
-        """Join the rows of two factors, the smaller of which carries the weight."""
+        """Join the rows of two factors, the smaller of which carries the weight; ids can't be weighted."""
         shapes = [tensor_shape(self.analysis.nodes, mark) for mark in marks]
-        weighted = min(range(2), key=lambda k: shapes[k] or ())
-        weight = self._weight(marks[weighted])
         dtypes = tuple(tensor_dtype(self.analysis.nodes, mark) for mark in marks)
+        weighted = min((k for k in range(2) if dtypes[k] != ID_DTYPE), key=lambda k: shapes[k] or ())
+        weight = self._weight(marks[weighted])
         rows = [
             self._rows(mark, self.analysis.nodes[mark].input[0], dtype, weight if k == weighted else None)
             for k, (mark, dtype) in enumerate(zip(marks, dtypes, strict=True))

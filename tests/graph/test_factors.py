@@ -134,3 +134,42 @@ def test_a_gradient_that_replicas_compute_with_is_not_factored():
 
     graph = capture(step, [tf.TensorSpec([8, 4])], VariableNames()).graph
     assert "a second derivative" in factors_of(graph, "w").obstacle
+
+
+def ids(x):
+    return tf.cast(x, tf.int32)
+
+
+@pytest.mark.parametrize(
+    ("loss", "spec", "coded", "rows"),
+    [
+        (lambda w, x: square(tf.one_hot(ids(x), 4) @ w), (8,), ("left",), 1),
+        (lambda w, x: square(tf.one_hot(ids(x), 4, axis=1) @ w), (8,), ("left",), 1),
+        (lambda w, x: square(tf.matmul(w, tf.one_hot(ids(x), 4), True, True)), (8,), ("left",), 1),
+        (lambda w, x: square(tf.matmul(w, tf.one_hot(ids(x), 3), False, True)), (8,), ("right",), 1),
+        (lambda w, x: square(tf.one_hot(ids(x), 4) @ w), (8, 7), ("left",), 7),
+        (lambda w, x: square(tf.cast(tf.one_hot(ids(x), 4, dtype=tf.int64), tf.float32) @ w), (8,), ("left",), 1),
+        (lambda w, x: square(keras.ops.one_hot(ids(x), 4) @ w), (8,), ("left",), 1),
+        (lambda w, x: square(tf.matmul(tf.one_hot(ids(x), 4, axis=0), w, transpose_a=True)), (8,), (), 1),
+        (lambda w, x: square(tf.one_hot(ids(x), 4, on_value=2.0) @ w), (8,), (), 1),
+        (lambda w, x: square(tf.one_hot(ids(x), 4, off_value=0.1) @ w), (8,), (), 1),
+        (lambda w, x: square(tf.one_hot(ids(x), 2 * tf.size(w) // 6) @ w), (8,), (), 1),
+        (lambda w, x: square(tf.reshape(tf.one_hot(ids(x), 2), [-1, 4]) @ w), (8, 2), (), 1),
+        (lambda w, x: square((2.0 * tf.one_hot(ids(x), 4)) @ w), (8,), (), 1),
+    ],
+)
+def test_one_hot_rows_travel_as_the_places_of_their_ones(loss, spec, coded, rows):
+    factors = factors_of(functional(loss, spec), "w")
+    (product,) = factors.gradients[0].products
+    found = tuple(side for side in ("left", "right") if getattr(product, side).ids is not None)
+    assert found == coded
+    width = {(): 4 + 3, ("left",): 1 + 3, ("right",): 4 + 1}[coded]
+    assert (factors.width, factors.row_bytes) == (width, 4 * width)
+    assert factors.rows_per_example == rows
+
+
+def test_of_two_factors_with_one_hot_rows_one_keeps_its_numbers():
+    """A table of how often two words meet: the replicas' gradients have to be weighted."""
+    graph = functional(lambda w, x: tf.reduce_sum((tf.one_hot(ids(x), 4) @ w) * tf.one_hot(ids(x), 3)), (8,))
+    (product,) = factors_of(graph, "w").gradients[0].products
+    assert (product.left.ids is None) != (product.right.ids is None)

@@ -26,6 +26,11 @@ def activation(name):
     return {"linear": lambda x: x, "tanh": tf.tanh, "relu": tf.nn.relu, "softplus": tf.nn.softplus}[name]
 
 
+def ones(x, depth=2):
+    """One-hot rows; some ids are out of range, below and above."""
+    return tf.one_hot(tf.cast(tf.floor(1.5 * x), tf.int64), depth)
+
+
 def two_layers(kind, act, reduction, regularized, width):
     """A step over two dense layers, on examples or on sequences, written in one of several ways."""
     random = np.random.default_rng(width)
@@ -42,6 +47,13 @@ def two_layers(kind, act, reduction, regularized, width):
         "batched": lambda x: (
             tf.matmul(activation(act)(tf.matmul(x[:, None] * [[1.0], [2.0]], w)), u, transpose_b=True) + bias
         ),
+        "one_hot": lambda x: activation(act)(ones(x[:, 0]) @ w) @ tf.transpose(u) + bias,
+        "one_hot_last": lambda x: (
+            tf.matmul(activation(act)(tf.matmul(w, ones(x[:, 1], width), transpose_b=True)), -tf.ones([2, width]), True)
+            @ tf.transpose(u)
+            + bias
+        ),
+        "one_hot_pairs": lambda x: tf.tensordot(activation(act)(tf.tensordot(ones(x), w, 1)), u, [2, 1]) + bias,
         "tied": lambda x: tf.matmul(activation(act)(tf.matmul(x @ w, w, transpose_b=True)) @ w, u, transpose_b=True),
     }[kind]
     variables = [w, u] if kind == "tied" else [w, u, bias]
@@ -59,7 +71,9 @@ def two_layers(kind, act, reduction, regularized, width):
 
 
 EXAMPLES = {
-    "kind": st.sampled_from(["matmul", "transposed", "einsum", "tensordot", "batched", "tied"]),
+    "kind": st.sampled_from(
+        ["matmul", "transposed", "einsum", "tensordot", "batched", "tied", "one_hot", "one_hot_last", "one_hot_pairs"]
+    ),
     "act": st.sampled_from(["linear", "tanh", "relu", "softplus"]),
     "reduction": st.sampled_from(["mean", "sum"]),
     "regularized": st.booleans(),

@@ -1,0 +1,64 @@
+"""One-hot rows: the factor of a gradient that is said by a number per row.
+
+What a layer on one-hot codes multiplies its weights with has a single one in each row. Its place says it all, so it is
+what has to travel; and a product with such rows is a sum of the other factor's rows, number by number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autodist.graph._analysis import StepAnalysis
+from autodist.graph._graph_def import constant_value, node_of, output_shape, split_tensor, tensor_dtype
+
+__all__ = ["Ids", "ids_of"]
+
+_SAME_ROWS = frozenset({"Identity", "StopGradient", "PreventGradient", "Cast", "Reshape"})
+
+
+@dataclass(frozen=True)
+class Ids:
+    """Where the ones of one-hot rows are.
+
+    Attributes:
+        tensor: Its elements, in their order, are the places, row by row. One that is outside of a row stands for zeros.
+        dtype: Of the tensor.
+    """
+
+    tensor: str
+    dtype: str
+
+
+def ids_of(analysis: StepAnalysis, tensor: str, width: int) -> Ids | None:
+    """Where the ones in a tensor's rows are, None if they are not known to be one-hot.
+
+    Args:
+        analysis: The flat step.
+        tensor: Its elements, in their order, are rows.
+        width: The length of a row.
+    """
+    node = analysis.nodes[node_of(tensor)]
+    while node.op in _SAME_ROWS:
+        node = analysis.nodes[node_of(node.input[0])]
+    if node.op != "OneHot" or not _makes_rows(analysis, node, width):
+        return None
+    return Ids(str(node.input[0]), tensor_dtype(analysis.nodes, node.input[0]))
+
+
+def _makes_rows(analysis: StepAnalysis, node: Any, width: int) -> bool:
+    """Whether a ``OneHot`` makes rows of this length, of one and zeros, along its last dim."""
+    ids, depth, on, off = node.input[:4]
+    values = [constant_value(analysis.nodes[node_of(tensor)]) for tensor in (depth, on, off)]
+    return _is_last(analysis, node.attr["axis"].i, ids) and _numbers(values) == [width, 1.0, 0.0]
+
+
+def _is_last(analysis: StepAnalysis, axis: int, ids: str) -> bool:
+    name, index = split_tensor(ids)
+    shape = output_shape(analysis.nodes[name], index)
+    return axis == -1 or (shape is not None and axis == len(shape))
+
+
+def _numbers(values: Sequence[Any]) -> list[float | None]:
+    return [None if value is None else float(value) for value in values]
