@@ -87,7 +87,28 @@ def twice(ad):
         step(x, y)
 
 
-CASES = {case.__name__: case for case in (fit, loop, clipped, twice)}
+def codes(ad):
+    """Numbers that a layer makes one-hot rows of, some out of range for TensorFlow's own op."""
+    wide, table = Dense(3, "tanh"), keras.Variable(np.arange(20.0).reshape(5, 4) / 20, name="table")
+    model = keras.Sequential([keras.Input([2], dtype="int32"), keras.layers.CategoryEncoding(9, "one_hot"), wide])
+    variables, optimizer = [table, *model.trainable_variables], keras.optimizers.Adam(0.05)
+    optimizer.build(variables)
+
+    @ad.function
+    def step(ids, y):
+        with tf.GradientTape() as tape:
+            rows = tf.one_hot(ids[:, 0] - 2, 5) @ table
+            loss = mean_squared(y, tf.concat([rows, tf.reduce_sum(model(ids), 1)], 1))
+        optimizer.apply(tape.gradient(loss, variables), variables)
+        return loss
+
+    random = np.random.default_rng(9)
+    for size in SIZES:
+        ids = random.integers(9, size=(size, 2)).astype(np.int32)
+        step(ids, (ids[:, :1] - ids[:, 1:]).astype(np.float32))
+
+
+CASES = {case.__name__: case for case in (fit, loop, clipped, twice, codes)}
 
 
 def main():

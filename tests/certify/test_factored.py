@@ -8,7 +8,7 @@ import pytest
 from autodist.testing import certify
 
 SCRIPT = Path(__file__).with_name("factored.py")
-CASES = ("fit", "loop", "clipped", "twice")
+CASES = ("fit", "loop", "clipped", "twice", "codes")
 WAYS = (("workers", "horovod"), ("workers", "collective"), ("server", "horovod"))
 LAYOUTS = ((2, 1), (1, 2), (2, 2), (3, 1))
 QUICK = {("fit", ("workers", "collective"), (2, 1))}

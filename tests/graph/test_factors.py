@@ -150,6 +150,7 @@ def ids(x):
         (lambda w, x: square(tf.one_hot(ids(x), 4) @ w), (8, 7), ("left",), 7),
         (lambda w, x: square(tf.cast(tf.one_hot(ids(x), 4, dtype=tf.int64), tf.float32) @ w), (8,), ("left",), 1),
         (lambda w, x: square(keras.ops.one_hot(ids(x), 4) @ w), (8,), ("left",), 1),
+        (lambda w, x: square(keras.layers.CategoryEncoding(4, "one_hot")(ids(x)) @ w), (8,), ("left",), 1),
         (lambda w, x: square(tf.matmul(tf.one_hot(ids(x), 4, axis=0), w, transpose_a=True)), (8,), (), 1),
         (lambda w, x: square(tf.one_hot(ids(x), 4, on_value=2.0) @ w), (8,), (), 1),
         (lambda w, x: square(tf.one_hot(ids(x), 4, off_value=0.1) @ w), (8,), (), 1),

@@ -17,8 +17,13 @@ RANDOM = np.random.default_rng(0)
 BATCHES = [(RANDOM.normal(size=(size, 4)).astype(np.float32),) for size in (7, 5, 1)]
 
 
-def make_step():
-    """Two dense layers with a bias, a regularizer and momentum."""
+def codes(x):
+    """One-hot rows of four, some of them without a one."""
+    return tf.one_hot(tf.cast(tf.floor(2 * x[:, 0]), tf.int64), 4)
+
+
+def make_step(inputs=tf.identity):
+    """Two dense layers with a bias, a regularizer and momentum; what the first is given is made of numbers."""
     shapes = {"w": (4, 6), "u": (6, 3), "bias": (3,)}
     random = np.random.default_rng(1)
     variables = [tf.Variable(random.normal(size=s).astype(np.float32), name=n) for n, s in shapes.items()]
@@ -27,7 +32,7 @@ def make_step():
 
     def step(x):
         with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(tf.square(tf.tanh(x @ w) @ u + bias - 1.0)) + 0.1 * tf.nn.l2_loss(w)
+            loss = tf.reduce_mean(tf.square(tf.tanh(inputs(x) @ w) @ u + bias - 1.0)) + 0.1 * tf.nn.l2_loss(w)
         for variable, velocity, gradient in zip(variables, velocities, tape.gradient(loss, variables), strict=True):
             velocity.assign(0.9 * velocity + gradient)
             variable.assign_sub(0.1 * velocity)
@@ -48,8 +53,8 @@ def _config(graph, config):
     return VariableConfig.whole(config.variable, config.synchronizer, encoder)
 
 
-def on_one_device():
-    step = make_step()
+def on_one_device(inputs):
+    step = make_step(inputs)
     compiled = tf.function(step)
     losses = [float(compiled(*map(tf.constant, arrays))) for arrays in BATCHES]
     return losses, {v.name[:-2]: v.numpy() for v in step.variables}
@@ -60,9 +65,10 @@ def on_one_device():
     [{}, {"local_proxy": True}, {"transfer": ("h0:CPU:0", "h1:CPU:1")}],
     ids=["plain", "proxy", "station"],
 )
-def test_equals_one_device(options):
-    losses, expected = on_one_device()
-    made = cluster.Cluster(make_step(), BATCHES[0], lambda graph: factored(graph, **options), HOSTS)
+@pytest.mark.parametrize("inputs", [tf.identity, codes], ids=["numbers", "one-hot"])
+def test_equals_one_device(inputs, options):
+    losses, expected = on_one_device(inputs)
+    made = cluster.Cluster(make_step(inputs), BATCHES[0], lambda graph: factored(graph, **options), HOSTS)
     found = []
     for arrays in BATCHES:
         found.append([float(outputs[0]) for outputs in made.step(*arrays)])
@@ -77,9 +83,10 @@ def test_equals_one_device(options):
 
 
 @pytest.mark.parametrize("options", [{"sync": False}, {"staleness": 2}], ids=str)
-def test_relaxed_servers_converge_with_factors(options):
+@pytest.mark.parametrize("inputs", [tf.identity, codes], ids=["numbers", "one-hot"])
+def test_relaxed_servers_converge_with_factors(inputs, options):
     (x,) = BATCHES[0]
-    made = cluster.Cluster(make_step(), (x,), lambda graph: factored(graph, **options), HOSTS)
+    made = cluster.Cluster(make_step(inputs), (x,), lambda graph: factored(graph, **options), HOSTS)
     losses = [float(made.step(x)[0][0]) for _ in range(25)]
     for member in made.members:
         member.drain([25] * len(made.members))
