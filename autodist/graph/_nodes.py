@@ -90,6 +90,8 @@ def _set(attr: Any, kind: str, value: Any) -> None:
         attr.type = tf.as_dtype(value).as_datatype_enum
     elif kind == "list(type)":
         attr.list.type.extend(tf.as_dtype(v).as_datatype_enum for v in value)
+    elif kind == "list(int)":
+        attr.list.i.extend(value)
     elif kind == "list(shape)":
         attr.list.shape.extend(tf.TensorShape(v).as_proto() for v in value)
     elif kind == "shape":

@@ -24,6 +24,7 @@ from autodist.kernels._ps import ParameterServers
 from autodist.kernels._relaxed import RelaxedServers
 from autodist.kernels._replicate import Replicate
 from autodist.kernels._stations import Stations
+from autodist.kernels._stream_values import StreamValues
 from autodist.strategies import Strategy
 
 __all__ = ["KernelTiming", "kernels_for", "rewrite"]
@@ -66,6 +67,7 @@ def kernels_for(
         Stations(strategy),
         Encode(strategy, step, container),
         RelaxedServers(strategy, step, container),
+        StreamValues(strategy, step),
         ParameterServers(strategy, step, container),
         LocalProxies(strategy, container),
         PackReads(strategy),

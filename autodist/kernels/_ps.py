@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from autodist.graph import NodeList, node_of, prune, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
-from autodist.kernels._mail import Mail
+from autodist.kernels._mail import Mail, Queues, Streams
 from autodist.kernels._packing import Parcel, packed, small_parcel
 from autodist.kernels._proxies import ProxyWriter
 from autodist.kernels._stages import Stages
@@ -66,15 +66,10 @@ class _Rewriting:
         self.nodes = NodeList()
         self.units = {unit.name: unit for unit in units}
         self.bit = {name: 1 << k for k, name in enumerate(self.units)}
-        self.mail = {
-            u.name: Mail(
-                self.nodes, self.layout.tf_device(u.destination), f"autodist/ps/{k}", f"{kernel.step}/{u.name}"
-            )
-            for k, u in enumerate(units)  # a variable's name is not always one that a node may have
-        }
-        owners = {unit.name: self.layout.rank_of(unit.destination) for unit in units}
-        self.served = [name for name, owner in owners.items() if owner == self.layout.rank]
-        self.remote = [name for name, owner in owners.items() if owner != self.layout.rank]
+        self.mail = {unit.name: self._mail(number, unit, kernel) for number, unit in enumerate(units)}
+        self.owners = {unit.name: self.layout.rank_of(unit.destination) for unit in units}
+        self.served = [name for name, owner in self.owners.items() if owner == self.layout.rank]
+        self.remote = [name for name, owner in self.owners.items() if owner != self.layout.rank]
         self.others = [rank for rank in range(self.layout.world_size) if rank != self.layout.rank]
         self.proxies = ProxyWriter(self.nodes, self.layout, graph.variables, kernel.container)
         unit_of_variable = {name: unit.name for unit in units for name in unit.members}
@@ -91,6 +86,14 @@ class _Rewriting:
         self.stages = self._stages()
         self.num_stages = {name: self._count_stages(name) for name in self.units}
 
+    def _mail(self, number: int, unit: Unit, kernel: ParameterServers) -> Mail:
+        # The number, since a variable's name is not always one that a node may have.
+        prefix, shared = f"autodist/ps/{number}", f"{kernel.step}/{unit.name}"
+        device = self.layout.tf_device(unit.destination)
+        if not kernel.strategy.graph.has_streams:
+            return Queues(self.nodes, device, prefix, shared)
+        return Streams(self.nodes, device, prefix, shared, self.layout.main_device)
+
     def apply(self) -> DistributedGraph:
         inputs: dict[str, str] = {}
         arrivals: dict[str, list[list[str]]] = {}
@@ -98,9 +101,11 @@ class _Rewriting:
             inputs |= self._collect(name)
             arrivals[name] = self._arrivals(name)
         tokens = {
-            name: [self.mail[name].take(*self._token(stage, self.layout.rank, "take"), ["bool"]) for stage in stages]
+            name: [
+                self.mail[name].take(*self._token(stage, self.layout.rank, "take"), ["bool"], self.owners[name])
+                for stage in range(self.num_stages[name])
+            ]
             for name in self.remote
-            for stages in (range(self.num_stages[name]),)
         }
         exports = self._exports()
         outputs = self._imported_outputs()
@@ -174,7 +179,9 @@ class _Rewriting:
                 if part.rank == self.layout.rank:
                     sent.append(part.tensors(point))
                 else:
-                    name = mail.take(f"gradient_{number}_from_{part.label}", _taken(number, part), point.dtypes)
+                    name = mail.take(
+                        f"gradient_{number}_from_{part.label}", _taken(number, part), point.dtypes, part.rank
+                    )
                     sent.append([f"{name}:{k}" for k in range(len(point.dtypes))])
             self.nodes.device = mail.device
             join = self.nodes.sum if point.combine is Combine.SUM else self.nodes.concat
@@ -198,7 +205,7 @@ class _Rewriting:
             parts = [(k, part) for k in numbers for part in self._parts(unit, self.points[unit][k])]
             gradients = [f"{mail.prefix}/{_taken(k, part)}" for k, part in parts if part.rank != self.layout.rank]
             bare = [rank for rank in self.others if rank not in {part.rank for _, part in parts}]
-            signals = [mail.take(f"stage_{stage}_from_{r}", f"take_stage_{stage}_from_{r}", ["bool"]) for r in bare]
+            signals = [mail.take(f"stage_{stage}_from_{r}", f"take_stage_{stage}_from_{r}", ["bool"], r) for r in bare]
             arrivals.append(gradients + signals)
         return arrivals
 
@@ -210,7 +217,7 @@ class _Rewriting:
             new = [write for write, at in writes if at == stage]
             done += new
             done += self.proxies.update(self.units[unit], f"stage_{stage}", done) if new else []
-            handed += [self.mail[unit].signal(*self._token(stage, rank, "hand"), done) for rank in self.others]
+            handed += [self.mail[unit].signal(*self._token(stage, rank, "hand"), done, rank) for rank in self.others]
         return handed
 
     def _exports(self) -> list[str]:
@@ -222,7 +229,7 @@ class _Rewriting:
                 dtype = tensor_dtype(self.graph.nodes, tensor)
                 for rank in self.others:
                     channel = f"output_{number}_to_{rank}"
-                    added.append(self.mail[name].put(channel, f"give_{channel}", [tensor], [dtype]))
+                    added.append(self.mail[name].put(channel, f"give_{channel}", [tensor], [dtype], (), rank))
         return added
 
     def _outputs_behind(self, unit: str) -> list[int]:
@@ -237,7 +244,7 @@ class _Rewriting:
             for number in self._outputs_behind(name):
                 dtype = tensor_dtype(self.graph.nodes, self.graph.outputs[number])
                 channel = f"output_{number}_to_{self.layout.rank}"
-                outputs[number] = self.mail[name].take(channel, f"take_output_{number}", [dtype])
+                outputs[number] = self.mail[name].take(channel, f"take_output_{number}", [dtype], self.owners[name])
         return tuple(outputs)
 
     def _staying_effects(self) -> list[str]:
@@ -299,10 +306,10 @@ class _Rewriting:
                     waits = reads.get((name, stage), [])
                     channel, node = f"gradient_{number}_from_{part.label}", _pushed(number, part)
                     tensors = [arrived.get((mail.device, tensor), tensor) for tensor in part.tensors(point)]
-                    added.append(mail.put(channel, node, tensors, point.dtypes, waits))
+                    added.append(mail.put(channel, node, tensors, point.dtypes, waits, self.owners[name]))
             for stage in sorted(empty):
                 channel, waits = f"stage_{stage}_from_{self.layout.rank}", reads.get((name, stage), [])
-                added.append(mail.signal(channel, f"push_stage_{stage}", waits))
+                added.append(mail.signal(channel, f"push_stage_{stage}", waits, self.owners[name]))
         return added
 
     def _packed(self) -> dict[tuple[str, str], str]:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from autodist.graph import NodeList, node_of, normalize, prune, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, Serving, SyncPoint
-from autodist.kernels._mail import Mail
+from autodist.kernels._mail import Queues
 from autodist.kernels._proxies import ProxyWriter
 from autodist.kernels._regions import Region, Regions
 from autodist.kernels._units import Part, Unit, parts_of, units_of
@@ -127,9 +127,9 @@ class _Line:
         crossing = [tensor_dtype(self._graph.nodes, tensor) for tensor in self._region.crossing]
         self._dtypes = [dtype for point in self.points for dtype in point.dtypes] + crossing
         device = self._layout.tf_device(unit.destination)
-        self._tokens = Mail(self._nodes, device, f"autodist/relaxed/{number}", shared, unit.synchronizer.staleness + 2)
+        self._tokens = Queues(self._nodes, device, f"autodist/relaxed/{number}", shared, unit.synchronizer.staleness + 2)
         ahead = self._tokens.capacity if unit.synchronizer.sync else MOST_AHEAD * len(self.parts)
-        self._messages = Mail(self._nodes, device, f"autodist/relaxed/{number}", shared, ahead)
+        self._messages = Queues(self._nodes, device, f"autodist/relaxed/{number}", shared, ahead)
 
     def _parts(self, rewriting: _Rewriting) -> list[Part]:
         """Who sends; a message has all of a unit's gradients, so if one can't be taken apart, none is."""

@@ -23,6 +23,7 @@ from autodist.kernels import (
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._agreement import Agreement, announce
 from autodist.runtime._arguments import Arguments
+from autodist.runtime._connections import PROCESS_CONNECTIONS
 from autodist.runtime._convention import Convention
 from autodist.runtime._dump import GraphDump
 from autodist.runtime._homes import Homes, Settle
@@ -367,6 +368,8 @@ class Compiler:
             if not hvd.is_initialized():
                 check_listeners(self._worker)
                 hvd.init()
+        if self._worker.world_size > 1 and "tcp" in strategy.carriers:
+            PROCESS_CONNECTIONS.open(self._worker, [host.bandwidth_gbps or 1.0 for host in self._spec.hosts])
         if self._state.host is None:
             cpus = max((d.index + 1 for d in layout.local_replicas if d.kind == "CPU"), default=1)
             wiring = Wiring(layout.server, max(cpus, self._spec.hosts[self._worker.rank].cpus))

@@ -18,7 +18,7 @@ _DEVICE = re.compile(_TASK)
 _SENT_FROM = re.compile(rf" (?P<edge>\S+) from {_TASK} to ")
 _SENT = "RecvTensor"
 _WAITING = frozenset(("QueueDequeueV2", "QueueEnqueueV2", "QueueEnqueueManyV2", "Recv", "_Recv", "_HostRecv"))
-_COLLECTIVE = ("Horovod", "Collective")
+_COLLECTIVE = ("Autodist", "Horovod", "Collective")
 
 
 def worker_timeline(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["compressors"]
 
 _SUMMED: dict[str, frozenset[str]] = {
+    "tcp": frozenset({"float16", "bfloat16", "float32", "float64"}),
     "horovod": frozenset({"float16", "float32", "float64"}),
     "collective": frozenset({"float16", "bfloat16", "float32", "float64"}),
 }

@@ -6,11 +6,13 @@ import functools
 import importlib.util
 from pathlib import Path
 
+from autodist.transport import is_built
 from autodist.strategies._strategy import Communicator, Order
 
 __all__ = ["ORDERS", "installed_communicators"]
 
 ORDERS: dict[Communicator, tuple[Order, ...]] = {
+    "tcp": ("ring", "hierarchical"),
     "horovod": ("ring", "hierarchical"),
     "collective": ("ring", "hierarchical"),
 }
@@ -31,4 +33,5 @@ def installed_communicators() -> tuple[Communicator, ...]:
     found = importlib.util.find_spec("horovod")
     folders = (found.submodule_search_locations or ()) if found else ()
     built = any(True for folder in folders for _ in Path(folder, "tensorflow").glob("mpi_lib*.so"))
-    return ("horovod", "collective") if built else ("collective",)
+    own: tuple[Communicator, ...] = ("tcp",) if is_built() else ()
+    return (*own, "horovod", "collective") if built else (*own, "collective")

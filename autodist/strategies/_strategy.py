@@ -38,8 +38,8 @@ PACK_BYTES = 1 << 19
 
 _FACTORS = re.compile(r"\s*SufficientFactors\s*(\(\s*\)\s*)?")
 
-Communicator: TypeAlias = Literal["horovod", "collective"]
-GraphCommunicator: TypeAlias = Literal["horovod", "collective", "queue"]
+Communicator: TypeAlias = Literal["tcp", "horovod", "collective"]
+GraphCommunicator: TypeAlias = Literal["tcp", "horovod", "collective", "queue"]
 Order: TypeAlias = Literal["ring", "tree", "hierarchical"]
 
 
@@ -198,7 +198,13 @@ class GraphConfig:
         pack_bytes: int | None = PACK_BYTES,
     ) -> GraphConfig:
         """Return the config of these variables' graph that packs what servers get and give, if there are any."""
-        return cls(replicas, communicator, pack_bytes if _have_servers(variables) else None)
+        packs = communicator != "tcp" and _have_servers(variables)
+        return cls(replicas, communicator, pack_bytes if packs else None)
+
+    @property
+    def has_streams(self) -> bool:
+        """Whether what servers get and give goes from worker to worker by AutoDist's own library."""
+        return self.communicator == "tcp"
 
 
 @dataclass(frozen=True)

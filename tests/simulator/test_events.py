@@ -14,7 +14,8 @@ from autodist.strategies import PACK_BYTES
 from tests.strategies.examples import BOTH, graph, graphs, variable
 
 CALIBRATION = Calibration(
-    message_s=2e-4, copy_s=0.0, gather_s=9e-4, horovod_s=7e-4, update_s_per_byte=3e-9, step_s=0.0, contention=0.2
+    message_s=2e-4, copy_s=0.0, gather_s=9e-4, horovod_s=7e-4, update_s_per_byte=3e-9, step_s=0.0, contention=0.2,
+    horovod=1.1, collective=1.3,
 )
 
 
@@ -64,7 +65,8 @@ def collectives(shards, domain):
             2 * m["summed_bytes"] + m["gathered_bytes"] * hosts + m["gathered_by_example"] * domain.examples.sum()
             for m in members
         )
-        seconds = size * (hosts - 1) / hosts * domain.seconds_per_byte.max() + hosts * CALIBRATION.message_s
+        factor = CALIBRATION.horovod if members[0]["is_horovod"] else CALIBRATION.collective
+        seconds = factor * size * (hosts - 1) / hosts * domain.seconds_per_byte.max() + hosts * CALIBRATION.message_s
         gathers = sum(m["gathered_bytes"] + m["gathered_by_example"] > 0 for m in members)
         seconds += CALIBRATION.horovod_s if members[0]["is_horovod"] else gathers * CALIBRATION.gather_s
         yield max(m["variable"] for m in members), seconds, sum(m["size_bytes"] for m in members)

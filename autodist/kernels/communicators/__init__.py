@@ -1,10 +1,11 @@
-"""What carries collectives: Horovod, TensorFlow's own collectives, or queues on the chief."""
+"""What carries collectives: AutoDist's own library, Horovod, TensorFlow's collectives, or queues on the chief."""
 
 from autodist.kernels._base import Layout
 from autodist.kernels.communicators._base import Communicator
 from autodist.kernels.communicators._collective import CollectiveCommunicator
 from autodist.kernels.communicators._horovod import HorovodCommunicator
 from autodist.kernels.communicators._queue import QueueCommunicator
+from autodist.kernels.communicators._tcp import TcpCommunicator
 from autodist.kernels.communicators._widened import Widened
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Communicator",
     "HorovodCommunicator",
     "QueueCommunicator",
+    "TcpCommunicator",
     "Widened",
     "communicator",
 ]
@@ -27,6 +29,8 @@ def communicator(name: str, layout: Layout, step: str) -> Communicator:
         return Widened(HorovodCommunicator(), wider, wider)
     if name == "queue":
         return QueueCommunicator(layout.rank, layout.world_size, layout.main_device_of(0), step)
-    assert name == "collective", name
     small = {**dict.fromkeys(["bool", "int8", "uint8", "int16", "uint16"], "int32"), **_UNSIGNED}
+    if name == "tcp":
+        return Widened(TcpCommunicator(step), small, {})
+    assert name == "collective", name
     return Widened(CollectiveCommunicator(layout.world_size, step), small, small | {"bfloat16": "float32"})

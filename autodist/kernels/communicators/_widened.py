@@ -29,6 +29,11 @@ class Widened(Communicator):
     summed: Mapping[str, str]
     gathered: Mapping[str, str]
 
+    @property
+    def joins_small(self) -> bool:  # type: ignore[override]
+        """See the base class."""
+        return self.inner.joins_small
+
     def all_reduce(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """See the base class."""
         return _carried(self.inner.all_reduce, self.summed.get(dtype, dtype), nodes, name, tensor, dtype)

@@ -44,8 +44,8 @@ def assemble(
     chosen = tuple(configs[variable.name] for variable in graph.trainable)
     synchronizers = [shard.synchronizer for config in chosen for shard in config.shards]
     kinds = {type(synchronizer) for synchronizer in synchronizers}
-    small: GraphCommunicator = "queue" if kinds == {PSSynchronizer} else communicator
+    small: GraphCommunicator = "queue" if kinds == {PSSynchronizer} and communicator != "tcp" else communicator
     if PSSynchronizer in kinds and len(kinds) > 1:
-        assert communicator == "horovod", "TensorFlow's own collectives can't run beside servers"
+        assert communicator != "collective", "TensorFlow's own collectives can't run beside servers"
     text = f"{builder}: {remark}" if remark else str(builder)
     return Strategy(GraphConfig.packing(replica_names(spec), small, chosen), chosen, builder=text)

@@ -61,4 +61,4 @@ class BytePS(ServerBuilder):
             )
             for v in graph.trainable
         }
-        return assemble(self, graph, spec, configs, "queue")
+        return assemble(self, graph, spec, configs, self.carrier)

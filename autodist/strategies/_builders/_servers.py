@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from autodist.registry import raise_mistakes
 from autodist.strategies._builders._parameters import CheckedBuilder
 from autodist.strategies._builders._partitions import can_split, fixed_parts, shard_limit
+from autodist.strategies._communicators import installed_communicators
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._shards import num_shards, shard_slices
 from autodist.strategies._strategy import PSSynchronizer, ShardConfig, VariableConfig
@@ -36,6 +37,15 @@ class ServerBuilder(CheckedBuilder):
     sync: bool = True
     staleness: int = 0
     local_proxy: bool = False
+    communicator: Literal["auto", "queue", "tcp"] = "auto"
+
+    @property
+    def carrier(self) -> Literal["queue", "tcp"]:
+        """What carries what servers get and give."""
+        if self.communicator != "auto":
+            return self.communicator
+        is_strict = self.sync and not self.staleness
+        return "tcp" if is_strict and "tcp" in installed_communicators() else "queue"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,0 +1,67 @@
+"""The library: whether it is there, and what Python asks of it."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = ["connect", "disconnect", "is_built", "register"]
+
+_NAME = "_collectives*.so"
+
+
+def is_built() -> bool:
+    """Return whether the library was built when AutoDist was installed, which needs a compiler of C++.
+
+    Looks for its file, and loads nothing.
+    """
+    return _path() is not None
+
+
+def register() -> None:
+    """Make the library's operations, ``AutodistAllReduce`` and ``AutodistAllGather``, known to TensorFlow.
+
+    Raises:
+        RuntimeError: This TensorFlow has not the functions that they need.
+
+    """
+    import tensorflow  # noqa: F401  its library must be loaded
+
+    if not _library().autodist_register():
+        raise RuntimeError("AutoDist's collectives can't be registered with this TensorFlow")
+
+
+def connect(rank: int, sockets: Sequence[int], shares: Sequence[float]) -> None:
+    """Open this process' side of the connections; those that were open before are closed.
+
+    Args:
+        rank: This worker.
+        sockets: By rank, the descriptor of a connected socket, which the library takes over; -1 for the own one.
+        shares: By rank, which part of a large tensor is summed there; together 1, and the same on all workers.
+
+    """
+    count = len(sockets)
+    assert len(shares) == count, (sockets, shares)
+    _library().autodist_connect(rank, count, (ctypes.c_int * count)(*sockets), (ctypes.c_double * count)(*shares))
+
+
+def disconnect() -> None:
+    """Close the connections; what waits for others fails."""
+    if _library.cache_info().currsize:
+        _library().autodist_disconnect()
+
+
+def _path() -> Path | None:
+    return next(iter(sorted(Path(__file__).parent.glob(_NAME))), None)
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    path = _path()
+    assert path is not None, "AutoDist was installed without its library"
+    library = ctypes.CDLL(str(path))
+    library.autodist_register.restype = ctypes.c_int
+    library.autodist_connect.restype = library.autodist_disconnect.restype = None
+    return library

@@ -1,0 +1,252 @@
+#include "operation.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+namespace autodist {
+namespace {
+
+constexpr size_t kPiece = 128 << 10;      // bytes of a message: small enough that sums begin early
+constexpr size_t kUndivided = 32 << 10;   // bytes up to which a tensor has one owner: messages cost more than bytes
+constexpr size_t kUnit = 64;              // bytes; shares begin at multiples
+
+// Priorities: sums end something, and what is small keeps nobody waiting.
+constexpr int kFirst = std::numeric_limits<int>::min();
+constexpr int kSoon = kFirst + 1;
+
+}  // namespace
+
+Operation::Operation(Transport& transport, Id id)
+    : transport_(transport), id_(id), unsent_(transport.peers_.size()), staging_(transport.peers_.size()) {}
+
+Operation::~Operation() {
+  for (auto& buffer : staging_) transport_.pool_.give(std::move(buffer));
+}
+
+void Operation::begin(Call call) {
+  call_ = std::move(call);
+  has_begun_ = true;
+  leave();
+  advance();
+}
+
+bool Operation::is_complete() const {
+  return has_begun_ && is_done() && std::all_of(unsent_.begin(), unsent_.end(), [](size_t left) { return left == 0; });
+}
+
+void Operation::finish(const std::string& error) {
+  if (has_begun_) call_.done(error);
+}
+
+void Operation::send(int rank, Kind kind, const char* data, size_t size, size_t total, int priority, size_t offset) {
+  Peer& peer = *transport_.peers_[rank];
+  size_t sent = 0;
+  do {
+    const size_t length = std::min(kPiece, size - sent);
+    peer.queue({id_.key, offset + sent, total, id_.round, static_cast<uint32_t>(length), kind}, data + sent, priority);
+    ++unsent_[rank];
+    sent += length;
+  } while (sent < size);
+}
+
+char* Operation::staging(int rank, size_t size) {
+  if (staging_[rank].capacity < size) staging_[rank] = transport_.pool_.take(size);
+  return staging_[rank].data.get();
+}
+
+Reduction::Reduction(Transport& transport, Id id)
+    : Operation(transport, id), parts_(count()), sums_(count()) {}
+
+// Who sums what: the same on all processes.
+void Reduction::divide(size_t total) {
+  if (!shares_.empty()) return;
+  shares_.assign(count(), {0, 0});
+  const double at = static_cast<double>(id_.key >> 11) / static_cast<double>(uint64_t{1} << 53);
+  double before = 0;
+  size_t begin = 0;
+  for (int rank = 0; rank < count(); ++rank) {
+    const double after = rank + 1 == count() ? 1.0 : before + fractions()[rank];
+    if (total <= kUndivided) {
+      if (before <= at && at < after) shares_[rank] = {0, total};
+    } else {
+      const size_t end = rank + 1 == count() ? total : std::min(total, static_cast<size_t>(after * total) / kUnit * kUnit);
+      shares_[rank] = {begin, end - begin};
+      begin = end;
+    }
+    before = after;
+  }
+}
+
+void Reduction::leave() {
+  divide(call_.size);
+  for (int step = 1; step < count(); ++step) {
+    const int rank = (own() + step) % count();  // not all at once to the same
+    const Range share = shares_[rank];
+    const int priority = call_.size <= kUndivided ? kSoon : call_.priority;
+    if (share.size) send(rank, Kind::kPart, call_.input + share.begin, share.size, call_.size, priority);
+  }
+}
+
+char* Reduction::place(int rank, const Header& header) {
+  divide(header.total);
+  const bool is_part = header.kind == Kind::kPart;
+  const Range share = shares_[is_part ? own() : rank];
+  if (header.offset + header.length > share.size || (has_begun_ && header.total != call_.size) ||
+      (!is_part && !has_begun_)) {
+    throw Lost("its tensor has another size");
+  }
+  return is_part ? staging(rank, share.size) + header.offset : call_.output + share.begin + header.offset;
+}
+
+void Reduction::arrived(int rank, const Header& header) {
+  (header.kind == Kind::kPart ? parts_ : sums_)[rank] += header.length;
+  if (header.kind == Kind::kPart) advance();
+}
+
+void Reduction::advance() {
+  if (!has_begun_) return;
+  const Range share = shares_[own()];
+  size_t ready = share.size;
+  for (int rank = 0; rank < count(); ++rank) {
+    if (rank != own()) ready = std::min(ready, parts_[rank]);
+  }
+  while (summed_ < ready) {
+    const size_t size = std::min(kPiece, ready - summed_);
+    std::vector<const char*> parts(count());
+    for (int rank = 0; rank < count(); ++rank) {
+      parts[rank] = summed_ + (rank == own() ? call_.input + share.begin : staging_[rank].data.get());
+    }
+    char* result = call_.output + share.begin + summed_;
+    sum(call_.type, result, parts, size / size_of(call_.type));
+    for (int step = 1; step < count(); ++step) {
+      send((own() + step) % count(), Kind::kSum, result, size, call_.size, kFirst, summed_);
+    }
+    summed_ += size;
+  }
+}
+
+bool Reduction::awaits(int rank) const {
+  return has_begun_ && (parts_[rank] < shares_[own()].size || sums_[rank] < shares_[rank].size);
+}
+
+bool Reduction::is_done() const {
+  for (int rank = 0; rank < count(); ++rank) {
+    if (rank != own() && awaits(rank)) return false;
+  }
+  return summed_ == shares_[own()].size;
+}
+
+Gathering::Gathering(Transport& transport, Id id)
+    : Operation(transport, id), sizes_(count()), is_known_(count()), come_(count()), is_staged_(count()) {}
+
+void Gathering::leave() {
+  sizes_[own()] = call_.size;
+  is_known_[own()] = true;
+  for (int step = 1; step < count(); ++step) {
+    send((own() + step) % count(), Kind::kGather, call_.input, call_.size, call_.size, call_.priority);
+  }
+}
+
+char* Gathering::slot(int rank) const {
+  char* place = output_;
+  for (int before = 0; before < rank; ++before) place += sizes_[before];
+  return place;
+}
+
+char* Gathering::place(int rank, const Header& header) {
+  if (is_known_[rank] && sizes_[rank] != header.total) throw Lost("its tensor has another size");
+  if (header.offset + header.length > header.total) throw Lost("it sent more than its tensor");
+  sizes_[rank] = header.total;
+  is_known_[rank] = true;
+  advance();
+  is_staged_[rank] = output_ == nullptr;
+  return (output_ ? slot(rank) : staging(rank, header.total)) + header.offset;
+}
+
+void Gathering::arrived(int rank, const Header& header) {
+  // The output came while the bytes were on their way.
+  if (is_staged_[rank] && output_) {
+    std::memcpy(slot(rank) + header.offset, staging_[rank].data.get() + header.offset, header.length);
+  }
+  come_[rank] += header.length;
+}
+
+void Gathering::advance() {
+  if (!has_begun_ || output_ || std::find(is_known_.begin(), is_known_.end(), false) != is_known_.end()) return;
+  output_ = call_.gather(sizes_);
+  if (!output_) throw Lost("there is no memory for what is gathered");
+  std::memcpy(slot(own()), call_.input, call_.size);
+  for (int rank = 0; rank < count(); ++rank) {
+    if (rank != own() && come_[rank]) std::memcpy(slot(rank), staging_[rank].data.get(), come_[rank]);
+  }
+}
+
+bool Gathering::awaits(int rank) const { return has_begun_ && (!is_known_[rank] || come_[rank] < sizes_[rank]); }
+
+bool Gathering::is_done() const {
+  for (int rank = 0; rank < count(); ++rank) {
+    if (rank != own() && awaits(rank)) return false;
+  }
+  return output_ != nullptr;
+}
+
+void Sending::leave() {
+  const int priority = call_.size <= kUndivided ? kSoon : call_.priority;
+  const size_t size = call_.shape.size() * sizeof(int64_t);
+  for (const int rank : call_.targets) {
+    send(rank, Kind::kShape, reinterpret_cast<const char*>(call_.shape.data()), size, size, priority);
+    send(rank, Kind::kTensor, call_.input, call_.size, call_.size, priority);
+  }
+}
+
+char* Sending::place(int, const Header&) { throw Lost("it sent what nobody waits for"); }
+
+char* Receipt::place(int rank, const Header& header) {
+  if (header.offset + header.length > header.total) throw Lost("it sent more than its tensor");
+  if (header.kind == Kind::kShape) {
+    shape_.resize(header.total / sizeof(int64_t));
+    return reinterpret_cast<char*>(shape_.data()) + header.offset;
+  }
+  total_ = header.total;
+  is_sized_ = true;
+  advance();
+  is_staged_ = output_ == nullptr;
+  return (output_ ? output_ : staging(rank, total_)) + header.offset;
+}
+
+void Receipt::arrived(int rank, const Header& header) {
+  if (header.kind == Kind::kShape) return;
+  const char* staged = staging_[rank].data.get();
+  if (is_staged_ && output_) std::memcpy(output_ + header.offset, staged + header.offset, header.length);
+  come_ += header.length;
+  is_come_ = true;
+}
+
+void Receipt::advance() {
+  if (!has_begun_ || output_ || !is_sized_) return;
+  output_ = call_.receive(shape_, total_);
+  if (!output_) throw Lost("its tensor does not fit, or there is no memory for it");
+  for (auto& staged : staging_) {
+    if (staged.data && come_) std::memcpy(output_, staged.data.get(), come_);
+  }
+}
+
+bool Receipt::awaits(int rank) const { return has_begun_ && rank == call_.targets.front() && !is_done(); }
+
+std::unique_ptr<Operation> made(Call::Kind kind, Transport& transport, Id id) {
+  switch (kind) {
+    case Call::Kind::kReduce:
+      return std::make_unique<Reduction>(transport, id);
+    case Call::Kind::kGather:
+      return std::make_unique<Gathering>(transport, id);
+    case Call::Kind::kSend:
+      return std::make_unique<Sending>(transport, id);
+    case Call::Kind::kReceive:
+      break;
+  }
+  return std::make_unique<Receipt>(transport, id);
+}
+
+}  // namespace autodist

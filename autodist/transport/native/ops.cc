@@ -1,0 +1,311 @@
+// The collectives as operations of TensorFlow, and the functions by which Python opens and closes the connections.
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "summing.h"
+#include "tensorflow.h"
+#include "transport.h"
+
+namespace autodist {
+namespace {
+
+std::mutex mutex;
+std::shared_ptr<Transport> connections;  // guarded by mutex
+
+std::shared_ptr<Transport> connected() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return connections;
+}
+
+struct Status {
+  Status() : status(tensorflow()->NewStatus()) {}
+  ~Status() { tensorflow()->DeleteStatus(status); }
+  bool is_ok() const { return tensorflow()->GetCode(status) == kOk; }
+  TF_Status* const status;
+};
+
+// An operation that is under way: what it needs stays until it is done.
+class Running {
+ public:
+  // What `done` points to ends with the call of the kernel (TensorFlow 2.21, c/kernels.cc), so it is copied: it is a
+  // std::function of libstdc++, with which TensorFlow's libraries are built as this one is.
+  Running(TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done)
+      : context_(context), done_(*reinterpret_cast<std::function<void()>*>(done)),
+        inputs_(static_cast<size_t>(tensorflow()->NumInputs(context))) {
+    for (size_t k = 0; k < inputs_.size(); ++k) {
+      Status status;
+      tensorflow()->GetInput(context, static_cast<int>(k), &inputs_[k], status.status);
+      if (!status.is_ok()) fail(tensorflow()->Message(status.status));
+    }
+  }
+
+  ~Running() {
+    for (TF_Tensor* tensor : inputs_) {
+      if (tensor) tensorflow()->DeleteTensor(tensor);
+    }
+    for (TF_Tensor* tensor : outputs_) tensorflow()->DeleteTensor(tensor);
+    if (!error_.empty()) {
+      Status status;
+      tensorflow()->SetStatus(status.status, kUnavailable, error_.c_str());
+      tensorflow()->OpKernelContext_Failure(context_, status.status);
+    }
+    done_();
+  }
+
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  void fail(const std::string& error) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    error_ = error;
+  }
+  bool is_ok() const { return error_.empty(); }
+  size_t num_inputs() const { return inputs_.size(); }
+  int type(size_t k = 0) const { return tensorflow()->TensorType(inputs_[k]); }
+  const char* input(size_t k = 0) const { return static_cast<const char*>(tensorflow()->TensorData(inputs_[k])); }
+  size_t size(size_t k = 0) const { return tensorflow()->TensorByteSize(inputs_[k]); }
+  int num_outputs() const { return tensorflow()->NumOutputs(context_); }
+
+  std::vector<int64_t> shape(size_t k = 0) const {
+    std::vector<int64_t> dims(static_cast<size_t>(tensorflow()->NumDims(inputs_[k])));
+    for (size_t d = 0; d < dims.size(); ++d) dims[d] = tensorflow()->Dim(inputs_[k], static_cast<int>(d));
+    return dims;
+  }
+
+  // Memory of an output; null if there is none.
+  char* allocate(int k, const std::vector<int64_t>& shape, size_t size) {
+    static char nothing;
+    Status status;
+    TF_Tensor* output =
+        tensorflow()->AllocateOutput(context_, k, tensorflow()->ExpectedOutputDataType(context_, k), shape.data(),
+                                     static_cast<int>(shape.size()), size, status.status);
+    if (!status.is_ok()) return nullptr;
+    outputs_.push_back(output);
+    return size ? static_cast<char*>(tensorflow()->TensorData(output)) : &nothing;
+  }
+
+  // Bytes of an element of an output.
+  size_t element(int k) const { return tensorflow()->DataTypeSize(tensorflow()->ExpectedOutputDataType(context_, k)); }
+
+ private:
+  TF_OpKernelContext* const context_;
+  const std::function<void()> done_;
+  std::vector<TF_Tensor*> inputs_;
+  std::vector<TF_Tensor*> outputs_;
+  std::mutex mutex_;
+  std::string error_;  // guarded by mutex_ once something has started
+};
+
+// FNV-1a, over 64 bits: the same on all machines.
+uint64_t hash(const std::string& text) {
+  uint64_t value = 14695981039346656037ull;
+  for (const unsigned char letter : text) value = (value ^ letter) * 1099511628211ull;
+  return value;
+}
+
+// What an operation is told by its attributes.
+struct Attributes {
+  uint64_t key;
+  std::vector<int> ranks;
+  int priority;
+};
+
+std::string text_of(TF_OpKernelConstruction* construction, const char* name, TF_Status* status) {
+  int32_t list_size = 0, size = 0;
+  tensorflow()->OpKernelConstruction_GetAttrSize(construction, name, &list_size, &size, status);
+  std::string text(static_cast<size_t>(size > 0 ? size : 0), '\0');
+  if (tensorflow()->GetCode(status) == kOk) {
+    tensorflow()->OpKernelConstruction_GetAttrString(construction, name, &text[0], text.size(), status);
+  }
+  return text;
+}
+
+std::vector<int> numbers_of(TF_OpKernelConstruction* construction, const char* name, TF_Status* status) {
+  int32_t list_size = 0, size = 0;
+  tensorflow()->OpKernelConstruction_GetAttrSize(construction, name, &list_size, &size, status);
+  std::vector<int32_t> numbers(static_cast<size_t>(list_size > 0 ? list_size : 0));
+  if (tensorflow()->GetCode(status) == kOk) {
+    tensorflow()->OpKernelConstruction_GetAttrInt32List(construction, name, numbers.data(),
+                                                        static_cast<int>(numbers.size()), status);
+  }
+  return {numbers.begin(), numbers.end()};
+}
+
+void* create(TF_OpKernelConstruction* construction) {
+  Status status;
+  const uint64_t key = hash(text_of(construction, "collective", status.status));
+  std::vector<int> ranks;
+  int32_t priority = 0;
+  if (status.is_ok()) ranks = numbers_of(construction, "ranks", status.status);
+  if (status.is_ok()) {
+    tensorflow()->OpKernelConstruction_GetAttrInt32(construction, "priority", &priority, status.status);
+  }
+  if (!status.is_ok()) tensorflow()->OpKernelConstruction_Failure(construction, status.status);
+  return new Attributes{key, std::move(ranks), priority};
+}
+
+void destroy(void* attributes) { delete static_cast<Attributes*>(attributes); }
+
+// The k-th tensor of an operation travels under a key of its own.
+void start(void* kernel, const std::shared_ptr<Running>& running, Call call, size_t k = 0) {
+  const auto* attributes = static_cast<Attributes*>(kernel);
+  const std::shared_ptr<Transport> transport = connected();
+  if (!transport) return running->fail("the workers are not connected");
+  call.key = attributes->key + k;
+  call.priority = attributes->priority;
+  call.targets = attributes->ranks;
+  call.done = [running](const std::string& error) {
+    if (!error.empty()) running->fail(error);
+  };
+  transport->start(std::move(call));
+}
+
+void all_reduce(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done) {
+  const auto running = std::make_shared<Running>(context, done);
+  if (!running->is_ok()) return;
+  Call call;
+  call.kind = Call::Kind::kReduce;
+  call.type = static_cast<DataType>(running->type());
+  call.input = running->input();
+  call.size = running->size();
+  call.output = running->allocate(0, running->shape(), running->size());
+  if (!call.output) return running->fail("there is no memory for a sum");
+  start(kernel, running, std::move(call));
+}
+
+void all_gather(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done) {
+  const auto running = std::make_shared<Running>(context, done);
+  if (!running->is_ok()) return;
+  std::vector<int64_t> shape = running->shape();
+  if (shape.empty()) return running->fail("a scalar can't be gathered");
+  size_t row = running->element(0);  // bytes
+  for (size_t k = 1; k < shape.size(); ++k) row *= static_cast<size_t>(shape[k]);
+  if (row == 0) return running->fail("rows without elements can't be gathered");
+  Call call;
+  call.kind = Call::Kind::kGather;
+  call.input = running->input();
+  call.size = running->size();
+  call.gather = [running, shape, row](const std::vector<size_t>& sizes) mutable {
+    const size_t total = std::accumulate(sizes.begin(), sizes.end(), size_t{0});
+    shape[0] = static_cast<int64_t>(total / row);
+    return running->allocate(0, shape, total);
+  };
+  start(kernel, running, std::move(call));
+}
+
+void send(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done) {
+  const auto running = std::make_shared<Running>(context, done);
+  if (!running->is_ok()) return;
+  for (size_t k = 0; k < running->num_inputs(); ++k) {
+    Call call;
+    call.kind = Call::Kind::kSend;
+    call.input = running->input(k);
+    call.size = running->size(k);
+    call.shape = running->shape(k);
+    start(kernel, running, std::move(call), k);
+  }
+}
+
+void receive(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done) {
+  const auto running = std::make_shared<Running>(context, done);
+  for (int k = 0; k < running->num_outputs(); ++k) {
+    Call call;
+    call.kind = Call::Kind::kReceive;
+    call.receive = [running, k](const std::vector<int64_t>& shape, size_t size) -> char* {
+      size_t expected = running->element(k);
+      for (const int64_t dim : shape) expected *= static_cast<size_t>(dim);
+      return expected == size ? running->allocate(k, shape, size) : nullptr;
+    };
+    start(kernel, running, std::move(call), static_cast<size_t>(k));
+  }
+}
+
+void same_shape(TF_ShapeInferenceContext* context, TF_Status* status) {
+  TF_ShapeHandle* shape = tensorflow()->NewShapeHandle();
+  tensorflow()->ShapeInferenceContextGetInput(context, 0, shape, status);
+  if (tensorflow()->GetCode(status) == kOk) {
+    tensorflow()->ShapeInferenceContextSetOutput(context, 0, shape, status);
+  }
+  tensorflow()->DeleteShapeHandle(shape);
+}
+
+void unknown_shape(TF_ShapeInferenceContext* context, TF_Status* status) {
+  tensorflow()->ShapeInferenceContextSetUnknownShape(context, status);
+}
+
+struct Definition {
+  const char* name;
+  const char* types;
+  const char* input;   // null for none
+  const char* output;  // null for none
+  void (*infer)(TF_ShapeInferenceContext*, TF_Status*);
+  void (*compute)(void*, TF_OpKernelContext*, TF_AsyncOpKernelDoneCallback*);
+};
+
+constexpr Definition kDefinitions[] = {
+    {"AutodistAllReduce", "T: {half, bfloat16, float, double, int32, int64}", "tensor: T", "result: T", same_shape,
+     all_reduce},
+    {"AutodistAllGather",
+     "T: {half, bfloat16, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool, complex64, "
+     "complex128}",
+     "tensor: T", "result: T", unknown_shape, all_gather},
+    {"AutodistSend", "T: list(type)", "tensors: T", nullptr, unknown_shape, send},
+    {"AutodistReceive", "T: list(type)", nullptr, "tensors: T", unknown_shape, receive},
+};
+
+bool add(const Definition& definition) {
+  const TensorFlow* tf = tensorflow();
+  Status status;
+  TF_OpDefinitionBuilder* builder = tf->NewOpDefinitionBuilder(definition.name);
+  tf->OpDefinitionBuilderAddAttr(builder, definition.types);
+  tf->OpDefinitionBuilderAddAttr(builder, "collective: string");
+  tf->OpDefinitionBuilderAddAttr(builder, "ranks: list(int) = []");
+  tf->OpDefinitionBuilderAddAttr(builder, "priority: int = 0");
+  if (definition.input) tf->OpDefinitionBuilderAddInput(builder, definition.input);
+  if (definition.output) tf->OpDefinitionBuilderAddOutput(builder, definition.output);
+  tf->OpDefinitionBuilderSetIsStateful(builder, true);
+  tf->OpDefinitionBuilderSetShapeInferenceFunction(builder, definition.infer);
+  tf->RegisterOpDefinition(builder, status.status);
+  if (!status.is_ok()) return false;
+  TF_KernelBuilder* kernel = tf->NewAsyncKernelBuilder(definition.name, "CPU", create, definition.compute, destroy);
+  tf->RegisterKernelBuilder(definition.name, kernel, status.status);
+  return status.is_ok();
+}
+
+bool add_all() {
+  return tensorflow() && std::all_of(std::begin(kDefinitions), std::end(kDefinitions), add);
+}
+
+}  // namespace
+}  // namespace autodist
+
+extern "C" {
+
+// Makes the operations known to TensorFlow, which must be loaded. Whether that was possible.
+__attribute__((visibility("default"))) int autodist_register() {
+  static const bool is_done = autodist::add_all();
+  return is_done;
+}
+
+// Takes connected sockets over, by rank, with -1 for the own one.
+__attribute__((visibility("default"))) void autodist_connect(int rank, int count, const int* sockets,
+                                                             const double* shares) {
+  const std::lock_guard<std::mutex> lock(autodist::mutex);
+  autodist::connections = std::make_shared<autodist::Transport>(
+      rank, std::vector<int>(sockets, sockets + count), std::vector<double>(shares, shares + count));
+}
+
+__attribute__((visibility("default"))) void autodist_disconnect() {
+  std::shared_ptr<autodist::Transport> ended;
+  const std::lock_guard<std::mutex> lock(autodist::mutex);
+  ended.swap(autodist::connections);
+}
+}

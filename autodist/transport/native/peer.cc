@@ -1,0 +1,150 @@
+#include "peer.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+namespace autodist {
+namespace {
+
+constexpr size_t kBuffer = 64 << 10;
+constexpr size_t kAtOnce = 16;                 // messages for one call of the system
+constexpr size_t kMostInTurn = 1 << 20;        // bytes from one peer before others have their turn
+constexpr size_t kMostFree = size_t{512} << 20;  // bytes that a pool keeps
+
+[[noreturn]] void lose(const char* what) { throw Lost(std::string(what) + ": " + std::strerror(errno)); }
+
+}  // namespace
+
+Pool::Buffer Pool::take(size_t size) {
+  auto best = free_.end();
+  for (auto it = free_.begin(); it != free_.end(); ++it) {
+    const bool fits = it->capacity >= size && it->capacity <= 4 * size;
+    if (fits && (best == free_.end() || it->capacity < best->capacity)) best = it;
+  }
+  if (best == free_.end()) return {std::unique_ptr<char[]>(new char[size]), size};
+  Buffer found = std::move(*best);
+  free_.erase(best);
+  free_bytes_ -= found.capacity;
+  return found;
+}
+
+void Pool::give(Buffer buffer) {
+  if (!buffer.data || free_bytes_ + buffer.capacity > kMostFree) return;
+  free_bytes_ += buffer.capacity;
+  free_.push_back(std::move(buffer));
+}
+
+Peer::Peer(int socket) : socket_(socket), buffer_(kBuffer) {}
+
+Peer::~Peer() { close(socket_); }
+
+void Peer::queue(const Header& header, const char* data, int priority) {
+  waiting_[priority].push_back({header, data});
+}
+
+void Peer::drop() {
+  waiting_.clear();
+  leaving_.clear();
+  sent_ = 0;
+}
+
+void Peer::fill_leaving() {
+  while (leaving_.size() < kAtOnce && !waiting_.empty()) {
+    const auto first = waiting_.begin();
+    leaving_.push_back(first->second.front());
+    first->second.pop_front();
+    if (first->second.empty()) waiting_.erase(first);
+  }
+}
+
+void Peer::flush(const std::function<void(const Header&)>& sent) {
+  for (;;) {
+    fill_leaving();
+    if (leaving_.empty()) return;
+    iovec pieces[2 * kAtOnce];
+    size_t count = 0, skipped = sent_;
+    for (const Message& message : leaving_) {
+      const std::pair<const char*, size_t> both[] = {{reinterpret_cast<const char*>(&message.header), sizeof(Header)},
+                                                     {message.data, message.header.length}};
+      for (auto [data, size] : both) {
+        const size_t passed = std::min(skipped, size);
+        skipped -= passed;
+        if (size > passed) pieces[count++] = {const_cast<char*>(data + passed), size - passed};
+      }
+    }
+    msghdr whole{};
+    whole.msg_iov = pieces;
+    whole.msg_iovlen = count;
+    const ssize_t written = sendmsg(socket_, &whole, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (written < 0) lose("it could not be sent to");
+    sent_ += static_cast<size_t>(written);
+    while (!leaving_.empty() && sent_ >= sizeof(Header) + leaving_.front().header.length) {
+      const Header header = leaving_.front().header;
+      sent_ -= sizeof(Header) + header.length;
+      leaving_.pop_front();
+      sent(header);
+    }
+  }
+}
+
+void Peer::receive(const std::function<char*(const Header&)>& place,
+                   const std::function<void(const Header&)>& arrived) {
+  for (size_t taken = 0; taken < kMostInTurn;) {
+    const size_t size = fill();
+    if (size == 0) return;
+    taken += size;
+    consume(place, arrived);
+  }
+}
+
+// Reads what follows a header right to where it belongs, and what comes after it into the buffer.
+size_t Peer::fill() {
+  const bool has_place = header_size_ == sizeof(Header);
+  const iovec pieces[2] = {{has_place ? payload_ + payload_size_ : nullptr, has_place ? header_.length - payload_size_ : 0},
+                           {buffer_.data(), buffer_.size()}};
+  ssize_t size;
+  do {
+    size = readv(socket_, pieces, 2);
+  } while (size < 0 && errno == EINTR);
+  if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
+  if (size < 0) lose("it could not be heard");
+  if (size == 0) throw Lost("it has closed its connection");
+  const size_t direct = std::min(static_cast<size_t>(size), pieces[0].iov_len);
+  payload_size_ += direct;
+  begin_ = 0;
+  end_ = static_cast<size_t>(size) - direct;
+  return static_cast<size_t>(size);
+}
+
+void Peer::consume(const std::function<char*(const Header&)>& place,
+                   const std::function<void(const Header&)>& arrived) {
+  for (;;) {
+    if (header_size_ < sizeof(Header)) {
+      const size_t size = std::min(sizeof(Header) - header_size_, end_ - begin_);
+      std::memcpy(reinterpret_cast<char*>(&header_) + header_size_, buffer_.data() + begin_, size);
+      header_size_ += size;
+      begin_ += size;
+      if (header_size_ < sizeof(Header)) return;
+      if (header_.mark != kMark) throw Lost("it sent what is no message");
+      payload_ = place(header_);
+      payload_size_ = 0;
+    }
+    const size_t size = std::min(header_.length - payload_size_, end_ - begin_);
+    if (size) std::memcpy(payload_ + payload_size_, buffer_.data() + begin_, size);
+    payload_size_ += size;
+    begin_ += size;
+    if (payload_size_ < header_.length) return;
+    header_size_ = 0;
+    arrived(header_);
+  }
+}
+
+}  // namespace autodist

@@ -1,0 +1,104 @@
+// The connection to one other process: messages out of a queue, messages into memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+namespace autodist {
+
+enum class Kind : uint32_t {
+  kPart = 1,    // of the receiver's share, to be summed
+  kSum = 2,     // of the sender's share
+  kGather = 3,  // of the sender's tensor, for everybody
+  kShape = 4,   // the dimensions of a tensor for the receiver
+  kTensor = 5,  // of that tensor
+};
+
+constexpr uint32_t kMark = 0xA0D157;  // shows that both ends agree on where a message begins
+
+// What precedes the bytes of a message; processors of both ends have the same order of bytes.
+struct Header {
+  uint64_t key;
+  uint64_t offset;  // bytes of the sender's, or of the receiver's share, that come before
+  uint64_t total;   // bytes of the whole tensor
+  uint32_t round;
+  uint32_t length;  // bytes that follow
+  Kind kind;
+  uint32_t mark = kMark;
+};
+
+// The connection can't be used any more.
+struct Lost : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Memory that is used again, since new memory costs as much as what is done with it.
+class Pool {
+ public:
+  struct Buffer {
+    std::unique_ptr<char[]> data;
+    size_t capacity = 0;
+  };
+  Buffer take(size_t size);
+  void give(Buffer buffer);
+
+ private:
+  std::vector<Buffer> free_;
+  size_t free_bytes_ = 0;
+};
+
+class Peer {
+ public:
+  // Takes the socket over.
+  explicit Peer(int socket);
+  ~Peer();
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  int socket() const { return socket_; }
+  bool has_queued() const { return !waiting_.empty() || !leaving_.empty(); }
+
+  // Puts a message behind those that wait and have the same priority or a lower number. `data` must stay.
+  void queue(const Header& header, const char* data, int priority);
+
+  // Sends what the socket takes, and says of each message when it is through.
+  void flush(const std::function<void(const Header&)>& sent);
+
+  // Receives what is there. Asks where the bytes of each message go, then says that they have come.
+  void receive(const std::function<char*(const Header&)>& place, const std::function<void(const Header&)>& arrived);
+
+  // Forgets what it was to send.
+  void drop();
+
+  bool is_writing = false;  // whether the system tells when the socket takes more
+  bool is_gone = false;     // whether nothing more is to be had from it
+
+ private:
+  struct Message {
+    Header header;
+    const char* data;
+  };
+  void fill_leaving();
+  size_t fill();
+  void consume(const std::function<char*(const Header&)>& place, const std::function<void(const Header&)>& arrived);
+
+  const int socket_;
+  std::map<int, std::deque<Message>> waiting_;  // by priority
+  std::deque<Message> leaving_;  // what the next call of the system gets, the first perhaps in part
+  size_t sent_ = 0;              // bytes of the first of these that have left
+
+  Header header_{};
+  size_t header_size_ = 0;   // bytes of it that have come
+  size_t payload_size_ = 0;  // the same of what follows it
+  char* payload_ = nullptr;
+  std::vector<char> buffer_;
+  size_t begin_ = 0, end_ = 0;  // of what is in the buffer
+};
+
+}  // namespace autodist

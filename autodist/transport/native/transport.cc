@@ -1,0 +1,203 @@
+#include "transport.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "operation.h"
+
+namespace autodist {
+namespace {
+
+constexpr int kWakeup = -1;  // instead of a rank
+constexpr int kMostEvents = 64;
+
+// What a message belongs to, at its receiver.
+Call::Kind kind_of(Kind kind) {
+  switch (kind) {
+    case Kind::kPart:
+    case Kind::kSum:
+      return Call::Kind::kReduce;
+    case Kind::kGather:
+      return Call::Kind::kGather;
+    default:
+      return Call::Kind::kReceive;
+  }
+}
+
+}  // namespace
+
+Transport::Transport(int rank, std::vector<int> sockets, std::vector<double> shares)
+    : rank_(rank), shares_(std::move(shares)), wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = kWakeup;
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, wakeup_, &event);
+  for (int other = 0; other < static_cast<int>(sockets.size()); ++other) {
+    if (other == rank) {
+      peers_.push_back(nullptr);
+      continue;
+    }
+    fcntl(sockets[other], F_SETFL, fcntl(sockets[other], F_GETFL) | O_NONBLOCK);
+    peers_.push_back(std::make_unique<Peer>(sockets[other]));
+    event.data.fd = other;
+    epoll_ctl(epoll_, EPOLL_CTL_ADD, sockets[other], &event);
+  }
+  thread_ = std::thread([this] { run(); });
+}
+
+Transport::~Transport() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_stopping_ = true;
+  }
+  const uint64_t one = 1;
+  (void)!write(wakeup_, &one, sizeof one);
+  thread_.join();
+  close(wakeup_);
+  close(epoll_);
+}
+
+void Transport::start(Call call) {
+  bool is_first;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_first = inbox_.empty();
+    inbox_.push_back(std::move(call));
+  }
+  const uint64_t one = 1;
+  if (is_first) (void)!write(wakeup_, &one, sizeof one);
+}
+
+void Transport::run() {
+  for (;;) {
+    epoll_event events[kMostEvents];
+    const int count = epoll_wait(epoll_, events, kMostEvents, -1);
+    for (int k = 0; k < count; ++k) {
+      const int rank = events[k].data.fd;
+      if (rank == kWakeup) {
+        take_inbox();
+      } else {
+        if (events[k].events & ~EPOLLOUT) receive(rank);
+        if (events[k].events & EPOLLOUT) flush(rank);
+      }
+    }
+    for (int rank = 0; rank < static_cast<int>(peers_.size()); ++rank) {
+      if (peers_[rank] && !peers_[rank]->is_writing) flush(rank);
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (is_stopping_) break;
+  }
+  broken_ = "the connections were closed";
+  fail();
+  take_inbox();
+}
+
+void Transport::take_inbox() {
+  uint64_t ignored;
+  (void)!read(wakeup_, &ignored, sizeof ignored);
+  std::vector<Call> calls;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    calls.swap(inbox_);
+  }
+  for (Call& call : calls) begin(std::move(call));
+}
+
+void Transport::begin(Call call) {
+  if (!broken_.empty()) return call.done(broken_);
+  const Id id{call.key, rounds_[call.key]++};
+  try {
+    operation(id, call.kind).begin(std::move(call));
+  } catch (const Lost& error) {
+    broken_ = error.what();
+    return fail();
+  }
+  end_if_complete(id);
+}
+
+Operation& Transport::operation(const Id& id, Call::Kind kind) {
+  std::unique_ptr<Operation>& found = operations_[id];
+  if (!found) found = made(kind, *this, id);
+  return *found;
+}
+
+void Transport::receive(int rank) {
+  if (peers_[rank]->is_gone) return;
+  const auto find = [this](const Header& header) -> Operation& {
+    return operation({header.key, header.round}, kind_of(header.kind));
+  };
+  try {
+    peers_[rank]->receive([&](const Header& header) { return find(header).place(rank, header); },
+                          [&](const Header& header) {
+                            find(header).arrived(rank, header);
+                            end_if_complete({header.key, header.round});
+                          });
+  } catch (const Lost& error) {
+    lose(rank, error.what());
+  }
+}
+
+void Transport::flush(int rank) {
+  Peer& peer = *peers_[rank];
+  if (peer.is_gone) return;
+  try {
+    peer.flush([&](const Header& header) {
+      const Id id{header.key, header.round};
+      operations_.at(id)->sent(rank);
+      end_if_complete(id);
+    });
+  } catch (const Lost& error) {
+    return lose(rank, error.what());
+  }
+  if (peer.has_queued() != peer.is_writing) watch(rank, peer.has_queued());
+}
+
+void Transport::watch(int rank, bool writing) {
+  epoll_event event{};
+  event.events = EPOLLIN | (writing ? EPOLLOUT : 0u);
+  event.data.fd = rank;
+  epoll_ctl(epoll_, EPOLL_CTL_MOD, peers_[rank]->socket(), &event);
+  peers_[rank]->is_writing = writing;
+}
+
+void Transport::end_if_complete(const Id& id) {
+  const auto found = operations_.find(id);
+  if (found == operations_.end() || !found->second->is_complete()) return;
+  const std::unique_ptr<Operation> operation = std::move(found->second);
+  operations_.erase(found);
+  operation->finish("");
+}
+
+// Nothing can begin any more. What others owe each other still arrives, unless something waits for the one that is lost.
+void Transport::lose(int rank, const std::string& why) {
+  if (broken_.empty()) broken_ = "worker " + std::to_string(rank) + " is lost: " + why;
+  Peer& peer = *peers_[rank];
+  peer.is_gone = true;
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, peer.socket(), nullptr);
+  const auto needs = [rank](const auto& one) { return one.second->has_begun() && one.second->needs(rank); };
+  if (std::any_of(operations_.begin(), operations_.end(), needs)) fail();
+}
+
+// Ends all that has begun. The sockets stay open until the process ends, so that each process learns by itself who is
+// lost.
+void Transport::fail() {
+  for (auto& peer : peers_) {
+    if (!peer || peer->is_gone) continue;
+    peer->is_gone = true;
+    epoll_ctl(epoll_, EPOLL_CTL_DEL, peer->socket(), nullptr);
+  }
+  for (auto& peer : peers_) {
+    if (peer) peer->drop();
+  }
+  auto operations = std::move(operations_);
+  operations_.clear();
+  for (auto& one : operations) one.second->finish(broken_);
+}
+
+}  // namespace autodist

@@ -1,0 +1,107 @@
+// Collectives between the processes of a run, over one TCP connection for each pair of them.
+//
+// An all-reduce divides a tensor among the processes: each sums its own share of it. Everybody sends everybody's share
+// there, piece by piece as the link takes it, and each piece of a sum leaves as soon as all parts of it have come. The
+// parts are added in the order of ranks, so that a run can be repeated bit by bit.
+//
+// One thread does all of it. What it touches is its own, but for the inbox by which operations come to it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "peer.h"
+#include "summing.h"
+
+namespace autodist {
+
+// Called once, with an empty text or what went wrong.
+using Done = std::function<void(const std::string& error)>;
+
+// What this process takes part in. The key is the same for all that do, and for each round.
+struct Call {
+  enum class Kind { kReduce, kGather, kSend, kReceive };
+  Kind kind;
+  uint64_t key;
+  Done done;
+  const char* input = nullptr;  // of all but a receipt; stays where it is until `done`
+  size_t size = 0;
+  int priority = 0;  // what has a lower number leaves first
+  // Of an all-reduce, whose input has the same size everywhere; `output` may be `input`.
+  DataType type = DataType::kFloat;
+  char* output = nullptr;
+  // Where a gathered tensor goes, given how many bytes each process has; null if there is no memory.
+  std::function<char*(const std::vector<size_t>& sizes)> gather;
+  // Of what is sent: its dimensions, and the ranks that get it.
+  std::vector<int64_t> shape;
+  std::vector<int> targets;
+  // Where a received tensor of this shape and size goes; null if it does not fit or there is no memory.
+  std::function<char*(const std::vector<int64_t>& shape, size_t size)> receive;
+};
+
+// An operation, by its key and how often that was used before.
+struct Id {
+  uint64_t key;
+  uint32_t round;
+  bool operator==(const Id& other) const { return key == other.key && round == other.round; }
+};
+
+class Operation;
+
+class Transport {
+ public:
+  // Takes the sockets over: one for each other rank, -1 at the own one. `shares` says by rank which part of a large
+  // tensor is summed there; they add up to 1.
+  Transport(int rank, std::vector<int> sockets, std::vector<double> shares);
+
+  // Fails what is under way.
+  ~Transport();
+
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+
+  // From any thread. Calls with the same key must come in the same order on all processes.
+  void start(Call call);
+
+ private:
+  friend class Operation;
+
+  struct Hash {
+    size_t operator()(const Id& id) const { return id.key ^ (id.round * 0x9E3779B97F4A7C15ull); }
+  };
+
+  void run();
+  void take_inbox();
+  void begin(Call call);
+  void receive(int rank);
+  void watch(int rank, bool writing);
+  void flush(int rank);
+  Operation& operation(const Id& id, Call::Kind kind);
+  void end_if_complete(const Id& id);
+  void lose(int rank, const std::string& why);
+  void fail();
+
+  const int rank_;
+  const std::vector<double> shares_;
+  std::vector<std::unique_ptr<Peer>> peers_;  // by rank, null for the own one
+  std::unordered_map<Id, std::unique_ptr<Operation>, Hash> operations_;
+  std::unordered_map<uint64_t, uint32_t> rounds_;
+  Pool pool_;
+  std::string broken_;  // why nothing can begin any more
+
+  std::mutex mutex_;
+  std::vector<Call> inbox_;    // guarded by mutex_
+  bool is_stopping_ = false;   // guarded by mutex_
+  int wakeup_ = -1;
+  int epoll_ = -1;
+  std::thread thread_;
+};
+
+}  // namespace autodist
