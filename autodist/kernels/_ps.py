@@ -85,6 +85,11 @@ class _Rewriting:
         self.behind = self._behind_gradients()
         self.stages = self._stages()
         self.num_stages = {name: self._count_stages(name) for name in self.units}
+        self.quiet = self._quiet() if kernel.strategy.graph.has_streams else frozenset()
+        self.joint = [
+            Streams(self.nodes, "", f"autodist/ps/of_{rank}", f"{kernel.step}/of_{rank}", self.layout.main_device)
+            for rank in (range(self.layout.world_size) if self.quiet else ())
+        ]
 
     def _mail(self, number: int, unit: Unit, kernel: ParameterServers) -> Mail:
         # The number, since a variable's name is not always one that a node may have.
@@ -100,17 +105,11 @@ class _Rewriting:
         for name in self.served:
             inputs |= self._collect(name)
             arrivals[name] = self._arrivals(name)
-        tokens = {
-            name: [
-                self.mail[name].take(*self._token(stage, self.layout.rank, "take"), ["bool"], self.owners[name])
-                for stage in range(self.num_stages[name])
-            ]
-            for name in self.remote
-        }
+        tokens = self._take_tokens()
         exports = self._exports()
         outputs = self._imported_outputs()
         effects = self._staying_effects()
-        effects += [token for name in self.served for token in self._hand_all_tokens(name)]
+        effects += self._hand_all_tokens()
         rewired = self._rewired(inputs, arrivals, tokens)
         kept = prune(rewired, [*map(node_of, outputs), *effects, *exports, *self._points_alive(), *self.graph.kept])
         present = {node.name for node in kept.node}
@@ -158,6 +157,31 @@ class _Rewriting:
     def _count_stages(self, unit: str) -> int:
         updates = [self.stages.of(write, unit) for write, owner in self.writes.items() if owner == unit]
         return 1 + max([0, *updates, *(self._stage(unit, point) for point in self.points[unit])])
+
+    def _quiet(self) -> frozenset[str]:
+        """The units whose updates nothing waits for that another update, or a gradient, comes from.
+
+        Else the joint news of all updates of a worker could wait for what waits for one of them.
+        """
+        followers: dict[str, list[str]] = {}
+        for name, node in self.analysis.nodes.items():
+            for tensor in node.input:
+                followers.setdefault(node_of(tensor), []).append(name)
+        sent = {node_of(t) for p in self.graph.points for ts in (p.local, *p.parts) for t in ts}
+        loud = set()
+        for write, unit in self.writes.items():
+            stack, seen = list(followers.get(write, ())), set[str]()
+            while stack:
+                name = stack.pop()
+                if name not in seen:
+                    seen.add(name)
+                    stack.extend(followers.get(name, ()))
+            if seen & sent or any(self.writes.get(name, unit) != unit for name in seen):
+                loud.add(unit)
+        return frozenset(u for u in self.units if u not in loud and self.num_stages[u] == 1 and not self._is_proxied(u))
+
+    def _is_proxied(self, unit: str) -> bool:
+        return bool(self.units[unit].proxied)
 
     def _mask(self, names: list[str]) -> int:
         return sum(self.bit[name] for name in names)
@@ -209,7 +233,17 @@ class _Rewriting:
             arrivals.append(gradients + signals)
         return arrivals
 
-    def _hand_all_tokens(self, unit: str) -> list[str]:
+    def _hand_all_tokens(self) -> list[str]:
+        """Tell the other workers that updates are done, of those that nobody waits for within the step all at once."""
+        handed = [token for name in self.served if name not in self.quiet for token in self._hand_tokens(name)]
+        quiet = {name for name in self.served if name in self.quiet}
+        done = [write for write, owner in self.writes.items() if owner in quiet]
+        if quiet:
+            own = self.joint[self.layout.rank]
+            handed += [own.signal(*self._token(0, rank, "hand"), done, rank) for rank in self.others]
+        return handed
+
+    def _hand_tokens(self, unit: str) -> list[str]:
         """Tell the other workers, stage by stage, that the updates are done and their proxies have the values."""
         writes = [(write, self.stages.of(write, unit)) for write, owner in self.writes.items() if owner == unit]
         handed, done = [], []
@@ -237,6 +271,18 @@ class _Rewriting:
         return [k for k, tensor in enumerate(self.graph.outputs) if self.behind.get(node_of(tensor), 0) & mask]
 
     # What every other worker does --------------------------------------------------------------------------------
+
+    def _take_tokens(self) -> dict[str, list[str]]:
+        """By unit and stage, the node that has run when the unit's worker says that its updates are done."""
+        own = self.layout.rank
+        owners = dict.fromkeys(self.owners[name] for name in self.remote if name in self.quiet)
+        joint = {owner: self.joint[owner].take(*self._token(0, own, "take"), ["bool"], owner) for owner in owners}
+        tokens = {name: [joint[self.owners[name]]] for name in self.remote if name in self.quiet}
+        for name in self.remote:
+            if name not in self.quiet:
+                stages, owner = range(self.num_stages[name]), self.owners[name]
+                tokens[name] = [self.mail[name].take(*self._token(s, own, "take"), ["bool"], owner) for s in stages]
+        return tokens
 
     def _imported_outputs(self) -> tuple[str, ...]:
         outputs = list(self.graph.outputs)

@@ -78,6 +78,7 @@ class SessionHost:
         import tensorflow as tf
 
         config = tf.compat.v1.ConfigProto(device_count={"CPU": self.wiring.cpus}, allow_soft_placement=True)
+        config.experimental.disable_thread_spinning = self.worker.world_size > 1
         keep_orderings_in_session(config)
         if self.wiring.server:
             config.experimental.collective_group_leader = _LEADER
