@@ -51,26 +51,34 @@ class Factors:
     Attributes:
         gradients: One per gradient of the variable; empty if there is an obstacle.
         obstacle: Why one of them is no product, with the op; None if all are.
-        rows_per_example: How many rows one example gives, 1 for a dense layer on vectors, the length for one on
+        rows: By product, how many rows one example gives, 1 for a dense layer on vectors, the length for one on
             sequences; None where the traced shapes don't tell.
     """
 
     gradients: tuple[FactoredGradient, ...] = ()
     obstacle: str | None = None
-    rows_per_example: int | None = None
+    rows: tuple[int | None, ...] = ()
+
+    @property
+    def rows_per_example(self) -> int | None:
+        """How many rows one example gives at most; None where the traced shapes don't tell."""
+        known = [count for count in self.rows if count is not None]
+        return max(known, default=None) if len(known) == len(self.rows) else None
 
     @property
     def width(self) -> int:
-        """Numbers per row, m + n for an m x n weight, 1 + n if it is multiplied with one-hot rows.
-
-        Rows times this travel instead of the gradient.
-        """
+        """Numbers per row, m + n for an m x n weight, 1 + n if it is multiplied with one-hot rows; over all products."""
         return sum(product.width for product in self._products)
 
     @property
-    def row_bytes(self) -> int:
-        """Bytes per row: what each example sends, times :attr:`rows_per_example`."""
-        return sum(product.row_bytes for product in self._products)
+    def numbers_per_example(self) -> int:
+        """How many numbers travel for each example instead of the gradient; a row each where it isn't known better."""
+        return sum((rows or 1) * product.width for rows, product in zip(self.rows, self._products, strict=True))
+
+    @property
+    def bytes_per_example(self) -> int:
+        """The same in bytes."""
+        return sum((rows or 1) * product.row_bytes for rows, product in zip(self.rows, self._products, strict=True))
 
     @property
     def _products(self) -> list[Product]:
@@ -103,9 +111,8 @@ def factors_of(graph: TrainingGraph, variable: str) -> Factors:
         found = tuple(_factored(graph, gradient, described.shape) for gradient in described.gradients)
     except Obstacle as obstacle:
         return Factors(obstacle=str(obstacle))
-    rows = [rows_per_example(graph.analysis, product) for gradient in found for product in gradient.products]
-    known = [count for count in rows if count is not None]
-    return Factors(found, None, max(known, default=None) if len(known) == len(rows) else None)
+    rows = tuple(rows_per_example(graph.analysis, product) for gradient in found for product in gradient.products)
+    return Factors(found, None, rows)
 
 
 def _factored(graph: TrainingGraph, gradient: Gradient, shape: tuple[int, ...]) -> FactoredGradient:

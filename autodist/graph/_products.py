@@ -116,6 +116,8 @@ def product_of(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -> Pro
         return _checked(analysis, node, _summed(analysis, node, shape))
     if node.op == "Einsum":
         return _checked(analysis, node, _einsum(node, shape))
+    if node.op == "UnsortedSegmentSum":
+        return _rows_by_number(analysis, node, shape)
     return None
 
 
@@ -192,6 +194,19 @@ def _summed(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -> tuple[
     if whole[-2:] != shape or not _sums_leading_dims(analysis, node, len(whole) - 2):
         raise Obstacle(f"{_named(node)} is not known to sum over all leading dims of {_named(inner)}")
     return _mat_mul(inner, ("adj_x", "adj_y"), len(whole), shape)
+
+
+def _rows_by_number(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -> Product:
+    """Rows that are added up by their numbers: a product with one-hot rows, as which the gradient of lookups comes."""
+    rows, numbers = data_inputs(node)[:2]
+    if any(analysis.extent(tensor) not in _ROWLIKE for tensor in (rows, numbers)):
+        raise Obstacle(f"{_named(node)} does not contract the batch: its inputs have no rows of it")
+    traced = _shape(analysis, rows)
+    if len(shape) != 2 or traced is None or len(traced) != 2 or len(_shape(analysis, numbers) or ()) != 1:
+        raise Obstacle(f"{_named(node)} is not known to add up the rows of a matrix")
+    ids = Ids(numbers, tensor_dtype(analysis.nodes, numbers))
+    left, right = Factor(numbers, (0,), (shape[0],), ids), Factor(rows, (0, 1), (shape[1],))
+    return Product(node.name, left, right, tensor_dtype(analysis.nodes, rows), (0, 1))
 
 
 def _sums_leading_dims(analysis: StepAnalysis, node: Any, count: int) -> bool:

@@ -225,12 +225,13 @@ def _of_shard(
 
 
 def _factors(graph: TrainingGraph, variable: Variable, itemsize: int) -> tuple[float, float, bool]:
-    """Rows per example, bytes per row, and whether the rows are a guess, of a gradient's two factors."""
+    """Rows per example, bytes per row on average, and whether the rows are a guess, of a gradient's factors."""
     from autodist.graph import factors_of
 
     factors = factors_of(graph, variable.name)
-    row_bytes = factors.row_bytes or sum(variable.shape) * itemsize
-    return float(factors.rows_per_example or 1), float(row_bytes), factors.rows_per_example is None
+    rows = float(factors.rows_per_example or 1)
+    row_bytes = factors.bytes_per_example / rows or float(sum(variable.shape) * itemsize)
+    return rows, row_bytes, factors.rows_per_example is None
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,9 @@ def factors_are_cheaper(
     factors = factors_of(graph, variable.name)
     if factors.obstacle is not None:
         return False
-    pairs = batch_size * (factors.rows_per_example or 1)
     by_servers = server_floats(_elements(variable), 1, workers=workers, servers=servers)
-    # The formula's m + n is the width: numbers per pair, of all products of a weight that is used several times.
-    return broadcast_floats(factors.width, 0, workers=workers, pairs=pairs) <= by_servers
+    # The formula's m + n are the numbers of a pair: here those of an example, of all products that the gradient is.
+    return broadcast_floats(factors.numbers_per_example, 0, workers=workers, pairs=batch_size) <= by_servers
 
 
 def _elements(variable: Variable) -> int:
