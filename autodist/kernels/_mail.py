@@ -35,8 +35,17 @@ class Mail(abc.ABC):
         """Send tensors to a worker, after some nodes have run."""
 
     @abc.abstractmethod
-    def take(self, channel: str, name: str, dtypes: Sequence[str], source: int) -> str:
-        """Receive what a worker has sent."""
+    def take(self, channel: str, name: str, dtypes: Sequence[str], source: int, after: Sequence[str]) -> str:
+        """Receive what a worker has sent.
+
+        Args:
+            channel: The channel.
+            name: Of the node.
+            dtypes: Of the tensors.
+            source: The worker.
+            after: Nodes of this worker without which nothing can be done with what is received. What TensorFlow
+                can't interrupt waits for them: else a step that fails before them would not end.
+        """
 
     @abc.abstractmethod
     def signal(self, channel: str, name: str, waits: Sequence[str], to: int) -> str:
@@ -68,7 +77,9 @@ class Queues(Mail):
         full = f"{self.prefix}/{name}"
         return self.nodes.add("QueueEnqueueV2", full, inputs, device=self.device, Tcomponents=list(dtypes))
 
-    def take(self, channel: str, name: str, dtypes: Sequence[str], source: int = -1) -> str:
+    def take(
+        self, channel: str, name: str, dtypes: Sequence[str], source: int = -1, after: Sequence[str] = ()
+    ) -> str:
         """See the base class."""
         full = f"{self.prefix}/{name}"
         queue = self._queue(channel, dtypes)
@@ -152,11 +163,12 @@ class Streams(Mail):
             priority=self.priority,
         )
 
-    def take(self, channel: str, name: str, dtypes: Sequence[str], source: int) -> str:
+    def take(self, channel: str, name: str, dtypes: Sequence[str], source: int, after: Sequence[str] = ()) -> str:
         """See the base class."""
         return self.nodes.add(
             "AutodistReceive",
             f"{self.prefix}/{name}",
+            [f"^{node}" for node in after],
             device=self.own_device,
             T=list(dtypes),
             collective=f"{self.shared_prefix}/{channel}",

@@ -203,9 +203,8 @@ class _Rewriting:
                 if part.rank == self.layout.rank:
                     sent.append(part.tensors(point))
                 else:
-                    name = mail.take(
-                        f"gradient_{number}_from_{part.label}", _taken(number, part), point.dtypes, part.rank
-                    )
+                    channel = f"gradient_{number}_from_{part.label}"
+                    name = mail.take(channel, _taken(number, part), point.dtypes, part.rank, self._own(unit, point))
                     sent.append([f"{name}:{k}" for k in range(len(point.dtypes))])
             self.nodes.device = mail.device
             join = self.nodes.sum if point.combine is Combine.SUM else self.nodes.concat
@@ -229,7 +228,7 @@ class _Rewriting:
             parts = [(k, part) for k in numbers for part in self._parts(unit, self.points[unit][k])]
             gradients = [f"{mail.prefix}/{_taken(k, part)}" for k, part in parts if part.rank != self.layout.rank]
             bare = [rank for rank in self.others if rank not in {part.rank for _, part in parts}]
-            signals = [mail.take(f"stage_{stage}_from_{r}", f"take_stage_{stage}_from_{r}", ["bool"], r) for r in bare]
+            signals = [mail.take(f"stage_{stage}_from_{r}", f"take_stage_{stage}_from_{r}", ["bool"], r, ()) for r in bare]
             arrivals.append(gradients + signals)
         return arrivals
 
@@ -276,13 +275,26 @@ class _Rewriting:
         """By unit and stage, the node that has run when the unit's worker says that its updates are done."""
         own = self.layout.rank
         owners = dict.fromkeys(self.owners[name] for name in self.remote if name in self.quiet)
-        joint = {owner: self.joint[owner].take(*self._token(0, own, "take"), ["bool"], owner) for owner in owners}
+        joint = {
+            owner: self.joint[owner].take(*self._token(0, own, "take"), ["bool"], owner, self._sent_to(owner))
+            for owner in owners
+        }
         tokens = {name: [joint[self.owners[name]]] for name in self.remote if name in self.quiet}
         for name in self.remote:
             if name not in self.quiet:
                 stages, owner = range(self.num_stages[name]), self.owners[name]
-                tokens[name] = [self.mail[name].take(*self._token(s, own, "take"), ["bool"], owner) for s in stages]
+                take = self.mail[name].take
+                tokens[name] = [take(*self._token(s, own, "take"), ["bool"], owner, ()) for s in stages]
         return tokens
+
+    def _sent_to(self, owner: int) -> list[str]:
+        """What this worker's gradients are made by that go to a worker."""
+        units = [name for name in self.remote if self.owners[name] == owner]
+        return [node for name in units for point in self.points[name] for node in self._own(name, point)]
+
+    def _own(self, unit: str, point: SyncPoint) -> list[str]:
+        """What this worker's parts of a gradient are made by."""
+        return list(dict.fromkeys(node_of(t) for part in self._mine(unit, point) for t in part.tensors(point)))
 
     def _imported_outputs(self) -> tuple[str, ...]:
         outputs = list(self.graph.outputs)
@@ -290,7 +302,7 @@ class _Rewriting:
             for number in self._outputs_behind(name):
                 dtype = tensor_dtype(self.graph.nodes, self.graph.outputs[number])
                 channel = f"output_{number}_to_{self.layout.rank}"
-                outputs[number] = self.mail[name].take(channel, f"take_output_{number}", [dtype], self.owners[name])
+                outputs[number] = self.mail[name].take(channel, f"take_output_{number}", [dtype], self.owners[name], ())
         return tuple(outputs)
 
     def _staying_effects(self) -> list[str]:
