@@ -85,9 +85,11 @@ def _reduced(graph: DistributedGraph, groups: dict[str, tuple[str, list[SyncPoin
     for label, (carrier, points) in groups.items():
         carry = communicator(carrier, graph.layout, step)
         for dtype, sums in _by_dtype([p for p in points if p.combine is Combine.SUM]).items():
-            for together in [sums] if carry.joins_small else [[point] for point in sums]:
-                name = f"autodist/all_reduce/{label}/{dtype}"
-                inputs |= _fused(nodes, name if carry.joins_small else f"{name}/{together[0].name}", together, carry.all_reduce)
+            name = f"autodist/all_reduce/{label}/{dtype}"
+            if carry.joins_small:
+                inputs |= _fused(nodes, name, sums, carry.all_reduce)
+            else:
+                inputs |= {p.synced[0]: carry.all_reduce(nodes, f"{name}/{p.name}", p.local[0], dtype) for p in sums}
         messages = [p for p in points if p.combine is Combine.CONCAT and p.even]
         if messages:
             inputs |= _gathered(nodes, f"autodist/all_gather/{label}", messages, carry)

@@ -77,9 +77,7 @@ class Queues(Mail):
         full = f"{self.prefix}/{name}"
         return self.nodes.add("QueueEnqueueV2", full, inputs, device=self.device, Tcomponents=list(dtypes))
 
-    def take(
-        self, channel: str, name: str, dtypes: Sequence[str], source: int = -1, after: Sequence[str] = ()
-    ) -> str:
+    def take(self, channel: str, name: str, dtypes: Sequence[str], source: int = -1, after: Sequence[str] = ()) -> str:
         """See the base class."""
         full = f"{self.prefix}/{name}"
         queue = self._queue(channel, dtypes)

@@ -228,7 +228,9 @@ class _Rewriting:
             parts = [(k, part) for k in numbers for part in self._parts(unit, self.points[unit][k])]
             gradients = [f"{mail.prefix}/{_taken(k, part)}" for k, part in parts if part.rank != self.layout.rank]
             bare = [rank for rank in self.others if rank not in {part.rank for _, part in parts}]
-            signals = [mail.take(f"stage_{stage}_from_{r}", f"take_stage_{stage}_from_{r}", ["bool"], r, ()) for r in bare]
+            signals = [
+                mail.take(f"stage_{stage}_from_{r}", f"take_stage_{stage}_from_{r}", ["bool"], r, ()) for r in bare
+            ]
             arrivals.append(gradients + signals)
         return arrivals
 

@@ -127,7 +127,9 @@ class _Line:
         crossing = [tensor_dtype(self._graph.nodes, tensor) for tensor in self._region.crossing]
         self._dtypes = [dtype for point in self.points for dtype in point.dtypes] + crossing
         device = self._layout.tf_device(unit.destination)
-        self._tokens = Queues(self._nodes, device, f"autodist/relaxed/{number}", shared, unit.synchronizer.staleness + 2)
+        self._tokens = Queues(
+            self._nodes, device, f"autodist/relaxed/{number}", shared, unit.synchronizer.staleness + 2
+        )
         ahead = self._tokens.capacity if unit.synchronizer.sync else MOST_AHEAD * len(self.parts)
         self._messages = Queues(self._nodes, device, f"autodist/relaxed/{number}", shared, ahead)
 

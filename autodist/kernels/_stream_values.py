@@ -130,9 +130,7 @@ def _writes_after(analysis: StepAnalysis, read: Mapping[str, str]) -> dict[str, 
     }
 
 
-def _rewired(
-    graph_def: Any, received: Mapping[str, str], waits: Mapping[str, Iterable[str]], nodes: NodeList
-) -> Any:
+def _rewired(graph_def: Any, received: Mapping[str, str], waits: Mapping[str, Iterable[str]], nodes: NodeList) -> Any:
     copy = type(graph_def)()
     copy.CopyFrom(graph_def)
     for node in copy.node:

@@ -212,7 +212,10 @@ class _Advice:
 @final
 @dataclass(frozen=True)
 class _Wary(Simulator):
-    """A simulator that does not trust strategies with several ways of communication."""
+    """A simulator that does not trust strategies with several ways of communication: servers beside collectives.
+
+    AutoDist's own library carries both in one way.
+    """
 
     name: ClassVar[str] = "wary"
     simulator: Simulator
@@ -221,7 +224,7 @@ class _Wary(Simulator):
         """Seconds per step of each strategy."""
         served, collected = (
             np.bincount(table.strategy[rows], minlength=num_strategies) > 0
-            for rows in (table.kind == SERVER, table.kind != SERVER)
+            for rows in ((table.kind == SERVER) & ~table.is_horovod, table.kind != SERVER)
         )
         return self.simulator.score(table, domain, num_strategies) * np.where(
             served & collected, np.float32(1 + _SEVERAL_WAYS), np.float32(1)

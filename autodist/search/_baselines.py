@@ -15,13 +15,22 @@ if TYPE_CHECKING:
 __all__ = ["known_strategies"]
 
 _NAMES = (
+    "AllReduce(communicator='tcp')",
+    "PSLoadBalancing(communicator='tcp')",
+    "PartitionedPS(communicator='tcp')",
+    "Poseidon(communicator='tcp')",
+    "Parallax(communicator='tcp')",
     "AllReduce(communicator='horovod')",
     "AllReduce(communicator='collective')",
     "PSLoadBalancing",
     "PartitionedPS",
     "Parallax",
 )
-_NAMES_OF_SEVERAL_REPLICAS = ("HierarchicalPS", "PartitionedPS(stations=True)")
+_NAMES_OF_SEVERAL_REPLICAS = (
+    "PartitionedPS(stations=True, communicator='tcp')",
+    "HierarchicalPS",
+    "PartitionedPS(stations=True)",
+)
 """Worth it only where a host has several replicas, whose gradients it sums; the same as others elsewhere."""
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Family", "Space", "Unit"]
 
-_EVERY = ("horovod", "collective")
+_EVERY = ("tcp", "horovod", "collective")
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,16 @@ class Family:
     def has(self, choice: Choice) -> bool:
         """Whether a choice belongs to it."""
         if choice.synchronizer == "PS":
-            return self.has_servers
+            return self.has_servers and choice.communicator == ("tcp" if self.communicator == "tcp" else None)
         return choice.communicator == self.communicator
 
 
 _FAMILIES = (
     Family("servers", True, None),
+    Family("tcp", False, "tcp"),
     Family("horovod", False, "horovod"),
     Family("collective", False, "collective"),
+    Family("servers and tcp", True, "tcp"),
     Family("servers and horovod", True, "horovod"),
 )
 

@@ -45,6 +45,8 @@ SERVER, ALL_REDUCE, BROADCAST = range(3)
 _MOST_CELLS_PER_ROW = 64
 _OF_PACKED = 0.1
 """What part of a message's costs remains for each shard that is packed: it is brought into its place by itself."""
+_STREAMED = 0.1
+"""What part of a message's costs remains where AutoDist's own library carries it: there is no call, and no answer."""
 _OF_ROWS = 2.0
 """Messages of a table, of which single rows travel: with each direction go the numbers of the rows."""
 
@@ -59,7 +61,7 @@ class ShardTable:
         kind: ``SERVER``, ``ALL_REDUCE`` or ``BROADCAST``.
         server: Rank of the host that serves it, -1 for none.
         group: What travels with it in one collective, -1 for a shard on a server.
-        is_horovod: Whether Horovod carries it.
+        is_horovod: Whether Horovod carries it, or AutoDist's own library.
         is_joined: Whether only one message leaves a host with several replicas.
         is_proxied: Whether workers have copies of the value, which follow its update.
         is_packed: Whether it travels together with others of its server for which this holds.
@@ -213,7 +215,7 @@ def _row(message: ShardMessages, domain: Domain) -> dict[str, float]:
         "variable": domain.number_of[message.variable],
         **_way(message, domain),
         "is_packed": message.is_packed,
-        "messages": _OF_ROWS if message.lookup_rows else 1.0,
+        "messages": (_OF_ROWS if message.lookup_rows else 1.0) * (_STREAMED if message.is_streamed else 1.0),
         "size_bytes": message.size_bytes,
         "summed_bytes": message.summed_bytes,
         "gathered_bytes": message.gathered_bytes,
@@ -232,7 +234,7 @@ def _way(message: ShardMessages, domain: Domain) -> dict[str, float]:
             "kind": SERVER,
             "server": domain.ranks[host_of(synchronizer.destination)],
             "group": -1,
-            "is_horovod": False,
+            "is_horovod": message.is_streamed,
             "is_joined": message.is_joined or bool(synchronizer.transfer),
             "is_proxied": synchronizer.local_proxy,
             "read_bytes": reads * message.size_bytes,
@@ -242,7 +244,7 @@ def _way(message: ShardMessages, domain: Domain) -> dict[str, float]:
         "kind": ALL_REDUCE if is_reduced else BROADCAST,
         "server": -1,
         "group": synchronizer.group if isinstance(synchronizer, AllReduceSynchronizer) else -1,
-        "is_horovod": synchronizer.communicator == "horovod",
+        "is_horovod": synchronizer.communicator != "collective",
         "is_joined": True,
         "is_proxied": False,
         "read_bytes": 0.0,

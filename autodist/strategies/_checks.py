@@ -153,11 +153,11 @@ def _beside_servers(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec
         "step then aborts what the servers compute for another's"
     )
     if strategy.graph.communicator == "collective":
-        allowed = "'horovod' or 'queue' beside parameter servers"
+        allowed = "'tcp', 'horovod' or 'queue' beside parameter servers"
         yield Problem(None, "communicator of the graph", "'collective'", allowed, reason)
     for name, synchronizer in _synchronizers(strategy):
         if not isinstance(synchronizer, PSSynchronizer) and synchronizer.communicator == "collective":
-            yield Problem(name, "communicator", "'collective'", "'horovod' beside parameter servers", reason)
+            yield Problem(name, "communicator", "'collective'", "'tcp' or 'horovod' beside parameter servers", reason)
 
 
 def _beside_queues(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
@@ -166,8 +166,22 @@ def _beside_queues(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec)
     reason = "TensorFlow's collectives abort what other workers wait for in queues"
     for name, synchronizer in _synchronizers(strategy):
         if not isinstance(synchronizer, PSSynchronizer) and synchronizer.communicator == "collective":
-            allowed = "'horovod' beside queues, or 'collective' for the graph as well"
+            allowed = "'tcp' or 'horovod' beside queues, or 'collective' for the graph as well"
             yield Problem(name, "communicator", "'collective'", allowed, reason)
+
+
+def _streams(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    """Yield what servers can't do whose gradients and values travel by AutoDist's own library."""
+    for name, synchronizer in _synchronizers(strategy) if strategy.graph.has_streams else ():
+        if isinstance(synchronizer, PSSynchronizer):
+            reason = (
+                "the graph's communicator `tcp` sends what a server holds to all workers in each step; 'queue' doesn't"
+            )
+            if synchronizer.is_relaxed:
+                given = "`sync` and `staleness`", f"{synchronizer.sync} and {synchronizer.staleness}"
+                yield Problem(name, *given, "True and 0", reason)
+            if synchronizer.local_proxy:
+                yield Problem(name, "local proxy", "True", "False", reason)
 
 
 def _coupled(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
@@ -208,6 +222,7 @@ CHECKS: tuple[Check, ...] = (
     _groups,
     _beside_servers,
     _beside_queues,
+    _streams,
     _coupled,
     *SERVER_CHECKS,
     compressors,

@@ -6,8 +6,8 @@ import functools
 import importlib.util
 from pathlib import Path
 
-from autodist.transport import is_built
 from autodist.strategies._strategy import Communicator, Order
+from autodist.transport import is_built
 
 __all__ = ["ORDERS", "installed_communicators"]
 
@@ -23,7 +23,7 @@ ORDERS: dict[Communicator, tuple[Order, ...]] = {
 def installed_communicators() -> tuple[Communicator, ...]:
     """Return the communicators that work here, the fastest first; ``collective`` always does, it is TensorFlow's own.
 
-    Looks for Horovod's TensorFlow library without importing it: the import takes a second and starts threads.
+    Looks for AutoDist's library and for Horovod's without loading them: that takes a second and starts threads.
 
     Example:
         >>> "collective" in installed_communicators()

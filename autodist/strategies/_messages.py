@@ -13,6 +13,7 @@ from autodist.strategies._shards import shard_slices
 from autodist.strategies._strategy import (
     AllReduceSynchronizer,
     BroadcastSynchronizer,
+    GraphConfig,
     PSSynchronizer,
     ShardConfig,
     Strategy,
@@ -53,6 +54,7 @@ class ShardMessages:
         gradient_rows: Rows of the sparse gradients of the whole variable for each example.
         is_guess: Whether numbers of rows are guesses.
         is_packed: Whether it may travel to its server together with others.
+        is_streamed: Whether AutoDist's own library carries it to its server, and the value back.
 
     """
 
@@ -73,6 +75,7 @@ class ShardMessages:
     gradient_rows: float = 0.0
     is_guess: bool = False
     is_packed: bool = False
+    is_streamed: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,18 +120,19 @@ def shard_messages(
             examples = batch_size / max(len(strategy.graph.replicas), 1)
             use = _scaled(graph.uses[variable.name], rows.get(variable.name), batch_size, examples)
             for message in _of_variable(config, variable, use, graph):
-                yield _packed(message, strategy.graph.pack_bytes or 0, use.use.later_reads)
+                yield _carried(message, strategy.graph, use.use.later_reads)
 
 
-def _packed(message: ShardMessages, pack_bytes: int, later_reads: int) -> ShardMessages:
-    """The same with what packing makes of it: a value comes once, a small one and its gradient in company."""
+def _carried(message: ShardMessages, graph: GraphConfig, later_reads: int) -> ShardMessages:
+    """The same as it travels to and from a server: a value comes once, a small one and its gradient in company."""
     synchronizer = message.synchronizer
     if not isinstance(synchronizer, PSSynchronizer) or synchronizer.is_relaxed or synchronizer.local_proxy:
         return message
     has_rows = message.gathered_rows or message.lookup_rows
-    is_packed = 0 < message.summed_bytes <= pack_bytes and not has_rows
-    reads = min(message.reads - later_reads, 1) + later_reads if pack_bytes else message.reads
-    return replace(message, reads=reads, is_packed=is_packed)
+    is_packed = 0 < message.summed_bytes <= (graph.pack_bytes or 0) and not has_rows
+    comes_once = graph.pack_bytes or graph.has_streams
+    reads = min(message.reads - later_reads, 1) + later_reads if comes_once else message.reads
+    return replace(message, reads=reads, is_packed=is_packed, is_streamed=graph.has_streams)
 
 
 def state_messages(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> ShardMessages:

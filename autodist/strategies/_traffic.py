@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from autodist.strategies._check_types import require_types
 from autodist.strategies._messages import ShardMessages, Share, host_of, shard_messages, shares, state_messages
 from autodist.strategies._strategy import PSSynchronizer, Strategy
+from autodist.transport import reduction_shares
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -129,26 +130,30 @@ def traffic(
     hosts = tuple(host.name for host in spec.hosts)
     cluster = shares(strategy, hosts, size)
     messages = tuple(shard_messages(strategy, graph, size, rows or {}))
-    flows = [Flow(m.variable, m.shard, _only_real(_links(m, cluster))) for m in messages]
+    parts = dict(zip(hosts, reduction_shares([host.bandwidth_gbps or 1.0 for host in spec.hosts]), strict=True))
+    flows = [Flow(m.variable, m.shard, _only_real(_links(m, cluster, parts))) for m in messages]
     state = state_messages(strategy, graph, size)
-    flows.append(Flow(None, None, _only_real(_state_links(strategy, state, cluster))))
+    flows.append(Flow(None, None, _only_real(_state_links(strategy, state, cluster, parts))))
     sparse = {m.variable: m.gradient_rows * size for m in messages if m.gradient_rows}
     guessed = tuple(dict.fromkeys(m.variable for m in messages if m.is_guess and m.variable not in (rows or {})))
     return Traffic(hosts, tuple(flows), size, sparse, guessed)
 
 
-def _links(shard: ShardMessages, cluster: Mapping[str, Share]) -> Links:
+def _links(shard: ShardMessages, cluster: Mapping[str, Share], parts_of_sums: Mapping[str, float]) -> Links:
     synchronizer = shard.synchronizer
     if isinstance(synchronizer, PSSynchronizer):
         return _served(shard, synchronizer, cluster)
     carrier = synchronizer.communicator
-    links = _ring_reduce(shard.summed_bytes, list(cluster), backwards=carrier == "horovod")
+    if carrier == "tcp":
+        links = _direct_reduce(shard.summed_bytes, parts_of_sums)
+    else:
+        links = _ring_reduce(shard.summed_bytes, list(cluster), backwards=carrier == "horovod")
     parts = {host: shard.gathered_row_bytes * shard.gathered_rows * own.examples for host, own in cluster.items()}
     if carrier == "collective" and shard.gathered_rows:
         longest = padded_length(max(shard.gathered_rows * own.examples for own in cluster.values()))
         parts = dict.fromkeys(cluster, shard.gathered_row_bytes * longest)
     parts = {host: part + shard.gathered_bytes for host, part in parts.items()}
-    return _added(links, _ring_gather(parts))
+    return _added(links, _direct_gather(parts) if carrier == "tcp" else _ring_gather(parts))
 
 
 def _served(shard: ShardMessages, synchronizer: PSSynchronizer, cluster: Mapping[str, Share]) -> Links:
@@ -173,10 +178,12 @@ def _served(shard: ShardMessages, synchronizer: PSSynchronizer, cluster: Mapping
     return links
 
 
-def _state_links(strategy: Strategy, state: ShardMessages, cluster: Mapping[str, Share]) -> Links:
+def _state_links(
+    strategy: Strategy, state: ShardMessages, cluster: Mapping[str, Share], parts_of_sums: Mapping[str, float]
+) -> Links:
     hosts = list(cluster)
     if strategy.graph.communicator != "queue":
-        return _links(state, cluster)
+        return _links(state, cluster, parts_of_sums)
     links: Links = {}
     by_example = state.gathered_row_bytes * state.gathered_rows
     for host in hosts[1:]:  # a star around the chief
@@ -191,6 +198,18 @@ def _ring_reduce(size_bytes: float, hosts: list[str], *, backwards: bool) -> Lin
     step = -1 if backwards else 1
     share = 2 * (count - 1) / count * size_bytes
     return {(host, hosts[(k + step) % count]): share for k, host in enumerate(hosts)} if count > 1 else {}
+
+
+def _direct_reduce(size_bytes: float, parts: Mapping[str, float]) -> Links:
+    """Each host sums its part: the others send theirs there, and get the sum."""
+    return {
+        (host, other): (parts[host] + parts[other]) * size_bytes for host in parts for other in parts if host != other
+    }
+
+
+def _direct_gather(parts: Mapping[str, float]) -> Links:
+    """Every part goes to every other host."""
+    return {(host, other): part for host, part in parts.items() for other in parts if host != other}
 
 
 def _ring_gather(parts: Mapping[str, float]) -> Links:

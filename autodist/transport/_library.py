@@ -7,6 +7,8 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
+from autodist.errors import LaunchError
+
 __all__ = ["connect", "disconnect", "is_built", "register"]
 
 _NAME = "_collectives*.so"
@@ -24,13 +26,16 @@ def register() -> None:
     """Make the library's operations, ``AutodistAllReduce`` and ``AutodistAllGather``, known to TensorFlow.
 
     Raises:
-        RuntimeError: This TensorFlow has not the functions that they need.
+        LaunchError: The library is not there, or this TensorFlow has not the functions that it needs.
 
     """
     import tensorflow  # noqa: F401  its library must be loaded
 
     if not _library().autodist_register():
-        raise RuntimeError("AutoDist's collectives can't be registered with this TensorFlow")
+        raise LaunchError(
+            "AutoDist's library for collectives does not work with this TensorFlow",
+            hint="choose another communicator, as in `--strategy \"AllReduce(communicator='collective')\"`",
+        )
 
 
 def connect(rank: int, sockets: Sequence[int], shares: Sequence[float]) -> None:
@@ -60,7 +65,13 @@ def _path() -> Path | None:
 @functools.cache
 def _library() -> ctypes.CDLL:
     path = _path()
-    assert path is not None, "AutoDist was installed without its library"
+    if path is None:
+        raise LaunchError(
+            "AutoDist's library for collectives is not on this machine: there was no compiler of C++ when AutoDist was "
+            "installed",
+            hint="install a compiler (`apt-get install g++`) and AutoDist again, on all hosts; or choose another "
+            "communicator, as in `--strategy \"AllReduce(communicator='collective')\"`",
+        )
     library = ctypes.CDLL(str(path))
     library.autodist_register.restype = ctypes.c_int
     library.autodist_connect.restype = library.autodist_disconnect.restype = None

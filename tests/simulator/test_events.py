@@ -14,8 +14,15 @@ from autodist.strategies import PACK_BYTES
 from tests.strategies.examples import BOTH, graph, graphs, variable
 
 CALIBRATION = Calibration(
-    message_s=2e-4, copy_s=0.0, gather_s=9e-4, horovod_s=7e-4, update_s_per_byte=3e-9, step_s=0.0, contention=0.2,
-    horovod=1.1, collective=1.3,
+    message_s=2e-4,
+    copy_s=0.0,
+    gather_s=9e-4,
+    horovod_s=7e-4,
+    update_s_per_byte=3e-9,
+    step_s=0.0,
+    contention=0.2,
+    horovod=1.1,
+    collective=1.3,
 )
 
 

@@ -22,7 +22,7 @@ class Choice:
     Attributes:
         synchronizer: Which of the three.
         partition: None leaves it whole.
-        communicator: Of collectives; None for servers.
+        communicator: Of collectives; of servers ``tcp`` or, for queues, None.
         order: Of all-reduce.
         transfer: Whether stations sum and fetch for whole hosts.
         local_proxy: Whether every worker reads a cached copy.

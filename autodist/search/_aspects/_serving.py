@@ -44,7 +44,12 @@ class Proxies(Aspect):
         yield choice
         is_dense = not any(variable.is_sparse for variable in scene.variables)
         reads = max(scene.graph.uses[variable.name].reads for variable in scene.variables)
-        if choice.synchronizer == "PS" and is_dense and (reads > 1 or scene.spec.evenness * _UNEVEN < 1):
+        if (
+            choice.synchronizer == "PS"
+            and choice.communicator is None
+            and is_dense
+            and (reads > 1 or scene.spec.evenness * _UNEVEN < 1)
+        ):
             yield dataclasses.replace(choice, local_proxy=True)
 
 
@@ -59,6 +64,6 @@ class Staleness(Aspect):
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
         """None, some steps, and no bound."""
         yield choice
-        if choice.synchronizer == "PS":
+        if choice.synchronizer == "PS" and choice.communicator is None:
             yield from (dataclasses.replace(choice, staleness=steps) for steps in (1, 3))
             yield dataclasses.replace(choice, sync=False)

@@ -17,11 +17,13 @@ class Synchronization(Aspect):
     """Which synchronizer a variable has, and what carries its collectives."""
 
     name: ClassVar[str] = "synchronizer"
-    words: ClassVar[frozenset[str]] = frozenset({"ps", "allreduce", "broadcast", "horovod", "collective"})
+    words: ClassVar[frozenset[str]] = frozenset({"ps", "allreduce", "broadcast", "tcp", "horovod", "collective"})
 
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
         """A server, and each way of collectives that is installed."""
         yield dataclasses.replace(choice, synchronizer="PS")
+        if "tcp" in scene.communicators:
+            yield dataclasses.replace(choice, synchronizer="PS", communicator="tcp")
         for communicator in scene.communicators:
             yield dataclasses.replace(choice, synchronizer="AllReduce", communicator=communicator)
             if choice.partition is None and all(_has_factors(scene, v.name) for v in scene.variables):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._encoding import encoder
 from autodist.strategies._builders._servers import (
-    ServerBuilder,
+    OnlyServers,
     balanced,
     fixed_partitions,
     server_devices,
@@ -25,7 +25,7 @@ __all__ = ["BytePS"]
 
 @final
 @dataclass(frozen=True)
-class BytePS(ServerBuilder):
+class BytePS(OnlyServers):
     """BytePS: parameter servers on all hosts, variables split into parts of a fixed size, hosts sum locally first.
 
     Reproduces BytePS (Jiang et al. 2020; thesis table 7.1: reduce and broadcast for all gradients, fixed-size
@@ -61,4 +61,4 @@ class BytePS(ServerBuilder):
             )
             for v in graph.trainable
         }
-        return assemble(self, graph, spec, configs, self.carrier)
+        return assemble(self, graph, spec, configs, self.communicator)

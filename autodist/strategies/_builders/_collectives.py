@@ -29,7 +29,9 @@ CHUNK_BYTES = 4 * 2**20
 
 def carrier_of(communicator: AnyCommunicator) -> Communicator:
     """What carries the collectives; ``auto`` takes Horovod where it is built, else TensorFlow's own."""
-    return installed_communicators()[0] if communicator == "auto" else communicator
+    if communicator != "auto":
+        return communicator
+    return "horovod" if "horovod" in installed_communicators() else "collective"
 
 
 def in_backward_order(graph: TrainingGraph) -> list[Variable]:

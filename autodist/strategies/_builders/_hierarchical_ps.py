@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.strategies._builders._assemble import assemble
-from autodist.strategies._builders._servers import ServerBuilder, balanced, server_devices, transfer_devices
+from autodist.strategies._builders._servers import OnlyServers, balanced, server_devices, transfer_devices
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -18,7 +18,7 @@ __all__ = ["HierarchicalPS"]
 
 @final
 @dataclass(frozen=True)
-class HierarchicalPS(ServerBuilder):
+class HierarchicalPS(OnlyServers):
     """Parameter servers; hosts with several replicas sum their gradients on their CPU before these leave the host.
 
     The two-level reduction and broadcast of thesis 7.3.2 (*transfer destination*): one message per host and variable
@@ -33,4 +33,4 @@ class HierarchicalPS(ServerBuilder):
         homes = balanced(graph, {variable.name for variable in graph.trainable}, server_devices(spec))
         transfer = transfer_devices(spec)
         configs = {v.name: self.config(v, homes[v.name], transfer=transfer) for v in graph.trainable}
-        return assemble(self, graph, spec, configs, self.carrier)
+        return assemble(self, graph, spec, configs, self.communicator)

@@ -255,8 +255,8 @@ class _Draft:
             return self.plan.graph.communicator
         carriers = {s.communicator for s in synchronizers.values() if not isinstance(s, PSSynchronizer)}
         served = any(isinstance(s, PSSynchronizer) for s in synchronizers.values())
-        if "horovod" in carriers:
-            return "horovod"
+        if carriers and carriers != {"collective"}:
+            return min(carriers - {"collective"})
         return "queue" if served else "collective"
 
 

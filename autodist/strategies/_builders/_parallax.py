@@ -31,8 +31,8 @@ class Parallax(ServerBuilder):
     is split into nearly even parts of rows, one per server. A dense variable that is coupled with a sparse one goes to
     its server. ``sync``, ``staleness``, ``local_proxy`` concern the variables on servers.
 
-    All-reduce beside servers needs Horovod. Where it isn't built, dense variables go to servers as well, and the
-    strategy says so in its ``builder``.
+    All-reduce beside servers needs Horovod or AutoDist's own library. Where Horovod isn't built, dense variables go
+    to servers as well, and the strategy says so in its ``builder``.
 
     Attributes:
         sync: Whether a step waits for the gradients of all replicas.
@@ -41,7 +41,8 @@ class Parallax(ServerBuilder):
         chunk_size: How many dense variables a group holds at most, >= 1.
         max_shards: The most shards of one variable, >= 1; None is the number of servers.
         min_shard_bytes: The least size of a shard in bytes, >= 0.
-        communicator: ``horovod`` refuses to do without it.
+        communicator: ``horovod`` refuses to do without it; with ``tcp``, AutoDist's own library, it also carries what
+            servers get and give.
         compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.
 
     """
@@ -50,7 +51,7 @@ class Parallax(ServerBuilder):
     chunk_size: int = 128
     max_shards: int | None = None
     min_shard_bytes: int = MIN_SHARD_BYTES
-    communicator: Literal["auto", "horovod"] = "auto"
+    communicator: Literal["auto", "horovod", "tcp"] = "auto"
     compressor: str | None = None
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
@@ -58,7 +59,7 @@ class Parallax(ServerBuilder):
         units = coupled_units(graph)
         served = {v.name for unit in units for v in unit if any(member.is_sparse for member in unit)}
         carrier = carrier_of(self.communicator)
-        if served and carrier != "horovod":
+        if served and carrier == "collective":
             every = {variable.name for variable in graph.trainable}
             remark = "all variables on servers, for all-reduce beside them needs Horovod" if every != served else ""
             return assemble(self, graph, spec, self._on_servers(graph, spec, every), "queue", remark)

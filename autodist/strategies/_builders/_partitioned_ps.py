@@ -13,7 +13,7 @@ from autodist.strategies._builders._partitions import (
     shard_limit,
     split,
 )
-from autodist.strategies._builders._servers import ServerBuilder, balanced, server_devices, transfer_devices
+from autodist.strategies._builders._servers import OnlyServers, balanced, server_devices, transfer_devices
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
@@ -25,7 +25,7 @@ __all__ = ["PartitionedPS", "UnevenPartitionedPS"]
 
 
 @dataclass(frozen=True)
-class _RowsOnServers(ServerBuilder):
+class _RowsOnServers(OnlyServers):
     max_shards: int | None = None
     min_shard_bytes: int = MIN_SHARD_BYTES
     stations: bool = False
@@ -41,7 +41,7 @@ class _RowsOnServers(ServerBuilder):
             v.name: self.config(v, homes[v.name], partition=partitions[v.name], transfer=transfer)
             for v in graph.trainable
         }
-        return assemble(self, graph, spec, configs, self.carrier)
+        return assemble(self, graph, spec, configs, self.communicator)
 
     def _partition(self, graph: TrainingGraph, variable: Variable, limit: int) -> Partition | None:
         most = min(limit, variable.size_bytes // max(1, self.min_shard_bytes))

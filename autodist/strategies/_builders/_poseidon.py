@@ -36,8 +36,9 @@ class Poseidon(ServerBuilder):
     gradient is a product over the batch is broadcast if ``2 K (P1-1) (M+N) <= 2 M N (P1+P2-2) / P2``, with K pairs of
     factors per worker, P1 workers and P2 servers. ``sync``, ``staleness``, ``local_proxy`` concern what is on servers.
 
-    Factors beside servers need Horovod. Where it isn't built, all variables go to servers, and the strategy says so in
-    its ``builder``; so do coupled variables, unless all of them are cheaper as factors.
+    Factors beside servers need Horovod or AutoDist's own library. Where Horovod isn't built, all variables go to
+    servers, and the strategy says so in its ``builder``; so do coupled variables, unless all of them are cheaper as
+    factors.
 
     Attributes:
         sync: Whether a step waits for the gradients of all replicas.
@@ -46,7 +47,8 @@ class Poseidon(ServerBuilder):
         batch_size: Examples of one worker in a step, >= 1, for K: the traced step does not know it.
         part_bytes: Size of a part on servers in bytes, >= 1; rows are never cut. Poseidon's own default is 2 MB.
         max_shards: The most parts of one variable, >= 1; where ``part_bytes`` makes more, they are larger.
-        communicator: ``horovod`` refuses to do without it.
+        communicator: ``horovod`` refuses to do without it; with ``tcp``, AutoDist's own library, it also carries what
+            servers get and give.
 
     """
 
@@ -54,13 +56,13 @@ class Poseidon(ServerBuilder):
     batch_size: int = 32
     part_bytes: int = 2 * 1024 * 1024
     max_shards: int = 64
-    communicator: Literal["auto", "horovod"] = "auto"
+    communicator: Literal["auto", "horovod", "tcp"] = "auto"
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""
         factored, remark = self._factored(graph, spec), ""
         carrier = carrier_of(self.communicator)
-        if carrier != "horovod" and 0 < len(factored) < len(graph.trainable):
+        if carrier == "collective" and 0 < len(factored) < len(graph.trainable):
             factored, remark = set(), "all variables on servers, for factors beside them need Horovod"
         served = [variable for variable in graph.trainable if variable.name not in factored]
         partitions = fixed_partitions(graph, served, spec, self.part_bytes, self.max_shards)

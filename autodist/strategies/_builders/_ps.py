@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.strategies._builders._assemble import assemble
-from autodist.strategies._builders._servers import ServerBuilder, server_devices
+from autodist.strategies._builders._servers import OnlyServers, server_devices
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -18,7 +18,7 @@ __all__ = ["PS"]
 
 @final
 @dataclass(frozen=True)
-class PS(ServerBuilder):
+class PS(OnlyServers):
     """One parameter server: all variables live on the chief's first CPU.
 
     The classic parameter server with a single server process, whose link is the bottleneck as soon as there are many
@@ -31,4 +31,4 @@ class PS(ServerBuilder):
         """Build the strategy that the class describes."""
         home = server_devices(spec)[:1]
         configs = {variable.name: self.config(variable, home) for variable in graph.trainable}
-        return assemble(self, graph, spec, configs, self.carrier)
+        return assemble(self, graph, spec, configs, self.communicator)

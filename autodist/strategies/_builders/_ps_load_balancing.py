@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.strategies._builders._assemble import assemble
-from autodist.strategies._builders._servers import ServerBuilder, balanced, server_devices
+from autodist.strategies._builders._servers import OnlyServers, balanced, server_devices
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -18,7 +18,7 @@ __all__ = ["PSLoadBalancing"]
 
 @final
 @dataclass(frozen=True)
-class PSLoadBalancing(ServerBuilder):
+class PSLoadBalancing(OnlyServers):
     """Parameter servers: each variable goes to the host that holds the fewest bytes so far, the largest first.
 
     Every host is a server, on its first CPU. Coupled variables stay together. The fullest server never holds more than
@@ -37,4 +37,4 @@ class PSLoadBalancing(ServerBuilder):
         """Build the strategy that the class describes."""
         homes = balanced(graph, {variable.name for variable in graph.trainable}, server_devices(spec))
         configs = {variable.name: self.config(variable, homes[variable.name]) for variable in graph.trainable}
-        return assemble(self, graph, spec, configs, self.carrier)
+        return assemble(self, graph, spec, configs, self.communicator)

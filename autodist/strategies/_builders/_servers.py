@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 from autodist.registry import raise_mistakes
 from autodist.strategies._builders._parameters import CheckedBuilder
 from autodist.strategies._builders._partitions import can_split, fixed_parts, shard_limit
-from autodist.strategies._communicators import installed_communicators
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._shards import num_shards, shard_slices
 from autodist.strategies._strategy import PSSynchronizer, ShardConfig, VariableConfig
@@ -20,7 +19,16 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._shards import Partition
 
-__all__ = ["ServerBuilder", "Unit", "balanced", "fixed_partitions", "server_devices", "spread", "transfer_devices"]
+__all__ = [
+    "OnlyServers",
+    "ServerBuilder",
+    "Unit",
+    "balanced",
+    "fixed_partitions",
+    "server_devices",
+    "spread",
+    "transfer_devices",
+]
 
 
 @dataclass(frozen=True)
@@ -37,15 +45,6 @@ class ServerBuilder(CheckedBuilder):
     sync: bool = True
     staleness: int = 0
     local_proxy: bool = False
-    communicator: Literal["auto", "queue", "tcp"] = "auto"
-
-    @property
-    def carrier(self) -> Literal["queue", "tcp"]:
-        """What carries what servers get and give."""
-        if self.communicator != "auto":
-            return self.communicator
-        is_strict = self.sync and not self.staleness
-        return "tcp" if is_strict and "tcp" in installed_communicators() else "queue"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,6 +65,19 @@ class ServerBuilder(CheckedBuilder):
         proxy = self.local_proxy and not variable.is_sparse  # of a table only some rows are read
         shards = (PSSynchronizer(home, self.sync, self.staleness, proxy, transfer=transfer) for home in homes)
         return VariableConfig(variable.name, tuple(ShardConfig(shard, compressor) for shard in shards), partition)
+
+
+@dataclass(frozen=True)
+class OnlyServers(ServerBuilder):
+    """A builder that puts all variables on parameter servers.
+
+    Attributes:
+        communicator: What carries what servers get and give, and small state: ``queue`` is TensorFlow's servers, with
+            queues; ``tcp`` AutoDist's own library, for synchronous training without proxies.
+
+    """
+
+    communicator: Literal["queue", "tcp"] = "queue"
 
 
 def server_devices(spec: ResourceSpec) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from autodist.testing.conformance._samples import sample_graphs, sample_specs
 
 __all__ = ["check_builder"]
 
-_EVERY_COMMUNICATOR = ("horovod", "collective")
+_EVERY_COMMUNICATOR = ("tcp", "horovod", "collective")
 
 
 def check_builder(
