@@ -5,6 +5,8 @@ import pytest
 WAYS = [
     "PSLoadBalancing",
     "AllReduce(communicator='collective')",
+    "AllReduce(communicator='tcp')",
+    "PSLoadBalancing(communicator='tcp')",
     pytest.param("AllReduce(communicator='horovod')", marks=pytest.mark.horovod),
 ]
 """One strategy for each."""

@@ -67,7 +67,7 @@ class Factors:
 
     @property
     def width(self) -> int:
-        """Numbers per row, m + n for an m x n weight, 1 + n if it is multiplied with one-hot rows; over all products."""
+        """Numbers per row, m + n for an m x n weight, 1 + n if its rows are one-hot; of all products together."""
         return sum(product.width for product in self._products)
 
     @property

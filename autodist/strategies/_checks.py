@@ -153,11 +153,11 @@ def _beside_servers(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec
         "step then aborts what the servers compute for another's"
     )
     if strategy.graph.communicator == "collective":
-        allowed = "'tcp', 'horovod' or 'queue' beside parameter servers"
+        allowed = "'horovod', 'queue' or 'tcp' beside parameter servers"
         yield Problem(None, "communicator of the graph", "'collective'", allowed, reason)
     for name, synchronizer in _synchronizers(strategy):
         if not isinstance(synchronizer, PSSynchronizer) and synchronizer.communicator == "collective":
-            yield Problem(name, "communicator", "'collective'", "'tcp' or 'horovod' beside parameter servers", reason)
+            yield Problem(name, "communicator", "'collective'", "'horovod' or 'tcp' beside parameter servers", reason)
 
 
 def _beside_queues(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
@@ -166,7 +166,7 @@ def _beside_queues(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec)
     reason = "TensorFlow's collectives abort what other workers wait for in queues"
     for name, synchronizer in _synchronizers(strategy):
         if not isinstance(synchronizer, PSSynchronizer) and synchronizer.communicator == "collective":
-            allowed = "'tcp' or 'horovod' beside queues, or 'collective' for the graph as well"
+            allowed = "'horovod' or 'tcp' beside queues, or 'collective' for the graph as well"
             yield Problem(name, "communicator", "'collective'", allowed, reason)
 
 

@@ -38,8 +38,8 @@ PACK_BYTES = 1 << 19
 
 _FACTORS = re.compile(r"\s*SufficientFactors\s*(\(\s*\)\s*)?")
 
-Communicator: TypeAlias = Literal["tcp", "horovod", "collective"]
-GraphCommunicator: TypeAlias = Literal["tcp", "horovod", "collective", "queue"]
+Communicator: TypeAlias = Literal["horovod", "collective", "tcp"]
+GraphCommunicator: TypeAlias = Literal["horovod", "collective", "queue", "tcp"]
 Order: TypeAlias = Literal["ring", "tree", "hierarchical"]
 
 

@@ -108,7 +108,30 @@ def codes(ad):
         step(ids, (ids[:, :1] - ids[:, 1:]).astype(np.float32))
 
 
-CASES = {case.__name__: case for case in (fit, loop, clipped, twice, codes)}
+def tied(ad):
+    """A table for lookups that is the output layer too: products, and rows that are added up by their numbers."""
+    table = keras.Variable(np.sin(np.arange(28.0)).reshape(7, 4), name="table")
+    wide, optimizer = Dense(4, "tanh"), keras.optimizers.Adam(0.05)
+    wide.build([None, 4])
+    variables = [table, *wide.trainable_variables]
+    optimizer.build(variables)
+
+    @ad.function
+    def step(ids, labels):
+        with tf.GradientTape() as tape:
+            hidden = wide(tf.reduce_mean(tf.gather(table, ids), 1))
+            logits = tf.matmul(hidden, table, transpose_b=True)
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+        optimizer.apply(tape.gradient(loss, variables), variables)
+        return loss
+
+    random = np.random.default_rng(11)
+    for size in SIZES:
+        ids = random.integers(7, size=(size, 3)).astype(np.int32)
+        step(ids, ids.sum(1) % 7)
+
+
+CASES = {case.__name__: case for case in (fit, loop, clipped, twice, codes, tied)}
 
 
 def main():

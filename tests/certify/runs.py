@@ -14,7 +14,13 @@ from autodist.testing import Certificate, compare_recordings
 from .data import STEPS
 
 SCRIPT = Path(__file__).with_name("cases.py")
-STRATEGIES = ("PSLoadBalancing", "AllReduce(communicator='horovod')", "AllReduce(communicator='collective')")
+STRATEGIES = (
+    "PSLoadBalancing",
+    "AllReduce(communicator='horovod')",
+    "AllReduce(communicator='collective')",
+    "AllReduce(communicator='tcp')",
+    "PartitionedPS(min_shard_bytes=0, communicator='tcp')",
+)
 OWN = "own"
 """The strategy of a place whose cases bring their own."""
 

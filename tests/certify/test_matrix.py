@@ -26,8 +26,16 @@ STYLES = {
     "strategy": STRATEGIES,
     "layout": LAYOUTS,
 }
-SERVERS, HOROVOD, COLLECTIVE = STRATEGIES
-QUICK = ((SERVERS, (2, 1)), (SERVERS, (1, 2)), (HOROVOD, (2, 2)), (HOROVOD, (3, 1)), (COLLECTIVE, (2, 1)))
+SERVERS, HOROVOD, COLLECTIVE, TCP, STREAMS = STRATEGIES
+QUICK = (
+    (SERVERS, (2, 1)),
+    (SERVERS, (1, 2)),
+    (HOROVOD, (2, 2)),
+    (HOROVOD, (3, 1)),
+    (COLLECTIVE, (2, 1)),
+    (TCP, (3, 1)),
+    (STREAMS, (2, 2)),
+)
 """The places of tests that are not slow: each strategy and each layout at least once, as each place is a launch."""
 ONLY_QUEUES = {"text_output"}  # what else joins workers carries no strings; tests/kernels has the error
 
@@ -59,6 +67,7 @@ def parameter(case, strategy, layout, *, slow):
     marks = [pytest.mark.slow] if slow else []
     marks += [pytest.mark.horovod] if strategy == HOROVOD else []
     name = strategy.partition("communicator=")[2].strip("')") or strategy
+    name = "streams" if strategy == STREAMS else name
     return pytest.param(case, place, marks=marks, id=f"{case}-{name}-{layout[0]}x{layout[1]}")
 
 

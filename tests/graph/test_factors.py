@@ -165,7 +165,7 @@ def test_one_hot_rows_travel_as_the_places_of_their_ones(loss, spec, coded, rows
     found = tuple(side for side in ("left", "right") if getattr(product, side).ids is not None)
     assert found == coded
     width = {(): 4 + 3, ("left",): 1 + 3, ("right",): 4 + 1}[coded]
-    assert (factors.width, factors.row_bytes) == (width, 4 * width)
+    assert (factors.width, factors.bytes_per_example) == (width, 4 * width * (rows or 1))
     assert factors.rows_per_example == rows
 
 

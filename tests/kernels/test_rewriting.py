@@ -115,7 +115,15 @@ def test_shapes_of_the_observer_are_all_kernels_in_order():
     seen = []
     rewritten(captured(), COLLECTIVE, 2, 1, observer=lambda name, graph: seen.append((name, len(graph.nodes))))
     names = [name for name, _ in seen[: len(seen) // 2]]
-    servers = ["stations", "encode", "relaxed-servers", "parameter-servers", "local-proxies", "pack-reads"]
+    servers = [
+        "stations",
+        "encode",
+        "relaxed-servers",
+        "stream-values",
+        "parameter-servers",
+        "local-proxies",
+        "pack-reads",
+    ]
     assert names == ["replicate", *servers, "all-reduce", "broadcast-factors", "all-reduce-state", "place", "prune"]
 
 

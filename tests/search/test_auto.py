@@ -329,7 +329,11 @@ def test_a_damaged_graph_in_the_users_own_store_does_no_harm(tmp_path, monkeypat
 def test_where_hosts_have_several_replicas_their_gradients_may_be_summed_first():
     twice = ResourceSpec(tuple(Host(name, name, cpus=2, bandwidth_gbps=1.0) for name in "ab"))
     known = dict(known_strategies(Domain.of(GRAPH, twice)))
-    assert set(known) - set(known_strategies_of(HERE)) == {"HierarchicalPS", "PartitionedPS(stations=True)"}
+    assert set(known) - set(known_strategies_of(HERE)) == {
+        "HierarchicalPS",
+        "PartitionedPS(stations=True)",
+        "PartitionedPS(stations=True, communicator='tcp')",
+    }
     stations = {s.synchronizer.transfer for v in known["PartitionedPS(stations=True)"].variables for s in v.shards}
     assert stations == {("a:CPU:0", "b:CPU:0")}
     summed, apart = (

@@ -31,6 +31,7 @@ from autodist.strategies import (
 )
 from autodist.strategies._builders import BUILDERS as EVERY
 from autodist.strategies._builders import _collectives
+from autodist.strategies._builders._servers import OnlyServers
 
 from .examples import BOTH, graph, graphs, spec, specs, variable
 
@@ -41,7 +42,7 @@ _ANY = {
     "local_proxy": st.booleans(),
     "chunk_size": st.integers(1, 6),
     "chunk_bytes": st.integers(1, 10_000),
-    "communicator": st.sampled_from(["auto", "horovod", "collective"]),
+    "communicator": st.sampled_from(["auto", "horovod", "collective", "tcp"]),
     "order": st.sampled_from(["ring", "hierarchical"]),
     "compressor": st.none() | st.sampled_from(["FP16", "TopK(ratio=0.1)"]),
     "max_shards": st.integers(1, 70),
@@ -62,13 +63,17 @@ def any_builder(draw):
     chosen = {name: draw(_ANY[name]) for name in defaults if draw(st.booleans())}
     if cls in (Parallax, Poseidon) and chosen.get("communicator") == "collective":
         chosen["communicator"] = "horovod"
+    if issubclass(cls, OnlyServers) and chosen.get("communicator", "tcp") != "tcp":
+        chosen["communicator"] = "queue"
     if chosen.get("sync", True) is False:
         chosen["staleness"] = 0
+    if chosen.get("communicator") == "tcp":  # carries synchronous training without proxies
+        chosen |= {name: defaults[name] for name in ("sync", "staleness", "local_proxy") if name in defaults}
     return cls(**chosen)
 
 
 def problems(strategy, g, d):
-    return [str(problem) for problem in verify(strategy, g, d, available_communicators=BOTH)]
+    return [str(problem) for problem in verify(strategy, g, d, available_communicators=(*BOTH, "tcp"))]
 
 
 @settings(deadline=None)
@@ -180,7 +185,9 @@ def test_groups_follow_the_backward_pass_and_split_by_dtype_and_kind():
     assert strategy.graph.communicator == "horovod"
 
 
-@pytest.mark.parametrize(("installed", "chosen"), [(BOTH, "horovod"), (("collective",), "collective")])
+@pytest.mark.parametrize(
+    ("installed", "chosen"), [(BOTH, "horovod"), (("collective",), "collective"), (("tcp", "collective"), "collective")]
+)
 def test_auto_takes_the_first_communicator_that_is_installed(monkeypatch, installed, chosen):
     monkeypatch.setattr(_collectives, "installed_communicators", lambda: installed)
     strategy = AllReduce().build(graph(variable("w")), spec("h0"))

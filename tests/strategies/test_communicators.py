@@ -7,8 +7,9 @@ from autodist.strategies import installed_communicators
 
 
 @pytest.fixture
-def find():
-    """The function without its memory of earlier calls."""
+def find(monkeypatch):
+    """The function without its memory of earlier calls, where AutoDist's own library was not built."""
+    monkeypatch.setattr("autodist.strategies._communicators.is_built", lambda: False)
     return installed_communicators.__wrapped__
 
 
@@ -24,6 +25,10 @@ def test_horovod_counts_where_its_tensorflow_library_is_built(tmp_path, monkeypa
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "horovod", raising=False)
     assert find() == expected
+
+
+def test_our_own_library_is_built_here_and_comes_first():
+    assert installed_communicators()[0] == "tcp"
 
 
 def test_without_horovod_tensorflows_own_remains(monkeypatch, find):

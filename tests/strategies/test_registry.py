@@ -133,7 +133,12 @@ def test_what_is_no_strategy_is_refused(what):
 def test_builders_tell_their_parameters():
     infos = {info.name: info for info in builders()}
     assert list(infos) == sorted(OWN)
-    assert infos["PSLoadBalancing"].parameters == {"sync": True, "staleness": 0, "local_proxy": False}
+    assert infos["PSLoadBalancing"].parameters == {
+        "sync": True,
+        "staleness": 0,
+        "local_proxy": False,
+        "communicator": "queue",
+    }
     assert next(iter(infos["AllReduce"].parameters.items())) == ("chunk_size", 128)
     assert infos["AllReduce"].summary == AllReduce.summary()
 

@@ -175,7 +175,8 @@ def test_every_mistake_in_the_json_is_listed():
             " or null",
             "`variables[2].shards[0].synchronizer.group` is 1.0, allowed: a whole number",
             "`variables[2].shards[0].synchronizer.order` is 'star', allowed: `ring` or `tree` or `hierarchical`",
-            "`variables[2].shards[0].synchronizer.communicator` is 'queue', allowed: `horovod` or `collective`",
+            "`variables[2].shards[0].synchronizer.communicator` is 'queue', allowed: "
+            "`horovod` or `collective` or `tcp`",
             "`variables[3]` is 7, allowed: an object",
         ]
     )

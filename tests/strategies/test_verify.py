@@ -60,8 +60,9 @@ BESIDE = (
 def test_collectives_do_not_run_beside_parameter_servers():
     s = strategy({"a": HOME, "b": AllReduceSynchronizer(0)}, communicator="collective")
     assert [str(p) for p in problems(s)] == [
-        f"communicator of the graph is 'collective', allowed: 'horovod' or 'queue' beside parameter servers {BESIDE}",
-        f"`b`: communicator is 'collective', allowed: 'horovod' beside parameter servers {BESIDE}",
+        "communicator of the graph is 'collective', allowed: 'horovod', 'queue' or 'tcp' beside parameter servers "
+        f"{BESIDE}",
+        f"`b`: communicator is 'collective', allowed: 'horovod' or 'tcp' beside parameter servers {BESIDE}",
     ]
 
 
@@ -150,7 +151,7 @@ def test_staleness_bounds_nothing_without_waiting():
 @pytest.mark.parametrize("synchronizer", [AllReduceSynchronizer(0, communicator="mpi"), BroadcastSynchronizer("mpi")])
 def test_communicators_that_do_not_exist(synchronizer):
     found = problems(strategy({"a": synchronizer, "b": HOME}))
-    assert Problem("a", "communicator", "'mpi'", "'horovod' or 'collective'", "there is no other") in found
+    assert Problem("a", "communicator", "'mpi'", "'horovod' or 'collective' or 'tcp'", "there is no other") in found
 
 
 @pytest.mark.parametrize("communicator", ["horovod", "collective"])
@@ -289,7 +290,7 @@ def test_check_lists_all_planted_mistakes_at_once():
         "replica is 'h9:CPU:0',",
         "`a`: destination is 'nowhere:CPU:0',",
         "`a`: staleness is -1, allowed: at least 0",
-        "communicator of the graph is 'collective', allowed: 'horovod' or 'queue'",
+        "communicator of the graph is 'collective', allowed: 'horovod', 'queue' or 'tcp'",
         "`d`, `x`: communicator is 'collective', allowed: 'horovod'",
         "synchronizer of coupled variables is AllReduce for `b` but PS for `c`,",
         "number of replicas on `h1` is 0,",

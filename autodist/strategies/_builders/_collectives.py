@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CHUNK_BYTES", "AnyCommunicator", "carrier_of", "chunks", "grouped", "in_backward_order"]
 
-AnyCommunicator: TypeAlias = Literal["auto", "tcp", "horovod", "collective"]
+AnyCommunicator: TypeAlias = Literal["auto", "horovod", "collective", "tcp"]
 
 CHUNK_BYTES = 4 * 2**20
 """A group that is larger keeps the network waiting for its last gradient; a smaller one costs messages."""

@@ -101,7 +101,7 @@ class GraphSection:
     """``graph``: where replicas are, what carries small state, and what is packed; 0 packs nothing."""
 
     replicas: tuple[str, ...] | None = None
-    communicator: Literal["auto", "tcp", "horovod", "collective", "queue"] = "auto"
+    communicator: Literal["auto", "horovod", "collective", "queue", "tcp"] = "auto"
     pack_bytes: int = PACK_BYTES
 
 

@@ -54,7 +54,7 @@ class Running {
     for (TF_Tensor* tensor : outputs_) tensorflow()->DeleteTensor(tensor);
     if (!error_.empty()) {
       Status status;
-      tensorflow()->SetStatus(status.status, kUnavailable, error_.c_str());
+      tensorflow()->SetStatus(status.status, kAborted, error_.c_str());
       tensorflow()->OpKernelContext_Failure(context_, status.status);
     }
     done_();

@@ -21,7 +21,9 @@ struct TF_ShapeHandle;
 
 namespace autodist {
 
-constexpr int kOk = 0, kInternal = 13, kUnavailable = 14;  // of TF_Code
+// Of TF_Code. What is unavailable is called an internal error where an operation is not one of TensorFlow's own that
+// communicate.
+constexpr int kOk = 0, kAborted = 10;
 
 // Each member is the function of that name with `TF_` before it.
 struct TensorFlow {

@@ -1,0 +1,47 @@
+"""The library's operations in TensorFlow's graphs, between real processes."""
+
+import itertools
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WORKER = Path(__file__).with_name("worker.py")
+
+
+def run(case, count):
+    """Run a case on several processes; returns what each has written, and how it ended."""
+    sockets = [[-1] * count for _ in range(count)]
+    ends = []
+    for one, other in itertools.combinations(range(count), 2):
+        pair = socket.socketpair()
+        ends += pair
+        sockets[one][other], sockets[other][one] = (end.fileno() for end in pair)
+    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(WORKER), str(rank), str(count), case, *map(str, mine)],
+            pass_fds=[number for number in mine if number >= 0],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank, mine in enumerate(sockets)
+    ]
+    for end in ends:
+        end.close()
+    try:
+        return [(process.communicate(timeout=120)[0], process.returncode) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+
+
+@pytest.mark.parametrize(("case", "count"), [("sums", 2), ("everything", 3), ("lost", 3)])
+def test_on_several_processes(case, count):
+    for told, code in run(case, count):
+        assert code == 0, told
