@@ -21,7 +21,7 @@ help:  ## List the targets
 setup: $(READY)  ## Install AutoDist, TensorFlow (CPU) and Horovod into .venv; quick when nothing changed
 	@:
 
-$(READY): pyproject.toml scripts/install-horovod
+$(READY): pyproject.toml setup.py scripts/install-horovod $(wildcard autodist/transport/native/*)
 	@[ -x $(BIN)/pip ] || { scripts/check-python $(PYTHON) && $(PYTHON) -m venv .venv; }
 	@echo "setup: installing AutoDist, TensorFlow and the tools into .venv, some minutes once"
 	@$(BIN)/python -m pip install --quiet --upgrade pip

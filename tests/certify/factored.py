@@ -89,7 +89,7 @@ def twice(ad):
 
 def codes(ad):
     """Numbers that a layer makes one-hot rows of, some out of range for TensorFlow's own op."""
-    wide, table = Dense(3, "tanh"), keras.Variable(np.arange(20.0).reshape(5, 4) / 20, name="table")
+    wide, table = Dense(3, "tanh"), keras.Variable(np.arange(20.0, dtype=np.float32).reshape(5, 4) / 20, name="table")
     model = keras.Sequential([keras.Input([2], dtype="int32"), keras.layers.CategoryEncoding(9, "one_hot"), wide])
     variables, optimizer = [table, *model.trainable_variables], keras.optimizers.Adam(0.05)
     optimizer.build(variables)
@@ -110,7 +110,7 @@ def codes(ad):
 
 def tied(ad):
     """A table for lookups that is the output layer too: products, and rows that are added up by their numbers."""
-    table = keras.Variable(np.sin(np.arange(28.0)).reshape(7, 4), name="table")
+    table = keras.Variable(np.sin(np.arange(28.0, dtype=np.float32)).reshape(7, 4), name="table")
     wide, optimizer = Dense(4, "tanh"), keras.optimizers.Adam(0.05)
     wide.build([None, 4])
     variables = [table, *wide.trainable_variables]
