@@ -21,6 +21,7 @@ from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
 from autodist.kernels._mail import Mail, Queues, Streams
 from autodist.kernels._packing import Parcel, packed, small_parcel
 from autodist.kernels._proxies import ProxyWriter
+from autodist.kernels._quiet import quiet_units
 from autodist.kernels._stages import Stages
 from autodist.kernels._units import Part, Unit, parts_of, units_of
 from autodist.strategies import Strategy
@@ -85,7 +86,13 @@ class _Rewriting:
         self.behind = self._behind_gradients()
         self.stages = self._stages()
         self.num_stages = {name: self._count_stages(name) for name in self.units}
-        self.quiet = self._quiet() if kernel.strategy.graph.has_streams else frozenset()
+        self.quiet = frozenset(
+            unit
+            for unit in (
+                quiet_units(self.analysis, graph.points, self.writes) if kernel.strategy.graph.has_streams else ()
+            )
+            if self.num_stages[unit] == 1
+        )
         self.joint = [
             Streams(self.nodes, "", f"autodist/ps/of_{rank}", f"{kernel.step}/of_{rank}", self.layout.main_device)
             for rank in (range(self.layout.world_size) if self.quiet else ())
@@ -157,31 +164,6 @@ class _Rewriting:
     def _count_stages(self, unit: str) -> int:
         updates = [self.stages.of(write, unit) for write, owner in self.writes.items() if owner == unit]
         return 1 + max([0, *updates, *(self._stage(unit, point) for point in self.points[unit])])
-
-    def _quiet(self) -> frozenset[str]:
-        """The units whose updates nothing waits for that another update, or a gradient, comes from.
-
-        Else the joint news of all updates of a worker could wait for what waits for one of them.
-        """
-        followers: dict[str, list[str]] = {}
-        for name, node in self.analysis.nodes.items():
-            for tensor in node.input:
-                followers.setdefault(node_of(tensor), []).append(name)
-        sent = {node_of(t) for p in self.graph.points for ts in (p.local, *p.parts) for t in ts}
-        loud = set()
-        for write, unit in self.writes.items():
-            stack, seen = list(followers.get(write, ())), set[str]()
-            while stack:
-                name = stack.pop()
-                if name not in seen:
-                    seen.add(name)
-                    stack.extend(followers.get(name, ()))
-            if seen & sent or any(self.writes.get(name, unit) != unit for name in seen):
-                loud.add(unit)
-        return frozenset(u for u in self.units if u not in loud and self.num_stages[u] == 1 and not self._is_proxied(u))
-
-    def _is_proxied(self, unit: str) -> bool:
-        return bool(self.units[unit].proxied)
 
     def _mask(self, names: list[str]) -> int:
         return sum(self.bit[name] for name in names)

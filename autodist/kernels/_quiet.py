@@ -1,0 +1,45 @@
+"""Quiet units: those whose updates nothing waits for within the step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from autodist.graph import StepAnalysis, node_of
+from autodist.kernels._base import SyncPoint
+
+__all__ = ["quiet_units"]
+
+
+def quiet_units(analysis: StepAnalysis, points: Iterable[SyncPoint], writes: Mapping[str, str]) -> frozenset[str]:
+    """The units whose updates neither another unit's update nor what a worker sends comes after.
+
+    Of these a server may tell the news of all updates at once. Of others the joint news could wait for what waits for
+    one of the updates.
+
+    Args:
+        analysis: The replicated step, which is the same on all workers.
+        points: Where values of workers meet.
+        writes: By node that changes a unit's variable, the unit.
+    """
+    followers: dict[str, list[str]] = {}
+    for name, node in analysis.nodes.items():
+        for tensor in node.input:
+            followers.setdefault(node_of(tensor), []).append(name)
+    sent = {node_of(t) for point in points for tensors in (point.local, *point.parts) for t in tensors}
+    loud = {unit for write, unit in writes.items() if _leads_on(write, unit, followers, sent, writes)}
+    return frozenset(writes.values()) - loud
+
+
+def _leads_on(
+    write: str, unit: str, followers: Mapping[str, list[str]], sent: set[str], writes: Mapping[str, str]
+) -> bool:
+    """Whether something that is sent, or another unit's update, comes after a write."""
+    stack, seen = list(followers.get(write, ())), set[str]()
+    while stack:
+        name = stack.pop()
+        if name in sent or writes.get(name, unit) != unit:
+            return True
+        if name not in seen:
+            seen.add(name)
+            stack.extend(followers.get(name, ()))
+    return False
