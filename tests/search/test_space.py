@@ -31,7 +31,7 @@ def in_order(table):
 def test_every_proposal_is_a_strategy_that_fits(data):
     g, d = data.draw(graphs().filter(lambda g: g.trainable)), data.draw(specs())
     aspects = data.draw(st.sampled_from([None, ASPECTS]))
-    communicators = data.draw(st.sampled_from([BOTH, ("collective",)]))
+    communicators = data.draw(st.sampled_from([BOTH, ("collective",), ("tcp", *BOTH)]))
     found = space(g, d, communicators=communicators, aspects=aspects)
     catalogue = Catalogue.of(found)
     proposals = sample(found, catalogue, 5, np.random.default_rng(data.draw(st.integers(0, 99))))

@@ -120,7 +120,7 @@ def followed(shards, domain):
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_all_strategies_at_once_take_what_each_takes_message_by_message(data):
     domain = data.draw(domains())
-    space = Space(domain, communicators=BOTH)
+    space = Space(domain, communicators=("tcp", *BOTH))
     table = sample(space, Catalogue.of(space), 4, np.random.default_rng(data.draw(st.integers(0, 99)))).table
     columns = {name: getattr(table, name).tolist() for name in table.__dataclass_fields__}
     shards = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autodist.resource_spec import ResourceSpec
+from autodist.resource_spec import Host, ResourceSpec
 from autodist.strategies import (
     AllReduce,
     AllReduceSynchronizer,
@@ -37,6 +37,16 @@ def test_a_ring_sends_twice_n_minus_1_pieces():
     found = traffic(AllReduce(communicator="horovod").build(g, d), g, d)
     assert links(found) == {("a", "d"): 600, ("b", "a"): 600, ("c", "b"): 600, ("d", "c"): 600}
     assert links(found, -1) == dict.fromkeys(links(found), 1.5 * STATE)
+
+
+def test_our_own_all_reduce_goes_right_to_who_sums():
+    d, g = spec("a", "b", "c", "d"), graph(variable("w", (10, 10)))
+    found = traffic(AllReduce(communicator="tcp").build(g, d), g, d)
+    assert links(found) == {(one, other): pytest.approx(200) for one in "abcd" for other in "abcd" if one != other}
+    slow = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=0.25 if name == "d" else 1.0) for name in "abcd"))
+    found = traffic(AllReduce(communicator="tcp").build(g, slow), g, slow)
+    assert links(found)["d", "a"] == links(found)["a", "d"] == pytest.approx(400 / 3)
+    assert links(found)["a", "b"] == pytest.approx(800 / 3)
 
 
 def test_a_server_gets_gradients_and_gives_values_and_its_own_worker_costs_nothing():

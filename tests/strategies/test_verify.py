@@ -51,6 +51,33 @@ def test_mixtures_fit_until_a_collective_runs_beside_a_server(data, g, d):
     assert bool(problems(planted, g, d)) == s.has_servers
 
 
+@pytest.mark.parametrize(
+    ("server", "aspect"),
+    [
+        (PSSynchronizer("h0:CPU:0", staleness=2), "`sync` and `staleness`"),
+        (PSSynchronizer("h0:CPU:0", sync=False), "`sync` and `staleness`"),
+        (PSSynchronizer("h0:CPU:0", local_proxy=True), "local proxy"),
+    ],
+)
+def test_streams_are_for_synchronous_servers_without_copies(server, aspect):
+    s = strategy({"a": server, "b": HOME}, communicator="tcp")
+    (found,) = verify(s, G, D, available_communicators=("tcp",))
+    assert (found.variable, found.aspect) == ("a", aspect)
+    assert "'queue' doesn't" in found.reason
+    assert problems(strategy({"a": server, "b": HOME})) == ()
+
+
+def test_our_own_library_carries_everything():
+    ours = AllReduceSynchronizer(0, communicator="tcp")
+    s = strategy({"a": HOME, "b": ours}, communicator="tcp")
+    assert verify(s, G, D, available_communicators=("tcp",)) == ()
+    missing = verify(s, G, D, available_communicators=("collective",))
+    assert {(p.aspect, p.given) for p in missing} == {
+        ("communicator of the graph", "'tcp'"),
+        ("communicator of the groups", "'tcp'"),
+    }
+
+
 BESIDE = (
     "(TensorFlow's collectives number the steps of all workers in one sequence, and the clean-up after one worker's "
     "step then aborts what the servers compute for another's)"
