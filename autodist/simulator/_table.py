@@ -215,7 +215,7 @@ def _row(message: ShardMessages, domain: Domain) -> dict[str, float]:
         "variable": domain.number_of[message.variable],
         **_way(message, domain),
         "is_packed": message.is_packed,
-        "messages": (_OF_ROWS if message.lookup_rows else 1.0) * (_STREAMED if message.is_streamed else 1.0),
+        "messages": _messages(message),
         "size_bytes": message.size_bytes,
         "summed_bytes": message.summed_bytes,
         "gathered_bytes": message.gathered_bytes,
@@ -223,6 +223,12 @@ def _row(message: ShardMessages, domain: Domain) -> dict[str, float]:
         "asked_by_example": message.index_bytes * message.lookup_rows,
         "read_by_example": message.row_bytes * message.lookup_rows,
     }
+
+
+def _messages(message: ShardMessages) -> float:
+    """What a gradient and a value cost, and what lookups cost besides: these ask TensorFlow's servers in any case."""
+    lookups = _OF_ROWS - 1 if message.lookup_rows else 0.0
+    return lookups + (_STREAMED if message.is_streamed else 1.0)
 
 
 def _way(message: ShardMessages, domain: Domain) -> dict[str, float]:
