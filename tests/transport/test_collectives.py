@@ -35,7 +35,7 @@ def run(case, count):
     for end in ends:
         end.close()
     try:
-        return [(process.communicate(timeout=120)[0], process.returncode) for process in processes]
+        return [(process.communicate(timeout=250)[0], process.returncode) for process in processes]
     finally:
         for process in processes:
             process.kill()
