@@ -24,7 +24,7 @@ class Layout:
         hosts: Names of all hosts, in rank order; one worker each.
         replicas: Per rank, the devices that hold a copy of the graph; none for a host that only serves variables.
         server: Whether the workers see each other's devices through TensorFlow servers. Else each has a session of its
-            own and only Horovod connects them.
+            own and only Horovod, or AutoDist's own library, connects them.
     """
 
     rank: int

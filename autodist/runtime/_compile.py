@@ -389,5 +389,5 @@ def _written(graph: TrainingGraph) -> list[str]:
 
 
 def _needs_server(strategy: Strategy) -> bool:
-    """Whether workers reach each other through TensorFlow, and not through Horovod alone."""
+    """Whether workers reach each other through TensorFlow, and not through Horovod or our own library alone."""
     return strategy.has_servers or bool({"collective", "queue"} & set(strategy.carriers))

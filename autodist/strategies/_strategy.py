@@ -81,7 +81,7 @@ class AllReduceSynchronizer:
         group: Variables with one number travel in one buffer, >= 0.
         order: Over which structure the collective reduces: a ring of workers; a tree of them; or first over the
             replicas of every host and then over a ring of hosts. Which of them there are depends on the communicator.
-        communicator: What carries the collective: Horovod, or TensorFlow's own collectives.
+        communicator: What carries the collective: Horovod, TensorFlow's own collectives, or AutoDist's own library.
 
     """
 
@@ -98,7 +98,7 @@ class BroadcastSynchronizer:
     For gradients that are products over the batch, those of the weights of dense layers. Exact.
 
     Attributes:
-        communicator: What carries the factors: Horovod, or TensorFlow's own collectives.
+        communicator: What carries the factors: Horovod, TensorFlow's own collectives, or AutoDist's own library.
 
     """
 
@@ -178,7 +178,8 @@ class GraphConfig:
     Attributes:
         replicas: The devices that each hold a copy of G; the batch is split in this order.
         communicator: What carries the small per-step state: batch size, loss, metrics. ``queue`` is queues on the
-            chief's TensorFlow server; next to parameter servers it takes the place of ``collective``.
+            chief's TensorFlow server; next to parameter servers it takes the place of ``collective``. ``tcp`` also carries what servers get
+            and give.
         pack_bytes: Up to this size, gradients that a worker sends to one server share messages, and so do values that
             it reads there; with it, values of any size come once for all reads that wait for nothing. None if each
             travels alone. Not where staleness lets workers go on.
