@@ -178,8 +178,8 @@ class GraphConfig:
     Attributes:
         replicas: The devices that each hold a copy of G; the batch is split in this order.
         communicator: What carries the small per-step state: batch size, loss, metrics. ``queue`` is queues on the
-            chief's TensorFlow server; next to parameter servers it takes the place of ``collective``. ``tcp`` also carries what servers get
-            and give.
+            chief's TensorFlow server; next to parameter servers it takes the place of ``collective``. ``tcp`` also
+            carries what servers get and give.
         pack_bytes: Up to this size, gradients that a worker sends to one server share messages, and so do values that
             it reads there; with it, values of any size come once for all reads that wait for nothing. None if each
             travels alone. Not where staleness lets workers go on.
