@@ -68,6 +68,14 @@ class StepAnalysis:
         return topological_order(self.nodes)
 
     @cached_property
+    def depths(self) -> dict[str, int]:
+        """By node, how many others its data have passed on the longest way from the step's begin, itself included."""
+        depths: dict[str, int] = {}
+        for name in self.order:
+            depths[name] = 1 + max((depths[source] for source in self.sources[name]), default=0)
+        return depths
+
+    @cached_property
     def marks(self) -> dict[str, Mark]:
         """The marks that count: late ones behind an early one are left out."""
         found = {name: parse_mark(node.attr[MARK].s) for name, node in self.nodes.items() if MARK in node.attr}

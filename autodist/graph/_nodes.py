@@ -44,6 +44,18 @@ class NodeList:
         self.nodes.append(node)
         return name
 
+    def copy(self, node: Any, name: str, inputs: Iterable[str]) -> str:
+        """Add a node like another one, of which it does not have the place and the shapes."""
+        copy = type(node)()
+        copy.CopyFrom(node)
+        copy.name, copy.device = name, self.device
+        del copy.input[:]
+        copy.input.extend(inputs)
+        for attribute in {"_class", "_output_shapes"} & copy.attr.keys():
+            del copy.attr[attribute]
+        self.nodes.append(copy)
+        return name
+
     def constant(self, name: str, value: Any, dtype: str) -> str:
         """Add a constant."""
         import tensorflow as tf

@@ -1,7 +1,8 @@
 """Local proxies: every worker but the variable's own reads a cached copy, which the server keeps up to date.
 
 The server assigns the new value to all copies right after an update, while the rest of the step goes on, and its token
-(where there is one) comes after that. So the next step reads what is already there. The step itself only reads
+(where there is one) comes after that. So the next step reads what is already there. By streams it sends the value, and
+the workers themselves assign it. The step itself only reads
 another variable; what the program assigns between steps reaches the copies by the graph's `refreshers`.
 """
 
@@ -16,11 +17,11 @@ from autodist.kernels._base import DistributedGraph, Kernel, Layout
 from autodist.kernels._units import Unit, units_of
 from autodist.strategies import Strategy
 
-__all__ = ["LocalProxies", "ProxyWriter"]
+__all__ = ["LocalProxies", "Proxy", "ProxyWriter"]
 
 
 @dataclass(frozen=True)
-class _Proxy:
+class Proxy:
     """One worker's copy of a variable."""
 
     variable: Variable
@@ -39,9 +40,9 @@ class _Proxy:
             container=container,
         )
 
-    def assign(self, nodes: NodeList, name: str, handle: str, value: str) -> str:
-        """Add the node that sets the copy."""
-        inputs = [handle, value]
+    def assign(self, nodes: NodeList, name: str, handle: str, value: str, after: Iterable[str] = ()) -> str:
+        """Add the node that sets the copy, after some nodes have run."""
+        inputs = [handle, value, *(f"^{node}" for node in after)]
         return nodes.add("AssignVariableOp", name, inputs, device=self.device, dtype=self.variable.dtype)
 
 
@@ -74,7 +75,7 @@ class ProxyWriter:
         assigned = []
         for rank in range(self._layout.world_size):
             if rank != self._layout.rank:
-                proxy = _Proxy(variable, rank, self._layout.main_device_of(rank))
+                proxy = Proxy(variable, rank, self._layout.main_device_of(rank))
                 handle = self._handles.get((variable.name, rank)) or proxy.handle(self._nodes, self._container)
                 self._handles[variable.name, rank] = handle
                 assigned.append(proxy.assign(self._nodes, f"{name}/to_{rank}", handle, value))
@@ -112,7 +113,7 @@ class LocalProxies(Kernel):
         handles: dict[str, str] = {}
         refreshers: dict[str, str] = {}
         for variable in variables:
-            proxy = _Proxy(variable, graph.layout.rank, main)
+            proxy = Proxy(variable, graph.layout.rank, main)
             handles[variable.handle] = handle = proxy.handle(nodes, self.container)
             home = graph.homes[variable.name]
             name = f"autodist/proxy/{variable.handle}/refresh"
@@ -124,5 +125,5 @@ class LocalProxies(Kernel):
         for node in graph_def.node:
             if node.name in readers:
                 node.input[:] = [handles.get(node_of(tensor), tensor) for tensor in node.input]
-        graph_def.node.extend(nodes.nodes)
+        graph_def.node.extend(node for node in nodes.nodes if node.name not in graph.nodes)
         return graph.replace(graph_def=graph_def, refreshers={**graph.refreshers, **refreshers})

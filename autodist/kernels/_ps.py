@@ -21,6 +21,7 @@ from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
 from autodist.kernels._mail import Mail, Queues, Streams
 from autodist.kernels._packing import Parcel, packed, small_parcel
 from autodist.kernels._proxies import ProxyWriter
+from autodist.kernels._proxy_streams import ProxyStreams
 from autodist.kernels._quiet import quiet_units
 from autodist.kernels._stages import Stages
 from autodist.kernels._units import Part, Unit, parts_of, units_of
@@ -82,6 +83,9 @@ class _Rewriting:
             if point.variable in unit_of_variable:
                 self.points[unit_of_variable[point.variable]].append(point)
         self.analysis = graph.analyze()
+        self.copies = ProxyStreams(
+            self.nodes, self.layout, graph.variables, kernel.container, self.analysis, kernel.step
+        )
         self.writes = self._writes()
         self.behind = self._behind_gradients()
         self.stages = self._stages()
@@ -120,7 +124,7 @@ class _Rewriting:
         rewired = self._rewired(inputs, arrivals, tokens)
         kept = prune(rewired, [*map(node_of, outputs), *effects, *exports, *self._points_alive(), *self.graph.kept])
         present = {node.name for node in kept.node}
-        pushes = self._pushes(present)
+        pushes = self._pushes(present) + self._receive_values(present)
         kept.node.extend(node for node in self.nodes.nodes if node.name not in present)
         local_outputs = [
             new if new != old else local
@@ -224,7 +228,12 @@ class _Rewriting:
         if quiet:
             own = self.joint[self.layout.rank]
             handed += [own.signal(*self._token(0, rank, "hand"), done, rank) for rank in self.others]
-        return handed
+        return handed + [value for name in self.served if name in quiet for value in self._send_values(name)]
+
+    def _send_values(self, unit: str) -> list[str]:
+        """Send the values of which the others have copies, when they are updated."""
+        done = [write for write, owner in self.writes.items() if owner == unit]
+        return self.copies.send(self.units[unit], done, self.others)
 
     def _hand_tokens(self, unit: str) -> list[str]:
         """Tell the other workers, stage by stage, that the updates are done and their proxies have the values."""
@@ -271,10 +280,19 @@ class _Rewriting:
                 tokens[name] = [take(*self._token(s, own, "take"), ["bool"], owner, ()) for s in stages]
         return tokens
 
+    def _receive_values(self, present: set[str]) -> list[str]:
+        """Set this worker's copies to the values that come after updates."""
+        reads, quiet = self._reads(present), [name for name in self.remote if name in self.quiet]
+        set_ = [self.copies.receive(self.units[u], self._sent_of(u), reads.get((u, 0), ())) for u in quiet]
+        return [node for nodes in set_ for node in nodes]
+
+    def _sent_of(self, unit: str) -> list[str]:
+        """What this worker's gradients of a unit are made by."""
+        return [node for point in self.points[unit] for node in self._own(unit, point)]
+
     def _sent_to(self, owner: int) -> list[str]:
         """What this worker's gradients are made by that go to a worker."""
-        units = [name for name in self.remote if self.owners[name] == owner]
-        return [node for name in units for point in self.points[name] for node in self._own(name, point)]
+        return [node for name in self.remote if self.owners[name] == owner for node in self._sent_of(name)]
 
     def _own(self, unit: str, point: SyncPoint) -> list[str]:
         """What this worker's parts of a gradient are made by."""

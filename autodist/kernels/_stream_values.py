@@ -16,6 +16,7 @@ from autodist.graph import NodeList, StepAnalysis, Variable, data_inputs, node_o
 from autodist.kernels._base import DistributedGraph, Kernel, SyncPoint
 from autodist.kernels._mail import Streams
 from autodist.kernels._place import LOOKUPS
+from autodist.kernels._stream_rows import Lookup, answer, ask, lookups_of
 from autodist.kernels._units import units_of
 from autodist.strategies import Strategy
 
@@ -24,10 +25,11 @@ __all__ = ["StreamValues"]
 
 @dataclass(frozen=True)
 class StreamValues(Kernel):
-    """Have workers get the values that they read whole at a step's begin by streams, where these carry gradients too.
+    """Have workers get what they read at a step's begin by streams, where these carry gradients too.
 
-    What every worker reads is what its gradients come from. Lookups still go to the server, as does what is read after
-    an update within the step.
+    What every worker reads is what its gradients come from. Of tables of which it looks up rows it gets these, if all
+    workers have as many replicas. Loops and branches still ask the server for what they look up, as does what is read
+    after an update within the step.
 
     Attributes:
         strategy: Says which variables are on servers, and whether there are streams.
@@ -42,27 +44,7 @@ class StreamValues(Kernel):
         """See the class."""
         if graph.layout.world_size == 1 or not self.strategy.graph.has_streams:
             return graph
-        owners = self._owners(graph)
-        nodes = NodeList()
-        received: dict[str, str] = {}
-        read: dict[str, str] = {}
-        sent: list[str] = []
-        analysis = graph.analyze()
-        for number, need in enumerate(_needs(analysis, graph.points, owners)):
-            variable, owner = owners[need.handle]
-            shared = f"{self.step}/{variable.name}"
-            prefix = f"autodist/values/{number}"
-            stream = Streams(nodes, "", prefix, shared, graph.layout.main_device, need.depth)
-            if owner != graph.layout.rank:
-                value = stream.take("value", "receive", [variable.dtype], owner)
-                received |= dict.fromkeys(need.reads, value)
-                continue
-            others = [rank for rank in range(graph.layout.world_size) if rank != owner]
-            value = nodes.add("ReadVariableOp", f"{prefix}/read", [need.handle], dtype=variable.dtype)
-            sent.append(stream.broadcast("value", "send", [value], [variable.dtype], (), others))
-            read[need.handle] = value
-        graph_def = _rewired(graph.graph_def, received, _writes_after(analysis, read), nodes)
-        return graph.replace(graph_def=graph_def, effects=(*graph.effects, *sent))
+        return _Rewriting(graph, self._owners(graph), self.step).apply()
 
     def _owners(self, graph: DistributedGraph) -> dict[str, tuple[Variable, int]]:
         """By handle, the variables on servers of which workers have no copies, and whose worker serves them."""
@@ -76,6 +58,64 @@ class StreamValues(Kernel):
         }
 
 
+class _Rewriting:
+    """Rewrites one worker's graph for all values and rows in one pass."""
+
+    def __init__(self, graph: DistributedGraph, owners: Mapping[str, tuple[Variable, int]], step: str) -> None:
+        self.graph = graph
+        self.layout = graph.layout
+        self.owners = owners
+        self.step = step
+        self.nodes = NodeList(device=graph.layout.main_device)
+        self.values: dict[str, str] = {}
+        self.rows: dict[str, str] = {}
+        self.read: dict[str, list[str]] = {}
+        self.sent: list[str] = []
+
+    def apply(self) -> DistributedGraph:
+        analysis = self.graph.analyze()
+        needed = _computed_everywhere(analysis, self.graph.points)
+        for number, need in enumerate(_needs(analysis, self.owners, needed)):
+            self._value(f"autodist/values/{number}", need)
+        if len({len(self.layout.copies(rank)) for rank in range(self.layout.world_size)}) == 1:
+            for number, lookup in enumerate(lookups_of(analysis, self.graph.points, self.owners, needed)):
+                self._rows(f"autodist/rows/{number}", lookup)
+        waits = {
+            name: [read for handle in write.handles for read in self.read.get(handle, ())]
+            for name, write in analysis.writes.items()
+        }
+        graph_def = _rewired(self.graph.graph_def, self.values, self.rows, waits, self.nodes)
+        return self.graph.replace(graph_def=graph_def, effects=(*self.graph.effects, *self.sent))
+
+    def _others(self, rank: int) -> list[int]:
+        return [other for other in range(self.layout.world_size) if other != rank]
+
+    def _value(self, prefix: str, need: _Need) -> None:
+        variable, owner = self.owners[need.handle]
+        shared = f"{self.step}/{variable.name}"
+        stream = Streams(self.nodes, "", prefix, shared, self.layout.main_device, need.depth)
+        if owner != self.layout.rank:
+            value = stream.take("value", "receive", [variable.dtype], owner)
+            self.values |= dict.fromkeys(need.reads, value)
+            return
+        value = self.nodes.add("ReadVariableOp", f"{prefix}/read", [need.handle], dtype=variable.dtype)
+        self.sent.append(stream.broadcast("value", "send", [value], [variable.dtype], (), self._others(owner)))
+        self.read.setdefault(need.handle, []).append(value)
+
+    def _rows(self, prefix: str, lookup: Lookup) -> None:
+        _, owner = self.owners[lookup.handle]
+        shared = f"{self.step}/{lookup.node.name}"
+        stream = Streams(self.nodes, "", prefix, shared, self.layout.main_device, lookup.depth)
+        if owner != self.layout.rank:
+            asked, rows = ask(stream, lookup, self.layout.rank, owner)
+            self.sent.append(asked)
+            self.rows[lookup.node.name] = rows
+            return
+        found, sent = answer(self.nodes, stream, lookup, self._others(owner))
+        self.read.setdefault(lookup.handle, []).extend(found)
+        self.sent += sent
+
+
 @dataclass(frozen=True)
 class _Need:
     """What all workers read whole of a variable, and how far from the step's begin it is needed."""
@@ -85,12 +125,8 @@ class _Need:
     depth: int
 
 
-def _needs(analysis: StepAnalysis, points: Iterable[SyncPoint], handles: Container[str]) -> list[_Need]:
+def _needs(analysis: StepAnalysis, handles: Container[str], needed: Container[str]) -> list[_Need]:
     """The same on all workers: what gradients and losses come from, before anything is synchronized."""
-    needed = _computed_everywhere(analysis, points)
-    depths: dict[str, int] = {}
-    for name in analysis.order:
-        depths[name] = 1 + max((depths[source] for source in analysis.sources[name]), default=0)
     reads: dict[str, list[str]] = {}
     first: dict[str, int] = {}
     for name, node in analysis.nodes.items():
@@ -100,7 +136,7 @@ def _needs(analysis: StepAnalysis, points: Iterable[SyncPoint], handles: Contain
         takers = [t for t in analysis.consumers.get(name, ()) if t in needed and name in _taken(analysis.nodes[t])]
         if takers:
             reads.setdefault(handle, []).append(name)
-            first[handle] = min([depths[t] for t in takers] + [first.get(handle, len(depths))])
+            first[handle] = min([analysis.depths[t] for t in takers] + [first.get(handle, len(analysis.order))])
     return [_Need(handle, tuple(reads[handle]), first[handle]) for handle in sorted(reads)]
 
 
@@ -123,19 +159,21 @@ def _taken(node: Any) -> set[str]:
     return set(map(node_of, inputs[1:] if node.op in LOOKUPS else inputs))
 
 
-def _writes_after(analysis: StepAnalysis, read: Mapping[str, str]) -> dict[str, list[str]]:
-    """By node that changes variables, the reads that must come before."""
-    return {
-        name: [read[handle] for handle in write.handles if handle in read] for name, write in analysis.writes.items()
-    }
-
-
-def _rewired(graph_def: Any, received: Mapping[str, str], waits: Mapping[str, Iterable[str]], nodes: NodeList) -> Any:
+def _rewired(
+    graph_def: Any,
+    values: Mapping[str, str],
+    rows: Mapping[str, str],
+    waits: Mapping[str, Iterable[str]],
+    nodes: NodeList,
+) -> Any:
+    """Let nodes take what was received, and let writes wait for reads."""
     copy = type(graph_def)()
     copy.CopyFrom(graph_def)
-    for node in copy.node:
-        for k in range(1 if node.op in LOOKUPS else 0, len(node.input)):
-            node.input[k] = received.get(normalize(node.input[k]), node.input[k])
-        node.input.extend(f"^{read}" for read in waits.get(node.name, ()))
     copy.node.extend(nodes.nodes)
+    after = {f"^{lookup}": f"^{received}" for lookup, received in rows.items()}
+    for node in copy.node:
+        for k, tensor in enumerate(node.input):
+            value = tensor if node.op in LOOKUPS and k == 0 else values.get(normalize(tensor), tensor)
+            node.input[k] = after.get(value) or rows.get(normalize(value), value)
+        node.input.extend(f"^{read}" for read in waits.get(node.name, ()))
     return copy

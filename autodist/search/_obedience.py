@@ -35,7 +35,8 @@ def obeys(strategy: Strategy, rules: Iterable[Rule]) -> bool:
         (True, False)
 
     """
-    choices = [(config.variable, choice) for config in strategy.variables for choice in _choices(config)]
+    streams = "tcp" if strategy.graph.has_streams else None
+    choices = [(config.variable, choice) for config in strategy.variables for choice in _choices(config, streams)]
     return all(rule.allows(variable, choice) for rule in rules for variable, choice in choices)
 
 
@@ -100,8 +101,8 @@ def _near(names: Sequence[str]) -> str:
     return f", near are {shown}" if shown else ""
 
 
-def _choices(config: VariableConfig) -> Iterable[Choice]:
-    """What a config chooses for each of its shards."""
+def _choices(config: VariableConfig, streams: str | None) -> Iterable[Choice]:
+    """What a config chooses for each of its shards; servers are reached by `streams`, or by queues."""
     for shard in dict.fromkeys(config.shards):
         plain = Choice(partition=config.partition, compressor=shard.compressor)
         synchronizer = shard.synchronizer
@@ -113,6 +114,7 @@ def _choices(config: VariableConfig) -> Iterable[Choice]:
         else:
             yield dataclasses.replace(
                 plain,
+                communicator=streams,
                 transfer=bool(synchronizer.transfer),
                 local_proxy=synchronizer.local_proxy,
                 sync=synchronizer.sync,

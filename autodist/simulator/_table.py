@@ -226,9 +226,8 @@ def _row(message: ShardMessages, domain: Domain) -> dict[str, float]:
 
 
 def _messages(message: ShardMessages) -> float:
-    """What a gradient and a value cost, and what lookups cost besides: these ask TensorFlow's servers in any case."""
-    lookups = _OF_ROWS - 1 if message.lookup_rows else 0.0
-    return lookups + (_STREAMED if message.is_streamed else 1.0)
+    """What a gradient and a value cost, in messages by TensorFlow's servers."""
+    return (_OF_ROWS if message.lookup_rows else 1.0) * (_STREAMED if message.is_streamed else 1.0)
 
 
 def _way(message: ShardMessages, domain: Domain) -> dict[str, float]:

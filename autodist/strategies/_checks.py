@@ -173,15 +173,12 @@ def _beside_queues(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec)
 def _streams(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     """Yield what servers can't do whose gradients and values travel by AutoDist's own library."""
     for name, synchronizer in _synchronizers(strategy) if strategy.graph.has_streams else ():
-        if isinstance(synchronizer, PSSynchronizer):
+        if isinstance(synchronizer, PSSynchronizer) and synchronizer.is_relaxed:
             reason = (
                 "the graph's communicator `tcp` sends what a server holds to all workers in each step; 'queue' doesn't"
             )
-            if synchronizer.is_relaxed:
-                given = "`sync` and `staleness`", f"{synchronizer.sync} and {synchronizer.staleness}"
-                yield Problem(name, *given, "True and 0", reason)
-            if synchronizer.local_proxy:
-                yield Problem(name, "local proxy", "True", "False", reason)
+            given = "`sync` and `staleness`", f"{synchronizer.sync} and {synchronizer.staleness}"
+            yield Problem(name, *given, "True and 0", reason)
 
 
 def _coupled(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:

@@ -126,8 +126,10 @@ def shard_messages(
 def _carried(message: ShardMessages, graph: GraphConfig, later_reads: int) -> ShardMessages:
     """The same as it travels to and from a server: a value comes once, a small one and its gradient in company."""
     synchronizer = message.synchronizer
-    if not isinstance(synchronizer, PSSynchronizer) or synchronizer.is_relaxed or synchronizer.local_proxy:
+    if not isinstance(synchronizer, PSSynchronizer) or synchronizer.is_relaxed:
         return message
+    if synchronizer.local_proxy:
+        return replace(message, is_streamed=graph.has_streams)
     has_rows = message.gathered_rows or message.lookup_rows
     is_packed = 0 < message.summed_bytes <= (graph.pack_bytes or 0) and not has_rows
     comes_once = graph.pack_bytes or graph.has_streams

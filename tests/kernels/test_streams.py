@@ -10,6 +10,11 @@ from .steps import captured, ops, rewritten
 from .test_pack import layers
 
 STREAMS = PSLoadBalancing(communicator="tcp")
+BUILDERS = [
+    STREAMS,
+    PartitionedPS(min_shard_bytes=0, communicator="tcp"),
+    PSLoadBalancing(local_proxy=True, communicator="tcp"),
+]
 LAYOUTS = [(2, 1), (2, 2), (3, 1)]
 
 
@@ -30,7 +35,7 @@ def ends(graphs, kind):
 
 
 @pytest.mark.parametrize(("workers", "replicas"), LAYOUTS)
-@pytest.mark.parametrize("builder", [STREAMS, PartitionedPS(min_shard_bytes=0, communicator="tcp")], ids=str)
+@pytest.mark.parametrize("builder", BUILDERS, ids=str)
 def test_every_message_has_one_sender_and_a_receiver_for_each_rank_it_goes_to(builder, workers, replicas):
     for source in (captured(), captured(sparse=False), traced(layers(3, 2)), traced(layers(3, rounds=2))):
         graphs = rewritten(source, builder, workers, replicas)
@@ -45,23 +50,89 @@ def test_every_message_has_one_sender_and_a_receiver_for_each_rank_it_goes_to(bu
 
 
 @pytest.mark.parametrize(("workers", "replicas"), LAYOUTS)
-def test_a_worker_of_a_dense_model_has_nothing_on_other_workers_devices(workers, replicas):
-    for rank, graph in enumerate(rewritten(traced(layers(3, 2)), STREAMS, workers, replicas)):
-        elsewhere = [n for n in graph.graph_def.node if f"/task:{rank}/" not in n.device and n.op != "VarHandleOp"]
-        assert [(n.name, n.op) for n in elsewhere] == []
+@pytest.mark.parametrize("builder", BUILDERS[:2], ids=str)
+def test_a_worker_has_nothing_on_other_workers_devices(builder, workers, replicas):
+    for source in (captured(), captured(sparse=False), traced(layers(3, 2))):
+        for rank, graph in enumerate(rewritten(source, builder, workers, replicas)):
+            elsewhere = [n for n in graph.graph_def.node if f"/task:{rank}/" not in n.device and n.op != "VarHandleOp"]
+            assert [(n.name, n.op) for n in elsewhere] == []
 
 
-def test_lookups_stay_on_the_server():
+def test_a_table_is_looked_up_in_by_its_worker_for_each_other_one():
+    graphs = rewritten(captured(), STREAMS, 3, 2)
+    lookups = [ops(graph, "ResourceGather") for graph in graphs]
+    [owner] = {rank for rank, found in enumerate(lookups) if found}
+    assert len(lookups[owner]) == 3 * 2  # of three workers with two replicas each
+    asked = {name: to for graph in graphs for name, to in sends(graph) if "/ids_of_" in name}
+    answered = {name: to for graph in graphs for name, to in sends(graph) if "/rows_of_" in name}
+    assert list(asked.values()) == [[owner]] * 4
+    others = [rank for rank in range(3) if rank != owner]
+    assert sorted(answered.values()) == sorted([rank] for rank in others for _ in range(2))
+
+
+def sends(graph):
+    """What a worker sends, and to whom."""
+    attrs = [graph.nodes[name].attr for name in ops(graph, "AutodistSend")]
+    return [(attr["collective"].s.decode(), list(attr["ranks"].list.i)) for attr in attrs]
+
+
+def test_an_update_waits_for_others_lookups():
     graphs = rewritten(captured(), STREAMS, 2, 1)
-    for rank, graph in enumerate(graphs):
-        lookups = [graph.nodes[name].device for name in (*ops(graph, "ResourceGather"), *ops(graph, "GatherV2"))]
-        assert any(f"/task:{1 - rank}/" in device for device in lookups) or rank == server_of_the_table(graphs)
+    [graph] = [graph for graph in graphs if ops(graph, "ResourceGather")]
+    others = [name for name in ops(graph, "ResourceGather") if name.startswith("autodist/rows/")]
+    handle = node_of(graph.nodes[others[0]].input[0])
+    writes = [n for n in graph.graph_def.node if handle in n.input and n.op not in {"ResourceGather", "ReadVariableOp"}]
+    assert writes
+    assert all(f"^{other}" in write.input for other in others for write in writes)
 
 
-def server_of_the_table(graphs):
-    """The worker whose own lookups are at home."""
-    [device] = {graphs[0].nodes[name].device for name in ops(graphs[0], "ResourceGather")}
-    return int(device.split("/task:")[1][0])
+def test_nobody_answers_row_numbers_before_having_own_ones():
+    """TensorFlow can't interrupt a receipt, so a step that fails before would not end."""
+    for graph in rewritten(captured(), STREAMS, 2, 1):
+        taken = [graph.nodes[name] for name in ops(graph, "AutodistReceive") if name.startswith("autodist/rows/")]
+        assert all(any(t.startswith("^") for t in node.input) for node in taken)
+
+
+@pytest.mark.parametrize("step", ["late", "chained"])
+def test_lookups_by_what_was_looked_up_go_by_streams_and_those_after_an_update_do_not(step):
+    graphs = rewritten(traced(TABLES[step]()), STREAMS, 2, 1)
+    asked = {name for graph in graphs for name, _ in sends(graph) if "/ids_of_" in name}
+    assert len(asked) == {"late": 1, "chained": 2}[step]
+
+
+def late():
+    """Looks up, updates, and looks up again."""
+    table = tf.Variable(tf.zeros([5, 4]), name="table")
+
+    def step(x):
+        ids = tf.cast(x[:, 0], tf.int32)
+        for _ in range(2):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.gather(table, ids) ** 2)
+            table.assign_sub(0.1 * tf.convert_to_tensor(tape.gradient(loss, table)))
+        return loss
+
+    return step
+
+
+def chained():
+    """Looks up by what it has looked up."""
+    successors = tf.Variable([[1.0], [2.0], [0.0]], name="successors")
+    table = tf.Variable(tf.zeros([3, 4]), name="table")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            scores = tf.gather(successors, tf.cast(x[:, 0], tf.int32))
+            rows = tf.gather(table, tf.cast(scores[:, 0], tf.int32))
+            loss = tf.reduce_mean(tf.reduce_sum(rows * scores, 1))
+        for variable, gradient in zip((successors, table), tape.gradient(loss, (successors, table)), strict=True):
+            variable.assign_sub(0.1 * tf.convert_to_tensor(gradient))
+        return loss
+
+    return step
+
+
+TABLES = {"late": late, "chained": chained}
 
 
 def test_values_that_are_needed_first_leave_first():
@@ -76,6 +147,25 @@ def test_values_that_are_needed_first_leave_first():
     assert weights == sorted(weights)
     assert len(set(weights)) == 4
     assert order["w0"] < order["b0"] < order["w1"]
+
+
+def test_a_copy_is_set_to_what_comes_after_the_update_when_it_has_been_read():
+    graphs = rewritten(traced(layers(3)), BUILDERS[2], 3, 1)
+    sent = {name for graph in graphs for name, _ in sends(graph) if "/proxy/" in name}
+    assert len(sent) == 2  # a kernel and a bias
+    for graph in graphs:
+        for name in ops(graph, "AssignVariableOp"):
+            node = graph.nodes[name]
+            if graph.nodes[node_of(node.input[1])].op == "AutodistReceive":
+                handle = graph.nodes[node.input[0]]
+                assert handle.attr["shared_name"].s.endswith(b"/proxy")
+                reads = [n.name for n in graph.graph_def.node if n.op == "ReadVariableOp" and n.input[0] == handle.name]
+                assert reads
+                assert {f"^{read}" for read in reads} <= set(node.input)
+        for name in ops(graph, "AutodistSend"):
+            value = graph.nodes[node_of(graph.nodes[name].input[0])]
+            if "/proxy/" in graph.nodes[name].attr["collective"].s.decode():
+                assert any(t.startswith("^") for t in value.input)  # the update
 
 
 @pytest.mark.parametrize(("rounds", "joint"), [(1, True), (2, False)])

@@ -78,6 +78,12 @@ def test_what_a_strategy_chooses_can_be_pinned_and_forbidden(config, words):
         assert obeys(strategy, [Rule("v", word, False)])
 
 
+def test_servers_that_are_reached_by_streams_are_forbidden_with_them():
+    strategy = Strategy(GraphConfig((), "tcp"), (VariableConfig.whole("w", PS),))
+    assert not obeys(strategy, [Rule.exclude("tcp")])
+    assert obeys(strategy, [Rule.fix("w=tcp"), Rule.fix("w=ps")])
+
+
 def test_a_choice_is_called_what_its_config_is_called():
     assert Choice("PS", transfer=True, local_proxy=True).words == {"ps", "whole", "transfer", "proxy"}
 

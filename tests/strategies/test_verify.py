@@ -52,17 +52,16 @@ def test_mixtures_fit_until_a_collective_runs_beside_a_server(data, g, d):
 
 
 @pytest.mark.parametrize(
-    ("server", "aspect"),
+    "server",
     [
-        (PSSynchronizer("h0:CPU:0", staleness=2), "`sync` and `staleness`"),
-        (PSSynchronizer("h0:CPU:0", sync=False), "`sync` and `staleness`"),
-        (PSSynchronizer("h0:CPU:0", local_proxy=True), "local proxy"),
+        PSSynchronizer("h0:CPU:0", staleness=2),
+        PSSynchronizer("h0:CPU:0", sync=False),
     ],
 )
-def test_streams_are_for_synchronous_servers_without_copies(server, aspect):
+def test_streams_are_for_synchronous_servers(server):
     s = strategy({"a": server, "b": HOME}, communicator="tcp")
     (found,) = verify(s, G, D, available_communicators=("tcp",))
-    assert (found.variable, found.aspect) == ("a", aspect)
+    assert (found.variable, found.aspect) == ("a", "`sync` and `staleness`")
     assert "'queue' doesn't" in found.reason
     assert problems(strategy({"a": server, "b": HOME})) == ()
 

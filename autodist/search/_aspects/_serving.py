@@ -44,12 +44,7 @@ class Proxies(Aspect):
         yield choice
         is_dense = not any(variable.is_sparse for variable in scene.variables)
         reads = max(scene.graph.uses[variable.name].reads for variable in scene.variables)
-        if (
-            choice.synchronizer == "PS"
-            and choice.communicator is None
-            and is_dense
-            and (reads > 1 or scene.spec.evenness * _UNEVEN < 1)
-        ):
+        if choice.synchronizer == "PS" and is_dense and (reads > 1 or scene.spec.evenness * _UNEVEN < 1):
             yield dataclasses.replace(choice, local_proxy=True)
 
 

@@ -73,7 +73,7 @@ class OnlyServers(ServerBuilder):
 
     Attributes:
         communicator: What carries what servers get and give, and small state: ``queue`` is TensorFlow's servers, with
-            queues; ``tcp`` AutoDist's own library, for synchronous training without proxies.
+            queues; ``tcp`` AutoDist's own library, for synchronous training.
 
     """
 

@@ -1,0 +1,79 @@
+"""Local proxies by streams: the server sends a value right after its update, and each worker sets its own copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from autodist.graph import NodeList, StepAnalysis, Variable
+from autodist.kernels._base import Layout
+from autodist.kernels._mail import Streams
+from autodist.kernels._proxies import Proxy
+from autodist.kernels._units import Unit
+
+__all__ = ["ProxyStreams"]
+
+
+class ProxyStreams:
+    """What both ends do for the copies of variables.
+
+    Args:
+        nodes: Where to add nodes.
+        layout: Who the workers are.
+        variables: Those of the step.
+        container: Resource container of the variables.
+        analysis: Of the step before servers have their places in it.
+        step: Name of the compiled step, part of the streams' names.
+    """
+
+    def __init__(
+        self,
+        nodes: NodeList,
+        layout: Layout,
+        variables: Iterable[Variable],
+        container: str,
+        analysis: StepAnalysis,
+        step: str,
+    ) -> None:
+        self._nodes = nodes
+        self._layout = layout
+        self._variables = {variable.name: variable for variable in variables}
+        self._container = container
+        self._analysis = analysis
+        self._step = step
+
+    def send(self, unit: Unit, after: Sequence[str], ranks: Sequence[int]) -> list[str]:
+        """Add nodes that send a unit's values to other workers once its updates have run."""
+        return [self._send(self._variables[name], after, ranks) for name in unit.proxied]
+
+    def receive(self, unit: Unit, after: Sequence[str], reads: Sequence[str]) -> list[str]:
+        """Add nodes that set this worker's copies to the values that come.
+
+        Args:
+            unit: The variables.
+            after: What this worker has to send before anything can come.
+            reads: What reads the copies in this step, before they are set.
+        """
+        source = self._layout.rank_of(unit.destination)
+        return [self._receive(self._variables[name], source, after, reads) for name in unit.proxied]
+
+    def _send(self, variable: Variable, after: Sequence[str], ranks: Sequence[int]) -> str:
+        stream = self._stream(variable)
+        inputs = [variable.handle, *(f"^{node}" for node in after)]
+        name = f"{stream.prefix}/value"
+        value = self._nodes.add("ReadVariableOp", name, inputs, device=stream.own_device, dtype=variable.dtype)
+        return stream.broadcast("value", "send", [value], [variable.dtype], (), ranks)
+
+    def _receive(self, variable: Variable, source: int, after: Sequence[str], reads: Sequence[str]) -> str:
+        stream = self._stream(variable)
+        proxy = Proxy(variable, self._layout.rank, stream.own_device)
+        value = stream.take("value", "receive", [variable.dtype], source, after)
+        handle = proxy.handle(self._nodes, self._container)
+        return proxy.assign(self._nodes, f"{stream.prefix}/assign", handle, value, reads)
+
+    def _stream(self, variable: Variable) -> Streams:
+        """Behind gradients, what the next step needs first goes first."""
+        readers = [name for name, handles in self._analysis.reads.items() if variable.handle in handles]
+        takers = {taker for name in readers for taker in self._analysis.consumers.get(name, ())}
+        depth = min((self._analysis.depths[name] for name in takers), default=0)
+        prefix, shared = f"autodist/proxy/{variable.handle}/stream", f"{self._step}/{variable.name}/proxy"
+        return Streams(self._nodes, "", prefix, shared, self._layout.main_device, 1 + depth)

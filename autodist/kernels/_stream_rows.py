@@ -1,0 +1,99 @@
+"""Stream rows: a worker sends the numbers of the rows that it looks up, and the table's worker answers with the rows.
+
+TensorFlow runs a lookup where the table lives, as a part of the asking worker's graph: each server is called to run its
+part, asks for the row numbers, and is asked for the rows. Here the lookup is part of the server's own step, once for
+each worker, and both ways are messages that nobody asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autodist.graph import NodeList, StepAnalysis, data_inputs, node_of, tensor_dtype
+from autodist.kernels._base import SyncPoint
+from autodist.kernels._mail import Streams
+
+__all__ = ["Lookup", "answer", "ask", "lookups_of"]
+
+_BY_HANDLE = frozenset({"ResourceGather", "ResourceGatherNd"})
+_BY_VALUE = frozenset({"GatherV2", "Gather", "GatherNd"})
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A lookup that every worker does, before anything that it could see is updated.
+
+    Attributes:
+        node: As it is without streams; input 1 are the row numbers.
+        handle: That of the table.
+        dtypes: Of the row numbers and of the rows.
+        depth: How far from the step's begin it is needed.
+    """
+
+    node: Any
+    handle: str
+    dtypes: tuple[str, str]
+    depth: int
+
+
+def lookups_of(
+    analysis: StepAnalysis, points: Iterable[SyncPoint], handles: Container[str], needed: Container[str]
+) -> list[Lookup]:
+    """The lookups in some tables, in the order of their names, which is the same on all workers.
+
+    Args:
+        analysis: The replicated step.
+        points: Where values of workers meet.
+        handles: Those of the tables.
+        needed: The nodes that all workers compute.
+    """
+    late = _after_updates(analysis, points)
+    found = []
+    for name, node in sorted(analysis.nodes.items()):
+        handle = _table(analysis, node)
+        if handle in handles and name in needed and name not in late:
+            dtypes = tensor_dtype(analysis.nodes, node.input[1]), tensor_dtype(analysis.nodes, name)
+            found.append(Lookup(node, handle, dtypes, analysis.depths[name]))
+    return found
+
+
+def _table(analysis: StepAnalysis, node: Any) -> str:
+    """The handle of the variable that a node looks up rows in; empty for other nodes."""
+    if node.op in _BY_HANDLE:
+        return node_of(node.input[0])
+    read = analysis.nodes[node_of(node.input[0])] if node.op in _BY_VALUE else None
+    is_plain = read is not None and read.op == "ReadVariableOp" and len(read.input) == 1
+    return node_of(read.input[0]) if is_plain else ""
+
+
+def _after_updates(analysis: StepAnalysis, points: Iterable[SyncPoint]) -> set[str]:
+    """The nodes that come after a gradient is synchronized, or after a variable has changed."""
+    late = {name for point in points if point.variable is not None for name in point.synced} | analysis.writes.keys()
+    for name in analysis.order:
+        if not late.isdisjoint(map(node_of, analysis.nodes[name].input)):
+            late.add(name)
+    return late
+
+
+def ask(stream: Streams, lookup: Lookup, rank: int, owner: int) -> tuple[str, str]:
+    """Add what the asking worker does; returns the node that sends row numbers, and the one that has the rows."""
+    waits = [node_of(tensor) for tensor in lookup.node.input if tensor.startswith("^")]
+    ids, rows = lookup.dtypes
+    sent = stream.put(f"ids_of_{rank}", "ask", [lookup.node.input[1]], [ids], waits, owner)
+    # Without its row numbers the answer never comes, and TensorFlow could not interrupt the receipt.
+    return sent, stream.take(f"rows_of_{rank}", "rows", [rows], owner, [sent])
+
+
+def answer(nodes: NodeList, stream: Streams, lookup: Lookup, ranks: Sequence[int]) -> tuple[list[str], list[str]]:
+    """Add what the table's worker does for others; returns the lookups and the nodes that send their rows."""
+    own = node_of(lookup.node.input[1])
+    found, sent = [], []
+    for rank in ranks:
+        ids = stream.take(f"ids_of_{rank}", f"ids_of_{rank}", [lookup.dtypes[0]], rank, [own])
+        table, _, *others = data_inputs(lookup.node)
+        name = nodes.copy(lookup.node, f"{stream.prefix}/rows_of_{rank}", [table, ids, *others])
+        found.append(name)
+        sent.append(stream.put(f"rows_of_{rank}", f"answer_{rank}", [name], [lookup.dtypes[1]], (), rank))
+    return found, sent
