@@ -13,6 +13,7 @@ from autodist.simulator._activations import activation_bytes
 from autodist.simulator._neighbours import neighbours
 from autodist.simulator._profile import Profile
 from autodist.strategies import DEFAULT_BATCH_SIZE, in_backward_order
+from autodist.transport import reduction_shares
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
@@ -99,6 +100,13 @@ class Domain:
     def seconds_per_byte(self) -> Floats:
         """By sender and receiver; 0 within a host. Shape (hosts, hosts)."""
         return self._between(lambda link: 1.0 / (link.bandwidth_gbps * _BYTES_PER_GBIT))
+
+    @cached_property
+    def divided_s_per_byte(self) -> float:
+        """Of a tensor that AutoDist's own library sums: who sums how much of it follows the hosts' links."""
+        rates = [(host.bandwidth_gbps or 1.0) * _BYTES_PER_GBIT for host in self.spec.hosts]
+        parts = zip(reduction_shares(rates), rates, strict=True)
+        return max((1 + (len(rates) - 2) * share) / rate for share, rate in parts)
 
     @cached_property
     def latency_s(self) -> Floats:

@@ -116,7 +116,9 @@ def groups(shards: ShardTable, domain: Domain) -> Groups:
     """Which of the shards that collectives carry travel together, and for how long."""
     workers, slowest = len(domain.replicas), domain.seconds_per_byte.max(initial=0)
     gathered = shards.gathered_bytes * workers + shards.gathered_by_example * float(domain.examples.sum())
-    seconds = (2 * shards.summed_bytes + gathered) * np.float32((workers - 1) / workers) * slowest
+    around = np.float32((workers - 1) / workers) * slowest
+    seconds = gathered * around
+    seconds += shards.summed_bytes * np.where(shards.is_divided, np.float32(domain.divided_s_per_byte), 2 * around)
     first, of_shard, last = collectives(shards)
     transfer_s, gathers = (
         np.bincount(of_shard, column, len(first)).astype(np.float32)

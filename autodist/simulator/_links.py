@@ -148,7 +148,7 @@ def _slopes(hosts: int, formula: Formula, kinds: Mapping[str, bool]) -> dict[str
     numbers = np.arange(hosts, dtype=np.int32)
     zeros, kind, group = (np.full(hosts, value, np.int32) for value in (0, SERVER, -1))
     no, joined, proxied, packed = (np.full(hosts, v, np.bool_) for v in (False, *(kinds[name] for name in _KINDS)))
-    empty = ShardTable(numbers, zeros, kind, numbers, group, no, joined, proxied, packed, **columns)
+    empty = ShardTable(numbers, zeros, kind, numbers, group, no, no, joined, proxied, packed, **columns)
     base = formula(empty)
     slopes: dict[str | None, _Slope] = {
         None: _Slope(base.pushing, base.reading, base.following, float(base.update_s[0]))

@@ -68,12 +68,13 @@ def collectives(shards, domain):
     for number, shard in enumerate(shards):
         groups.setdefault(shard["group"] if shard["group"] >= 0 else f"alone {number}", []).append(shard)
     for members in groups.values():
-        size = sum(
-            2 * m["summed_bytes"] + m["gathered_bytes"] * hosts + m["gathered_by_example"] * domain.examples.sum()
-            for m in members
-        )
-        factor = CALIBRATION.horovod if members[0]["is_horovod"] else CALIBRATION.collective
-        seconds = factor * size * (hosts - 1) / hosts * domain.seconds_per_byte.max() + hosts * CALIBRATION.message_s
+        gathered = sum(m["gathered_bytes"] * hosts + m["gathered_by_example"] * domain.examples.sum() for m in members)
+        ring = (hosts - 1) / hosts * domain.seconds_per_byte.max()
+        seconds = gathered * ring
+        for m in members:
+            seconds += m["summed_bytes"] * (domain.divided_s_per_byte if m["is_divided"] else 2 * ring)
+        seconds *= CALIBRATION.horovod if members[0]["is_horovod"] else CALIBRATION.collective
+        seconds += hosts * CALIBRATION.message_s
         gathers = sum(m["gathered_bytes"] + m["gathered_by_example"] > 0 for m in members)
         seconds += CALIBRATION.horovod_s if members[0]["is_horovod"] else gathers * CALIBRATION.gather_s
         yield max(m["variable"] for m in members), seconds, sum(m["size_bytes"] for m in members)
