@@ -64,8 +64,9 @@ def _packages(told: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, version in told["packages"].items():
         found.setdefault("tensorflow" if name.startswith("tensorflow-") else name, version)
-    # A Horovod that was built without TensorFlow is none.
-    return {name: version for name, version in found.items() if name != "horovod" or told["has_horovod"]}
+    # A Horovod that was built without TensorFlow is none; AutoDist's own library is as old as AutoDist.
+    found = {name: version for name, version in found.items() if name != "horovod" or told["has_horovod"]}
+    return found | ({"tcp": found["autodist"]} if told["has_tcp"] and "autodist" in found else {})
 
 
 def _disks(directory: str) -> dict[str, dict[str, Any]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import glob
 import importlib.metadata
-import importlib.util
 import json
 import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 __all__ = ["versions"]
@@ -28,7 +28,8 @@ def versions(python: str = "") -> dict[str, Any]:
 
     Returns:
         ``python`` (its version), ``executable``, ``packages`` (version by name of the distribution, those that are
-        installed) and ``has_horovod`` (whether it was built for TensorFlow); nothing if there is no such interpreter.
+        installed), ``has_horovod`` (whether it was built for TensorFlow) and ``has_tcp`` (whether AutoDist's own library
+        was built); nothing if there is no such interpreter.
 
     Raises:
         RuntimeError: The other interpreter gives no answer.
@@ -40,7 +41,8 @@ def versions(python: str = "") -> dict[str, Any]:
         "python": platform.python_version(),
         "executable": sys.executable,
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
-        "has_horovod": _has_horovod(),
+        "has_horovod": _has("horovod", "tensorflow", "mpi_lib*.so"),
+        "has_tcp": _has("autodist", "transport", "_collectives*.so"),
     }
 
 
@@ -51,13 +53,21 @@ def _version(name: str) -> str:
         return ""
 
 
-def _has_horovod() -> bool:
-    try:
-        found = importlib.util.find_spec("horovod")
-    except (ImportError, ValueError):
-        return False
-    folders = (found.submodule_search_locations or ()) if found else ()
-    return any(glob.glob(os.path.join(glob.escape(folder), "tensorflow", "mpi_lib*.so")) for folder in folders)
+def _has(package: str, *path: str) -> bool:
+    """Whether an installed package has a file."""
+    return any(glob.glob(os.path.join(glob.escape(folder), *path)) for folder in _folders(package))
+
+
+def _folders(package: str) -> Iterable[str]:
+    """Where a package is installed; an agent has a package `autodist` of its own, so `find_spec` would say that."""
+    for finder in sys.meta_path:
+        try:
+            found = finder.find_spec(package, None)
+        except (AttributeError, ImportError, ValueError):
+            continue
+        if found is not None:
+            return found.submodule_search_locations or ()
+    return ()
 
 
 def _asked(python: str) -> dict[str, Any]:

@@ -58,7 +58,7 @@ async def compare_software(job: Job, fleet: Fleet) -> list[str]:
         for python, host in pythons[machine].items():
             told = await agent.call("versions.versions", timeout_s=_VERSIONS_S, python=python)
             if told:  # of an interpreter that is not there, the start of the worker will say so
-                found[host] = Software(told["python"], told["executable"], told["packages"], told["has_horovod"])
+                found[host] = Software(**told)
         return found
 
     answers = await fleet.on_agents(ask)

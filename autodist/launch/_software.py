@@ -25,6 +25,7 @@ class Software:
         executable: Its path there.
         packages: Version by name of the distribution, for those that are installed.
         has_horovod: Whether Horovod was built for TensorFlow.
+        has_tcp: Whether AutoDist's own library for communication was built.
 
     """
 
@@ -32,6 +33,7 @@ class Software:
     executable: str
     packages: Mapping[str, str]
     has_horovod: bool
+    has_tcp: bool
 
     def version(self, name: str) -> str:
         """Return a package's version; empty if it is not installed."""
@@ -56,21 +58,64 @@ def check_software(found: Mapping[str, Software], strategy: str | None = None) -
     versions |= {package: {name: has.version(package) for name, has in found.items()} for package in _PACKAGES}
     wrong = {package: by_host for package, by_host in versions.items() if not _are_equal(by_host)}
     rows = [f"  {package:<11} {_shown(by_host)}" for package, by_host in wrong.items()]
-    without = [name for name, has in found.items() if not has.has_horovod]
-    needs_horovod = _uses_horovod(strategy, next(iter(found.values())).has_horovod)
-    if without and needs_horovod:
-        rows.append(f"  horovod     not built for TensorFlow on {_listed(without)}")
+    needed = [carrier for carrier in _CARRIERS if carrier.without(found) and carrier.is_used(strategy, found)]
+    rows += [f"  {carrier.name:<11} {carrier.missing} on {_listed(carrier.without(found))}" for carrier in needed]
     if rows:
-        hint = _remedy(found, wrong) if wrong else _HOROVOD_REMEDY
+        hint = _remedy(found, wrong) if wrong else needed[0].remedy
         raise LaunchError("\n".join(["the hosts must have the same software", *rows]), hint=hint)
-    if 0 < len(without) < len(found):
-        return [f"Horovod is missing on {_listed(without)}; this run does not use it"]
-    return []
+    return [
+        f"{carrier.called} is missing on {_listed(without)}; this run does not use it"
+        for carrier in _CARRIERS
+        if 0 < len(without := carrier.without(found)) < len(found)
+    ]
 
 
-_HOROVOD_REMEDY = (
-    "install Horovod there, or choose the other communicator, as in "
-    "`--strategy \"AllReduce(communicator='collective')\"`"
+@dataclass(frozen=True)
+class _Carrier:
+    """What carries collectives and need not be there.
+
+    Attributes:
+        name: As strategies have it.
+        called: In a sentence.
+        missing: What is wrong where it is not there.
+        remedy: What to do.
+
+    """
+
+    name: str
+    called: str
+    missing: str
+    remedy: str
+
+    def without(self, found: Mapping[str, Software]) -> list[str]:
+        """Return the hosts that do not have it."""
+        return [name for name, has in found.items() if not getattr(has, f"has_{self.name}")]
+
+    def is_used(self, strategy: str | None, found: Mapping[str, Software]) -> bool:
+        """Whether the chief, which makes the strategy, will use it, or may, where it has it."""
+        chief_has_it = next(iter(found)) not in self.without(found)
+        chosen = None if strategy is None else strategies.get(strategy)
+        if isinstance(chosen, strategies.Strategy):
+            return self.name in chosen.carriers
+        if chosen is not None and chosen.name == "auto":
+            return self.name == "tcp" and chief_has_it  # it is the fastest on most clusters
+        # Builders that only place variables at servers have no communicator to choose.
+        is_open = chosen is None or isinstance(chosen, strategies.Manual)
+        communicator = "auto" if is_open else getattr(chosen, "communicator", "queue")
+        if communicator == "auto":
+            return self.name == "horovod" and chief_has_it
+        return bool(communicator == self.name)
+
+
+_OTHERWISE = "choose the other communicator, as in `--strategy \"AllReduce(communicator='collective')\"`"
+_CARRIERS = (
+    _Carrier("horovod", "Horovod", "not built for TensorFlow", f"install Horovod there, or {_OTHERWISE}"),
+    _Carrier(
+        "tcp",
+        "AutoDist's own library",
+        "not built",
+        f"install AutoDist there where there is a compiler of C++ (`apt-get install g++`), or {_OTHERWISE}",
+    ),
 )
 
 
@@ -111,15 +156,3 @@ def _remedy(found: Mapping[str, Software], wrong: Mapping[str, Mapping[str, str]
         return f"install AutoDist for `{found[host].executable}` on `{host}` from where this machine has it; or {other}"
     requirement = f"{package}=={wanted}" if wanted else package
     return f"on `{host}`: `{found[host].executable} -m pip install {requirement}`; or {other}"
-
-
-def _uses_horovod(strategy: str | None, is_there: bool) -> bool:
-    """Whether the chief, which makes the strategy, will use Horovod: it does where it has it, unless told otherwise."""
-    if strategy is None:
-        return is_there
-    chosen = strategies.get(strategy)
-    if isinstance(chosen, strategies.Strategy):
-        return "horovod" in chosen.carriers
-    # Builders that only place variables at servers have no communicator to choose.
-    communicator = "auto" if isinstance(chosen, strategies.Manual) else getattr(chosen, "communicator", "queue")
-    return is_there if communicator == "auto" else bool(communicator == "horovod")

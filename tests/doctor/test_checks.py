@@ -26,7 +26,7 @@ def bad(examination):
 
 
 def packages(**versions):
-    own = {"autodist": "0.1.0", "tensorflow": "2.21.0", "keras": "3.15.1", "horovod": "0.28.1", "numpy": "2.4"}
+    own = {"autodist": "0.1.0", "tensorflow": "2.21.0", "keras": "3.15.1", "horovod": "0.28.1", "numpy": "2.4", "tcp": "0.1.0"}
     return {name: version for name, version in (own | versions).items() if version}
 
 
@@ -41,8 +41,8 @@ def test_nothing_is_wrong_with_a_healthy_cluster():
     assert bad(examination) == []
     assert {finding.host for finding in found} == {"a", "b", "c"}
     assert {finding.check for finding in found} == {
-        "reachable", "python", "autodist", "tensorflow", "keras", "horovod", "numpy", "cores", "memory", "gpus", "disk",
-        "limits", "clock", "address", "ports", "connections",
+        "reachable", "python", "autodist", "tensorflow", "keras", "horovod", "numpy", "tcp", "cores", "memory", "gpus",
+        "disk", "limits", "clock", "address", "ports", "connections",
     }  # fmt: skip
 
 
@@ -58,6 +58,7 @@ def test_nothing_is_wrong_with_a_healthy_cluster():
         ({"packages": packages(autodist="")}, "autodist", Status.FAIL, "not installed", "from where the other hosts"),
         ({"packages": packages(keras="3.9")}, "keras", Status.FAIL, "keras 3.9, other", "keras==3.15.1"),
         ({"packages": packages(horovod="")}, "horovod", Status.WARN, "horovod is not installed", "install Horovod"),
+        ({"packages": packages(tcp="")}, "tcp", Status.WARN, "library, `tcp`, is not installed", "apt-get install g++"),
         ({"packages": packages(numpy="1.26")}, "numpy", Status.WARN, "numpy 1.26, other", "pip install numpy==2.4"),
         ({"cores": 0.5}, "cores", Status.WARN, "1 CPU devices on 0.5 of 8 cores, by affinity or a quota", "fewer"),
         ({"available_bytes": 10**8}, "memory", Status.WARN, "0.1 of 32.0 GB free", "end what else runs"),

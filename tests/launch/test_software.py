@@ -8,11 +8,10 @@ from autodist.launch._software import Software, check_software
 PACKAGES = {"autodist": "1.0", "tensorflow-cpu": "2.21.0", "keras": "3.15.1"}
 
 
-def software(python="3.12.3", has_horovod=True, **packages):
+def software(python="3.12.3", has_horovod=True, has_tcp=True, **packages):
     versions = PACKAGES | {name.replace("_", "-"): version for name, version in packages.items()}
-    return Software(
-        python, "/venv/bin/python", {name: version for name, version in versions.items() if version}, has_horovod
-    )
+    there = {name: version for name, version in versions.items() if version}
+    return Software(python, "/venv/bin/python", there, has_horovod, has_tcp)
 
 
 def test_equal_machines_pass_whatever_tensorflow_is_called():
@@ -58,3 +57,19 @@ def test_horovod_that_is_not_used_may_be_missing(strategy, chief_has_it):
     found = {"h1": software(has_horovod=chief_has_it), "h2": software(has_horovod=not chief_has_it)}
     missing = "h2" if chief_has_it else "h1"
     assert check_software(found, strategy) == [f"Horovod is missing on {missing}; this run does not use it"]
+
+
+@pytest.mark.parametrize("strategy", ["auto", "AllReduce(communicator='tcp')", "PS(communicator='tcp')"])
+def test_our_own_library_must_be_on_all_hosts_if_the_run_uses_it_or_may(strategy):
+    with pytest.raises(LaunchError, match=r"tcp +not built on h2") as caught:
+        check_software({"h1": software(), "h2": software(has_tcp=False)}, strategy)
+    assert "g++" in caught.value.hint
+
+
+@pytest.mark.parametrize(("strategy", "chief_has_it"), [("PS", True), (None, True), ("auto", False)])
+def test_our_own_library_may_be_missing_where_it_is_not_used(strategy, chief_has_it):
+    found = {"h1": software(has_tcp=chief_has_it), "h2": software(has_tcp=not chief_has_it)}
+    missing = "h2" if chief_has_it else "h1"
+    assert check_software(found, strategy) == [
+        f"AutoDist's own library is missing on {missing}; this run does not use it"
+    ]

@@ -11,7 +11,8 @@ from autodist.doctor._finding import Finding, Status
 __all__ = ["check_packages"]
 
 _NEEDED = ("autodist", "tensorflow", "keras")
-_WORTH_HAVING = ("horovod", "numpy")
+_WORTH_HAVING = ("horovod", "numpy", "tcp")
+_CALLED = {"tcp": "AutoDist's own library, `tcp`,"}
 
 
 def check_packages(examination: Examination) -> Iterator[Finding]:
@@ -31,7 +32,7 @@ def _judge(package: str, version: str, usual: str, host: str, facts: Facts) -> F
     if not version and not usual and not is_needed:
         return Finding(host, package, Status.OK, f"{package} is on no host, and not needed")
     if not version:
-        text = f"{package} is not installed for {facts.executable}"
+        text = f"{_CALLED.get(package, package)} is not installed for {facts.executable}"
     else:
         text = f"{package} {version}, other hosts have {usual}"
     return Finding(host, package, worst, text, _remedy(package, usual, facts))
@@ -41,6 +42,8 @@ def _remedy(package: str, version: str, facts: Facts) -> str:
     """Say what to type to have the version."""
     if package == "horovod":
         return "install Horovod there the way the other hosts have it"
+    if package == "tcp":
+        return f"install AutoDist again for {facts.executable} where there is a compiler of C++ (`apt-get install g++`)"
     if package == "autodist":
         return f"install AutoDist there for {facts.executable}, from where the other hosts have it"
     name = "tensorflow-cpu" if package == "tensorflow" and not facts.gpus else package
