@@ -13,7 +13,7 @@ from math import prod
 
 from autodist.graph import NodeList
 
-__all__ = ["Parcel", "packed", "small_parcel"]
+__all__ = ["Parcel", "packed", "small_parcel", "small_parcels"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,14 @@ def small_parcel(tensor: str, dtype: str, shape: Sequence[int | None] | None, li
         return None
     size_bytes = prod(sizes) * int(kind.size)
     return Parcel(tensor, dtype, sizes, size_bytes) if size_bytes <= limit_bytes else None
+
+
+def small_parcels(
+    tensors: Iterable[str], dtypes: Iterable[str], shapes: Iterable[Sequence[int | None] | None], limit_bytes: int
+) -> list[Parcel]:
+    """The parcels of those of some tensors that are so small."""
+    every = (small_parcel(*one, limit_bytes) for one in zip(tensors, dtypes, shapes, strict=True))
+    return [parcel for parcel in every if parcel is not None]
 
 
 def packed(

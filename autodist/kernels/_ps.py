@@ -12,14 +12,14 @@ Variables whose updates can't be separated (a global norm, a loss scale) form on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from autodist.graph import NodeList, node_of, prune, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
 from autodist.kernels._mail import Mail, Queues, Streams
-from autodist.kernels._packing import Parcel, packed, small_parcel
+from autodist.kernels._packing import Parcel, packed, small_parcels
 from autodist.kernels._proxies import ProxyWriter
 from autodist.kernels._proxy_streams import ProxyStreams
 from autodist.kernels._quiet import quiet_units
@@ -228,12 +228,10 @@ class _Rewriting:
         if quiet:
             own = self.joint[self.layout.rank]
             handed += [own.signal(*self._token(0, rank, "hand"), done, rank) for rank in self.others]
-        return handed + [value for name in self.served if name in quiet for value in self._send_values(name)]
-
-    def _send_values(self, unit: str) -> list[str]:
-        """Send the values of which the others have copies, when they are updated."""
-        done = [write for write, owner in self.writes.items() if owner == unit]
-        return self.copies.send(self.units[unit], done, self.others)
+        for name in (name for name in self.served if name in quiet):
+            updates = [write for write, owner in self.writes.items() if owner == name]
+            handed += self.copies.send(self.units[name], updates, self.others)
+        return handed
 
     def _hand_tokens(self, unit: str) -> list[str]:
         """Tell the other workers, stage by stage, that the updates are done and their proxies have the values."""
@@ -382,7 +380,8 @@ class _Rewriting:
         order = {point.name: number for number, point in enumerate(self.graph.points)}  # that of the backward pass
         owned = [(point, name) for name in self.remote for point in self.points[name]]
         for point, name in sorted(owned, key=lambda pair: order[pair[0].name]):
-            small = [parcel for part in self._mine(name, point) for parcel in self._small(part, point)]
+            tensors = [part.tensors(point) for part in self._mine(name, point)]
+            small = [p for t in tensors for p in small_parcels(t, point.dtypes, point.shapes, self.pack_bytes)]
             passed = self.stages.passed(node_of(parcel.tensor) for parcel in small)
             together.setdefault((self.mail[name].device, point.layer, passed), []).extend(small)
         arrived = {}
@@ -391,12 +390,6 @@ class _Rewriting:
             found = packed(self.nodes, label, parcels, self.layout.main_device, server, self.pack_bytes)
             arrived.update({(server, tensor): piece for tensor, piece in found.items()})
         return arrived
-
-    def _small(self, part: Part, point: SyncPoint) -> Iterator[Parcel]:
-        for tensor, dtype, shape in zip(part.tensors(point), point.dtypes, point.shapes, strict=True):
-            parcel = small_parcel(tensor, dtype, shape, self.pack_bytes)
-            if parcel is not None:
-                yield parcel
 
     def _reads(self, present: set[str]) -> dict[tuple[str, int], list[str]]:
         """By unit and stage, the reads of its variables among the nodes present."""
