@@ -28,8 +28,8 @@ def versions(python: str = "") -> dict[str, Any]:
 
     Returns:
         ``python`` (its version), ``executable``, ``packages`` (version by name of the distribution, those that are
-        installed), ``has_horovod`` (whether it was built for TensorFlow) and ``has_tcp`` (whether AutoDist's own library
-        was built); nothing if there is no such interpreter.
+        installed), ``has_horovod`` (whether it was built for TensorFlow) and ``has_tcp`` (whether AutoDist's own
+        library was built); nothing if there is no such interpreter.
 
     Raises:
         RuntimeError: The other interpreter gives no answer.
@@ -86,4 +86,5 @@ def _asked(python: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__" and sys.argv[1:] == ["--ask"]:
+    sys.path[:] = [entry for entry in sys.path if entry]  # what lies in this directory is not what is installed
     print(json.dumps(versions()))  # noqa: T201

@@ -180,6 +180,8 @@ class DistributedGraph:
         initializers: Nodes to run once, before the first step: they set the variables that kernels have added.
         refreshers: By variable name, the node that brings its value to this worker's local proxy. To be run when
             something else than this step has changed the variable.
+        owed: By rank of another worker, the nodes that send what its gradients come from: without them nothing comes
+            from there.
         serving: What this worker runs for others, over and over, beside its own steps.
         relaxed: Names of the variables that change beside the steps, here or on another worker.
         warnings: What a user should know about this rewriting.
@@ -198,6 +200,7 @@ class DistributedGraph:
     homes: dict[str, str] = field(default_factory=dict)
     initializers: tuple[str, ...] = ()
     refreshers: dict[str, str] = field(default_factory=dict)
+    owed: dict[int, tuple[str, ...]] = field(default_factory=dict)
     serving: tuple[Serving, ...] = ()
     relaxed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -135,10 +135,17 @@ class Streams(Mail):
         register()
 
     def put(
-        self, channel: str, name: str, tensors: Sequence[str], dtypes: Sequence[str], waits: Sequence[str], to: int
+        self,
+        channel: str,
+        name: str,
+        tensors: Sequence[str],
+        dtypes: Sequence[str],
+        waits: Sequence[str],
+        to: int,
+        below: int = -1,
     ) -> str:
-        """See the base class."""
-        return self.broadcast(channel, name, tensors, dtypes, waits, [to])
+        """See the base class; `below` is a limit that whole numbers must keep, else the sender's step fails."""
+        return self.broadcast(channel, name, tensors, dtypes, waits, [to], below)
 
     def broadcast(
         self,
@@ -148,6 +155,7 @@ class Streams(Mail):
         dtypes: Sequence[str],
         waits: Sequence[str],
         to: Sequence[int],
+        below: int = -1,
     ) -> str:
         """Send tensors to several workers."""
         return self.nodes.add(
@@ -159,6 +167,7 @@ class Streams(Mail):
             collective=f"{self.shared_prefix}/{channel}",
             ranks=list(to),
             priority=self.priority,
+            below=below,
         )
 
     def take(self, channel: str, name: str, dtypes: Sequence[str], source: int, after: Sequence[str] = ()) -> str:

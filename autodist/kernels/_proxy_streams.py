@@ -61,12 +61,12 @@ class ProxyStreams:
         inputs = [variable.handle, *(f"^{node}" for node in after)]
         name = f"{stream.prefix}/value"
         value = self._nodes.add("ReadVariableOp", name, inputs, device=stream.own_device, dtype=variable.dtype)
-        return stream.broadcast("value", "send", [value], [variable.dtype], (), ranks)
+        return stream.broadcast("copy", "send", [value], [variable.dtype], (), ranks)
 
     def _receive(self, variable: Variable, source: int, after: Sequence[str], reads: Sequence[str]) -> str:
         stream = self._stream(variable)
         proxy = Proxy(variable, self._layout.rank, stream.own_device)
-        value = stream.take("value", "receive", [variable.dtype], source, after)
+        value = stream.take("copy", "receive", [variable.dtype], source, after)
         handle = proxy.handle(self._nodes, self._container)
         return proxy.assign(self._nodes, f"{stream.prefix}/assign", handle, value, reads)
 
@@ -75,5 +75,5 @@ class ProxyStreams:
         readers = [name for name, handles in self._analysis.reads.items() if variable.handle in handles]
         takers = {taker for name in readers for taker in self._analysis.consumers.get(name, ())}
         depth = min((self._analysis.depths[name] for name in takers), default=0)
-        prefix, shared = f"autodist/proxy/{variable.handle}/stream", f"{self._step}/{variable.name}/proxy"
+        prefix, shared = f"autodist/proxy/{variable.handle}/stream", f"{self._step}/{variable.name}"
         return Streams(self._nodes, "", prefix, shared, self._layout.main_device, 1 + depth)

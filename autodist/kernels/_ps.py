@@ -90,13 +90,7 @@ class _Rewriting:
         self.behind = self._behind_gradients()
         self.stages = self._stages()
         self.num_stages = {name: self._count_stages(name) for name in self.units}
-        self.quiet = frozenset(
-            unit
-            for unit in (
-                quiet_units(self.analysis, graph.points, self.writes) if kernel.strategy.graph.has_streams else ()
-            )
-            if self.num_stages[unit] == 1
-        )
+        self.quiet = self._quiet() if kernel.strategy.graph.has_streams else frozenset[str]()
         self.joint = [
             Streams(self.nodes, "", f"autodist/ps/of_{rank}", f"{kernel.step}/of_{rank}", self.layout.main_device)
             for rank in (range(self.layout.world_size) if self.quiet else ())
@@ -169,6 +163,17 @@ class _Rewriting:
         updates = [self.stages.of(write, unit) for write, owner in self.writes.items() if owner == unit]
         return 1 + max([0, *updates, *(self._stage(unit, point) for point in self.points[unit])])
 
+    def _quiet(self) -> frozenset[str]:
+        """The units whose updates nothing waits for within the step, reads of copies included."""
+        late = {
+            unit
+            for name, handles in self.analysis.reads.items()
+            for unit in {self.unit_of_handle.get(handle, "") for handle in handles} & self.units.keys()
+            if self.units[unit].proxied and self.stages.of(name, unit) > 0
+        }
+        single = {unit for unit, count in self.num_stages.items() if count == 1}
+        return quiet_units(self.analysis, self.graph.points, self.writes) & single - late
+
     def _mask(self, names: list[str]) -> int:
         return sum(self.bit[name] for name in names)
 
@@ -190,7 +195,8 @@ class _Rewriting:
                     sent.append(part.tensors(point))
                 else:
                     channel = f"gradient_{number}_from_{part.label}"
-                    name = mail.take(channel, _taken(number, part), point.dtypes, part.rank, self._own(unit, point))
+                    after = [*self._own(unit, point), *self.graph.owed.get(part.rank, ())]
+                    name = mail.take(channel, _taken(number, part), point.dtypes, part.rank, after)
                     sent.append([f"{name}:{k}" for k in range(len(point.dtypes))])
             self.nodes.device = mail.device
             join = self.nodes.sum if point.combine is Combine.SUM else self.nodes.concat

@@ -7,11 +7,11 @@ each worker, and both ways are messages that nobody asks for.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autodist.graph import NodeList, StepAnalysis, data_inputs, node_of, tensor_dtype
+from autodist.graph import NodeList, StepAnalysis, Variable, data_inputs, node_of, tensor_dtype
 from autodist.kernels._base import SyncPoint
 from autodist.kernels._mail import Streams
 
@@ -19,6 +19,7 @@ __all__ = ["Lookup", "answer", "ask", "lookups_of"]
 
 _BY_HANDLE = frozenset({"ResourceGather", "ResourceGatherNd"})
 _BY_VALUE = frozenset({"GatherV2", "Gather", "GatherNd"})
+_OF_ROWS = frozenset({"ResourceGather", "GatherV2", "Gather"})
 
 
 @dataclass(frozen=True)
@@ -30,33 +31,51 @@ class Lookup:
         handle: That of the table.
         dtypes: Of the row numbers and of the rows.
         depth: How far from the step's begin it is needed.
+        num_rows: Row numbers are below it; -1 where they are not numbers of rows alone.
     """
 
     node: Any
     handle: str
     dtypes: tuple[str, str]
     depth: int
+    num_rows: int = -1
 
 
 def lookups_of(
-    analysis: StepAnalysis, points: Iterable[SyncPoint], handles: Container[str], needed: Container[str]
+    analysis: StepAnalysis, points: Iterable[SyncPoint], tables: Mapping[str, Variable], needed: Container[str]
 ) -> list[Lookup]:
     """The lookups in some tables, in the order of their names, which is the same on all workers.
 
     Args:
         analysis: The replicated step.
         points: Where values of workers meet.
-        handles: Those of the tables.
+        tables: By handle.
         needed: The nodes that all workers compute.
     """
     late = _after_updates(analysis, points)
     found = []
     for name, node in sorted(analysis.nodes.items()):
         handle = _table(analysis, node)
-        if handle in handles and name in needed and name not in late:
+        if handle in tables and name in needed and name not in late:
             dtypes = tensor_dtype(analysis.nodes, node.input[1]), tensor_dtype(analysis.nodes, name)
-            found.append(Lookup(node, handle, dtypes, analysis.depths[name]))
+            num_rows = _num_rows(analysis, node, tables[handle])
+            found.append(Lookup(node, handle, dtypes, analysis.depths[name], num_rows))
     return found
+
+
+def _num_rows(analysis: StepAnalysis, node: Any, table: Variable) -> int:
+    """How many rows a lookup chooses from; -1 where that is not known, or where it takes places of single elements."""
+    if node.op not in _OF_ROWS or node.attr["batch_dims"].i:
+        return -1
+    dim = analysis.nodes[node_of(node.input[2])] if node.op == "GatherV2" else None
+    is_first = dim is None or (dim.op == "Const" and not _constant(dim))
+    return table.shape[0] if is_first and table.shape else -1
+
+
+def _constant(node: Any) -> int:
+    import tensorflow as tf
+
+    return int(tf.make_ndarray(node.attr["value"].tensor))
 
 
 def _table(analysis: StepAnalysis, node: Any) -> str:
@@ -81,19 +100,21 @@ def ask(stream: Streams, lookup: Lookup, rank: int, owner: int) -> tuple[str, st
     """Add what the asking worker does; returns the node that sends row numbers, and the one that has the rows."""
     waits = [node_of(tensor) for tensor in lookup.node.input if tensor.startswith("^")]
     ids, rows = lookup.dtypes
-    sent = stream.put(f"ids_of_{rank}", "ask", [lookup.node.input[1]], [ids], waits, owner)
+    sent = stream.put(
+        f"ids_of_{rank}", "ask", [lookup.node.input[1]], [ids], waits, owner, below=lookup.num_rows
+    )
     # Without its row numbers the answer never comes, and TensorFlow could not interrupt the receipt.
     return sent, stream.take(f"rows_of_{rank}", "rows", [rows], owner, [sent])
 
 
-def answer(nodes: NodeList, stream: Streams, lookup: Lookup, ranks: Sequence[int]) -> tuple[list[str], list[str]]:
-    """Add what the table's worker does for others; returns the lookups and the nodes that send their rows."""
+def answer(nodes: NodeList, stream: Streams, lookup: Lookup, ranks: Sequence[int]) -> dict[int, tuple[str, str]]:
+    """Add what the table's worker does for others; returns, by worker, the lookup and the node that sends its rows."""
     own = node_of(lookup.node.input[1])
-    found, sent = [], []
+    found = {}
     for rank in ranks:
         ids = stream.take(f"ids_of_{rank}", f"ids_of_{rank}", [lookup.dtypes[0]], rank, [own])
         table, _, *others = data_inputs(lookup.node)
         name = nodes.copy(lookup.node, f"{stream.prefix}/rows_of_{rank}", [table, ids, *others])
-        found.append(name)
-        sent.append(stream.put(f"rows_of_{rank}", f"answer_{rank}", [name], [lookup.dtypes[1]], (), rank))
-    return found, sent
+        sent = stream.put(f"rows_of_{rank}", f"answer_{rank}", [name], [lookup.dtypes[1]], (), rank)
+        found[rank] = name, sent
+    return found

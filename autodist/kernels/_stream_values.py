@@ -70,7 +70,8 @@ class _Rewriting:
         self.values: dict[str, str] = {}
         self.rows: dict[str, str] = {}
         self.read: dict[str, list[str]] = {}
-        self.sent: list[str] = []
+        self.effects: list[str] = []
+        self.owed: dict[int, list[str]] = {}
 
     def apply(self) -> DistributedGraph:
         analysis = self.graph.analyze()
@@ -78,14 +79,16 @@ class _Rewriting:
         for number, need in enumerate(_needs(analysis, self.owners, needed)):
             self._value(f"autodist/values/{number}", need)
         if len({len(self.layout.copies(rank)) for rank in range(self.layout.world_size)}) == 1:
-            for number, lookup in enumerate(lookups_of(analysis, self.graph.points, self.owners, needed)):
-                self._rows(f"autodist/rows/{number}", lookup)
+            tables = {handle: variable for handle, (variable, _) in self.owners.items()}
+            for lookup in lookups_of(analysis, self.graph.points, tables, needed):
+                self._rows(f"autodist/rows/{lookup.node.name}", lookup)
         waits = {
             name: [read for handle in write.handles for read in self.read.get(handle, ())]
             for name, write in analysis.writes.items()
         }
         graph_def = _rewired(self.graph.graph_def, self.values, self.rows, waits, self.nodes)
-        return self.graph.replace(graph_def=graph_def, effects=(*self.graph.effects, *self.sent))
+        owed = {rank: tuple(sent) for rank, sent in self.owed.items()}
+        return self.graph.replace(graph_def=graph_def, effects=(*self.graph.effects, *self.effects), owed=owed)
 
     def _others(self, rank: int) -> list[int]:
         return [other for other in range(self.layout.world_size) if other != rank]
@@ -97,9 +100,10 @@ class _Rewriting:
         if owner != self.layout.rank:
             value = stream.take("value", "receive", [variable.dtype], owner)
             self.values |= dict.fromkeys(need.reads, value)
+            self.effects.append(value)  # also where nothing needs it: what is sent must be taken
             return
         value = self.nodes.add("ReadVariableOp", f"{prefix}/read", [need.handle], dtype=variable.dtype)
-        self.sent.append(stream.broadcast("value", "send", [value], [variable.dtype], (), self._others(owner)))
+        self.effects.append(stream.broadcast("value", "send", [value], [variable.dtype], (), self._others(owner)))
         self.read.setdefault(need.handle, []).append(value)
 
     def _rows(self, prefix: str, lookup: Lookup) -> None:
@@ -108,21 +112,13 @@ class _Rewriting:
         stream = Streams(self.nodes, "", prefix, shared, self.layout.main_device, lookup.depth)
         if owner != self.layout.rank:
             asked, rows = ask(stream, lookup, self.layout.rank, owner)
-            self.sent.append(asked)
+            self.effects += asked, rows
             self.rows[lookup.node.name] = rows
             return
-        found, sent = answer(self.nodes, stream, lookup, self._others(owner))
-        self.read.setdefault(lookup.handle, []).extend(found)
-        self.sent += sent
-
-
-@dataclass(frozen=True)
-class _Need:
-    """What all workers read whole of a variable, and how far from the step's begin it is needed."""
-
-    handle: str
-    reads: tuple[str, ...]
-    depth: int
+        for rank, (found, sent) in answer(self.nodes, stream, lookup, self._others(owner)).items():
+            self.read.setdefault(lookup.handle, []).append(found)
+            self.effects.append(sent)
+            self.owed.setdefault(rank, []).append(sent)
 
 
 def _needs(analysis: StepAnalysis, handles: Container[str], needed: Container[str]) -> list[_Need]:

@@ -63,8 +63,10 @@ def check_software(found: Mapping[str, Software], strategy: str | None = None) -
     if rows:
         hint = _remedy(found, wrong) if wrong else needed[0].remedy
         raise LaunchError("\n".join(["the hosts must have the same software", *rows]), hint=hint)
+    by_script = strategy is None
     return [
-        f"{carrier.called} is missing on {_listed(without)}; this run does not use it"
+        f"{carrier.called} is missing on {_listed(without)}; "
+        + ("a strategy that the script names must not use it" if by_script else "this run does not use it")
         for carrier in _CARRIERS
         if 0 < len(without := carrier.without(found)) < len(found)
     ]
@@ -97,6 +99,8 @@ class _Carrier:
         chosen = None if strategy is None else strategies.get(strategy)
         if isinstance(chosen, strategies.Strategy):
             return self.name in chosen.carriers
+        if isinstance(chosen, strategies.Manual) and self.name in chosen.read().communicators:
+            return True
         if chosen is not None and chosen.name == "auto":
             return self.name == "tcp" and chief_has_it  # it is the fastest on most clusters
         # Builders that only place variables at servers have no communicator to choose.

@@ -103,10 +103,14 @@ class Domain:
 
     @cached_property
     def divided_s_per_byte(self) -> float:
-        """Of a tensor that AutoDist's own library sums: who sums how much of it follows the hosts' links."""
-        rates = [(host.bandwidth_gbps or 1.0) * _BYTES_PER_GBIT for host in self.spec.hosts]
-        parts = zip(reduction_shares(rates), rates, strict=True)
-        return max((1 + (len(rates) - 2) * share) / rate for share, rate in parts)
+        """Of a tensor that AutoDist's own library sums: who sums how much of it follows what the hosts carry.
+
+        A host carries what the spec says of it, and no more than its best link.
+        """
+        rates = np.array([host.bandwidth_gbps or 1.0 for host in self.spec.hosts])
+        best_s = np.where(np.eye(len(rates), dtype=bool), np.inf, self.seconds_per_byte).min(1)
+        seconds = np.maximum(np.where(np.isinf(best_s), 0.0, best_s), 1 / (rates * _BYTES_PER_GBIT))
+        return float(((1 + (len(rates) - 2) * np.array(reduction_shares(rates.tolist()))) * seconds).max())
 
     @cached_property
     def latency_s(self) -> Floats:

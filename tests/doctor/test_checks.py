@@ -26,7 +26,8 @@ def bad(examination):
 
 
 def packages(**versions):
-    own = {"autodist": "0.1.0", "tensorflow": "2.21.0", "keras": "3.15.1", "horovod": "0.28.1", "numpy": "2.4", "tcp": "0.1.0"}
+    own = {"autodist": "0.1.0", "tensorflow": "2.21.0", "keras": "3.15.1", "horovod": "0.28.1", "numpy": "2.4"}
+    own |= {"tcp": "0.1.0"}
     return {name: version for name, version in (own | versions).items() if version}
 
 

@@ -93,6 +93,49 @@ def test_nobody_answers_row_numbers_before_having_own_ones():
         assert all(any(t.startswith("^") for t in node.input) for node in taken)
 
 
+def test_numbers_of_rows_that_there_are_not_fail_the_step_that_has_them():
+    for builder, limits in ((STREAMS, {9}), (BUILDERS[1], {5, 4})):
+        asks = [g.nodes[n] for g in rewritten(captured(), builder, 2, 1) for n in ops(g, "AutodistSend") if "/ask" in n]
+        assert asks
+        assert {node.attr["below"].i for node in asks} <= limits
+
+
+def test_a_gradient_is_waited_for_when_its_worker_has_what_it_comes_from():
+    graphs = rewritten(captured(), STREAMS, 2, 1)
+    [graph] = [graph for graph in graphs if ops(graph, "ResourceGather")]
+    [answer] = [name for name in ops(graph, "AutodistSend") if "/answer_" in name]
+    taken = [graph.nodes[name] for name in ops(graph, "AutodistReceive") if "take_from" in name]
+    assert taken
+    assert all(f"^{answer}" in node.input for node in taken)
+
+
+def test_copies_that_are_read_after_an_update_are_set_before():
+    """As moving averages of weights are made: the server itself sets them, and tells when it has."""
+    graphs = rewritten(traced(averaging()), BUILDERS[2], 2, 1)
+    assert not [name for graph in graphs for name, _ in sends(graph) if name.endswith("/copy")]
+    elsewhere = [
+        node
+        for rank, graph in enumerate(graphs)
+        for node in graph.graph_def.node
+        if node.op == "AssignVariableOp" and f"/task:{rank}/" not in node.device
+    ]
+    assert elsewhere
+
+
+def averaging():
+    """Goes on with what it has updated."""
+    weight, average = tf.Variable(tf.ones([4]), name="weight"), tf.Variable(tf.ones([4]), name="average")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.linalg.matvec(x, weight) ** 2)
+        weight.assign_sub(0.1 * tape.gradient(loss, weight))
+        average.assign(0.9 * average + 0.1 * weight)
+        return loss
+
+    return step
+
+
 @pytest.mark.parametrize("step", ["late", "chained"])
 def test_lookups_by_what_was_looked_up_go_by_streams_and_those_after_an_update_do_not(step):
     graphs = rewritten(traced(TABLES[step]()), STREAMS, 2, 1)
@@ -151,7 +194,7 @@ def test_values_that_are_needed_first_leave_first():
 
 def test_a_copy_is_set_to_what_comes_after_the_update_when_it_has_been_read():
     graphs = rewritten(traced(layers(3)), BUILDERS[2], 3, 1)
-    sent = {name for graph in graphs for name, _ in sends(graph) if "/proxy/" in name}
+    sent = {name for graph in graphs for name, _ in sends(graph) if name.endswith("/copy")}
     assert len(sent) == 2  # a kernel and a bias
     for graph in graphs:
         for name in ops(graph, "AssignVariableOp"):
@@ -164,7 +207,7 @@ def test_a_copy_is_set_to_what_comes_after_the_update_when_it_has_been_read():
                 assert {f"^{read}" for read in reads} <= set(node.input)
         for name in ops(graph, "AutodistSend"):
             value = graph.nodes[node_of(graph.nodes[name].input[0])]
-            if "/proxy/" in graph.nodes[name].attr["collective"].s.decode():
+            if graph.nodes[name].attr["collective"].s.endswith(b"/copy"):
                 assert any(t.startswith("^") for t in value.input)  # the update
 
 

@@ -5,6 +5,7 @@ import pytest
 from autodist.errors import LaunchError
 from autodist.launch._software import Software, check_software
 
+WITHOUT = ("this run does not use it", "a strategy that the script names must not use it")
 PACKAGES = {"autodist": "1.0", "tensorflow-cpu": "2.21.0", "keras": "3.15.1"}
 
 
@@ -56,7 +57,7 @@ def test_horovod_must_be_on_all_hosts_if_the_chief_will_use_it(strategy):
 def test_horovod_that_is_not_used_may_be_missing(strategy, chief_has_it):
     found = {"h1": software(has_horovod=chief_has_it), "h2": software(has_horovod=not chief_has_it)}
     missing = "h2" if chief_has_it else "h1"
-    assert check_software(found, strategy) == [f"Horovod is missing on {missing}; this run does not use it"]
+    assert check_software(found, strategy) == [f"Horovod is missing on {missing}; {WITHOUT[strategy is None]}"]
 
 
 @pytest.mark.parametrize("strategy", ["auto", "AllReduce(communicator='tcp')", "PS(communicator='tcp')"])
@@ -70,6 +71,20 @@ def test_our_own_library_must_be_on_all_hosts_if_the_run_uses_it_or_may(strategy
 def test_our_own_library_may_be_missing_where_it_is_not_used(strategy, chief_has_it):
     found = {"h1": software(has_tcp=chief_has_it), "h2": software(has_tcp=not chief_has_it)}
     missing = "h2" if chief_has_it else "h1"
-    assert check_software(found, strategy) == [
-        f"AutoDist's own library is missing on {missing}; this run does not use it"
-    ]
+    told = f"AutoDist's own library is missing on {missing}; {WITHOUT[strategy is None]}"
+    assert check_software(found, strategy) == [told]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "graph: {communicator: tcp}\nvariables: {'*': {ps: {}}}\n",
+        "variables: {'*': {all_reduce: {communicator: tcp}}}\n",
+        "variables: {'*': {partition: {parts: 2}, shards: [{broadcast: {communicator: tcp}}, {ps: {}}]}}\n",
+    ],
+)
+def test_a_plan_uses_what_it_names(tmp_path, plan):
+    path = tmp_path / "plan.yml"
+    path.write_text(plan)
+    with pytest.raises(LaunchError, match=r"tcp +not built on h2"):
+        check_software({"h1": software(), "h2": software(has_tcp=False)}, str(path))

@@ -120,6 +120,13 @@ class Plan:
     graph: GraphSection
     sections: dict[str, VariableSection]
 
+    @property
+    def communicators(self) -> frozenset[str]:
+        """Those that it names."""
+        shards = [shard for section in self.sections.values() for shard in (section, *(section.shards or ()))]
+        carried = [section for shard in shards for section in (shard.all_reduce, shard.broadcast) if section]
+        return frozenset({self.graph.communicator, *(section.communicator for section in carried)}) - {"auto"}
+
 
 _KINDS = ("ps", "all_reduce", "broadcast")
 _Path: TypeAlias = tuple[str | int, ...]

@@ -54,7 +54,7 @@ class Running {
     for (TF_Tensor* tensor : outputs_) tensorflow()->DeleteTensor(tensor);
     if (!error_.empty()) {
       Status status;
-      tensorflow()->SetStatus(status.status, kAborted, error_.c_str());
+      tensorflow()->SetStatus(status.status, code_, error_.c_str());
       tensorflow()->OpKernelContext_Failure(context_, status.status);
     }
     done_();
@@ -63,9 +63,10 @@ class Running {
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
-  void fail(const std::string& error) {
+  void fail(const std::string& error, int code = kAborted) {
     const std::lock_guard<std::mutex> lock(mutex_);
     error_ = error;
+    code_ = code;
   }
   bool is_ok() const { return error_.empty(); }
   size_t num_inputs() const { return inputs_.size(); }
@@ -102,6 +103,7 @@ class Running {
   std::vector<TF_Tensor*> outputs_;
   std::mutex mutex_;
   std::string error_;  // guarded by mutex_ once something has started
+  int code_ = kAborted;
 };
 
 // FNV-1a, over 64 bits: the same on all machines.
@@ -116,6 +118,7 @@ struct Attributes {
   uint64_t key;
   std::vector<int> ranks;
   int priority;
+  int64_t below;  // what whole numbers that are sent must be; -1 for anything
 };
 
 std::string text_of(TF_OpKernelConstruction* construction, const char* name, TF_Status* status) {
@@ -144,12 +147,14 @@ void* create(TF_OpKernelConstruction* construction) {
   const uint64_t key = hash(text_of(construction, "collective", status.status));
   std::vector<int> ranks;
   int32_t priority = 0;
+  int64_t below = -1;
   if (status.is_ok()) ranks = numbers_of(construction, "ranks", status.status);
   if (status.is_ok()) {
     tensorflow()->OpKernelConstruction_GetAttrInt32(construction, "priority", &priority, status.status);
   }
+  if (status.is_ok()) tensorflow()->OpKernelConstruction_GetAttrInt64(construction, "below", &below, status.status);
   if (!status.is_ok()) tensorflow()->OpKernelConstruction_Failure(construction, status.status);
-  return new Attributes{key, std::move(ranks), priority};
+  return new Attributes{key, std::move(ranks), priority, below};
 }
 
 void destroy(void* attributes) { delete static_cast<Attributes*>(attributes); }
@@ -201,9 +206,36 @@ void all_gather(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneC
   start(kernel, running, std::move(call));
 }
 
+// Which of some numbers is not in [0, below), as TensorFlow's own lookups put it; empty if all are.
+template <typename T>
+std::string outside(const char* data, size_t size, int64_t below) {
+  const auto* numbers = reinterpret_cast<const T*>(data);
+  for (size_t k = 0; k < size / sizeof(T); ++k) {
+    if (numbers[k] < 0 || numbers[k] >= below) {
+      return "indices[" + std::to_string(k) + "] = " + std::to_string(numbers[k]) + " is not in [0, " +
+             std::to_string(below) + ")";
+    }
+  }
+  return "";
+}
+
+std::string wrong_number(const Running& running, int64_t below) {
+  if (below < 0) return "";
+  switch (static_cast<DataType>(running.type())) {
+    case DataType::kInt32:
+      return outside<int32_t>(running.input(), running.size(), below);
+    case DataType::kInt64:
+      return outside<int64_t>(running.input(), running.size(), below);
+    default:
+      return "";
+  }
+}
+
 void send(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done) {
   const auto running = std::make_shared<Running>(context, done);
   if (!running->is_ok()) return;
+  const std::string wrong = wrong_number(*running, static_cast<Attributes*>(kernel)->below);
+  if (!wrong.empty()) return running->fail(wrong, kInvalidArgument);
   for (size_t k = 0; k < running->num_inputs(); ++k) {
     Call call;
     call.kind = Call::Kind::kSend;
@@ -269,6 +301,7 @@ bool add(const Definition& definition) {
   tf->OpDefinitionBuilderAddAttr(builder, "collective: string");
   tf->OpDefinitionBuilderAddAttr(builder, "ranks: list(int) = []");
   tf->OpDefinitionBuilderAddAttr(builder, "priority: int = 0");
+  tf->OpDefinitionBuilderAddAttr(builder, "below: int = -1");
   if (definition.input) tf->OpDefinitionBuilderAddInput(builder, definition.input);
   if (definition.output) tf->OpDefinitionBuilderAddOutput(builder, definition.output);
   tf->OpDefinitionBuilderSetIsStateful(builder, true);

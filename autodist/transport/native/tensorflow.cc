@@ -47,6 +47,7 @@ const TensorFlow* look_up() {
   FIND(OpKernelConstruction_GetAttrString);
   FIND(OpKernelConstruction_Failure);
   FIND(OpKernelConstruction_GetAttrInt32);
+  FIND(OpKernelConstruction_GetAttrInt64);
   FIND(OpKernelConstruction_GetAttrInt32List);
   FIND(NumInputs);
   FIND(NumOutputs);

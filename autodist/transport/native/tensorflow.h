@@ -23,7 +23,7 @@ namespace autodist {
 
 // Of TF_Code. What is unavailable is called an internal error where an operation is not one of TensorFlow's own that
 // communicate.
-constexpr int kOk = 0, kAborted = 10;
+constexpr int kOk = 0, kInvalidArgument = 3, kAborted = 10;
 
 // Each member is the function of that name with `TF_` before it.
 struct TensorFlow {
@@ -66,6 +66,7 @@ struct TensorFlow {
                                              TF_Status*);
   void (*OpKernelConstruction_Failure)(TF_OpKernelConstruction*, TF_Status*);
   void (*OpKernelConstruction_GetAttrInt32)(TF_OpKernelConstruction*, const char* name, int32_t* value, TF_Status*);
+  void (*OpKernelConstruction_GetAttrInt64)(TF_OpKernelConstruction*, const char* name, int64_t* value, TF_Status*);
   void (*OpKernelConstruction_GetAttrInt32List)(TF_OpKernelConstruction*, const char* name, int32_t* values, int count,
                                                 TF_Status*);
   int (*NumInputs)(TF_OpKernelContext*);
