@@ -55,8 +55,14 @@ def test_equals_one_device(runs, case, place):
     certificate.check()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["PartitionedPS", "AllReduce(communicator='collective')"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        pytest.param("PartitionedPS", marks=pytest.mark.slow),
+        pytest.param("AllReduce(communicator='collective')", marks=pytest.mark.slow),
+        "PSLoadBalancing(local_proxy=True, communicator='tcp')",
+    ],
+)
 def test_averages_are_the_weights_at_the_end_of_fit(tmp_path, strategy):
     script = Path(__file__).with_name("averages.py")
     job = Job(script, ResourceSpec.local(workers=2), (str(tmp_path), strategy), run_dir=tmp_path / "run")
