@@ -82,9 +82,10 @@ def _table(analysis: StepAnalysis, node: Any) -> str:
     """The handle of the variable that a node looks up rows in; empty for other nodes."""
     if node.op in _BY_HANDLE:
         return node_of(node.input[0])
-    read = analysis.nodes[node_of(node.input[0])] if node.op in _BY_VALUE else None
-    is_plain = read is not None and read.op == "ReadVariableOp" and len(read.input) == 1
-    return node_of(read.input[0]) if is_plain else ""
+    if node.op not in _BY_VALUE:
+        return ""
+    read = analysis.nodes[node_of(node.input[0])]
+    return node_of(read.input[0]) if read.op == "ReadVariableOp" and len(read.input) == 1 else ""
 
 
 def _after_updates(analysis: StepAnalysis, points: Iterable[SyncPoint]) -> set[str]:
@@ -100,9 +101,7 @@ def ask(stream: Streams, lookup: Lookup, rank: int, owner: int) -> tuple[str, st
     """Add what the asking worker does; returns the node that sends row numbers, and the one that has the rows."""
     waits = [node_of(tensor) for tensor in lookup.node.input if tensor.startswith("^")]
     ids, rows = lookup.dtypes
-    sent = stream.put(
-        f"ids_of_{rank}", "ask", [lookup.node.input[1]], [ids], waits, owner, below=lookup.num_rows
-    )
+    sent = stream.put(f"ids_of_{rank}", "ask", [lookup.node.input[1]], [ids], waits, owner, below=lookup.num_rows)
     # Without its row numbers the answer never comes, and TensorFlow could not interrupt the receipt.
     return sent, stream.take(f"rows_of_{rank}", "rows", [rows], owner, [sent])
 

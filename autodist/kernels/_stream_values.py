@@ -121,6 +121,15 @@ class _Rewriting:
             self.owed.setdefault(rank, []).append(sent)
 
 
+@dataclass(frozen=True)
+class _Need:
+    """What all workers read whole of a variable, and how far from the step's begin it is needed."""
+
+    handle: str
+    reads: tuple[str, ...]
+    depth: int
+
+
 def _needs(analysis: StepAnalysis, handles: Container[str], needed: Container[str]) -> list[_Need]:
     """The same on all workers: what gradients and losses come from, before anything is synchronized."""
     reads: dict[str, list[str]] = {}

@@ -35,8 +35,11 @@ def obeys(strategy: Strategy, rules: Iterable[Rule]) -> bool:
         (True, False)
 
     """
-    streams = "tcp" if strategy.graph.has_streams else None
-    choices = [(config.variable, choice) for config in strategy.variables for choice in _choices(config, streams)]
+    choices = [
+        (config.variable, choice)
+        for config in strategy.variables
+        for choice in _choices(config, strategy.graph.has_streams)
+    ]
     return all(rule.allows(variable, choice) for rule in rules for variable, choice in choices)
 
 
@@ -101,8 +104,8 @@ def _near(names: Sequence[str]) -> str:
     return f", near are {shown}" if shown else ""
 
 
-def _choices(config: VariableConfig, streams: str | None) -> Iterable[Choice]:
-    """What a config chooses for each of its shards; servers are reached by `streams`, or by queues."""
+def _choices(config: VariableConfig, has_streams: bool) -> Iterable[Choice]:
+    """What a config chooses for each of its shards; servers are reached by streams, or by queues."""
     for shard in dict.fromkeys(config.shards):
         plain = Choice(partition=config.partition, compressor=shard.compressor)
         synchronizer = shard.synchronizer
@@ -114,7 +117,7 @@ def _choices(config: VariableConfig, streams: str | None) -> Iterable[Choice]:
         else:
             yield dataclasses.replace(
                 plain,
-                communicator=streams,
+                communicator="tcp" if has_streams else None,
                 transfer=bool(synchronizer.transfer),
                 local_proxy=synchronizer.local_proxy,
                 sync=synchronizer.sync,

@@ -19,9 +19,13 @@ def healthy(name: str, number: int, names: list[str]) -> Facts:
         executable="/usr/bin/python3",
         host_name=name,
         packages={
-            "autodist": "0.1.0", "tensorflow": "2.21.0", "keras": "3.15.1", "horovod": "0.28.1", "numpy": "2.4",
+            "autodist": "0.1.0",
+            "tensorflow": "2.21.0",
+            "keras": "3.15.1",
+            "horovod": "0.28.1",
+            "numpy": "2.4",
             "tcp": "0.1.0",
-        },  # fmt: skip
+        },
         cores=8,
         installed_cores=8,
         memory_bytes=32 * GIGABYTE,

@@ -78,9 +78,9 @@ def test_our_own_library_may_be_missing_where_it_is_not_used(strategy, chief_has
 @pytest.mark.parametrize(
     "plan",
     [
-        "graph: {communicator: tcp}\nvariables: {'*': {ps: {}}}\n",
-        "variables: {'*': {all_reduce: {communicator: tcp}}}\n",
-        "variables: {'*': {partition: {parts: 2}, shards: [{broadcast: {communicator: tcp}}, {ps: {}}]}}\n",
+        "graph: {communicator: tcp}\n'*': {ps: {}}\n",
+        "'*': {all_reduce: {communicator: tcp}}\n",
+        "'*': {partition: {parts: 2}, shards: [{broadcast: {communicator: tcp}}, {ps: {}}]}\n",
     ],
 )
 def test_a_plan_uses_what_it_names(tmp_path, plan):

@@ -13,12 +13,14 @@ SCRIPT = Path(__file__).with_name("wrong_rows.py")
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("wrong", [0, 1])
-def test_a_row_number_that_there_is_not_ends_the_run(tmp_path, capfd, wrong):
+def test_a_row_number_that_there_is_not_ends_the_run(tmp_path, wrong):
     arguments = (str(wrong), "PSLoadBalancing(communicator='tcp')")
     begun = time.monotonic()
     result = LocalLauncher().launch(Job(SCRIPT, ResourceSpec.local(workers=2), arguments, run_dir=tmp_path / "run"))
     assert result.exit_code != 0
     assert time.monotonic() - begun < 120  # a step that waits for another worker waits for ten minutes
-    told = capfd.readouterr().err
-    assert "= 99 is not in [0, 10)" in told
-    assert "loss 2" not in told
+    assert result.failure.rank == wrong
+    assert "indices[0] = 99 is not in [0, 10)" in result.failure.tail
+    for log in (tmp_path / "run" / "logs").iterdir():
+        assert "loss 1" in log.read_text()
+        assert "\nloss 2" not in log.read_text()

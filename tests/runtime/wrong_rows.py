@@ -1,4 +1,4 @@
-"""`wrong_rows.py WORKER STRATEGY`: looks up rows in two tables; in the third step one of a worker's examples has none."""
+"""`wrong_rows.py WORKER STRATEGY`: looks up rows in two tables; in the third step a worker has a wrong number."""
 
 import sys
 
@@ -26,7 +26,7 @@ def main():
         for number in range(3):
             if number == 2:
                 ids[4 * wrong] = 99
-            print(f"loss {number}", float(step(ids)), file=sys.stderr, flush=True)  # noqa: T201
+            print(f"loss {number}", float(step(ids)), file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
