@@ -135,17 +135,10 @@ class Streams(Mail):
         register()
 
     def put(
-        self,
-        channel: str,
-        name: str,
-        tensors: Sequence[str],
-        dtypes: Sequence[str],
-        waits: Sequence[str],
-        to: int,
-        below: int = -1,
+        self, channel: str, name: str, tensors: Sequence[str], dtypes: Sequence[str], waits: Sequence[str], to: int
     ) -> str:
-        """See the base class; `below` is a limit that whole numbers must keep, else the sender's step fails."""
-        return self.broadcast(channel, name, tensors, dtypes, waits, [to], below)
+        """See the base class."""
+        return self.broadcast(channel, name, tensors, dtypes, waits, [to])
 
     def broadcast(
         self,
@@ -157,7 +150,7 @@ class Streams(Mail):
         to: Sequence[int],
         below: int = -1,
     ) -> str:
-        """Send tensors to several workers."""
+        """Send tensors to several workers; whole numbers that are not in [0, below) fail the sender's step."""
         return self.nodes.add(
             "AutodistSend",
             f"{self.prefix}/{name}",

@@ -2,8 +2,8 @@
 
 The server assigns the new value to all copies right after an update, while the rest of the step goes on, and its token
 (where there is one) comes after that. So the next step reads what is already there. By streams it sends the value, and
-the workers themselves assign it. The step itself only reads
-another variable; what the program assigns between steps reaches the copies by the graph's `refreshers`.
+the workers themselves assign it. The step itself only reads another variable; what the program assigns between steps
+reaches the copies by the graph's `refreshers`.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def ask(stream: Streams, lookup: Lookup, rank: int, owner: int) -> tuple[str, st
     """Add what the asking worker does; returns the node that sends row numbers, and the one that has the rows."""
     waits = [node_of(tensor) for tensor in lookup.node.input if tensor.startswith("^")]
     ids, rows = lookup.dtypes
-    sent = stream.put(f"ids_of_{rank}", "ask", [lookup.node.input[1]], [ids], waits, owner, below=lookup.num_rows)
+    sent = stream.broadcast(f"ids_of_{rank}", "ask", [lookup.node.input[1]], [ids], waits, [owner], lookup.num_rows)
     # Without its row numbers the answer never comes, and TensorFlow could not interrupt the receipt.
     return sent, stream.take(f"rows_of_{rank}", "rows", [rows], owner, [sent])
 

@@ -63,10 +63,8 @@ def check_software(found: Mapping[str, Software], strategy: str | None = None) -
     if rows:
         hint = _remedy(found, wrong) if wrong else needed[0].remedy
         raise LaunchError("\n".join(["the hosts must have the same software", *rows]), hint=hint)
-    by_script = strategy is None
     return [
-        f"{carrier.called} is missing on {_listed(without)}; "
-        + ("a strategy that the script names must not use it" if by_script else "this run does not use it")
+        f"{carrier.called} is missing on {_listed(without)}; {_CONSEQUENCES.get(strategy, _NOT_USED)}"
         for carrier in _CARRIERS
         if 0 < len(without := carrier.without(found)) < len(found)
     ]
@@ -111,6 +109,11 @@ class _Carrier:
         return bool(communicator == self.name)
 
 
+_NOT_USED = "this run does not use it"
+_CONSEQUENCES = {
+    None: "a strategy that the script names must not use it",
+    "auto": "if `auto` chooses it, the run fails, and another strategy has to be named",
+}
 _OTHERWISE = "choose the other communicator, as in `--strategy \"AllReduce(communicator='collective')\"`"
 _CARRIERS = (
     _Carrier("horovod", "Horovod", "not built for TensorFlow", f"install Horovod there, or {_OTHERWISE}"),

@@ -5,7 +5,11 @@ import pytest
 from autodist.errors import LaunchError
 from autodist.launch._software import Software, check_software
 
-WITHOUT = ("this run does not use it", "a strategy that the script names must not use it")
+WITHOUT = {
+    None: "a strategy that the script names must not use it",
+    "auto": "if `auto` chooses it, the run fails, and another strategy has to be named",
+}
+NOT_USED = "this run does not use it"
 PACKAGES = {"autodist": "1.0", "tensorflow-cpu": "2.21.0", "keras": "3.15.1"}
 
 
@@ -52,12 +56,13 @@ def test_horovod_must_be_on_all_hosts_if_the_chief_will_use_it(strategy):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "chief_has_it"), [("PS", True), ("AllReduce(communicator='collective')", True), (None, False)]
+    ("strategy", "chief_has_it"),
+    [("PS", True), ("AllReduce(communicator='collective')", True), (None, False), ("auto", True)],
 )
 def test_horovod_that_is_not_used_may_be_missing(strategy, chief_has_it):
     found = {"h1": software(has_horovod=chief_has_it), "h2": software(has_horovod=not chief_has_it)}
     missing = "h2" if chief_has_it else "h1"
-    assert check_software(found, strategy) == [f"Horovod is missing on {missing}; {WITHOUT[strategy is None]}"]
+    assert check_software(found, strategy) == [f"Horovod is missing on {missing}; {WITHOUT.get(strategy, NOT_USED)}"]
 
 
 @pytest.mark.parametrize("strategy", ["auto", "AllReduce(communicator='tcp')", "PS(communicator='tcp')"])
@@ -71,7 +76,7 @@ def test_our_own_library_must_be_on_all_hosts_if_the_run_uses_it_or_may(strategy
 def test_our_own_library_may_be_missing_where_it_is_not_used(strategy, chief_has_it):
     found = {"h1": software(has_tcp=chief_has_it), "h2": software(has_tcp=not chief_has_it)}
     missing = "h2" if chief_has_it else "h1"
-    told = f"AutoDist's own library is missing on {missing}; {WITHOUT[strategy is None]}"
+    told = f"AutoDist's own library is missing on {missing}; {WITHOUT.get(strategy, NOT_USED)}"
     assert check_software(found, strategy) == [told]
 
 
