@@ -369,7 +369,7 @@ class Compiler:
                 check_listeners(self._worker)
                 hvd.init()
         if self._worker.world_size > 1 and "tcp" in strategy.carriers:
-            PROCESS_CONNECTIONS.open(self._worker, [host.bandwidth_gbps or 1.0 for host in self._spec.hosts])
+            PROCESS_CONNECTIONS.open(self._worker, self._spec)
         if self._state.host is None:
             cpus = max((d.index + 1 for d in layout.local_replicas if d.kind == "CPU"), default=1)
             wiring = Wiring(layout.server, max(cpus, self._spec.hosts[self._worker.rank].cpus))

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 
+from autodist.resource_spec import ResourceSpec
 from autodist.runtime._worker import Worker
-from autodist.transport import Endpoint, connect, connected, disconnect, listening, reduction_shares, register
+from autodist.transport import (
+    Endpoint,
+    connect,
+    connected,
+    disconnect,
+    is_coded,
+    listening,
+    reduction_shares,
+    register,
+)
 
 __all__ = ["PROCESS_CONNECTIONS"]
 
@@ -19,15 +28,16 @@ class _ProcessConnections:
     def __init__(self) -> None:
         self._are_open = False
 
-    def open(self, worker: Worker, rates: Sequence[float]) -> None:
+    def open(self, worker: Worker, spec: ResourceSpec) -> None:
         """Connect to all other workers, unless that was done before; all workers do so together.
 
         Args:
             worker: Who this process is.
-            rates: What the links of the hosts carry, by rank: who has more sums more.
+            spec: The cluster: hosts sum as much as their links allow, and floats are encoded for slow ones.
 
         Raises:
             LaunchError: Some worker can't be reached.
+
         """
         if self._are_open:
             return
@@ -44,7 +54,13 @@ class _ProcessConnections:
             }
             found = connected(listener, worker.rank, endpoints, here.token.encode(), here.start_timeout_s)
         sockets = [found[rank].detach() if rank in found else -1 for rank in range(worker.world_size)]
-        connect(worker.rank, sockets, reduction_shares(rates))
+        shares = reduction_shares([host.bandwidth_gbps or 1.0 for host in spec.hosts])
+        here_name = spec.hosts[worker.rank].name
+        coding = [
+            rank in found and is_coded(spec.link(here_name, host.name).bandwidth_gbps)
+            for rank, host in enumerate(spec.hosts)
+        ]
+        connect(worker.rank, sockets, shares, coding)
         worker.on_exit(disconnect)
         self._are_open = True
 

@@ -13,7 +13,7 @@ from autodist.simulator._activations import activation_bytes
 from autodist.simulator._neighbours import neighbours
 from autodist.simulator._profile import Profile
 from autodist.strategies import DEFAULT_BATCH_SIZE, in_backward_order
-from autodist.transport import reduction_shares
+from autodist.transport import CODED_SHARE, is_coded, reduction_shares
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
@@ -102,15 +102,36 @@ class Domain:
         return self._between(lambda link: 1.0 / (link.bandwidth_gbps * _BYTES_PER_GBIT))
 
     @cached_property
+    def has_coded_links(self) -> bool:
+        """Whether any link is so slow that AutoDist's own library encodes floats for it."""
+        return bool((self.coded_s_per_byte != self.seconds_per_byte).any())
+
+    @cached_property
+    def coded_s_per_byte(self) -> Floats:
+        """The same as :attr:`seconds_per_byte` of floats that are encoded where links are slow."""
+        return self._between(
+            lambda link: _coded_share(link.bandwidth_gbps) / (link.bandwidth_gbps * _BYTES_PER_GBIT)
+        )
+
+    @cached_property
     def divided_s_per_byte(self) -> float:
         """Of a tensor that AutoDist's own library sums: who sums how much of it follows what the hosts carry.
 
         A host carries what the spec says of it, and no more than its best link.
         """
-        rates = np.array([host.bandwidth_gbps or 1.0 for host in self.spec.hosts])
-        best_s = np.where(np.eye(len(rates), dtype=bool), np.inf, self.seconds_per_byte).min(1)
-        seconds = np.maximum(np.where(np.isinf(best_s), 0.0, best_s), 1 / (rates * _BYTES_PER_GBIT))
-        return float(((1 + (len(rates) - 2) * np.array(reduction_shares(rates.tolist()))) * seconds).max())
+        return self._divided(self.seconds_per_byte, lambda rate: 1.0)
+
+    @cached_property
+    def divided_coded_s_per_byte(self) -> float:
+        """The same as :attr:`divided_s_per_byte` of floats that are encoded where links are slow."""
+        return self._divided(self.coded_s_per_byte, _coded_share)
+
+    def _divided(self, seconds_per_byte: Floats, share: Callable[[float], float]) -> float:
+        rates = [host.bandwidth_gbps or 1.0 for host in self.spec.hosts]
+        best_s = np.where(np.eye(len(rates), dtype=bool), np.inf, seconds_per_byte).min(1)
+        own_s = np.array([share(rate) / (rate * _BYTES_PER_GBIT) for rate in rates])
+        seconds = np.maximum(np.where(np.isinf(best_s), 0.0, best_s), own_s)
+        return float(((1 + (len(rates) - 2) * np.array(reduction_shares(rates))) * seconds).max())
 
     @cached_property
     def latency_s(self) -> Floats:
@@ -185,6 +206,10 @@ class Domain:
     @property
     def _largest_share(self) -> float:
         return -(-self.batch_size // int(self.replicas.sum())) / self.batch_size
+
+
+def _coded_share(bandwidth_gbps: float) -> float:
+    return CODED_SHARE if is_coded(bandwidth_gbps) else 1.0
 
 
 def _parts(total: int, count: int) -> list[int]:

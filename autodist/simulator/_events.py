@@ -130,7 +130,9 @@ def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> Loa
     pushed, read, senders = server_flows(shards, domain)
     hosts = len(domain.replicas)
     at_server = np.eye(hosts, dtype=np.float32)[shards.server]
-    seconds = domain.seconds_per_byte[shards.server] * np.float32(calibration.servers)
+    coded = shards.is_coded[:, None]
+    seconds = np.where(coded, domain.coded_s_per_byte[shards.server], domain.seconds_per_byte[shards.server])
+    seconds = seconds * np.float32(calibration.servers)
     message_s = np.float32(calibration.message_s) + domain.latency_s[shards.server]
     push_s, read_s = pushed * seconds + senders * message_s, read * seconds
     pushing = np.concatenate([push_s, at_server * push_s.sum(1, keepdims=True)], 1)

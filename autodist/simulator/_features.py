@@ -94,10 +94,11 @@ def server_flows(table: ShardTable, domain: Domain) -> tuple[Floats, Floats, Flo
 def _of_servers(shards: ShardTable, domain: Domain) -> tuple[Any, ...]:
     """Equation 8.2; its sums over the workers are the same for all shards of a server."""
     elsewhere = ~np.eye(len(domain.replicas), dtype=bool) & (domain.replicas > 0)
-    seconds, latency_s = domain.seconds_per_byte * elsewhere, domain.latency_s * elsewhere
-    ones = np.ones_like(domain.replicas)
+    latency_s, ones = domain.latency_s * elsewhere, np.ones_like(domain.replicas)
+    plain, coded = domain.seconds_per_byte * elsewhere, domain.coded_s_per_byte * elsewhere
     by_worker, by_replica, by_example = (
-        (seconds @ weights)[shards.server] for weights in (ones, domain.replicas, domain.examples)
+        np.where(shards.is_coded, (coded @ weights)[shards.server], (plain @ weights)[shards.server])
+        for weights in (ones, domain.replicas, domain.examples)
     )
     # (1) and (3) of the thesis may differ here: of a table only rows travel, and encoders work on gradients alone.
     transfer = shards.summed_bytes * np.where(shards.is_joined, by_worker, by_replica)
@@ -114,11 +115,17 @@ def _of_servers(shards: ShardTable, domain: Domain) -> tuple[Any, ...]:
 
 def groups(shards: ShardTable, domain: Domain) -> Groups:
     """Which of the shards that collectives carry travel together, and for how long."""
-    workers, slowest = len(domain.replicas), domain.seconds_per_byte.max(initial=0)
+    workers = len(domain.replicas)
     gathered = shards.gathered_bytes * workers + shards.gathered_by_example * float(domain.examples.sum())
+    slowest = np.where(
+        shards.is_coded, domain.coded_s_per_byte.max(initial=0), domain.seconds_per_byte.max(initial=0)
+    )
     around = np.float32((workers - 1) / workers) * slowest
+    divided = np.where(
+        shards.is_coded, np.float32(domain.divided_coded_s_per_byte), np.float32(domain.divided_s_per_byte)
+    )
     seconds = gathered * around
-    seconds += shards.summed_bytes * np.where(shards.is_divided, np.float32(domain.divided_s_per_byte), 2 * around)
+    seconds += shards.summed_bytes * np.where(shards.is_divided, divided, 2 * around)
     first, of_shard, last = collectives(shards)
     transfer_s, gathers = (
         np.bincount(of_shard, column, len(first)).astype(np.float32)

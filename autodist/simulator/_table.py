@@ -66,6 +66,7 @@ class ShardTable:
         is_joined: Whether only one message leaves a host with several replicas.
         is_proxied: Whether workers have copies of the value, which follow its update.
         is_packed: Whether it travels together with others of its server for which this holds.
+        is_coded: Whether it is encoded where links are slow.
         messages: How many messages it is: 1 for a gradient and the value that comes for it, less if they are packed by
             :func:`with_packing`.
         size_bytes: Of the value.
@@ -88,6 +89,7 @@ class ShardTable:
     is_joined: Bools
     is_proxied: Bools
     is_packed: Bools
+    is_coded: Bools
     messages: Floats
     size_bytes: Floats
     summed_bytes: Floats
@@ -117,7 +119,7 @@ class ShardTable:
         return dataclasses.replace(self, **columns)  # type: ignore[arg-type]
 
 
-_DTYPES = dict.fromkeys(("is_horovod", "is_divided", "is_joined", "is_proxied", "is_packed"), np.bool_)
+_DTYPES = dict.fromkeys(("is_horovod", "is_divided", "is_joined", "is_proxied", "is_packed", "is_coded"), np.bool_)
 _INTS = frozenset({"strategy", "variable", "kind", "server", "group"})
 
 
@@ -217,6 +219,7 @@ def _row(message: ShardMessages, domain: Domain) -> dict[str, float]:
         "variable": domain.number_of[message.variable],
         **_way(message, domain),
         "is_packed": message.is_packed,
+        "is_coded": message.is_coded and domain.has_coded_links,
         "messages": _messages(message),
         "size_bytes": message.size_bytes,
         "summed_bytes": message.summed_bytes,

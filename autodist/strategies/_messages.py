@@ -55,6 +55,7 @@ class ShardMessages:
         is_guess: Whether numbers of rows are guesses.
         is_packed: Whether it may travel to its server together with others.
         is_streamed: Whether AutoDist's own library carries it to its server, and the value back.
+        is_coded: Whether that library carries it, and it is floats of 32 bits: on slow links they are encoded.
 
     """
 
@@ -76,6 +77,7 @@ class ShardMessages:
     is_guess: bool = False
     is_packed: bool = False
     is_streamed: bool = False
+    is_coded: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,15 +128,18 @@ def shard_messages(
 def _carried(message: ShardMessages, graph: GraphConfig, later_reads: int) -> ShardMessages:
     """The same as it travels to and from a server: a value comes once, a small one and its gradient in company."""
     synchronizer = message.synchronizer
-    if not isinstance(synchronizer, PSSynchronizer) or synchronizer.is_relaxed:
-        return message
+    if not isinstance(synchronizer, PSSynchronizer):
+        return replace(message, is_coded=message.is_coded and synchronizer.communicator == "tcp")
+    if synchronizer.is_relaxed:
+        return replace(message, is_coded=False)
+    message = replace(message, is_streamed=graph.has_streams, is_coded=message.is_coded and graph.has_streams)
     if synchronizer.local_proxy:
-        return replace(message, is_streamed=graph.has_streams)
+        return message
     has_rows = message.gathered_rows or message.lookup_rows
     is_packed = 0 < message.summed_bytes <= (graph.pack_bytes or 0) and not has_rows
     comes_once = graph.pack_bytes or graph.has_streams
     reads = min(message.reads - later_reads, 1) + later_reads if comes_once else message.reads
-    return replace(message, reads=reads, is_packed=is_packed, is_streamed=graph.has_streams)
+    return replace(message, reads=reads, is_packed=is_packed)
 
 
 def state_messages(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> ShardMessages:
@@ -227,6 +232,7 @@ def _of_shard(
         rows.use.index_bytes,
         rows.gradient,
         is_guess,
+        is_coded=variable.dtype == "float32" and (shard.compressor is None or is_factors(shard.compressor)),
     )
 
 

@@ -38,18 +38,20 @@ def register() -> None:
         )
 
 
-def connect(rank: int, sockets: Sequence[int], shares: Sequence[float]) -> None:
+def connect(rank: int, sockets: Sequence[int], shares: Sequence[float], coding: Sequence[bool]) -> None:
     """Open this process' side of the connections; those that were open before are closed.
 
     Args:
         rank: This worker.
         sockets: By rank, the descriptor of a connected socket, which the library takes over; -1 for the own one.
         shares: By rank, which part of a large tensor is summed there; together 1, and the same on all workers.
+        coding: By rank, whether floats that go there are encoded: see :func:`is_coded`.
 
     """
     count = len(sockets)
-    assert len(shares) == count, (sockets, shares)
-    _library().autodist_connect(rank, count, (ctypes.c_int * count)(*sockets), (ctypes.c_double * count)(*shares))
+    assert len(shares) == len(coding) == count, (sockets, shares, coding)
+    columns = (ctypes.c_int * count)(*sockets), (ctypes.c_double * count)(*shares), (ctypes.c_bool * count)(*coding)
+    _library().autodist_connect(rank, count, *columns)
 
 
 def disconnect() -> None:

@@ -52,7 +52,7 @@ def server_messages(shard, shards, domain):
     """For each worker elsewhere: what its gradients and its reads take on the link to the server."""
     for worker, replicas in enumerate(domain.replicas):
         if worker != shard["server"] and replicas:
-            second = domain.seconds_per_byte[shard["server"], worker]
+            second = (domain.coded_s_per_byte if shard["is_coded"] else domain.seconds_per_byte)[shard["server"], worker]
             senders = 1 if shard["is_joined"] else replicas
             by_example = (shard["gathered_by_example"] + shard["asked_by_example"]) * domain.examples[worker]
             pushed = senders * shard["summed_bytes"] + shard["gathered_bytes"] + by_example
@@ -68,11 +68,13 @@ def collectives(shards, domain):
     for number, shard in enumerate(shards):
         groups.setdefault(shard["group"] if shard["group"] >= 0 else f"alone {number}", []).append(shard)
     for members in groups.values():
-        gathered = sum(m["gathered_bytes"] * hosts + m["gathered_by_example"] * domain.examples.sum() for m in members)
-        ring = (hosts - 1) / hosts * domain.seconds_per_byte.max()
-        seconds = gathered * ring
+        seconds = 0.0
         for m in members:
-            seconds += m["summed_bytes"] * (domain.divided_s_per_byte if m["is_divided"] else 2 * ring)
+            by_byte = domain.coded_s_per_byte if m["is_coded"] else domain.seconds_per_byte
+            divided = domain.divided_coded_s_per_byte if m["is_coded"] else domain.divided_s_per_byte
+            ring = (hosts - 1) / hosts * by_byte.max()
+            seconds += (m["gathered_bytes"] * hosts + m["gathered_by_example"] * domain.examples.sum()) * ring
+            seconds += m["summed_bytes"] * (divided if m["is_divided"] else 2 * ring)
         seconds *= CALIBRATION.horovod if members[0]["is_horovod"] else CALIBRATION.collective
         seconds += hosts * CALIBRATION.message_s
         gathers = sum(m["gathered_bytes"] + m["gathered_by_example"] > 0 for m in members)

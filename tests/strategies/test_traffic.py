@@ -10,6 +10,7 @@ from autodist.strategies import (
     AllReduceSynchronizer,
     BroadcastSynchronizer,
     GraphConfig,
+    PartitionedPS,
     PSLoadBalancing,
     PSSynchronizer,
     ShardConfig,
@@ -47,6 +48,18 @@ def test_our_own_all_reduce_goes_right_to_who_sums():
     found = traffic(AllReduce(communicator="tcp").build(g, slow), g, slow)
     assert links(found)["d", "a"] == links(found)["a", "d"] == pytest.approx(400 / 3)
     assert links(found)["a", "b"] == pytest.approx(800 / 3)
+
+
+def test_our_own_library_encodes_floats_for_slow_links():
+    d = ResourceSpec((Host("a", "a"), Host("b", "b", bandwidth_gbps=0.25), Host("c", "c")))
+    g = graph(variable("w", (100, 100)), variable("v", (4,)))
+    whole, small = traffic(AllReduce(communicator="tcp").build(g, d), g, d).flows[:2]
+    assert whole.received == pytest.approx({"a": 75_000, "b": 35_000, "c": 75_000})
+    assert small.received["b"] == pytest.approx(16)
+    horovod = traffic(AllReduce(communicator="horovod").build(g, d), g, d).flows[0]
+    assert horovod.received["b"] == pytest.approx(4 / 3 * 40_000)
+    (served,) = traffic(PartitionedPS(max_shards=1, communicator="tcp").build(g, d), g, d).flows[:1]
+    assert sorted(served.links.values()) == []
 
 
 def test_a_server_gets_gradients_and_gives_values_and_its_own_worker_costs_nothing():

@@ -112,9 +112,42 @@ def rounds(rank, count):
                 np.testing.assert_array_equal(total, count * number + sum(range(count)))
 
 
+def floats(rank, count):
+    """Of all kinds, bit by bit: far apart, zeros, subnormal, infinite and none, in blocks that are full or not."""
+    random = np.random.default_rng(7)
+    kinds = {
+        "alike": random.normal(size=50_001),
+        "apart": random.normal(size=9_000) * 2.0 ** random.integers(-120, 120, 9_000),
+        "sparse": random.normal(size=40_000) * (random.random(40_000) < 0.1),
+        "zeros": np.zeros(3_000),
+        "small": random.normal(size=4_097) * 1e-41,
+        "odd": [np.inf, -np.inf, np.nan, -0.0, 1.0] * 700,
+    }
+    made = {name: np.asarray(value, np.float32) for name, value in kinds.items()}
+    made["bits"] = random.integers(0, 2**32, 70_000, np.uint32).view(np.float32)
+    names = [f"{name}_from_{source}" for name in made for source in range(count)]
+    sent = {name: made[name.split("_")[0]] for name in names}
+    ops, feeds = [], {}
+    for name in names:
+        source = int(name.split("_")[-1])
+        if rank == source:
+            ops.append(("AutodistSend", name, {"ranks": [(source + 1) % count]}))
+            feeds[name] = sent[name]
+        if rank == (source + 1) % count:
+            ops.append(("AutodistReceive", name, {"ranks": [source], "dtype": np.float32}))
+    for op, found in zip(ops, run(ops, feeds), strict=True):
+        if op[0] == "AutodistReceive":
+            np.testing.assert_array_equal(found.view(np.uint32), sent[op[1]].view(np.uint32), err_msg=op[1])
+
+
+def coded(rank, count):
+    """All of it where links are slow."""
+    everything(rank, count)
+
+
 def everything(rank, count):
     """All of these, one after the other."""
-    for case in (sums, gathers, messages, rounds):
+    for case in (sums, gathers, messages, floats, rounds):
         case(rank, count)
 
 
@@ -130,7 +163,8 @@ def lost(rank, count):
 def main():
     rank, count, case, *sockets = sys.argv[1:]
     register()
-    connect(int(rank), [int(number) for number in sockets], [1 / int(count)] * int(count))
+    coding = [case == "coded"] * int(count)
+    connect(int(rank), [int(number) for number in sockets], [1 / int(count)] * int(count), coding)
     globals()[case](int(rank), int(count))
     if case != "lost":
         run([("AutodistAllReduce", "end", {})], {"end": np.ones(1, np.float32)})

@@ -42,10 +42,12 @@ void Operation::finish(const std::string& error) {
 
 void Operation::send(int rank, Kind kind, const char* data, size_t size, size_t total, int priority, size_t offset) {
   Peer& peer = *transport_.peers_[rank];
+  const bool is_floats = kind != Kind::kShape && call_.type == DataType::kFloat;
   size_t sent = 0;
   do {
     const size_t length = std::min(kPiece, size - sent);
-    peer.queue({id_.key, offset + sent, total, id_.round, static_cast<uint32_t>(length), kind}, data + sent, priority);
+    peer.queue({id_.key, offset + sent, total, id_.round, static_cast<uint32_t>(length), 0, kind}, data + sent, priority,
+               is_floats);
     ++unsent_[rank];
     sent += length;
   } while (sent < size);

@@ -164,6 +164,7 @@ void start(void* kernel, const std::shared_ptr<Running>& running, Call call, siz
   const auto* attributes = static_cast<Attributes*>(kernel);
   const std::shared_ptr<Transport> transport = connected();
   if (!transport) return running->fail("the workers are not connected");
+  if (call.input) call.type = static_cast<DataType>(running->type(k));
   call.key = attributes->key + k;
   call.priority = attributes->priority;
   call.targets = attributes->ranks;
@@ -178,7 +179,6 @@ void all_reduce(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneC
   if (!running->is_ok()) return;
   Call call;
   call.kind = Call::Kind::kReduce;
-  call.type = static_cast<DataType>(running->type());
   call.input = running->input();
   call.size = running->size();
   call.output = running->allocate(0, running->shape(), running->size());
@@ -330,10 +330,11 @@ __attribute__((visibility("default"))) int autodist_register() {
 
 // Takes connected sockets over, by rank, with -1 for the own one.
 __attribute__((visibility("default"))) void autodist_connect(int rank, int count, const int* sockets,
-                                                             const double* shares) {
+                                                             const double* shares, const bool* coding) {
   const std::lock_guard<std::mutex> lock(autodist::mutex);
   autodist::connections = std::make_shared<autodist::Transport>(
-      rank, std::vector<int>(sockets, sockets + count), std::vector<double>(shares, shares + count));
+      rank, std::vector<int>(sockets, sockets + count), std::vector<double>(shares, shares + count),
+      std::vector<bool>(coding, coding + count));
 }
 
 __attribute__((visibility("default"))) void autodist_disconnect() {

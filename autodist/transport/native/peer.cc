@@ -8,6 +8,9 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
+
+#include "floats.h"
 
 namespace autodist {
 namespace {
@@ -15,6 +18,7 @@ namespace {
 constexpr size_t kBuffer = 64 << 10;
 constexpr size_t kAtOnce = 16;                 // messages for one call of the system
 constexpr size_t kMostInTurn = 1 << 20;        // bytes from one peer before others have their turn
+constexpr size_t kLeastCoded = 4 << 10;        // bytes; what is smaller is gone as soon as it is encoded
 constexpr size_t kMostFree = size_t{512} << 20;  // bytes that a pool keeps
 
 [[noreturn]] void lose(const char* what) { throw Lost(std::string(what) + ": " + std::strerror(errno)); }
@@ -40,12 +44,12 @@ void Pool::give(Buffer buffer) {
   free_.push_back(std::move(buffer));
 }
 
-Peer::Peer(int socket) : socket_(socket), buffer_(kBuffer) {}
+Peer::Peer(int socket, bool is_coding) : socket_(socket), is_coding_(is_coding), buffer_(kBuffer) {}
 
 Peer::~Peer() { close(socket_); }
 
-void Peer::queue(const Header& header, const char* data, int priority) {
-  waiting_[priority].push_back({header, data});
+void Peer::queue(const Header& header, const char* data, int priority, bool is_floats) {
+  waiting_[priority].push_back({header, data, is_floats, {}});
 }
 
 void Peer::drop() {
@@ -57,10 +61,24 @@ void Peer::drop() {
 void Peer::fill_leaving() {
   while (leaving_.size() < kAtOnce && !waiting_.empty()) {
     const auto first = waiting_.begin();
-    leaving_.push_back(first->second.front());
+    leaving_.push_back(std::move(first->second.front()));
     first->second.pop_front();
     if (first->second.empty()) waiting_.erase(first);
+    if (is_coding_) encode(leaving_.back());
   }
+}
+
+void Peer::encode(Message& message) {
+  if (!message.is_floats || message.header.length < kLeastCoded) return;
+  if (!free_.empty()) {
+    message.codes = std::move(free_.back());
+    free_.pop_back();
+  }
+  message.codes.resize(std::max(message.codes.size(), coded_bound(message.header.length)));
+  const size_t size = autodist::encode(message.data, message.header.length, message.codes.data());
+  if (size >= message.header.length) return;  // as it is, then
+  message.header.coded = static_cast<uint32_t>(size);
+  message.data = message.codes.data();
 }
 
 void Peer::flush(const std::function<void(const Header&)>& sent) {
@@ -71,7 +89,7 @@ void Peer::flush(const std::function<void(const Header&)>& sent) {
     size_t count = 0, skipped = sent_;
     for (const Message& message : leaving_) {
       const std::pair<const char*, size_t> both[] = {{reinterpret_cast<const char*>(&message.header), sizeof(Header)},
-                                                     {message.data, message.header.length}};
+                                                     {message.data, message.header.following()}};
       for (auto [data, size] : both) {
         const size_t passed = std::min(skipped, size);
         skipped -= passed;
@@ -86,9 +104,10 @@ void Peer::flush(const std::function<void(const Header&)>& sent) {
     if (written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (written < 0) lose("it could not be sent to");
     sent_ += static_cast<size_t>(written);
-    while (!leaving_.empty() && sent_ >= sizeof(Header) + leaving_.front().header.length) {
+    while (!leaving_.empty() && sent_ >= sizeof(Header) + leaving_.front().header.following()) {
       const Header header = leaving_.front().header;
-      sent_ -= sizeof(Header) + header.length;
+      sent_ -= sizeof(Header) + header.following();
+      if (!leaving_.front().codes.empty()) free_.push_back(std::move(leaving_.front().codes));
       leaving_.pop_front();
       sent(header);
     }
@@ -108,8 +127,9 @@ void Peer::receive(const std::function<char*(const Header&)>& place,
 // Reads what follows a header right to where it belongs, and what comes after it into the buffer.
 size_t Peer::fill() {
   const bool has_place = header_size_ == sizeof(Header);
-  const iovec pieces[2] = {{has_place ? payload_ + payload_size_ : nullptr, has_place ? header_.length - payload_size_ : 0},
-                           {buffer_.data(), buffer_.size()}};
+  const iovec pieces[2] = {
+      {has_place ? payload() + payload_size_ : nullptr, has_place ? header_.following() - payload_size_ : 0},
+      {buffer_.data(), buffer_.size()}};
   ssize_t size;
   do {
     size = readv(socket_, pieces, 2);
@@ -136,12 +156,16 @@ void Peer::consume(const std::function<char*(const Header&)>& place,
       if (header_.mark != kMark) throw Lost("it sent what is no message");
       payload_ = place(header_);
       payload_size_ = 0;
+      if (header_.coded > codes_.size()) codes_.resize(header_.coded);
     }
-    const size_t size = std::min(header_.length - payload_size_, end_ - begin_);
-    if (size) std::memcpy(payload_ + payload_size_, buffer_.data() + begin_, size);
+    const size_t size = std::min(header_.following() - payload_size_, end_ - begin_);
+    if (size) std::memcpy(payload() + payload_size_, buffer_.data() + begin_, size);
     payload_size_ += size;
     begin_ += size;
-    if (payload_size_ < header_.length) return;
+    if (payload_size_ < header_.following()) return;
+    if (header_.coded && !decode(codes_.data(), header_.coded, payload_, header_.length)) {
+      throw Lost("it sent what can't be decoded");
+    }
     header_size_ = 0;
     arrived(header_);
   }

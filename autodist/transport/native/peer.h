@@ -12,7 +12,7 @@
 
 namespace autodist {
 
-enum class Kind : uint32_t {
+enum class Kind : uint16_t {
   kPart = 1,    // of the receiver's share, to be summed
   kSum = 2,     // of the sender's share
   kGather = 3,  // of the sender's tensor, for everybody
@@ -20,7 +20,7 @@ enum class Kind : uint32_t {
   kTensor = 5,  // of that tensor
 };
 
-constexpr uint32_t kMark = 0xA0D157;  // shows that both ends agree on where a message begins
+constexpr uint16_t kMark = 0xA0D1;  // shows that both ends agree on where a message begins
 
 // What precedes the bytes of a message; processors of both ends have the same order of bytes.
 struct Header {
@@ -28,9 +28,12 @@ struct Header {
   uint64_t offset;  // bytes of the sender's, or of the receiver's share, that come before
   uint64_t total;   // bytes of the whole tensor
   uint32_t round;
-  uint32_t length;  // bytes that follow
+  uint32_t length;  // bytes of the tensor
+  uint32_t coded;   // bytes that follow if these are codes, else 0
   Kind kind;
-  uint32_t mark = kMark;
+  uint16_t mark = kMark;
+
+  size_t following() const { return coded ? coded : length; }
 };
 
 // The connection can't be used any more.
@@ -55,8 +58,8 @@ class Pool {
 
 class Peer {
  public:
-  // Takes the socket over.
-  explicit Peer(int socket);
+  // Takes the socket over. Floats that go there may be encoded.
+  Peer(int socket, bool is_coding);
   ~Peer();
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
@@ -65,7 +68,7 @@ class Peer {
   bool has_queued() const { return !waiting_.empty() || !leaving_.empty(); }
 
   // Puts a message behind those that wait and have the same priority or a lower number. `data` must stay.
-  void queue(const Header& header, const char* data, int priority);
+  void queue(const Header& header, const char* data, int priority, bool is_floats);
 
   // Sends what the socket takes, and says of each message when it is through.
   void flush(const std::function<void(const Header&)>& sent);
@@ -83,20 +86,27 @@ class Peer {
   struct Message {
     Header header;
     const char* data;
+    bool is_floats;
+    std::vector<char> codes;  // instead of data, if there are any
   };
   void fill_leaving();
+  void encode(Message& message);
+  char* payload() { return header_.coded ? codes_.data() : payload_; }
   size_t fill();
   void consume(const std::function<char*(const Header&)>& place, const std::function<void(const Header&)>& arrived);
 
   const int socket_;
+  const bool is_coding_;
   std::map<int, std::deque<Message>> waiting_;  // by priority
   std::deque<Message> leaving_;  // what the next call of the system gets, the first perhaps in part
   size_t sent_ = 0;              // bytes of the first of these that have left
+  std::vector<std::vector<char>> free_;  // memory of codes
 
   Header header_{};
   size_t header_size_ = 0;   // bytes of it that have come
   size_t payload_size_ = 0;  // the same of what follows it
   char* payload_ = nullptr;
+  std::vector<char> codes_;  // what follows the header, if these are any
   std::vector<char> buffer_;
   size_t begin_ = 0, end_ = 0;  // of what is in the buffer
 };

@@ -49,7 +49,7 @@ Call::Kind kind_of(Kind kind) {
 
 }  // namespace
 
-Transport::Transport(int rank, std::vector<int> sockets, std::vector<double> shares)
+Transport::Transport(int rank, std::vector<int> sockets, std::vector<double> shares, const std::vector<bool>& coding)
     : rank_(rank), shares_(std::move(shares)), wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   epoll_event event{};
@@ -62,7 +62,7 @@ Transport::Transport(int rank, std::vector<int> sockets, std::vector<double> sha
       continue;
     }
     fcntl(sockets[other], F_SETFL, fcntl(sockets[other], F_GETFL) | O_NONBLOCK);
-    peers_.push_back(std::make_unique<Peer>(sockets[other]));
+    peers_.push_back(std::make_unique<Peer>(sockets[other], coding[other]));
     event.data.fd = other;
     epoll_ctl(epoll_, EPOLL_CTL_ADD, sockets[other], &event);
   }

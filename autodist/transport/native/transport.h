@@ -34,8 +34,8 @@ struct Call {
   const char* input = nullptr;  // of all but a receipt; stays where it is until `done`
   size_t size = 0;
   int priority = 0;  // what has a lower number leaves first
+  DataType type = DataType::kFloat;  // of the input
   // Of an all-reduce, whose input has the same size everywhere; `output` may be `input`.
-  DataType type = DataType::kFloat;
   char* output = nullptr;
   // Where a gathered tensor goes, given how many bytes each process has; null if there is no memory.
   std::function<char*(const std::vector<size_t>& sizes)> gather;
@@ -58,8 +58,8 @@ class Operation;
 class Transport {
  public:
   // Takes the sockets over: one for each other rank, -1 at the own one. `shares` says by rank which part of a large
-  // tensor is summed there; they add up to 1.
-  Transport(int rank, std::vector<int> sockets, std::vector<double> shares);
+  // tensor is summed there; they add up to 1. `coding` says by rank whether floats that go there are encoded.
+  Transport(int rank, std::vector<int> sockets, std::vector<double> shares, const std::vector<bool>& coding);
 
   // Fails what is under way.
   ~Transport();
