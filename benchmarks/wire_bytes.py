@@ -1,8 +1,8 @@
 """What workers really send per step, as the kernel counts, against `strategies.traffic`: for every builder that runs.
 
 Two local workers train the model of scripts/wire_training.py under one strategy after another, those that use
-TensorFlow's collectives in a run of their own, and so those of AutoDist's own library by links that are said to be slow,
-for which it encodes floats.
+TensorFlow's collectives in a run of their own, and so those of AutoDist's own library by links that are said to be
+slow, for which it encodes floats.
 """
 
 from __future__ import annotations

@@ -109,9 +109,7 @@ class Domain:
     @cached_property
     def coded_s_per_byte(self) -> Floats:
         """The same as :attr:`seconds_per_byte` of floats that are encoded where links are slow."""
-        return self._between(
-            lambda link: _coded_share(link.bandwidth_gbps) / (link.bandwidth_gbps * _BYTES_PER_GBIT)
-        )
+        return self._between(lambda link: _coded_share(link.bandwidth_gbps) / (link.bandwidth_gbps * _BYTES_PER_GBIT))
 
     @cached_property
     def divided_s_per_byte(self) -> float:

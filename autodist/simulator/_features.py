@@ -117,9 +117,7 @@ def groups(shards: ShardTable, domain: Domain) -> Groups:
     """Which of the shards that collectives carry travel together, and for how long."""
     workers = len(domain.replicas)
     gathered = shards.gathered_bytes * workers + shards.gathered_by_example * float(domain.examples.sum())
-    slowest = np.where(
-        shards.is_coded, domain.coded_s_per_byte.max(initial=0), domain.seconds_per_byte.max(initial=0)
-    )
+    slowest = np.where(shards.is_coded, domain.coded_s_per_byte.max(initial=0), domain.seconds_per_byte.max(initial=0))
     around = np.float32((workers - 1) / workers) * slowest
     divided = np.where(
         shards.is_coded, np.float32(domain.divided_coded_s_per_byte), np.float32(domain.divided_s_per_byte)

@@ -147,8 +147,10 @@ def _slopes(hosts: int, formula: Formula, kinds: Mapping[str, bool]) -> dict[str
     columns = dict.fromkeys(_COLUMNS, nothing)
     numbers = np.arange(hosts, dtype=np.int32)
     zeros, kind, group = (np.full(hosts, value, np.int32) for value in (0, SERVER, -1))
-    no, *of_kind = (np.full(hosts, value, np.bool_) for value in (False, *(kinds[name] for name in _KINDS)))
-    empty = ShardTable(numbers, zeros, kind, numbers, group, no, no, *of_kind, **columns)
+    no, joined, proxied, packed, coded = (
+        np.full(hosts, value, np.bool_) for value in (False, *(kinds[name] for name in _KINDS))
+    )
+    empty = ShardTable(numbers, zeros, kind, numbers, group, no, no, joined, proxied, packed, coded, **columns)
     base = formula(empty)
     slopes: dict[str | None, _Slope] = {
         None: _Slope(base.pushing, base.reading, base.following, float(base.update_s[0]))

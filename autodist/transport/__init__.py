@@ -2,14 +2,14 @@
 
 An all-reduce is divided among the workers, by what their links carry, and flows piece by piece: while some pieces of a
 gradient are still on their way out, the sums of others come back. The library's operations run inside TensorFlow's
-graph, one for each gradient, without a copy in between. On slow links floats are encoded, without loss. docs/design/0024
-says why, and how fast it is.
+graph, one for each gradient, without a copy in between. On slow links floats are encoded, without loss.
+docs/design/0024 says why, and how fast it is.
 
 Importing this package imports no TensorFlow.
 """
 
-from autodist.transport._library import connect, disconnect, is_built, register
 from autodist.transport._coding import CODED_SHARE, LEAST_CODED_BYTES, is_coded
+from autodist.transport._library import connect, disconnect, is_built, register
 from autodist.transport._shares import reduction_shares
 from autodist.transport._sockets import Endpoint, connected, listening
 

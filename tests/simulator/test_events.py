@@ -52,7 +52,8 @@ def server_messages(shard, shards, domain):
     """For each worker elsewhere: what its gradients and its reads take on the link to the server."""
     for worker, replicas in enumerate(domain.replicas):
         if worker != shard["server"] and replicas:
-            second = (domain.coded_s_per_byte if shard["is_coded"] else domain.seconds_per_byte)[shard["server"], worker]
+            seconds = domain.coded_s_per_byte if shard["is_coded"] else domain.seconds_per_byte
+            second = seconds[shard["server"], worker]
             senders = 1 if shard["is_joined"] else replicas
             by_example = (shard["gathered_by_example"] + shard["asked_by_example"]) * domain.examples[worker]
             pushed = senders * shard["summed_bytes"] + shard["gathered_bytes"] + by_example

@@ -4,13 +4,6 @@
 #include <cstdint>
 #include <cstring>
 
-// Compiled twice, and chosen by what the processor has.
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
-#define AUTODIST_VECTORS __attribute__((target_clones("avx2", "default")))
-#else
-#define AUTODIST_VECTORS
-#endif
-
 namespace autodist {
 namespace {
 
@@ -28,14 +21,14 @@ struct Start {
 
 size_t fixed_size(size_t count) { return sizeof(Start) + (count + 1) / 2 + 3 * count; }
 
-AUTODIST_VECTORS uint32_t most_of(const uint32_t* bits, size_t count) {
+uint32_t most_of(const uint32_t* bits, size_t count) {
   int32_t most = 0;
   for (size_t i = 0; i < count; ++i) most = std::max(most, static_cast<int32_t>(bits[i] & 0x7F800000));
   return static_cast<uint32_t>(most) >> 23;
 }
 
 // How many exponents are far below.
-AUTODIST_VECTORS uint32_t code(const uint32_t* bits, size_t count, uint32_t most, uint8_t* codes) {
+uint32_t code(const uint32_t* bits, size_t count, uint32_t most, uint8_t* codes) {
   uint32_t far = 0;
   for (size_t i = 0; i < count; ++i) {
     const uint32_t exponent = bits[i] >> 23 & 0xFF, below = most - exponent;
@@ -46,23 +39,23 @@ AUTODIST_VECTORS uint32_t code(const uint32_t* bits, size_t count, uint32_t most
   return far;
 }
 
-AUTODIST_VECTORS void split(const uint32_t* bits, size_t count, uint16_t* lower, uint8_t* upper) {
+void split(const uint32_t* bits, size_t count, uint16_t* lower, uint8_t* upper) {
   for (size_t i = 0; i < count; ++i) lower[i] = static_cast<uint16_t>(bits[i]);
   for (size_t i = 0; i < count; ++i) upper[i] = static_cast<uint8_t>((bits[i] >> 16 & 0x7F) | (bits[i] >> 24 & 0x80));
 }
 
-AUTODIST_VECTORS void in_pairs(const uint8_t* codes, size_t pairs, uint8_t* joined) {
+void in_pairs(const uint8_t* codes, size_t pairs, uint8_t* joined) {
   for (size_t i = 0; i < pairs; ++i) joined[i] = static_cast<uint8_t>(codes[2 * i] | codes[2 * i + 1] << 4);
 }
 
-AUTODIST_VECTORS void out_of_pairs(const uint8_t* joined, size_t pairs, uint8_t* codes) {
+void out_of_pairs(const uint8_t* joined, size_t pairs, uint8_t* codes) {
   for (size_t i = 0; i < pairs; ++i) {
     codes[2 * i] = joined[i] & 0xF;
     codes[2 * i + 1] = joined[i] >> 4;
   }
 }
 
-AUTODIST_VECTORS void join(const uint8_t* codes, uint32_t most, const uint16_t* lower, const uint8_t* upper,
+void join(const uint8_t* codes, uint32_t most, const uint16_t* lower, const uint8_t* upper,
                            size_t count, uint32_t* bits) {
   for (size_t i = 0; i < count; ++i) {
     const uint32_t exponent = codes[i] == kZero ? 0 : (most - codes[i]) & 0xFF;
