@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from autodist.graph import data_inputs, output_shape, split_tensor
+from autodist.graph import data_inputs
+from autodist.simulator._sizes import REDUCING, Sizes
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -48,50 +49,39 @@ def node_costs(graph: TrainingGraph, batch_size: int) -> dict[str, NodeCost]:
         batch_size: Takes the place of dims that the graph leaves open.
 
     """
-    shapes = _Shapes(graph.analysis.nodes, batch_size)
-    return {name: _cost(node, shapes) for name, node in graph.analysis.nodes.items() if node.op not in _FREE}
+    sizes = Sizes(graph.analysis.nodes, batch_size)
+    return {name: _cost(node, sizes) for name, node in graph.analysis.nodes.items() if node.op not in _FREE}
 
 
-class _Shapes:
-    def __init__(self, nodes: Mapping[str, Any], batch_size: int) -> None:
-        self._nodes = nodes
-        self._batch_size = batch_size
-
-    def of(self, tensor: str) -> tuple[int, ...]:
-        """Shape of a tensor; () where nothing is known of it."""
-        name, index = split_tensor(tensor)
-        shape = output_shape(self._nodes[name], index) if name in self._nodes else None
-        return tuple(self._batch_size if size is None else size for size in shape or ())
-
-
-def _cost(node: Any, shapes: _Shapes) -> NodeCost:
-    output = shapes.of(node.name)
-    inputs = [shapes.of(tensor) for tensor in data_inputs(node)]
+def _cost(node: Any, sizes: Sizes) -> NodeCost:
+    inputs = data_inputs(node)
     flops_of = _FLOPS.get(node.op)
-    flops = float(prod(output)) if flops_of is None else flops_of(node, inputs, output)
-    return NodeCost(flops, _ITEM_BYTES * (prod(output) + sum(prod(shape) for shape in inputs)))
+    read, written = [sizes.of(tensor) for tensor in inputs], sizes.of(node.name)
+    flops = float(written if flops_of is None or not inputs else flops_of(node, inputs, sizes))
+    return NodeCost(flops, _ITEM_BYTES * (written + sum(read)))
 
 
-def _matmul(node: Any, inputs: list[tuple[int, ...]], output: tuple[int, ...]) -> float:
-    """Two operations for each product, of which each output has as many as the contracted dim is long."""
-    if not inputs or len(inputs[0]) < 2:
-        return float(prod(output))
-    transposed = any(node.attr[name].b for name in ("transpose_a", "adj_x") if name in node.attr)
-    return 2.0 * prod(output) * inputs[0][-2 if transposed else -1]
+def _matmul(node: Any, inputs: list[str], sizes: Sizes) -> float:
+    """Two operations for each product, of which each element of the first matrix has one per column of the other."""
+    return 2.0 * sizes.of(inputs[0]) * (sizes.shape(node.name) or (1,))[-1]
 
 
-def _convolution(node: Any, inputs: list[tuple[int, ...]], output: tuple[int, ...]) -> float:
+def _reduction(node: Any, inputs: list[str], sizes: Sizes) -> float:
+    return sizes.of(inputs[0])
+
+
+def _convolution(node: Any, inputs: list[str], sizes: Sizes) -> float:
     """Each output has a product with every weight of one filter."""
-    return 2.0 * prod(output) * _products(node, inputs[1] if len(inputs) > 1 else ())
+    return 2.0 * sizes.of(node.name) * _products(node, sizes.shape(inputs[1]))
 
 
-def _input_gradient(node: Any, inputs: list[tuple[int, ...]], output: tuple[int, ...]) -> float:
+def _input_gradient(node: Any, inputs: list[str], sizes: Sizes) -> float:
     """As many products as the convolution itself: each gradient of an output with every weight of its filter."""
-    return 2.0 * prod(inputs[2]) * _products(node, inputs[1]) if len(inputs) > 2 else float(prod(output))
+    return 2.0 * sizes.of(inputs[2]) * _products(node, sizes.shape(inputs[1]))
 
 
-def _filter_gradient(node: Any, inputs: list[tuple[int, ...]], output: tuple[int, ...]) -> float:
-    return 2.0 * prod(inputs[2]) * _products(node, output) if len(inputs) > 2 else float(prod(output))
+def _filter_gradient(node: Any, inputs: list[str], sizes: Sizes) -> float:
+    return 2.0 * sizes.of(inputs[2]) * _products(node, sizes.shape(node.name))
 
 
 def _products(node: Any, kernel: tuple[int, ...]) -> float:
@@ -99,7 +89,8 @@ def _products(node: Any, kernel: tuple[int, ...]) -> float:
     return float(prod(kernel[:2] if node.op.startswith("Depthwise") else kernel[:-1]))
 
 
-_FLOPS: dict[str, Callable[[Any, list[tuple[int, ...]], tuple[int, ...]], float]] = {
+_FLOPS: dict[str, Callable[[Any, list[str], Sizes], float]] = {
+    **dict.fromkeys(REDUCING, _reduction),
     "MatMul": _matmul,
     "BatchMatMul": _matmul,
     "BatchMatMulV2": _matmul,

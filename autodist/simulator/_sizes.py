@@ -1,0 +1,82 @@
+"""How many elements the tensors of a step have, where tracing has left dims of them open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any, TypeAlias
+
+from autodist.graph import data_inputs, output_shape, split_tensor
+
+__all__ = ["REDUCING", "Sizes"]
+
+_Shape: TypeAlias = "tuple[int | None, ...]"
+
+REDUCING = frozenset({"All", "Any", "Max", "Mean", "Min", "Prod", "Sum"})
+_KEEPING = frozenset({"ExpandDims", "Identity", "Reshape", "Squeeze", "StopGradient", "Transpose"})
+
+
+class Sizes:
+    """Elements by tensor.
+
+    Tracing knows not even how many dims of a gradient are open, and a product may have a row for each example or for
+    each word of one. What is reshaped or computed element by element has as many elements as before, though, and what
+    is summed no more; only where nothing is known of the inputs does the number of examples take an open dim's place.
+
+    Args:
+        nodes: Of the step, by name.
+        batch_size: Examples.
+
+    """
+
+    def __init__(self, nodes: Mapping[str, Any], batch_size: int) -> None:
+        self._nodes = nodes
+        self._batch_size = batch_size
+        self._found: dict[str, int] = {}
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """Its dims, each open one as long as the batch; () where nothing is known."""
+        return tuple(self._batch_size if size is None else size for size in self._traced(tensor))
+
+    def of(self, tensor: str) -> int:
+        """Its elements; 1 where nothing is known."""
+        stack = [tensor]
+        while stack:
+            missing = [source for source in self._sources(stack[-1]) if source not in self._found]
+            if missing:
+                stack += missing
+            else:
+                latest = stack.pop()
+                self._found[latest] = self._counted(latest)
+        return self._found[tensor]
+
+    def _traced(self, tensor: str) -> _Shape:
+        name, index = split_tensor(tensor)
+        return (output_shape(self._nodes[name], index) if name in self._nodes else None) or ()
+
+    def _sources(self, tensor: str) -> list[str]:
+        """The tensors whose elements say how many this one has."""
+        shape, node = self._traced(tensor), self._nodes.get(split_tensor(tensor)[0])
+        if node is None or None not in shape:
+            return []
+        inputs = data_inputs(node)
+        if node.op in _KEEPING or node.op == "MatMul":
+            return inputs[:1]
+        if node.op in REDUCING:
+            return inputs[:1] if _is_open(shape) else []
+        return [source for source in inputs if self._traced(source) == shape]
+
+    def _counted(self, tensor: str) -> int:
+        shape = self.shape(tensor)
+        known = [self._found[source] for source in self._sources(tensor)]
+        if not known:
+            return prod(shape)
+        node = self._nodes[split_tensor(tensor)[0]]
+        if node.op != "MatMul":
+            return max(known)
+        contracted = self.shape(data_inputs(node)[1])[-1 if node.attr["transpose_b"].b else 0]
+        return known[0] // max(contracted, 1) * shape[-1] if not node.attr["transpose_a"].b else prod(shape)
+
+
+def _is_open(shape: _Shape) -> bool:
+    return shape.count(None) > 1
