@@ -18,13 +18,16 @@ from measuring import SCRIPTS, Result, Row, progress, run_script
 from autodist.graph import TrainingGraph
 from autodist.resource_spec import ResourceSpec
 from autodist.strategies import Strategy, StrategyBuilder, builders, get, traffic, verify
+from autodist.transport import is_coded
 
 _TARGET = 1.05
 _TIMEOUT_S = 150.0
 _FIRST = "PSLoadBalancing"
 _OTHERS = ("PS(local_proxy=True)", "AllReduce(compressor='FP16')", "BytePS(compressor='TopK(ratio=0.01)')")
 _COLLECTIVE = ("AllReduce(communicator='collective')", "AllReduce(communicator='collective', compressor='OneBit')")
-_CODED = ("PSLoadBalancing(communicator='tcp')", "AllReduce(communicator='tcp')")
+_CODED = (
+    "PSLoadBalancing(communicator='tcp')", "AllReduce(communicator='tcp')", "PSLoadBalancing(communicator='tcp', compressor='FP16')",
+)  # fmt: skip
 _SLOW = "version: 1\nnodes: [{address: localhost, workers: 2, bandwidth_gbps: 0.25}]\n"
 _LEFT_OUT = {"Manual"}  # it needs a plan
 
@@ -56,7 +59,7 @@ class _Run:
     def __init__(self, directory: Path) -> None:
         self.graph = TrainingGraph.load(directory / "run" / "graph.zip")
         self.spec = ResourceSpec.from_json((directory / "run" / "spec.json").read_text())
-        self._is_fast = all(host.bandwidth_gbps >= 1 for host in self.spec.hosts)
+        self._has_slow_links = any(is_coded(host.bandwidth_gbps) for host in self.spec.hosts)
         self._results = [json.loads((directory / f"{rank}.json").read_text()) for rank in range(2)]
 
     def rows(self) -> list[Row]:
@@ -69,7 +72,7 @@ class _Run:
         ratios = [measured / formula for measured, formula in zip(sent, expected, strict=True)]
         worst = max((*ratios, *(1 / ratio for ratio in ratios)))
         low, high = min(sent) / 1e6, max(sent) / 1e6
-        name = name if self._is_fast else f"{name}, slow links"
+        name = f"{name}, slow links" if self._has_slow_links else name
         return [
             Row(f"{name}: sent by the busier worker", high, low, high, "MB"),
             Row(f"{name}: against the formula", worst, min(ratios), max(ratios), "x", target=_TARGET),

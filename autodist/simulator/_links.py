@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -133,13 +132,10 @@ def _counts(table: ShardTable, shape: tuple[int, int]) -> Floats:
 
 def _alike(table: ShardTable, hosts: int, formula: Formula) -> Iterator[tuple[Rows, dict[str | None, _Slope]]]:
     """Shards that load alike, with their slopes: by column, and under None what a shard loads in itself."""
-    served = table.kind == SERVER
-    kinds = [getattr(table, name) for name in _KINDS]
-    for values in itertools.product((False, True), repeat=len(_KINDS)):
-        alike = [kind == value for kind, value in zip(kinds, values, strict=True)]
-        rows = np.flatnonzero(np.logical_and.reduce([served, *alike]))
-        if len(rows):
-            yield rows, _slopes(hosts, formula, dict(zip(_KINDS, values, strict=True)))
+    served = np.flatnonzero(table.kind == SERVER)
+    kinds = sum(getattr(table, name)[served].astype(np.int8) << bit for bit, name in enumerate(_KINDS))
+    for kind in np.unique(kinds).tolist():
+        yield served[kinds == kind], _slopes(hosts, formula, {n: bool(kind >> b & 1) for b, n in enumerate(_KINDS)})
 
 
 def _slopes(hosts: int, formula: Formula, kinds: Mapping[str, bool]) -> dict[str | None, _Slope]:

@@ -66,7 +66,7 @@ class ShardTable:
         is_joined: Whether only one message leaves a host with several replicas.
         is_proxied: Whether workers have copies of the value, which follow its update.
         is_packed: Whether it travels together with others of its server for which this holds.
-        is_coded: Whether it is encoded where links are slow.
+        is_coded: Whether it is encoded where links are slow, if any is.
         messages: How many messages it is: 1 for a gradient and the value that comes for it, less if they are packed by
             :func:`with_packing`.
         size_bytes: Of the value.
@@ -219,7 +219,7 @@ def _row(message: ShardMessages, domain: Domain) -> dict[str, float]:
         "variable": domain.number_of[message.variable],
         **_way(message, domain),
         "is_packed": message.is_packed,
-        "is_coded": message.is_coded and domain.has_coded_links,
+        "is_coded": message.is_gradient_coded and domain.has_coded_links,
         "messages": _messages(message),
         "size_bytes": message.size_bytes,
         "summed_bytes": message.summed_bytes,

@@ -21,6 +21,7 @@ from autodist.strategies._strategy import (
     VariableConfig,
     is_factors,
 )
+from autodist.transport import CODED_SHARE
 
 if TYPE_CHECKING:
     from autodist.compressors import Compressor
@@ -55,7 +56,9 @@ class ShardMessages:
         is_guess: Whether numbers of rows are guesses.
         is_packed: Whether it may travel to its server together with others.
         is_streamed: Whether AutoDist's own library carries it to its server, and the value back.
-        is_coded: Whether that library carries it, and it is floats of 32 bits: on slow links they are encoded.
+        gathered_index_bytes: Of the bytes of a gathered row, those of its number.
+        is_gradient_coded: Whether that library carries the gradient as floats of 32 bits, which it encodes on slow links.
+        is_value_coded: The same of the value.
 
     """
 
@@ -77,7 +80,25 @@ class ShardMessages:
     is_guess: bool = False
     is_packed: bool = False
     is_streamed: bool = False
-    is_coded: bool = False
+    gathered_index_bytes: int = 0
+    is_gradient_coded: bool = False
+    is_value_coded: bool = False
+
+    @property
+    def coded(self) -> ShardMessages:
+        """What it is over a slow link, where floats are encoded."""
+        of_gradient, of_value = (
+            CODED_SHARE if is_coded else 1.0 for is_coded in (self.is_gradient_coded, self.is_value_coded)
+        )
+        numbers = self.gathered_index_bytes
+        return replace(
+            self,
+            size_bytes=self.size_bytes * of_value,
+            row_bytes=self.row_bytes * of_value,
+            summed_bytes=self.summed_bytes * of_gradient,
+            gathered_bytes=self.gathered_bytes * of_gradient,
+            gathered_row_bytes=numbers + (self.gathered_row_bytes - numbers) * of_gradient,
+        )
 
 
 @dataclass(frozen=True)
@@ -129,10 +150,10 @@ def _carried(message: ShardMessages, graph: GraphConfig, later_reads: int) -> Sh
     """The same as it travels to and from a server: a value comes once, a small one and its gradient in company."""
     synchronizer = message.synchronizer
     if not isinstance(synchronizer, PSSynchronizer):
-        return replace(message, is_coded=message.is_coded and synchronizer.communicator == "tcp")
+        return message if synchronizer.communicator == "tcp" else _never_coded(message)
     if synchronizer.is_relaxed:
-        return replace(message, is_coded=False)
-    message = replace(message, is_streamed=graph.has_streams, is_coded=message.is_coded and graph.has_streams)
+        return _never_coded(message)
+    message = replace(message, is_streamed=True) if graph.has_streams else _never_coded(message)
     if synchronizer.local_proxy:
         return message
     has_rows = message.gathered_rows or message.lookup_rows
@@ -140,6 +161,10 @@ def _carried(message: ShardMessages, graph: GraphConfig, later_reads: int) -> Sh
     comes_once = graph.pack_bytes or graph.has_streams
     reads = min(message.reads - later_reads, 1) + later_reads if comes_once else message.reads
     return replace(message, reads=reads, is_packed=is_packed)
+
+
+def _never_coded(message: ShardMessages) -> ShardMessages:
+    return replace(message, is_gradient_coded=False, is_value_coded=False)
 
 
 def state_messages(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> ShardMessages:
@@ -207,14 +232,15 @@ def _of_shard(
     row_bytes = prod(shape[1:]) * itemsize
     dense = sum(not gradient.is_sparse for gradient in variable.gradients)
     summed, gathered, gathered_rows = 0.0, 0.0, rows.gradient * fraction
-    is_guess = rows.use.is_guess
+    is_guess, dtype, index_bytes = rows.use.is_guess, variable.dtype, 0
     if isinstance(shard.synchronizer, BroadcastSynchronizer) or is_factors(shard.compressor):
         gathered_rows, gathered_row_bytes, is_guess = _factors(graph, variable, itemsize)
     else:
         message = _message(shard.compressor, shape, variable.dtype)
         summed, gathered = (0.0, dense * message.size_bytes) if message.gathers else (dense * message.size_bytes, 0.0)
         values = _message(shard.compressor, (1, *shape[1:]), variable.dtype, slices=True)
-        gathered_row_bytes = values.size_bytes + rows.use.index_bytes
+        gathered_row_bytes, index_bytes = values.size_bytes + rows.use.index_bytes, rows.use.index_bytes
+        dtype = message.dtype
     return ShardMessages(
         variable.name,
         index,
@@ -232,7 +258,9 @@ def _of_shard(
         rows.use.index_bytes,
         rows.gradient,
         is_guess,
-        is_coded=variable.dtype == "float32" and (shard.compressor is None or is_factors(shard.compressor)),
+        gathered_index_bytes=index_bytes if gathered_rows else 0,
+        is_gradient_coded=dtype == "float32",
+        is_value_coded=variable.dtype == "float32",
     )
 
 
@@ -250,14 +278,17 @@ def _factors(graph: TrainingGraph, variable: Variable, itemsize: int) -> tuple[f
 class _Message:
     size_bytes: float
     gathers: bool
+    dtype: str
+    """Of what is summed; empty where encoded messages are gathered."""
 
 
 def _message(compressor: str | None, shape: tuple[int, ...], dtype: str, *, slices: bool = False) -> _Message:
     """A gradient of this shape, or the values of rows of one, as it travels; what can't be encoded travels plainly."""
     encoder = _encoder(compressor, shape, dtype)
     if encoder is None or (slices and not encoder.encodes_slices):
-        return _Message(float(prod(shape) * _itemsize(dtype)), False)
-    return _Message(float(encoder.message_bytes(shape, dtype)), encoder.gathers)
+        return _Message(float(prod(shape) * _itemsize(dtype)), False, dtype)
+    summed = "" if encoder.gathers else encoder.summed_dtype(dtype)
+    return _Message(float(encoder.message_bytes(shape, dtype)), encoder.gathers, summed)
 
 
 def _encoder(compressor: str | None, shape: tuple[int, ...], dtype: str) -> Compressor | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from autodist.strategies._check_types import require_types
 from autodist.strategies._messages import ShardMessages, Share, host_of, shard_messages, shares, state_messages
 from autodist.strategies._strategy import PSSynchronizer, Strategy
-from autodist.transport import CODED_SHARE, LEAST_CODED_BYTES, is_coded, reduction_shares
+from autodist.transport import LEAST_CODED_BYTES, is_coded, reduction_shares
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -133,7 +133,10 @@ def traffic(
     cluster = shares(strategy, hosts, size)
     messages = tuple(shard_messages(strategy, graph, size, rows or {}))
     parts = dict(zip(hosts, reduction_shares([host.bandwidth_gbps or 1.0 for host in spec.hosts]), strict=True))
-    flows = [Flow(m.variable, m.shard, _only_real(_coded(_links(m, cluster, parts), m, spec))) for m in messages]
+    flows = [
+        Flow(m.variable, m.shard, _only_real(_coded(_links(m, cluster, parts), _links(m.coded, cluster, parts), spec)))
+        for m in messages
+    ]
     state = state_messages(strategy, graph, size)
     flows.append(Flow(None, None, _only_real(_state_links(strategy, state, cluster, parts))))
     sparse = {m.variable: m.gradient_rows * size for m in messages if m.gradient_rows}
@@ -141,16 +144,12 @@ def traffic(
     return Traffic(hosts, tuple(flows), size, sparse, guessed)
 
 
-def _coded(links: Links, shard: ShardMessages, spec: ResourceSpec) -> Links:
-    """The same as it travels where links are slow."""
-    if not shard.is_coded:
-        return links
-    coded = {
-        ends: size * CODED_SHARE
-        for ends, size in links.items()
-        if size >= LEAST_CODED_BYTES and is_coded(spec.link(*ends).bandwidth_gbps)
+def _coded(plain: Links, coded: Links, spec: ResourceSpec) -> Links:
+    """What travels as it is and what travels encoded, by how fast each link is."""
+    return {
+        ends: coded[ends] if size >= LEAST_CODED_BYTES and is_coded(spec.link(*ends).bandwidth_gbps) else size
+        for ends, size in plain.items()
     }
-    return links | coded
 
 
 def _links(shard: ShardMessages, cluster: Mapping[str, Share], parts_of_sums: Mapping[str, float]) -> Links:

@@ -39,16 +39,13 @@ class Place:
     """How many more replicas the last worker has."""
     label: str = ""
     """Tells places apart whose cases must not share a start of the workers."""
-    bandwidth_gbps: float = 1.0
-    """What the spec says of every worker's link."""
 
     @property
     def spec(self) -> ResourceSpec:
         if self.strategy is None:
             return ResourceSpec.local()
         *others, last = ResourceSpec.local(workers=self.workers, cpus=self.replicas).hosts
-        hosts = (*others, replace(last, cpus=last.cpus + self.more_on_last))
-        return ResourceSpec(tuple(replace(host, bandwidth_gbps=self.bandwidth_gbps) for host in hosts))
+        return ResourceSpec((*others, replace(last, cpus=last.cpus + self.more_on_last)))
 
 
 def reference_of(case: str) -> str:

@@ -31,16 +31,7 @@ def parameters():
                 yield pytest.param(case, Place(strategy, *layout), marks=marks, id=name)
 
 
-def slow_links():
-    """Links for which AutoDist's own library encodes floats."""
-    for strategy in ("PartitionedPS(min_shard_bytes=0, communicator='tcp')", "AllReduce(communicator='tcp')"):
-        for case in CASES:
-            marks = [] if (strategy[0], case) in (("P", CASES[0]), ("A", CASES[2])) else [pytest.mark.slow]
-            place = Place(strategy, 3, 1, bandwidth_gbps=0.25)
-            yield pytest.param(case, place, marks=marks, id=f"{case}-{strategy.partition('(')[0]}-slow-links")
-
-
-@pytest.mark.parametrize(("case", "place"), [*parameters(), *slow_links()])
+@pytest.mark.parametrize(("case", "place"), [*parameters()])
 def test_equals_one_device(runs, case, place):
     certificate = runs.certify(case, place)
     assert certificate.num_workers == place.workers

@@ -58,11 +58,38 @@ def sums(rank, count):
         np.testing.assert_array_equal(total, expected.astype(mine.dtype), err_msg=name)
 
 
+def mixed(rank, count):
+    """Tensors of several dtypes by one operation."""
+    made = [np.arange(30_000, dtype=dtype) * 3 for dtype in (np.int32, np.float32, np.float64, np.float32)]
+    graph_def = tf.compat.v1.GraphDef()
+    kinds = [tf.as_dtype(value.dtype).as_datatype_enum for value in made]
+    if rank == 0:
+        node = graph_def.node.add(op="AutodistSend", name="mixed")
+        for number, kind in enumerate(kinds):
+            graph_def.node.add(op="Placeholder", name=f"in_{number}").attr["dtype"].type = kind
+            node.input.append(f"in_{number}")
+    else:
+        node = graph_def.node.add(op="AutodistReceive", name="mixed")
+    node.attr["collective"].s = b"mixed"
+    node.attr["T"].list.type.extend(kinds)
+    node.attr["ranks"].list.i.extend(range(1, count) if rank == 0 else [0])
+    with tf.Graph().as_default() as graph:
+        tf.graph_util.import_graph_def(graph_def, name="")
+        with tf.compat.v1.Session(graph=graph) as session:
+            if rank == 0:
+                session.run("mixed", {f"in_{number}:0": value for number, value in enumerate(made)})
+                return
+            for value, found in zip(made, session.run([f"mixed:{n}" for n in range(len(made))]), strict=True):
+                np.testing.assert_array_equal(found, value)
+
+
 def gathers(rank, count):
     """Rows in the order of ranks, of which each process has another number."""
     feeds = {"none": np.zeros((0, 2), np.float32), "rows": np.full((70_000 * rank, 3), rank, np.int32)}
     feeds["bools"] = np.array([rank % 2 == 0])
-    none, rows, bools = run([("AutodistAllGather", name, {}) for name in feeds], feeds)
+    feeds["floats"] = values(rank, 40_000 * rank, "float32")
+    none, rows, bools, floats = run([("AutodistAllGather", name, {}) for name in feeds], feeds)
+    np.testing.assert_array_equal(floats, np.concatenate([values(r, 40_000 * r, "float32") for r in range(count)]))
     assert none.shape == (0, 2)
     np.testing.assert_array_equal(rows[:, 1], np.repeat(np.arange(count), 70_000 * np.arange(count)))
     np.testing.assert_array_equal(bools, [other % 2 == 0 for other in range(count)])
@@ -141,13 +168,14 @@ def floats(rank, count):
 
 
 def coded(rank, count):
-    """All of it where links are slow."""
+    """All of it where links are slow, and then one is lost."""
     everything(rank, count)
+    lost(rank, count)
 
 
 def everything(rank, count):
     """All of these, one after the other."""
-    for case in (sums, gathers, messages, floats, rounds):
+    for case in (sums, gathers, messages, floats, mixed, rounds):
         case(rank, count)
 
 
@@ -166,7 +194,7 @@ def main():
     coding = [case == "coded"] * int(count)
     connect(int(rank), [int(number) for number in sockets], [1 / int(count)] * int(count), coding)
     globals()[case](int(rank), int(count))
-    if case != "lost":
+    if case not in ("lost", "coded"):
         run([("AutodistAllReduce", "end", {})], {"end": np.ones(1, np.float32)})
     disconnect()
 

@@ -55,8 +55,8 @@ void out_of_pairs(const uint8_t* joined, size_t pairs, uint8_t* codes) {
   }
 }
 
-void join(const uint8_t* codes, uint32_t most, const uint16_t* lower, const uint8_t* upper,
-                           size_t count, uint32_t* bits) {
+void join(const uint8_t* codes, uint32_t most, const uint16_t* lower, const uint8_t* upper, size_t count,
+          uint32_t* bits) {
   for (size_t i = 0; i < count; ++i) {
     const uint32_t exponent = codes[i] == kZero ? 0 : (most - codes[i]) & 0xFF;
     bits[i] = lower[i] | (upper[i] & 0x7Fu) << 16 | (upper[i] & 0x80u) << 24 | exponent << 23;
@@ -135,6 +135,7 @@ size_t encode(const char* floats, size_t size, char* coded) {
 }
 
 bool decode(const char* coded, size_t coded_size, char* floats, size_t size) {
+  if (size % 4 != 0) return false;
   size_t passed = 0;
   for (size_t begin = 0; begin < size; begin += 4 * kBlock) {
     const size_t count = std::min(kBlock, (size - begin) / 4);

@@ -9,13 +9,15 @@
 
 namespace autodist {
 
+// Sizes are bytes, those of floats multiples of 4.
+
 // How many bytes `encode` may need for as many of floats.
 size_t coded_bound(size_t size);
 
 // Encodes floats, and returns how many bytes that took. Nothing of their bits is lost, whatever they are.
 size_t encode(const char* floats, size_t size, char* coded);
 
-// The floats that were encoded. Whether these are the codes of as many.
+// The floats that were encoded; false if these are not the codes of as many.
 bool decode(const char* coded, size_t coded_size, char* floats, size_t size);
 
 }  // namespace autodist

@@ -18,7 +18,8 @@ namespace {
 constexpr size_t kBuffer = 64 << 10;
 constexpr size_t kAtOnce = 16;                 // messages for one call of the system
 constexpr size_t kMostInTurn = 1 << 20;        // bytes from one peer before others have their turn
-constexpr size_t kLeastCoded = 4 << 10;        // bytes; what is smaller is gone as soon as it is encoded
+constexpr size_t kLeastCoded = 4 << 10;        // bytes; of less a link has little to gain (LEAST_CODED_BYTES in Python)
+constexpr size_t kMostCoded = 256 << 10;       // bytes that are encoded before the socket takes them
 constexpr size_t kMostFree = size_t{512} << 20;  // bytes that a pool keeps
 
 [[noreturn]] void lose(const char* what) { throw Lost(std::string(what) + ": " + std::strerror(errno)); }
@@ -59,17 +60,20 @@ void Peer::drop() {
 }
 
 void Peer::fill_leaving() {
-  while (leaving_.size() < kAtOnce && !waiting_.empty()) {
+  size_t ahead = 0;
+  for (const Message& message : leaving_) ahead += message.header.coded;
+  while (leaving_.size() < kAtOnce && ahead < kMostCoded && !waiting_.empty()) {
     const auto first = waiting_.begin();
     leaving_.push_back(std::move(first->second.front()));
     first->second.pop_front();
     if (first->second.empty()) waiting_.erase(first);
     if (is_coding_) encode(leaving_.back());
+    ahead += leaving_.back().header.coded;
   }
 }
 
 void Peer::encode(Message& message) {
-  if (!message.is_floats || message.header.length < kLeastCoded) return;
+  if (!message.is_floats || message.header.length < kLeastCoded || message.header.length % sizeof(float) != 0) return;
   if (!free_.empty()) {
     message.codes = std::move(free_.back());
     free_.pop_back();
@@ -153,7 +157,9 @@ void Peer::consume(const std::function<char*(const Header&)>& place,
       header_size_ += size;
       begin_ += size;
       if (header_size_ < sizeof(Header)) return;
-      if (header_.mark != kMark) throw Lost("it sent what is no message");
+      if (header_.mark != kMark || (header_.coded && header_.coded >= header_.length)) {
+        throw Lost("it sent what is no message");
+      }
       payload_ = place(header_);
       payload_size_ = 0;
       if (header_.coded > codes_.size()) codes_.resize(header_.coded);

@@ -28,8 +28,8 @@ struct Header {
   uint64_t offset;  // bytes of the sender's, or of the receiver's share, that come before
   uint64_t total;   // bytes of the whole tensor
   uint32_t round;
-  uint32_t length;  // bytes of the tensor
-  uint32_t coded;   // bytes that follow if these are codes, else 0
+  uint32_t length;  // bytes of this message
+  uint32_t coded;   // bytes that follow in their place if these are codes, else 0
   Kind kind;
   uint16_t mark = kMark;
 
