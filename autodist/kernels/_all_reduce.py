@@ -6,7 +6,7 @@ single-device order, which optimizers that look at single slices (Keras' Adam sq
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
@@ -14,11 +14,16 @@ from typing import Any, ClassVar
 from autodist.errors import CaptureError
 from autodist.graph import NodeList
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
+from autodist.kernels._packing import small_parcel
 from autodist.kernels._words import from_words, num_words, to_words
 from autodist.kernels.communicators import Communicator, communicator
 from autodist.strategies import AllReduceSynchronizer, Strategy
 
 __all__ = ["AllReduceGradients", "AllReduceState", "rewired"]
+
+_JOINED_BYTES = 4 << 10
+"""Up to which a gradient costs more as a message of its own than by waiting for others."""
+_BUFFER_BYTES = 16 << 10
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class AllReduceGradients(Kernel):
                 # Of a group, what lies behind another point (an update that the next gradient sees) can't go with it.
                 label = f"group_{synchronizer.group}/layer_{point.layer}"
                 groups.setdefault(label, (synchronizer.communicator, []))[1].append(point)
-        return _reduced(graph, groups, self.step)
+        return _reduced(graph, groups, self.step, _JOINED_BYTES)
 
     def _synchronizer(self, point: SyncPoint) -> AllReduceSynchronizer | None:
         if point.variable is None:
@@ -73,11 +78,20 @@ class AllReduceState(Kernel):
             if point.variable is None:
                 label = f"state_{point.dtypes[0]}/layer_{point.layer}"
                 groups.setdefault(label, (carrier, []))[1].append(point)
-        return _reduced(graph, groups, self.step)
+        return _reduced(graph, groups, self.step, 0)
 
 
-def _reduced(graph: DistributedGraph, groups: dict[str, tuple[str, list[SyncPoint]]], step: str) -> DistributedGraph:
-    """The graph with each group's points joined over all workers."""
+def _reduced(
+    graph: DistributedGraph, groups: dict[str, tuple[str, list[SyncPoint]]], step: str, joined_bytes: int
+) -> DistributedGraph:
+    """The graph with each group's points joined over all workers.
+
+    Args:
+        graph: G.
+        groups: By label, what carries the points, and these.
+        step: Name of the compiled step.
+        joined_bytes: What is at most so large has company also where tensors are as well carried alone.
+    """
     if graph.layout.world_size == 1 or not groups:
         return graph
     nodes = NodeList(device=graph.layout.main_device)
@@ -86,10 +100,11 @@ def _reduced(graph: DistributedGraph, groups: dict[str, tuple[str, list[SyncPoin
         carry = communicator(carrier, graph.layout, step)
         for dtype, sums in _by_dtype([p for p in points if p.combine is Combine.SUM]).items():
             name = f"autodist/all_reduce/{label}/{dtype}"
-            if carry.joins_small:
+            if carry.joins_all:
                 inputs |= _fused(nodes, name, sums, carry.all_reduce)
             else:
-                inputs |= {p.synced[0]: carry.all_reduce(nodes, f"{name}/{p.name}", p.local[0], dtype) for p in sums}
+                for together in _buffers(sums, joined_bytes):
+                    inputs |= _fused(nodes, f"{name}/{together[0].name}", together, carry.all_reduce)
         messages = [p for p in points if p.combine is Combine.CONCAT and p.even]
         if messages:
             inputs |= _gathered(nodes, f"autodist/all_gather/{label}", messages, carry)
@@ -100,6 +115,24 @@ def _reduced(graph: DistributedGraph, groups: dict[str, tuple[str, list[SyncPoin
                 gathered = carry.all_gather_rows(nodes, names, point.local, point.dtypes)
                 inputs |= dict(zip(point.synced, gathered, strict=True))
     return graph.replace(graph_def=rewired(graph.graph_def, inputs, nodes.nodes))
+
+
+def _buffers(points: Iterable[SyncPoint], joined_bytes: int) -> Iterator[list[SyncPoint]]:
+    """Points that travel together: small ones that follow each other, until a buffer is full."""
+    small: list[SyncPoint] = []
+    filled = 0
+    for point in points:
+        parcel = small_parcel(point.local[0], point.dtypes[0], point.shapes[0], joined_bytes)
+        if parcel is None:
+            yield [point]
+            continue
+        if filled + parcel.size_bytes > _BUFFER_BYTES:
+            yield small
+            small, filled = [], 0
+        small.append(point)
+        filled += parcel.size_bytes
+    if small:
+        yield small
 
 
 def _check_strings(point: SyncPoint, carrier: str, carry: Communicator) -> None:

@@ -237,8 +237,14 @@ def test_gradients_of_others_are_waited_for_when_there_are_own_ones():
         assert all(any(t.startswith("^") for t in graph.nodes[name].input) for name in taken)
 
 
-def test_small_gradients_are_reduced_each_for_itself():
-    for graph in rewritten(traced(layers(3, 2)), AllReduce(communicator="tcp"), 2, 1):
+@pytest.mark.parametrize(
+    ("widths", "buffers"),
+    [((3, 2), 1), ((400, 2), 2), ((1000, 1, 1000, 1, 1000, 1), 3)],
+    ids=["all", "beside a large one", "more than fit"],
+)
+def test_small_gradients_are_reduced_in_company_and_large_ones_alone(widths, buffers):
+    """Of 4,000 bytes, and less, four fit; 16,000 are large."""
+    for graph in rewritten(traced(layers(*widths)), AllReduce(communicator="tcp"), 2, 1):
         names = [name for name in ops(graph, "AutodistAllReduce") if "/group_" in name]
-        assert len(names) == 4
-        assert not ops(graph, "ConcatV2")
+        assert len(names) == buffers
+        assert ops(graph, "ConcatV2")

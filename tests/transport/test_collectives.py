@@ -41,7 +41,7 @@ def run(case, count):
             process.kill()
 
 
-@pytest.mark.parametrize(("case", "count"), [("sums", 2), ("everything", 3), ("coded", 3), ("lost", 3)])
+@pytest.mark.parametrize(("case", "count"), [("sums", 2), ("sums", 5), ("everything", 3), ("coded", 3), ("lost", 3)])
 def test_on_several_processes(case, count):
     for told, code in run(case, count):
         assert code == 0, told

@@ -16,11 +16,11 @@ class Communicator(abc.ABC):
 
     Attributes:
         carries_strings: Whether tensors of strings can be gathered.
-        joins_small: Whether small tensors are better carried in one buffer than each for itself.
+        joins_all: Whether several tensors, large ones as well, are better carried in one buffer than each for itself.
     """
 
     carries_strings: ClassVar[bool] = False
-    joins_small: ClassVar[bool] = True
+    joins_all: ClassVar[bool] = True
 
     @abc.abstractmethod
     def all_reduce(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:

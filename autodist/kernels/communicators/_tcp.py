@@ -21,7 +21,7 @@ class TcpCommunicator(Communicator):
         step: Name of the compiled step: names repeat between steps, collectives must not.
     """
 
-    joins_small: ClassVar[bool] = False
+    joins_all: ClassVar[bool] = False
     step: str
 
     def __post_init__(self) -> None:

@@ -30,9 +30,9 @@ class Widened(Communicator):
     gathered: Mapping[str, str]
 
     @property
-    def joins_small(self) -> bool:  # type: ignore[override]
+    def joins_all(self) -> bool:  # type: ignore[override]
         """See the base class."""
-        return self.inner.joins_small
+        return self.inner.joins_all
 
     def all_reduce(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """See the base class."""

@@ -1,6 +1,7 @@
 #include "operation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -10,6 +11,7 @@ namespace {
 
 constexpr size_t kPiece = 128 << 10;      // bytes of a message: small enough that sums begin early
 constexpr size_t kUndivided = 32 << 10;   // bytes up to which a tensor has one owner: messages cost more than bytes
+constexpr size_t kLeastPart = 16 << 10;   // bytes of what one of many owners sums
 constexpr size_t kUnit = 64;              // bytes; shares begin at multiples
 
 // Priorities: sums end something, and what is small keeps nobody waiting.
@@ -61,23 +63,27 @@ char* Operation::staging(int rank, size_t size) {
 Reduction::Reduction(Transport& transport, Id id)
     : Operation(transport, id), parts_(count()), sums_(count()) {}
 
-// Who sums what: the same on all processes.
+// Who sums what: the same on all processes. A tensor that has not a fair part for everybody is summed by some, who are
+// others for each tensor: those at whose place among the fractions one of as many points is, at equal distances.
 void Reduction::divide(size_t total) {
   if (!shares_.empty()) return;
   shares_.assign(count(), {0, 0});
+  const size_t owners = total <= kUndivided ? 1 : total / kLeastPart;
+  const bool is_for_all = owners >= static_cast<size_t>(count());
   const double at = static_cast<double>(id_.key >> 11) / static_cast<double>(uint64_t{1} << 53);
-  double before = 0;
+  // How many points are before a place.
+  const auto points = [&](double place) {
+    return std::clamp(std::ceil(place * owners - at), 0.0, static_cast<double>(owners));
+  };
+  double after = 0;
   size_t begin = 0;
   for (int rank = 0; rank < count(); ++rank) {
-    const double after = rank + 1 == count() ? 1.0 : before + fractions()[rank];
-    if (total <= kUndivided) {
-      if (before <= at && at < after) shares_[rank] = {0, total};
-    } else {
-      const size_t end = rank + 1 == count() ? total : std::min(total, static_cast<size_t>(after * total) / kUnit * kUnit);
-      shares_[rank] = {begin, end - begin};
-      begin = end;
-    }
-    before = after;
+    after += fractions()[rank];
+    const double part = is_for_all ? after : points(after) / owners;
+    const bool is_rest = rank + 1 == count() || part >= 1;
+    const size_t end = is_rest ? total : std::min(total, static_cast<size_t>(part * total) / kUnit * kUnit);
+    shares_[rank] = {begin, end - begin};
+    begin = end;
   }
 }
 
