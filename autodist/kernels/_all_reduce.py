@@ -6,6 +6,7 @@ single-device order, which optimizers that look at single slices (Keras' Adam sq
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
@@ -96,6 +97,7 @@ def _reduced(
         return graph
     nodes = NodeList(device=graph.layout.main_device)
     inputs: dict[str, str] = {}
+    sizes: dict[str, dict[str, int]] = {}  # of what is not joined, by carrier
     for label, (carrier, points) in groups.items():
         carry = communicator(carrier, graph.layout, step)
         for dtype, sums in _by_dtype([p for p in points if p.combine is Combine.SUM]).items():
@@ -105,6 +107,8 @@ def _reduced(
             else:
                 for together in _buffers(sums, joined_bytes):
                     inputs |= _fused(nodes, f"{name}/{together[0].name}", together, carry.all_reduce)
+                    size_bytes = sum(map(_size_bytes, together))
+                    sizes.setdefault(carrier, {})[f"{name}/{together[0].name}"] = size_bytes
         messages = [p for p in points if p.combine is Combine.CONCAT and p.even]
         if messages:
             inputs |= _gathered(nodes, f"autodist/all_gather/{label}", messages, carry)
@@ -114,7 +118,15 @@ def _reduced(
                 names = [f"autodist/all_gather/{label}/{synced}" for synced in point.synced]
                 gathered = carry.all_gather_rows(nodes, names, point.local, point.dtypes)
                 inputs |= dict(zip(point.synced, gathered, strict=True))
+    for carrier, found in sizes.items():
+        communicator(carrier, graph.layout, step).spread(nodes, found)
     return graph.replace(graph_def=rewired(graph.graph_def, inputs, nodes.nodes))
+
+
+def _size_bytes(point: SyncPoint) -> int:
+    """Bytes of a value; 0 where they are not known."""
+    parcel = small_parcel(point.local[0], point.dtypes[0], point.shapes[0], sys.maxsize)
+    return parcel.size_bytes if parcel else 0
 
 
 def _buffers(points: Iterable[SyncPoint], joined_bytes: int) -> Iterator[list[SyncPoint]]:

@@ -10,7 +10,7 @@ Importing this package imports no TensorFlow.
 
 from autodist.transport._coding import CODED_SHARE, LEAST_CODED_BYTES, is_coded
 from autodist.transport._library import connect, disconnect, is_built, register
-from autodist.transport._shares import reduction_shares
+from autodist.transport._shares import owner_places, reduction_shares
 from autodist.transport._sockets import Endpoint, connected, listening
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "is_built",
     "is_coded",
     "listening",
+    "owner_places",
     "reduction_shares",
     "register",
 ]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["reduction_shares"]
+__all__ = ["PLACES", "owner_places", "reduction_shares"]
+
+PLACES = 1 << 16
+"""How many places the shares of all hosts have together."""
+_UNDIVIDED_BYTES, _LEAST_PART_BYTES = 32 << 10, 16 << 10  # as in native/operation.cc
 
 
 def reduction_shares(rates: Sequence[float]) -> tuple[float, ...]:
@@ -36,3 +40,38 @@ def reduction_shares(rates: Sequence[float]) -> tuple[float, ...]:
         summing -= slow
     parts = [(time * rate - 1) / (count - 2) if host in summing else 0.0 for host, rate in enumerate(rates)]
     return tuple(part / sum(parts) for part in parts)
+
+
+def owner_places(sizes: Sequence[int], count: int) -> list[int | None]:
+    """Return where each of some tensors is to be summed, so that hosts have as much to sum as their shares say.
+
+    Tensors of which there is not a fair part for each host are summed by some: one where that many points, at equal
+    distances, fall among the hosts' shares. The place is that of the first point, see the attribute ``place`` of the
+    operation; None for a tensor of which everybody sums a part.
+
+    Args:
+        sizes: Bytes of each tensor.
+        count: How many hosts there are.
+
+    Example:
+        >>> owner_places([1000, 1000, 1 << 20], 2)
+        [16384, 49152, None]
+
+    """
+    loads = [0.0] * count
+    places: list[int | None] = []
+    for size in sizes:
+        owners = 1 if size <= _UNDIVIDED_BYTES else size // _LEAST_PART_BYTES
+        if owners >= count:
+            places.append(None)
+            continue
+        candidates = {
+            at: [int((point + at) / owners * count) for point in range(owners)]
+            for at in ((first + 0.5) * owners / count for first in range(count))
+            if at < 1
+        }
+        best = min(candidates, key=lambda at: (max(loads[k] for k in candidates[at]), at))
+        for k in candidates[best]:
+            loads[k] += size / owners
+        places.append(int(best * PLACES))
+    return places

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodist.transport import reduction_shares
+from autodist.transport import owner_places, reduction_shares
+from autodist.transport._shares import PLACES
 
 RATES = st.lists(st.floats(0.01, 100), min_size=1, max_size=9)
 
@@ -37,3 +38,18 @@ def test_nothing_is_gained_by_moving_some(rates, data):
     shares[giver] -= some
     shares[taker] += some
     assert longest(shares, rates) >= before * (1 - 1e-9)
+
+
+@given(st.integers(1, 20), st.lists(st.integers(0, 300_000), max_size=60))
+def test_places_are_the_same_for_all_and_divide_evenly(count, sizes):
+    places = owner_places(sizes, count)
+    assert places == owner_places(sizes, count)
+    assert all(place is None or 0 <= place < PLACES for place in places)
+    for size, place in zip(sizes, places, strict=True):
+        assert (place is None) == (count == 1 or (size > 32 << 10 and size >> 14 >= count))
+
+
+def test_equal_tensors_are_summed_by_everybody_in_turn():
+    found = [int(place * 4 / PLACES) for place in owner_places([30_000] * 8, 4)]
+    assert sorted(found) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert [int(place * 4 / PLACES) for place in owner_places([30_000, 100, 100, 100], 4)] == [0, 1, 2, 3]

@@ -31,6 +31,6 @@ def communicator(name: str, layout: Layout, step: str) -> Communicator:
         return QueueCommunicator(layout.rank, layout.world_size, layout.main_device_of(0), step)
     small = {**dict.fromkeys(["bool", "int8", "uint8", "int16", "uint16"], "int32"), **_UNSIGNED}
     if name == "tcp":
-        return Widened(TcpCommunicator(step), small, {})
+        return Widened(TcpCommunicator(step, layout.world_size), small, {})
     assert name == "collective", name
     return Widened(CollectiveCommunicator(layout.world_size, step), small, small | {"bfloat16": "float32"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from autodist.graph import NodeList
@@ -25,6 +25,9 @@ class Communicator(abc.ABC):
     @abc.abstractmethod
     def all_reduce(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """The sum over all workers of a tensor whose shape is the same on all of them."""
+
+    def spread(self, nodes: NodeList, sizes: Mapping[str, int]) -> None:
+        """Have workers sum equally much of some all-reduces that were added, given their bytes by name."""
 
     @abc.abstractmethod
     def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:

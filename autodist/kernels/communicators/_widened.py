@@ -38,6 +38,10 @@ class Widened(Communicator):
         """See the base class."""
         return _carried(self.inner.all_reduce, self.summed.get(dtype, dtype), nodes, name, tensor, dtype)
 
+    def spread(self, nodes: NodeList, sizes: Mapping[str, int]) -> None:
+        """See the base class."""
+        self.inner.spread(nodes, sizes)
+
     def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """See the base class."""
         return _carried(self.inner.all_gather, self.gathered.get(dtype, dtype), nodes, name, tensor, dtype)

@@ -64,7 +64,8 @@ Reduction::Reduction(Transport& transport, Id id)
     : Operation(transport, id), parts_(count()), sums_(count()) {}
 
 // Who sums what: the same on all processes. A tensor that has not a fair part for everybody is summed by some, who are
-// others for each tensor: those at whose place among the fractions one of as many points is, at equal distances.
+// others for each tensor: those at whose place among the fractions one of as many points is, at equal distances. The
+// first bits of the key say where the first point is (`owner_places` in Python).
 void Reduction::divide(size_t total) {
   if (!shares_.empty()) return;
   shares_.assign(count(), {0, 0});

@@ -144,16 +144,19 @@ std::vector<int> numbers_of(TF_OpKernelConstruction* construction, const char* n
 
 void* create(TF_OpKernelConstruction* construction) {
   Status status;
-  const uint64_t key = hash(text_of(construction, "collective", status.status));
+  uint64_t key = hash(text_of(construction, "collective", status.status));
   std::vector<int> ranks;
   int32_t priority = 0;
   int64_t below = -1;
+  int32_t place = -1;
   if (status.is_ok()) ranks = numbers_of(construction, "ranks", status.status);
   if (status.is_ok()) {
     tensorflow()->OpKernelConstruction_GetAttrInt32(construction, "priority", &priority, status.status);
   }
   if (status.is_ok()) tensorflow()->OpKernelConstruction_GetAttrInt64(construction, "below", &below, status.status);
+  if (status.is_ok()) tensorflow()->OpKernelConstruction_GetAttrInt32(construction, "place", &place, status.status);
   if (!status.is_ok()) tensorflow()->OpKernelConstruction_Failure(construction, status.status);
+  if (place >= 0) key = static_cast<uint64_t>(place) << 48 | key >> 16;
   return new Attributes{key, std::move(ranks), priority, below};
 }
 
@@ -302,6 +305,7 @@ bool add(const Definition& definition) {
   tf->OpDefinitionBuilderAddAttr(builder, "ranks: list(int) = []");
   tf->OpDefinitionBuilderAddAttr(builder, "priority: int = 0");
   tf->OpDefinitionBuilderAddAttr(builder, "below: int = -1");
+  tf->OpDefinitionBuilderAddAttr(builder, "place: int = -1");
   if (definition.input) tf->OpDefinitionBuilderAddInput(builder, definition.input);
   if (definition.output) tf->OpDefinitionBuilderAddOutput(builder, definition.output);
   tf->OpDefinitionBuilderSetIsStateful(builder, true);
