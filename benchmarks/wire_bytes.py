@@ -26,8 +26,10 @@ _FIRST = "PSLoadBalancing"
 _OTHERS = ("PS(local_proxy=True)", "AllReduce(compressor='FP16')", "BytePS(compressor='TopK(ratio=0.01)')")
 _COLLECTIVE = ("AllReduce(communicator='collective')", "AllReduce(communicator='collective', compressor='OneBit')")
 _CODED = (
-    "PSLoadBalancing(communicator='tcp')", "AllReduce(communicator='tcp')", "PSLoadBalancing(communicator='tcp', compressor='FP16')",
-)  # fmt: skip
+    "PSLoadBalancing(communicator='tcp')",
+    "AllReduce(communicator='tcp')",
+    "PSLoadBalancing(communicator='tcp', compressor='FP16')",
+)
 _SLOW = "version: 1\nnodes: [{address: localhost, workers: 2, bandwidth_gbps: 0.25}]\n"
 _LEFT_OUT = {"Manual"}  # it needs a plan
 

@@ -57,7 +57,7 @@ class ShardMessages:
         is_packed: Whether it may travel to its server together with others.
         is_streamed: Whether AutoDist's own library carries it to its server, and the value back.
         gathered_index_bytes: Of the bytes of a gathered row, those of its number.
-        is_gradient_coded: Whether that library carries the gradient as floats of 32 bits, which it encodes on slow links.
+        is_gradient_coded: Whether that library carries the gradient as floats of 32 bits, encoded on slow links.
         is_value_coded: The same of the value.
 
     """

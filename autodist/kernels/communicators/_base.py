@@ -27,7 +27,11 @@ class Communicator(abc.ABC):
         """The sum over all workers of a tensor whose shape is the same on all of them."""
 
     def spread(self, nodes: NodeList, sizes: Mapping[str, int]) -> None:
-        """Have workers sum equally much of some all-reduces that were added, given their bytes by name."""
+        """Have workers sum equally much of some all-reduces that were added, given their bytes by name.
+
+        Only of communicators that don't join all: the others have one buffer.
+        """
+        assert self.joins_all, self
 
     @abc.abstractmethod
     def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
