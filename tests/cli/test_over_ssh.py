@@ -21,7 +21,6 @@ pytestmark = pytest.mark.emulated
 HOSTILE = '-it\'s; a "b" $(touch pwned) `touch pwned` $HOME\n&|<>*?[x]{y}\\ #é\u2028漢 [bold]~'
 PRINTABLE = HOSTILE.replace("\n", "").replace("\u2028", "")  # what a spec may hold
 HOSTS = ("h1", "h2")
-CHECKOUT = Path(__file__).parents[2]  # the hosts share it
 HEAD = """
 import hashlib, os, sys, time
 from autodist.runtime._worker import current_worker
@@ -48,7 +47,9 @@ class Site:
     def __init__(self, cluster) -> None:
         self.cluster = cluster
         self.path = DIRECTORY
-        self.disk("head", DIRECTORY).mkdir()
+        directory = self.disk("head", DIRECTORY)
+        directory.mkdir()
+        self.since = directory.stat().st_ctime  # by the clock of files, which is a little behind
 
     def disk(self, host, path):
         return self.cluster.disk(host) / path.lstrip("/")
@@ -78,14 +79,16 @@ class Site:
             time.sleep(0.05)
 
     def texts(self, host, *directories) -> list[str]:
-        """All files below the directories of a host, without Python's own and the checkout, which may be there."""
+        """All files below the directories of a host that are of this test: others, like clones of it, may be there."""
         found = []
-        checkout = self.disk(host, str(CHECKOUT))
         for directory in directories:
-            for path, names, files in os.walk(self.disk(host, directory)):
-                names[:] = [n for n in names if n not in (".pyenv", "__pycache__") and Path(path, n) != checkout]
+            for path, _, files in os.walk(self.disk(host, directory)):
                 found += [Path(path, file) for file in files]
-        return [file.read_bytes().decode(errors="replace") for file in found if file.is_file()]
+        return [file.read_bytes().decode(errors="replace") for file in found if self.is_of_test(file)]
+
+    def is_of_test(self, file) -> bool:
+        """Whether it was written or copied since this test began, by the time that no program can set."""
+        return file.is_file() and file.stat().st_ctime >= self.since
 
 
 @pytest.fixture
