@@ -4,6 +4,7 @@ Importing this package does not import TensorFlow; capturing does.
 """
 
 from autodist.graph._analysis import StepAnalysis, Write
+from autodist.graph._bodies import Bodies
 from autodist.graph._capture import SOURCE_GRAPH, CapturedStep, VariableNames, capture
 from autodist.graph._constants import static_value
 from autodist.graph._extent import EXTENT_OF, Extent
@@ -46,6 +47,7 @@ __all__ = [
     "MARK",
     "SOURCE_GRAPH",
     "TARGET",
+    "Bodies",
     "CapturedStep",
     "Domain",
     "Extent",

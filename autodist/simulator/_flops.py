@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from autodist.graph import data_inputs
+from autodist.graph import LOOPS, Bodies, called_functions, data_inputs, static_value
 from autodist.simulator._sizes import REDUCING, Sizes
 
 if TYPE_CHECKING:
@@ -40,20 +40,59 @@ class NodeCost:
     flops: float
     bytes: float
 
+    def times(self, number: int) -> NodeCost:
+        """Of so many of it."""
+        return NodeCost(self.flops * number, self.bytes * number)
+
 
 def node_costs(graph: TrainingGraph, batch_size: int) -> dict[str, NodeCost]:
     """By node, what it costs; what has no shape costs nothing.
+
+    A loop costs what its body does each time, as often as it runs at most, if that is a constant.
 
     Args:
         graph: G, with its GraphDef.
         batch_size: Takes the place of dims that the graph leaves open.
 
     """
-    sizes = Sizes(graph.analysis.nodes, batch_size)
-    return {name: _cost(node, sizes) for name, node in graph.analysis.nodes.items() if node.op not in _FREE}
+    return _Costs(Bodies(graph.graph_def), batch_size).by_node(graph.analysis.nodes)
 
 
-def _cost(node: Any, sizes: Sizes) -> NodeCost:
+class _Costs:
+    def __init__(self, bodies: Bodies, batch_size: int) -> None:
+        self._bodies = bodies
+        self._batch_size = batch_size
+        self._known: dict[str, NodeCost] = {}
+
+    def by_node(self, nodes: Mapping[str, Any]) -> dict[str, NodeCost]:
+        sizes = Sizes(nodes, self._batch_size)
+        return {name: self._cost(node, nodes, sizes) for name, node in nodes.items() if node.op not in _FREE}
+
+    def _cost(self, node: Any, nodes: Mapping[str, Any], sizes: Sizes) -> NodeCost:
+        functions = [self._function(called.name) for called in called_functions(node)]
+        if node.op in LOOPS:
+            return _sum(functions).times(_trips(node, nodes))
+        return max(functions, key=lambda cost: cost.bytes) if functions else _own(node, sizes)
+
+    def _function(self, name: str) -> NodeCost:
+        if name not in self._known:
+            self._known[name] = _sum(self.by_node(self._bodies.nodes(name)).values())
+        return self._known[name]
+
+
+def _sum(costs: Iterable[NodeCost]) -> NodeCost:
+    every = list(costs)
+    return NodeCost(sum(cost.flops for cost in every), sum(cost.bytes for cost in every))
+
+
+def _trips(loop: Any, nodes: Mapping[str, Any]) -> int:
+    """How often a loop runs: TensorFlow gives its counter and the most that it may reach as its first two inputs."""
+    _, most, *_ = [*data_inputs(loop), *(None, None)]
+    found = None if most is None else static_value(dict(nodes), most)
+    return max(1, int(found)) if found is not None and found.shape == () and found.dtype.kind == "i" else 1
+
+
+def _own(node: Any, sizes: Sizes) -> NodeCost:
     inputs = data_inputs(node)
     flops_of = _FLOPS.get(node.op)
     read, written = [sizes.of(tensor) for tensor in inputs], sizes.of(node.name)
