@@ -26,7 +26,9 @@ def test_a_profile_is_shown_kept_and_found_by_the_search(shell):
     profile = Profile.from_json((shell.directory / "mine" / "p.json").read_text())
     assert profile == Profile.from_json(kept.read_text())
     assert profile.source == "measured"
-    assert profile.ready_s[KERNELS[1]] < profile.ready_s[KERNELS[0]] <= profile.step_s
+    assert 0 <= profile.needed_s[KERNELS[0]] <= profile.needed_s[KERNELS[1]] > 0
+    # Not that the second's gradient is there before the first's: nothing but chance says which product ends first.
+    assert all(profile.needed_s[KERNELS[1]] <= profile.ready_s[kernel] <= profile.step_s for kernel in KERNELS)
 
     quick = ("--workers", "2", "--warm-up", "0", "--iterations", "1", "--trials", "1")
     with shell.start("search", TRAIN, *quick) as process:
