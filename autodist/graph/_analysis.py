@@ -12,7 +12,7 @@ from typing import Any
 
 from autodist.graph._dependence import BatchDependence
 from autodist.graph._extent import Extent
-from autodist.graph._graph_def import BRANCHES, CALLS, LOOPS, data_inputs, node_of, topological_order
+from autodist.graph._graph_def import BRANCHES, CALLS, LOOPS, data_inputs, is_stateful, node_of, topological_order
 from autodist.graph._joins import Join, join_of
 from autodist.graph._marks import MARK, SECOND, TARGET, Mark, parse_mark
 from autodist.graph._reduction import Reduction, reduction_of
@@ -74,6 +74,40 @@ class StepAnalysis:
         for name in self.order:
             depths[name] = 1 + max((depths[source] for source in self.sources[name]), default=0)
         return depths
+
+    @cached_property
+    def made_of_values(self) -> frozenset[str]:
+        """The nodes whose data comes from constants and variables alone, such as the whole of a variable in parts."""
+        found: set[str] = set()
+        for name in self.order:
+            node, sources = self.nodes[name], self.sources[name]
+            passes_on = node.op == "ReadVariableOp" or not is_stateful(node.op)
+            if node.op == "Const" or name in self.handles or (sources and passes_on and found.issuperset(sources)):
+                found.add(name)
+        return frozenset(found)
+
+    def depth_of_use(self, names: Iterable[str], within: Container[str] | None = None) -> int | None:
+        """How far from the step's begin values are first needed: the least depth at which they meet other data.
+
+        Args:
+            names: Nodes that take the values.
+            within: Only these nodes count, by default all.
+
+        Returns:
+            None where they meet nothing.
+
+        """
+        stack, passed, depths = list(names), set(), []
+        while stack:
+            name = stack.pop()
+            if name in passed or (within is not None and name not in within):
+                continue
+            passed.add(name)
+            if name in self.made_of_values:
+                stack.extend(self.consumers.get(name, ()))
+            else:
+                depths.append(self.depths[name])
+        return min(depths, default=None)
 
     @cached_property
     def marks(self) -> dict[str, Mark]:

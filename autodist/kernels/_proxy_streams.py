@@ -73,7 +73,6 @@ class ProxyStreams:
     def _stream(self, variable: Variable) -> Streams:
         """Behind gradients, what the next step needs first goes first."""
         readers = [name for name, handles in self._analysis.reads.items() if variable.handle in handles]
-        takers = {taker for name in readers for taker in self._analysis.consumers.get(name, ())}
-        depth = min((self._analysis.depths[name] for name in takers), default=0)
+        depth = self._analysis.depth_of_use(readers) or 0
         prefix, shared = f"autodist/proxy/{variable.handle}/stream", f"{self._step}/{variable.name}"
         return Streams(self._nodes, "", prefix, shared, self._layout.main_device, 1 + depth)

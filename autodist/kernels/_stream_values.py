@@ -133,7 +133,7 @@ class _Need:
 def _needs(analysis: StepAnalysis, handles: Container[str], needed: Container[str]) -> list[_Need]:
     """The same on all workers: what gradients and losses come from, before anything is synchronized."""
     reads: dict[str, list[str]] = {}
-    first: dict[str, int] = {}
+    taken: dict[str, list[str]] = {}
     for name, node in analysis.nodes.items():
         handle = node_of(node.input[0]) if node.op == "ReadVariableOp" and len(node.input) == 1 else ""
         if handle not in handles:
@@ -141,8 +141,9 @@ def _needs(analysis: StepAnalysis, handles: Container[str], needed: Container[st
         takers = [t for t in analysis.consumers.get(name, ()) if t in needed and name in _taken(analysis.nodes[t])]
         if takers:
             reads.setdefault(handle, []).append(name)
-            first[handle] = min([analysis.depths[t] for t in takers] + [first.get(handle, len(analysis.order))])
-    return [_Need(handle, tuple(reads[handle]), first[handle]) for handle in sorted(reads)]
+            taken.setdefault(handle, []).extend(takers)
+    depths = {handle: analysis.depth_of_use(takers, needed) or len(analysis.order) for handle, takers in taken.items()}
+    return [_Need(handle, tuple(reads[handle]), depths[handle]) for handle in sorted(reads)]
 
 
 def _computed_everywhere(analysis: StepAnalysis, points: Iterable[SyncPoint]) -> set[str]:

@@ -19,7 +19,7 @@ constexpr size_t kBuffer = 64 << 10;
 constexpr size_t kAtOnce = 16;                 // messages for one call of the system
 constexpr size_t kMostInTurn = 1 << 20;        // bytes from one peer before others have their turn
 constexpr size_t kLeastCoded = 4 << 10;        // bytes; of less a link has little to gain (LEAST_CODED_BYTES in Python)
-constexpr size_t kMostCoded = 256 << 10;       // bytes that are encoded before the socket takes them
+constexpr size_t kMostLeaving = 128 << 10;     // bytes that nothing more urgent overtakes any more
 constexpr size_t kMostFree = size_t{512} << 20;  // bytes that a pool keeps
 
 [[noreturn]] void lose(const char* what) { throw Lost(std::string(what) + ": " + std::strerror(errno)); }
@@ -60,15 +60,15 @@ void Peer::drop() {
 }
 
 void Peer::fill_leaving() {
-  size_t ahead = 0;
-  for (const Message& message : leaving_) ahead += message.header.coded;
-  while (leaving_.size() < kAtOnce && ahead < kMostCoded && !waiting_.empty()) {
+  size_t bytes = 0;
+  for (const Message& message : leaving_) bytes += message.header.following();
+  while (leaving_.size() < kAtOnce && bytes < kMostLeaving && !waiting_.empty()) {
     const auto first = waiting_.begin();
     leaving_.push_back(std::move(first->second.front()));
     first->second.pop_front();
     if (first->second.empty()) waiting_.erase(first);
     if (is_coding_) encode(leaving_.back());
-    ahead += leaving_.back().header.coded;
+    bytes += leaving_.back().header.following();
   }
 }
 
