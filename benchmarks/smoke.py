@@ -36,7 +36,7 @@ def _row(cluster: str, model: str) -> Row:
 
 def _kept_ratio(cluster: str, model: str) -> float:
     if not _KEPT.exists():
-        raise RuntimeError(f"no ratios are kept: measure them by `scripts/measure-peers --to {_KEPT}`")
+        raise RuntimeError(f"no ratios are kept: measure them by `.venv/bin/python scripts/measure-peers --to {_KEPT}`")
     kept: list[dict[str, Any]] = json.loads(_KEPT.read_text())
     [seconds] = [one["seconds"] for one in kept if (one["cluster"], one["model"]) == (cluster, model)]
     pairs = zip(seconds["autodist"], seconds[better_peer(seconds)], strict=True)
