@@ -22,6 +22,13 @@ __all__ = ["StepAnalysis", "Write"]
 _READS = frozenset(
     ["ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp", "DisableCopyOnRead"]
 )
+_FORMING = frozenset(
+    {
+        "Cast", "ConcatV2", "ExpandDims", "Identity", "Pack", "Reshape", "Shape", "Size", "Slice", "Split", "SplitV",
+        "Squeeze", "StopGradient", "StridedSlice", "Transpose", "Unpack",
+    }
+)  # fmt: skip
+"""What gives values another form: it takes no time, but waits for all that it is given."""
 _WITH_FUNCTIONS = BRANCHES | LOOPS | CALLS
 
 
@@ -87,14 +94,14 @@ class StepAnalysis:
         return frozenset(found)
 
     def depth_of_use(self, names: Iterable[str], within: Container[str] | None = None) -> int | None:
-        """How far from the step's begin values are first needed: the least depth at which they meet other data.
+        """How far from the step's begin values are first computed with: the least depth at which they meet other data.
 
         Args:
-            names: Nodes that take the values.
+            names: Nodes that take the values. Those that only give them another form don't count.
             within: Only these nodes count, by default all.
 
         Returns:
-            None where they meet nothing.
+            None where nothing is computed with them.
 
         """
         stack, passed, depths = list(names), set(), []
@@ -103,7 +110,7 @@ class StepAnalysis:
             if name in passed or (within is not None and name not in within):
                 continue
             passed.add(name)
-            if name in self.made_of_values:
+            if name in self.made_of_values or self.nodes[name].op in _FORMING:
                 stack.extend(self.consumers.get(name, ()))
             else:
                 depths.append(self.depths[name])

@@ -30,7 +30,7 @@ class Lookup:
         node: As it is without streams; input 1 are the row numbers.
         handle: That of the table.
         dtypes: Of the row numbers and of the rows.
-        depth: How far from the step's begin it is needed.
+        depth: How far from the step's begin its rows are needed.
         num_rows: Row numbers are below it; -1 where they are not numbers of rows alone.
     """
 
@@ -59,7 +59,8 @@ def lookups_of(
         if handle in tables and name in needed and name not in late:
             dtypes = tensor_dtype(analysis.nodes, node.input[1]), tensor_dtype(analysis.nodes, name)
             num_rows = _num_rows(analysis, node, tables[handle])
-            found.append(Lookup(node, handle, dtypes, analysis.depths[name], num_rows))
+            depth = analysis.depth_of_use(analysis.consumers.get(name, ()), needed) or analysis.depths[name]
+            found.append(Lookup(node, handle, dtypes, depth, num_rows))
     return found
 
 

@@ -197,6 +197,36 @@ def test_values_that_are_needed_first_leave_first(builder, is_cast):
     assert is_cast or min(order["w0"]) < min(order["b0"]) < min(order["w1"])
 
 
+def test_rows_that_are_needed_first_leave_first():
+    order = {}
+    for graph in rewritten(traced(sampled()), STREAMS, 2, 1):
+        for name in ops(graph, "AutodistSend"):
+            attr = graph.nodes[name].attr
+            sent = re.search(r"(classes|words|middle)(_1)?/(rows_of_|value)", attr["collective"].s.decode())
+            if sent:
+                order[sent[1]] = attr["priority"].i
+    assert order["words"] < order["middle"] < order["classes"]
+
+
+def sampled():
+    """Looks up all at once; the rows of classes meet what is computed from those of words."""
+    classes, words = (tf.Variable(tf.ones([5, 4]), name=name) for name in ("classes", "words"))
+    middle = tf.Variable(tf.ones([4, 4]), name="middle")
+    variables = (classes, words, middle)
+
+    def step(x):
+        ids = tf.cast(x[:, 0], tf.int32)
+        with tf.GradientTape() as tape:
+            hidden = tf.tanh(tf.tanh(tf.gather(words, ids, name="words")) @ middle)
+            drawn = tf.transpose(tf.gather(classes, ids, name="classes"))[:, :2]
+            loss = tf.reduce_mean(hidden @ drawn)
+        for variable, gradient in zip(variables, tape.gradient(loss, variables), strict=True):
+            variable.assign_sub(0.1 * tf.convert_to_tensor(gradient))
+        return loss
+
+    return step
+
+
 def halved(*widths):
     """Layers whose weights are cast before they meet the batch, as with mixed precision."""
     weights = [tf.Variable(tf.ones([a, b]), name=f"w{k}") for k, (a, b) in enumerate(itertools.pairwise((4, *widths)))]
