@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from autodist import errors
 
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
     from autodist import strategies
     from autodist.api import AutoDist, function, scope

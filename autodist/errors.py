@@ -7,6 +7,7 @@
     ├── CaptureError      (ValueError)   2   a training step that can't be captured
     ├── SimulatorError    (ValueError)   2   a profile or learned simulator that can't be used
     ├── GraphError        (ValueError)   2   a file of a training graph that can't be read or written
+    ├── NotInstalled      (ImportError)  1   something that AutoDist needs is not installed
     ├── StoreError                       1   a trial store that can't be read or written
     ├── LaunchError                      1   workers could not be started
     │   └── HostUnreachable              1   a machine can't be reached, or not be used, or was lost
@@ -32,6 +33,7 @@ __all__ = [
     "GraphError",
     "HostUnreachable",
     "LaunchError",
+    "NotInstalled",
     "SearchFailed",
     "SimulatorError",
     "SpaceEmpty",
@@ -105,6 +107,10 @@ class SimulatorError(AutoDistError, ValueError):
     """A profile or learned simulator that can't be used; says why."""
 
     exit_code = 2
+
+
+class NotInstalled(AutoDistError, ImportError):
+    """Something that AutoDist needs is not installed, or not in a version that it works with."""
 
 
 class StoreError(AutoDistError):

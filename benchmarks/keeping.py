@@ -9,9 +9,11 @@ import platform
 from pathlib import Path
 from typing import Any
 
+from autodist import __version__
+
 __all__ = ["kept", "machine", "save"]
 
-_PACKAGES = ("autodist", "tensorflow-cpu", "keras", "horovod", "numpy")
+_PACKAGES = ("tensorflow-cpu", "keras", "horovod", "numpy")
 
 
 def kept(path: Path) -> list[dict[str, Any]]:
@@ -29,5 +31,5 @@ def save(figures: list[dict[str, Any]], path: Path) -> None:
 def machine() -> dict[str, Any]:
     """This machine, and the versions of what runs on it."""
     gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    versions = {"autodist": __version__} | {name: importlib.metadata.version(name) for name in _PACKAGES}
     return {"cores": os.cpu_count(), "memory_gb": round(gigabytes), "system": platform.platform()} | versions

@@ -16,17 +16,22 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-ROOT = Path(__file__).parent.parent
+from autodist import __version__
+from autodist.installation import DISTRIBUTION, install_command
+
+THIS = Path(__file__)
+ROOT = THIS.parent.parent
 PACKAGE = ROOT / "autodist"
 
 # DESIGN.md 3: imports point one way. What stands on the right may be imported by what stands on the left.
-_BASE = {"errors"}
+_BASE = {"errors", "installation"}
 _STRATEGIES = _BASE | {"documents", "registry", "graph", "compressors", "resource_spec", "strategies", "transport"}
 _RUNTIME = _STRATEGIES | {"kernels", "runtime"}
 _AGENT = _BASE | {"resource_spec", "remote", "agent"}
 _API = _RUNTIME | _AGENT | {"launch", "api"}
 MAY_IMPORT = {
     "errors": set(),
+    "installation": {"errors"},
     "transport": _BASE,
     "graph": _BASE,
     "resource_spec": _BASE | {"documents"},
@@ -69,7 +74,21 @@ MODULE = [sys.executable, "-m", "autodist"]
 def test_version_is_printed(command: list[str]):
     result = run(*command, "--version")
     assert result.returncode == 0, result.stderr
-    assert importlib.metadata.version("autodist") in result.stdout
+    assert result.stdout == f"autodist, version {__version__}\n"
+
+
+def test_pip_knows_it_by_a_name_that_is_free():
+    """`autodist` is another project's on PyPI: nobody may be told to install that."""
+    assert importlib.metadata.version(DISTRIBUTION) == __version__
+    told = re.compile(r"pip3? (?:install|download)\b[^`\n]*?[ '\"]autodist(?!-tf)(?:\[|['\"`=<>~ ]|$)", re.MULTILINE)
+    assert all(told.search(text) for text in ("pip install autodist", "`pip install -U 'autodist[cpu]'`"))
+    assert not told.search(f"{install_command()} and `pip install -e .` in autodist")
+    tracked = run("git", "ls-files", "*.py", "*.md", "*.toml", "*.yml", "Makefile", "scripts/*").stdout.split()
+    files = [Path(ROOT, name) for name in tracked] or [*PACKAGE.rglob("*.py"), *(ROOT / "docs").rglob("*.md")]
+    wrong = {str(file): found[0] for file in files if (found := told.search(file.read_text())) and file != THIS}
+    assert wrong == {}
+    for page in ("README.md", "docs/getting_started.md"):
+        assert DISTRIBUTION in (ROOT / page).read_text()
 
 
 def test_types_are_shipped():
@@ -78,7 +97,7 @@ def test_types_are_shipped():
 
 
 def test_python_range_is_the_same_everywhere():
-    allowed = SpecifierSet(importlib.metadata.metadata("autodist")["Requires-Python"])
+    allowed = SpecifierSet(importlib.metadata.metadata(DISTRIBUTION)["Requires-Python"])
     minors = [minor for minor in range(20) if Version(f"3.{minor}.0") in allowed]
     assert minors == [10, 11, 12, 13]
     first, last = re.search(
@@ -90,7 +109,7 @@ def test_python_range_is_the_same_everywhere():
 def test_setup_py_is_a_shim():
     result = run(sys.executable, str(ROOT / "setup.py"), "--version")
     assert result.returncode == 0, result.stderr
-    assert result.stdout.split()[-1] == importlib.metadata.version("autodist")
+    assert result.stdout.split()[-1] == __version__
     calls = [node for node in ast.walk(ast.parse((ROOT / "setup.py").read_text())) if isinstance(node, ast.Call)]
     [setup] = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "setup"]
     assert not setup.args
@@ -215,7 +234,7 @@ def import_mistakes(part: str, source: str) -> list[str]:
             continue
         if target not in MAY_IMPORT[part]:
             mistakes.append(f"line {line}: {part} imports {target}, it may import {sorted(MAY_IMPORT[part])}")
-        elif any(name.startswith("_") for name in path):
+        elif any(name.startswith("_") and not name.endswith("__") for name in path):
             mistakes.append(f"line {line}: autodist.{'.'.join(path)} is private to {target}")
     return mistakes
 

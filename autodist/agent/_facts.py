@@ -60,12 +60,9 @@ def gather(directory: str, name: str, others: Sequence[str], first_port: int, la
 
 
 def _packages(told: Mapping[str, Any]) -> dict[str, str]:
-    """Return the versions of packages that are installed; TensorFlow's wheels are one package here."""
-    found: dict[str, str] = {}
-    for name, version in told["packages"].items():
-        found.setdefault("tensorflow" if name.startswith("tensorflow-") else name, version)
+    """Return the versions of packages that are installed."""
     # A Horovod that was built without TensorFlow is none; AutoDist's own library is as old as AutoDist.
-    found = {name: version for name, version in found.items() if name != "horovod" or told["has_horovod"]}
+    found = {name: version for name, version in told["packages"].items() if name != "horovod" or told["has_horovod"]}
     return found | ({"tcp": found["autodist"]} if told["has_tcp"] and "autodist" in found else {})
 
 

@@ -7,17 +7,25 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["versions"]
+__all__ = ["compiler", "versions"]
 
-_PACKAGES = (
-    "autodist", "tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm", "keras", "horovod", "numpy",
-)  # fmt: skip
+_DISTRIBUTIONS = {
+    "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm"),
+    "keras": ("keras",),
+    "horovod": ("horovod",),
+    "numpy": ("numpy",),
+}
+"""What brings a package, the first that is installed."""
+
 _TIMEOUT_S = 60.0
+_COMPILER_TIMEOUT_S = 10.0
 
 
 def versions(python: str = "") -> dict[str, Any]:
@@ -27,9 +35,9 @@ def versions(python: str = "") -> dict[str, Any]:
         python: Path of the interpreter; empty for the one that runs this.
 
     Returns:
-        ``python`` (its version), ``executable``, ``packages`` (version by name of the distribution, those that are
-        installed), ``has_horovod`` (whether it was built for TensorFlow) and ``has_tcp`` (whether AutoDist's own
-        library was built); nothing if there is no such interpreter.
+        ``python`` (its version), ``executable``, ``packages`` (version by name, those that are installed),
+        ``has_horovod`` (whether it was built for TensorFlow) and ``has_tcp`` (whether AutoDist's own library was
+        built); nothing if there is no such interpreter.
 
     Raises:
         RuntimeError: The other interpreter gives no answer.
@@ -37,20 +45,54 @@ def versions(python: str = "") -> dict[str, Any]:
     """
     if python and os.path.realpath(python) != os.path.realpath(sys.executable):
         return _asked(python)
+    found = {"autodist": _own_version(), **{name: _version(*wheels) for name, wheels in _DISTRIBUTIONS.items()}}
     return {
         "python": platform.python_version(),
         "executable": sys.executable,
-        "packages": {name: version for name in _PACKAGES if (version := _version(name))},
+        "packages": {name: version for name, version in found.items() if version},
         "has_horovod": _has("horovod", "tensorflow", "mpi_lib*.so"),
         "has_tcp": _has("autodist", "transport", "_collectives*.so"),
     }
 
 
-def _version(name: str) -> str:
+def compiler() -> str:
+    """Return the compiler of C++ that an installation would use, such as ``"g++ 12.2.0"``; empty if there is none."""
+    for name in filter(None, (os.environ.get("CXX"), "g++", "c++", "clang++")):
+        path = shutil.which(name)
+        if path is not None:
+            return f"{os.path.basename(path)} {_compiler_version(path)}".strip()
+    return ""
+
+
+def _compiler_version(path: str) -> str:
+    command = [path, "-dumpfullversion", "-dumpversion"]
     try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILER_TIMEOUT_S, check=True)
+    except (OSError, subprocess.SubprocessError):
         return ""
+    return done.stdout.strip()
+
+
+def _own_version() -> str:
+    """Return the version that AutoDist's source has: its metadata are those of the last installation."""
+    for folder in _folders("autodist"):
+        try:
+            with open(os.path.join(folder, "__init__.py"), encoding="utf-8") as file:
+                match = re.search(r'^__version__ = "(.+)"$', file.read(), re.MULTILINE)
+        except OSError:
+            continue
+        if match is not None:
+            return match[1]
+    return ""
+
+
+def _version(*names: str) -> str:
+    for name in names:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ""
 
 
 def _has(package: str, *path: str) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import click
 
+from autodist import __version__
 from autodist.cli._options import debug_option, is_debugging
 from autodist.errors import AutoDistError, LaunchError
 
@@ -61,7 +62,7 @@ class _LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Example: autodist run train.py --workers 2",
 )
-@click.version_option(package_name="autodist", prog_name="autodist")
+@click.version_option(__version__, prog_name="autodist")
 @debug_option
 def autodist() -> None:
     """Train a single-device TensorFlow script on several workers, with the single-device result."""

@@ -23,7 +23,7 @@ def plot(store: str, studies: tuple[int, ...], out: str) -> None:
     """Draw a search: its progress, what the simulator knew, the best strategy, and which choices matter.
 
     Several searches of one graph on one cluster are drawn together, with the mean of those by one searcher. Needs
-    matplotlib: pip install 'autodist[plots]'.
+    matplotlib: pip install "autodist-tf[plots]".
     """
     from autodist.report import output_console
     from autodist.report.plots import Searched, check_drawable, picture_of, save_picture

@@ -13,7 +13,6 @@ __all__ = ["Software", "check_software"]
 
 _MOST_NAMED = 4
 _PACKAGES = ("autodist", "tensorflow", "keras")
-_INSTALLED_AS = {"tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm")}
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Software:
     Attributes:
         python: Its version, ``"3.12.3"``.
         executable: Its path there.
-        packages: Version by name of the distribution, for those that are installed.
+        packages: Version by name, for those that are installed.
         has_horovod: Whether Horovod was built for TensorFlow.
         has_tcp: Whether AutoDist's own library for communication was built.
 
@@ -37,7 +36,7 @@ class Software:
 
     def version(self, name: str) -> str:
         """Return a package's version; empty if it is not installed."""
-        return next((self.packages[key] for key in _INSTALLED_AS.get(name, (name,)) if key in self.packages), "")
+        return self.packages.get(name, "")
 
 
 def check_software(found: Mapping[str, Software], strategy: str | None = None) -> list[str]:

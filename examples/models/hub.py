@@ -1,4 +1,4 @@
-"""Models of KerasHub with random weights: nothing is downloaded. They need `pip install autodist[hub]`."""
+"""Models of KerasHub with random weights: nothing is downloaded. They need `pip install "autodist-tf[hub]"`."""
 
 from functools import partial
 
@@ -16,7 +16,7 @@ def _models():
         import keras_hub
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "this is one of KerasHub's models: pip install autodist[hub]", name="keras_hub"
+            "this is one of KerasHub's models: pip install 'autodist-tf[hub]'", name="keras_hub"
         ) from error
     return keras_hub.models
 

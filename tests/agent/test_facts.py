@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import autodist
 from autodist.agent import _addresses, _facts, _hardware
 
 
@@ -23,7 +24,8 @@ def told():
 def test_interpreter_and_packages(told):
     assert (told["python"], told["executable"]) == (platform.python_version(), sys.executable)
     assert told["host_name"] == socket.gethostname()
-    for name in ("autodist", "keras", "numpy"):
+    assert told["packages"]["autodist"] == autodist.__version__
+    for name in ("keras", "numpy"):
         assert told["packages"][name] == importlib.metadata.version(name)
     assert told["packages"]["tensorflow"].startswith("2.")
     assert "tensorflow-cpu" not in told["packages"]

@@ -46,7 +46,7 @@ def why_skipped(name, strategy=None):
     if (name, strategy) in FAILING:
         return FAILING[name, strategy]
     if name.startswith("hub_") and importlib.util.find_spec("keras_hub") is None:
-        return "KerasHub is not installed: pip install autodist[hub]"
+        return "KerasHub is not installed: pip install 'autodist-tf[hub]'"
     return None
 
 

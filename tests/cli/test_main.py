@@ -6,6 +6,7 @@ from importlib.metadata import version
 import click
 import pytest
 
+from autodist import __version__
 from autodist.cli import main
 from autodist.cli._main import _COMMANDS, autodist
 from autodist.cli._options import RanksType
@@ -36,7 +37,7 @@ def test_help_names_all_commands(capsys):
 
 
 def test_version(shell):
-    assert shell("--version").stdout == f"autodist, version {version('autodist')}\n"
+    assert shell("--version").stdout == f"autodist, version {__version__}\n"
 
 
 @pytest.mark.parametrize(

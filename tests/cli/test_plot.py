@@ -86,7 +86,7 @@ def test_an_empty_store_and_a_broken_one(tmp_path, monkeypatch, capsys):
 def test_without_matplotlib_the_command_says_what_to_install(store, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["plot", "--study", "1"]) == 2
-    assert "pip install 'autodist[plots]'" in capsys.readouterr().err
+    assert 'pip install "autodist-tf[plots]"' in capsys.readouterr().err
 
 
 def test_help_loads_neither_matplotlib_nor_tensorflow():

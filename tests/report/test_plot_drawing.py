@@ -171,7 +171,7 @@ def test_what_can_not_be_drawn_is_told(picture, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match="matplotlib, which can't be imported") as caught:
         check_drawable("search.html")
-    assert "pip install 'autodist[plots]'" in caught.value.hint
+    assert 'pip install "autodist-tf[plots]"' in caught.value.hint
     assert caught.value.exit_code == 2
 
 

@@ -1,6 +1,6 @@
 """Pictures of searches: what they show as data, made from trials alone, and apart from that how it is drawn.
 
-Drawing needs matplotlib, an extra (``pip install 'autodist[plots]'``) that is imported when something is drawn.
+Drawing needs matplotlib, an extra (``pip install "autodist-tf[plots]"``) that is imported when something is drawn.
 """
 
 from autodist.report.plots._features import ChoiceFeatures, choice_features

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from autodist.errors import UsageError
+from autodist.installation import install_command
 
 __all__ = ["COLOURS", "INK", "MARKERS", "new_figure", "require_matplotlib", "themed"]
 
@@ -63,7 +64,7 @@ def require_matplotlib() -> None:
     except ImportError as error:
         raise UsageError(
             f"pictures are drawn by matplotlib, which can't be imported: {error}",
-            hint="`pip install 'autodist[plots]'`; `autodist trials` and `autodist best` do without",
+            hint=f"`{install_command('plots')}`; `autodist trials` and `autodist best` do without",
         ) from error
 
 
