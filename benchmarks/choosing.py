@@ -60,7 +60,7 @@ def _store(graph: TrainingGraph, count: int, spec: ResourceSpec) -> Iterator[Pat
         content, path = Path(directory, "graph.zip").read_bytes(), Path(directory, "trials.db")
         with TrialStore(path) as store:
             if count:
-                study = store.study(content, graph.fingerprint, spec, _BATCH_SIZE, "train.py")
+                study = store.study(content, graph.step_id, spec, _BATCH_SIZE, "train.py")
                 store.add(study, *_trials(graph, count, spec))
         yield path
 

@@ -25,6 +25,7 @@ from autodist.graph._graph_def import (
     strip_missing_colocation,
     tensor_dtype,
 )
+from autodist.graph._identity import Identity
 from autodist.graph._joins import Join
 from autodist.graph._marks import MARK, TARGET, Mark, adopt_marks, marks_gradients, parse_mark
 from autodist.graph._nodes import NodeList
@@ -55,6 +56,7 @@ __all__ = [
     "FactoredGradient",
     "Factors",
     "Gradient",
+    "Identity",
     "Ids",
     "Join",
     "Mark",

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autodist.errors import GraphError
+from autodist.graph._identity import SCHEME, Identity
 from autodist.graph._quiet_import import without_chatter
 
 if TYPE_CHECKING:
@@ -43,15 +44,20 @@ def save_graph(graph: TrainingGraph, path: str | os.PathLike[str]) -> None:
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            archive.writestr(_HEADER, json.dumps(_header(graph), indent=1))
+            _add(archive, _HEADER, json.dumps(_header(graph), indent=1).encode())
             if graph.graph_def is not None:
-                archive.writestr(_GRAPH_DEF, graph.graph_def.SerializeToString(deterministic=True))
+                _add(archive, _GRAPH_DEF, graph.graph_def.SerializeToString(deterministic=True))
         draft.replace(target)
     except OSError as error:
         reason = error.strerror or error
         raise GraphError(f"the graph file `{os.fspath(path)}` can't be written: {reason}") from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _add(archive: zipfile.ZipFile, member: str, content: bytes) -> None:
+    """Write a file of the archive without the time, so that one graph has one content."""
+    archive.writestr(zipfile.ZipInfo(member), content, archive.compression, archive.compresslevel)
 
 
 def without_directories(content: bytes) -> bytes:
@@ -122,7 +128,9 @@ def _header(graph: TrainingGraph) -> dict[str, Any]:
     plain = {name: _plain(value) for name, value in fields.items()}
     uses = {name: dataclasses.asdict(use) for name, use in graph.uses.items()}
     has_graph_def = graph.graph_def is not None
-    return {"format": _FORMAT, "version": _VERSION, "has_graph_def": has_graph_def, **plain, "uses": uses}
+    identity = {"scheme": SCHEME, **dataclasses.asdict(graph.identity)}
+    about = {"format": _FORMAT, "version": _VERSION, "has_graph_def": has_graph_def, "identity": identity}
+    return {**about, **plain, "uses": uses}
 
 
 def _plain(value: Any) -> Any:
@@ -158,7 +166,14 @@ def _fields(header: dict[str, Any]) -> dict[str, Any]:
         "lines": dict(header["lines"]),
         "batch_size": header["batch_size"],
         "uses": {name: Use(**row) for name, row in header["uses"].items()},
+        "identity": _identity(header.get("identity", {})),
     }
+
+
+def _identity(row: dict[str, Any]) -> Identity | None:
+    """None where another version has written the file, and made it in another way: it is made from the content then."""
+    known = dict(row)
+    return Identity(**known) if known.pop("scheme", None) == SCHEME else None
 
 
 def _variable(row: dict[str, Any]) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import hashlib
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._graph_def import node_of
+from autodist.graph._identity import Identity, combined
 from autodist.graph._serialize import load_graph, parse_graph_def, save_graph
 from autodist.graph._uses import Use, variable_uses
 
@@ -188,11 +188,11 @@ class TrainingGraph:
             GraphError: It can't be read, is no such file, is damaged, or was written by a newer version.
         """
         fields, content = load_graph(path)
-        uses = fields.pop("uses")
+        known = {name: fields.pop(name) for name in ("uses", "identity")}
         graph = cls(None, **fields)
         # Frozen for users; here the object is still being made.
         del graph.__dict__["graph_def"]
-        graph.__dict__.update(_unparsed=content, uses=uses)
+        graph.__dict__.update({name: value for name, value in known.items() if value is not None}, _unparsed=content)
         return graph
 
     if not TYPE_CHECKING:
@@ -247,8 +247,20 @@ class TrainingGraph:
 
         return UpdateRegions(self)
 
+    @cached_property
+    def identity(self) -> Identity:
+        """What :attr:`step_id` and :attr:`id` are made of."""
+        return Identity.of(self)
+
     @property
-    def fingerprint(self) -> str:
-        """Hash of what every worker must agree on: names, shapes, dtypes, gradient kinds of the variables."""
-        rows = [(v.name, v.shape, v.dtype, v.role.value, [g.is_sparse for g in v.gradients]) for v in self.variables]
-        return hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
+    def step_id(self) -> str:
+        """A hash of the step: operations, attributes, shapes, constants, variables; the same whatever the batch size.
+
+        Every tracing of one step has the same, in every process, and so has the graph that comes back from a file.
+        """
+        return self.identity.step
+
+    @property
+    def id(self) -> str:
+        """A hash of all that a plan, a trial or a profile could depend on: :attr:`step_id` and the batch's size."""
+        return combined([self.step_id.encode(), repr(self.batch_size).encode()])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from autodist.errors import CaptureError, GraphError, TimedOut, UsageError
-from autodist.graph import CapturedStep, TrainingGraph
+from autodist.graph import CapturedStep, Identity, TrainingGraph
 from autodist.runtime._arguments import Arguments
 from autodist.runtime._transfer import digest
 from autodist.runtime._worker import Worker
@@ -53,17 +53,17 @@ class Agreement:
         if coordinator is None or self.worker.world_size == 1:
             return propose()
         key = f"strategy/{self.scope}/{number}"
-        fingerprint = captured.graph.fingerprint
+        mine = _Seen(captured.graph.identity, batch)
         if self.worker.is_chief:
             strategy = propose()
-            coordinator.put(key, json.dumps([fingerprint, batch, strategy.to_json()]).encode())
+            coordinator.put(key, json.dumps([mine.to_json(), strategy.to_json()]).encode())
             return strategy
         try:
             content = coordinator.get(key, self.worker.environment.start_timeout_s)
         except TimedOut as error:
             raise self._alone(number, error) from error
-        chief_fingerprint, chief_batch, text = json.loads(content)
-        self._check_same(fingerprint, batch, chief_fingerprint, chief_batch)
+        seen, text = json.loads(content)
+        self._check_same(mine, _Seen.from_json(seen))
         return Strategy.from_json(text)
 
     def same(self, number: int, captured: CapturedStep, batch: str | None) -> None:
@@ -83,8 +83,9 @@ class Agreement:
         if coordinator is None or self.worker.world_size == 1:
             return
         key = f"shared/{self.scope}/{number}"
+        mine = _Seen(captured.graph.identity, batch)
         if self.worker.is_chief:
-            coordinator.put(key, json.dumps([captured.graph.fingerprint, batch]).encode())
+            coordinator.put(key, mine.to_json().encode())
             return
         try:
             content = coordinator.get(key, self.worker.environment.start_timeout_s)
@@ -93,15 +94,16 @@ class Agreement:
                 f"worker {self.worker.rank} evaluates or predicts, but the chief does not: {error.message}",
                 hint="call `evaluate` and `predict` on all workers, or `scope(evaluation='whole')`",
             ) from error
-        self._check_same(captured.graph.fingerprint, batch, *json.loads(content))
+        self._check_same(mine, _Seen.from_json(content.decode()))
 
-    def _check_same(self, mine: str, batch: str | None, chief: str, chief_batch: str | None) -> None:
-        if chief != mine:
+    def _check_same(self, mine: _Seen, chief: _Seen) -> None:
+        difference = mine.graph.difference(chief.graph)
+        if difference is not None:
             raise CaptureError(
-                f"worker {self.worker.rank} traced another step than the chief: the variables differ",
-                hint="every worker must run the same script with the same arguments",
+                f"worker {self.worker.rank} traced another step than the chief: the {difference} differ",
+                hint=_REMEDIES.get(difference, "every worker must run the same script with the same arguments"),
             )
-        if batch is not None and chief_batch is not None and chief_batch != batch:
+        if mine.batch is not None and chief.batch is not None and chief.batch != mine.batch:
             raise self._other_batch()
 
     def _alone(self, number: int, error: TimedOut) -> TimedOut:
@@ -124,6 +126,29 @@ class Agreement:
             return None
         plain = [(position, value) for position, value in arguments.static if isinstance(value, _PLAIN)]
         return digest(arguments.arrays) + repr(plain)
+
+
+_REMEDIES = {
+    "constants": "what the step takes from outside (arrays, vocabularies, class weights) must be the same on all "
+    "workers: sort what comes from a set or from `os.listdir`, and give every random generator a seed"
+}
+"""By what differs, what to do."""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a worker has traced, and a hash of the batch if it must be the same on all workers."""
+
+    graph: Identity
+    batch: str | None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> _Seen:
+        row = json.loads(text)
+        return cls(Identity(**row["graph"]), row["batch"])
 
 
 _PLAIN = bool | int | float | complex | str | bytes

@@ -271,7 +271,7 @@ def _fits(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> bool:
 
 
 def _studies_of(graph: TrainingGraph, store: TrialStore) -> list[Study]:
-    return [study for study in store.studies() if study.graph == graph.fingerprint]
+    return [study for study in store.studies() if study.graph == graph.step_id]
 
 
 def _lessons(store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> list[Measured]:
@@ -279,7 +279,7 @@ def _lessons(store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> lis
 
     def unlike(study: Study) -> tuple[bool, bool, int]:
         other_size = len(ResourceSpec.from_json(study.spec).hosts) != len(spec.hosts)
-        return study.graph != graph.fingerprint, other_size, -study.id
+        return study.graph != graph.step_id, other_size, -study.id
 
     studies = sorted(store.studies(), key=unlike)
     return [data.measured for data in data_sets(store, studies, Allowance().share)]

@@ -25,7 +25,7 @@ class DataSet:
 
     Attributes:
         label: What people call the graph.
-        graph: Its fingerprint.
+        graph: Its identity, whatever the batch; see :attr:`~autodist.graph.TrainingGraph.step_id`.
         spec: The cluster's hardware, as JSON.
         cluster: The cluster, in words.
         measured: Each strategy once, with its last measurement.

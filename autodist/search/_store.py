@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import os
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,13 +26,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Known", "Study", "TrialStore"]
 
-_VERSION = 3
+_VERSION = 4
 _WAIT_S = 10.0
 _SCHEMA = """
-CREATE TABLE graphs (fingerprint TEXT PRIMARY KEY, content BLOB NOT NULL);
+CREATE TABLE graphs (key TEXT PRIMARY KEY, content BLOB NOT NULL);
 CREATE TABLE studies (
     id INTEGER PRIMARY KEY, graph TEXT NOT NULL REFERENCES graphs, spec TEXT NOT NULL, batch_size INTEGER NOT NULL,
-    label TEXT NOT NULL, begun REAL NOT NULL, rules TEXT NOT NULL DEFAULT '[]', profile TEXT
+    label TEXT NOT NULL, begun REAL NOT NULL, rules TEXT NOT NULL DEFAULT '[]', profile TEXT, step TEXT
 );
 CREATE TABLE trials (
     study INTEGER NOT NULL REFERENCES studies, number INTEGER NOT NULL, strategy TEXT NOT NULL, origin TEXT NOT NULL,
@@ -41,10 +43,15 @@ CREATE TABLE trials (
 _COLUMNS = 11
 """Of a trial."""
 _MIGRATIONS = {
-    1: "ALTER TABLE studies ADD COLUMN rules TEXT NOT NULL DEFAULT '[]'",
-    2: "ALTER TABLE studies ADD COLUMN profile TEXT",
+    1: ["ALTER TABLE studies ADD COLUMN rules TEXT NOT NULL DEFAULT '[]'"],
+    2: ["ALTER TABLE studies ADD COLUMN profile TEXT"],
+    3: ["ALTER TABLE graphs RENAME COLUMN fingerprint TO key", "ALTER TABLE studies ADD COLUMN step TEXT"],
 }
-"""By version, what makes the next one of it. Processes of an older version that have the file open go on writing."""
+"""By version, what makes the next one of it. Processes of an older version that have the file open go on writing.
+
+Up to version 3 a graph was told by its variables alone. Its key stays the identity of those studies, like which no step
+is named today: whose trials they are is not known for sure.
+"""
 
 
 @dataclass(frozen=True)
@@ -53,12 +60,13 @@ class Study:
 
     Attributes:
         id: Its number in the store.
-        graph: The graph's fingerprint.
+        graph: Identity of the graph, whatever its batch; see :attr:`~autodist.graph.TrainingGraph.step_id`.
         spec: The cluster, as JSON.
         batch_size: Examples in the global batch.
         label: What people call it.
         rules: What is pinned and forbidden.
         profile: Of the step, as it was measured; None if it was not.
+        key: Under which the store has the graph.
 
     """
 
@@ -69,6 +77,7 @@ class Study:
     label: str
     rules: tuple[Rule, ...] = ()
     profile: Profile | None = None
+    key: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -128,7 +137,7 @@ class TrialStore:
             if version == 0:
                 self._bring_to_version(_SCHEMA.split(";"))
             elif version != _VERSION:
-                self._bring_to_version(_MIGRATIONS[older] for older in range(version, _VERSION))
+                self._bring_to_version(chain.from_iterable(_MIGRATIONS[older] for older in range(version, _VERSION)))
 
     def _version(self) -> int:
         """That of the file, 0 of an empty one."""
@@ -150,7 +159,7 @@ class TrialStore:
     def study(
         self,
         graph: bytes,
-        fingerprint: str,
+        step_id: str,
         spec: ResourceSpec,
         batch_size: int,
         label: str,
@@ -161,7 +170,7 @@ class TrialStore:
 
         Args:
             graph: G, as :meth:`~autodist.graph.TrainingGraph.save` writes it.
-            fingerprint: Of the graph.
+            step_id: Identity of the graph, whatever its batch.
             spec: D.
             batch_size: Examples in the global batch.
             label: What people call it, such as the script's name.
@@ -170,14 +179,15 @@ class TrialStore:
 
         """
         with self._told(), self._transaction():
-            self._connection.execute("INSERT OR IGNORE INTO graphs VALUES (?, ?)", (fingerprint, graph))
-            columns = "graph, spec, batch_size, label, begun, rules, profile"
+            key = hashlib.sha256(graph).hexdigest()  # of what is kept, so that every study has the graph it is of
+            self._connection.execute("INSERT INTO graphs VALUES (?, ?) ON CONFLICT DO NOTHING", (key, graph))
+            columns = "graph, spec, batch_size, label, begun, rules, profile, step"
             cursor = self._connection.execute(
-                f"INSERT INTO studies ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (fingerprint, spec.to_json(), batch_size, label, time.time(), _text(rules), _json_of(profile)),
+                f"INSERT INTO studies ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (key, spec.to_json(), batch_size, label, time.time(), _text(rules), _json_of(profile), step_id),
             )
         assert cursor.lastrowid is not None
-        return Study(cursor.lastrowid, fingerprint, spec.to_json(), batch_size, label, tuple(rules), profile)
+        return Study(cursor.lastrowid, step_id, spec.to_json(), batch_size, label, tuple(rules), profile, key)
 
     def revised(self, study: Study, rules: Sequence[Rule], profile: Profile | None) -> Study:
         """Give a study that is taken up again other rules and another profile."""
@@ -189,14 +199,14 @@ class TrialStore:
     def studies(self) -> list[Study]:
         """All studies, the oldest first."""
         with self._told():
-            columns = "id, graph, spec, batch_size, label, rules, profile"
+            columns = "id, coalesce(step, graph), spec, batch_size, label, rules, profile, graph"
             rows = self._connection.execute(f"SELECT {columns} FROM studies ORDER BY id")
             return [_study(*row) for row in rows]
 
     def graph(self, study: Study) -> bytes:
         """The graph of a study, for :meth:`~autodist.graph.TrainingGraph.load`."""
         with self._told():
-            row = self._connection.execute("SELECT content FROM graphs WHERE fingerprint = ?", (study.graph,))
+            row = self._connection.execute("SELECT content FROM graphs WHERE key = ?", (study.key,))
             content: bytes = row.fetchone()[0]
             return content
 
@@ -276,9 +286,11 @@ class TrialStore:
             raise StoreError(f"the trial store `{self.path}` can't be made: {error.strerror}") from error
 
 
-def _study(number: int, graph: str, spec: str, batch_size: int, label: str, rules: str, profile: str | None) -> Study:
-    known = None if profile is None else Profile.from_json(profile)
-    return Study(number, graph, spec, batch_size, label, tuple(Rule(**rule) for rule in json.loads(rules)), known)
+def _study(
+    number: int, graph: str, spec: str, batch_size: int, label: str, rules: str, profile: str | None, key: str
+) -> Study:
+    known, obeyed = None if profile is None else Profile.from_json(profile), json.loads(rules)
+    return Study(number, graph, spec, batch_size, label, tuple(Rule(**rule) for rule in obeyed), known, key)
 
 
 def _row(trial: Trial) -> tuple[object, ...]:

@@ -5,22 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from autodist.errors import SimulatorError
-from autodist.graph import TraceSubject, TrainingGraph, constant_value
+from autodist.graph import TraceSubject, TrainingGraph
 from autodist.simulator._profile import Profile
 
 __all__ = ["ProfileCache"]
 
 _CACHE = "AUTODIST_CACHE"
 """The environment variable that names the directory of all caches of AutoDist."""
-_FEW_BYTES = 64
-_DRAWN = frozenset({"seed", "seed2"})
 
 
 @dataclass(frozen=True)
@@ -52,11 +48,9 @@ class ProfileCache:
     def path(self, graph: TrainingGraph, subject: TraceSubject) -> Path:
         """The file for a profile, whether it is there or not.
 
-        The name begins with the graph's fingerprint. That knows variables only: with another function between two
-        layers, or other images, a step takes another time. So the rest of the name are hashes of all that it depends
-        on: the computation, and what it runs with.
+        The name begins with the identity of the step; the rest is a hash of what it runs with.
         """
-        return self.directory / f"{_name(graph)}-{_hash([asdict(subject)])}.json"
+        return self.directory / f"{graph.step_id}-{_hash(subject)}.json"
 
     def load(self, graph: TrainingGraph, subject: TraceSubject) -> Profile | None:
         """The profile of a graph on what is to run it, None if there is none.
@@ -76,7 +70,7 @@ class ProfileCache:
         """
         if graph.graph_def is None:
             return None
-        paths = sorted(self.directory.glob(f"{_name(graph)}-*.json"), key=lambda path: path.stat().st_mtime_ns)
+        paths = sorted(self.directory.glob(f"{graph.step_id}-*.json"), key=lambda path: path.stat().st_mtime_ns)
         return _read(paths[-1], graph) if paths else None
 
     def save(self, graph: TrainingGraph, subject: TraceSubject, profile: Profile) -> Path:
@@ -111,34 +105,5 @@ def _read(path: Path, graph: TrainingGraph) -> Profile | None:
     return profile
 
 
-def _name(graph: TrainingGraph) -> str:
-    return f"{graph.fingerprint}-{_hash(_computation(graph))}"
-
-
-def _hash(rows: Iterable[object]) -> str:
-    known = hashlib.sha256()
-    for row in rows:
-        known.update(repr(row).encode())
-    return known.hexdigest()[:16]
-
-
-def _computation(graph: TrainingGraph) -> Iterator[tuple[Any, ...]]:
-    """What the time of a step depends on, the same for each tracing of it: nodes and how large what they make is."""
-    library = graph.graph_def.library.function
-    for node in chain(graph.graph_def.node, *(function.node_def for function in library)):
-        attrs = {name: value for name, value in node.attr.items() if name not in _DRAWN and name != "value"}
-        told = sorted((name, value.SerializeToString(deterministic=True)) for name, value in attrs.items())
-        yield node.name, node.op, tuple(node.input), told, _size(node)
-
-
-def _size(node: Any) -> bytes:
-    """The value of a constant that may say how large something is; other values may be drawn."""
-    is_number = node.op == "Const" and node.attr["dtype"].type in _integers()
-    value = constant_value(node) if is_number else None
-    return b"" if value is None or value.nbytes > _FEW_BYTES else value.tobytes()
-
-
-def _integers() -> tuple[int, int]:
-    from tensorflow.core.framework import types_pb2
-
-    return types_pb2.DT_INT32, types_pb2.DT_INT64
+def _hash(subject: TraceSubject) -> str:
+    return hashlib.sha256(repr(asdict(subject)).encode()).hexdigest()[:16]

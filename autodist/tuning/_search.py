@@ -318,7 +318,7 @@ class _Session:
     def _begun(self, store: TrialStore, content: bytes, space: Space, profile: Profile | None) -> Study:
         """A new study."""
         domain = space.domain
-        about = domain.graph.fingerprint, domain.spec, domain.batch_size, _label(self._job)
+        about = domain.graph.step_id, domain.spec, domain.batch_size, _label(self._job)
         return store.study(content, *about, space.rules, profile)
 
     def _taken_up(self, store: TrialStore, space: Space, profile: Profile | None) -> tuple[Study, Space]:
@@ -332,10 +332,10 @@ class _Session:
         studies = store.studies()
         for study in reversed(studies):
             hardware = hardware_of(ResourceSpec.from_json(study.spec))
-            is_same = (study.graph, study.batch_size) == (domain.graph.fingerprint, domain.batch_size)
+            is_same = (study.graph, study.batch_size) == (domain.graph.step_id, domain.batch_size)
             if is_same and hardware == hardware_of(domain.spec):
                 return study
-        alike = [study for study in studies if study.graph == domain.graph.fingerprint]
+        alike = [study for study in studies if study.graph == domain.graph.step_id]
         others = f"those of this graph are for other clusters or batches ({_listed(alike)})"
         there = others if alike else "none is of this graph"
         raise StoreError(

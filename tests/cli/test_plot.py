@@ -22,10 +22,10 @@ def searched(tmp_path_factory):
         add_search(store, seed=2, trials=24)
         g = graph(variable("w", (100, 10)))
         add_search(store, g=g, trials=4, failing=())
-        failed = store.study(content_of(g), g.fingerprint, SPEC, 64, "failed.py")
+        failed = store.study(content_of(g), g.step_id, SPEC, 64, "failed.py")
         for trial in first.trials[:2]:
             store.add(failed, dataclasses.replace(trial, outcome=Failure("memory", "none")))
-        store.study(content_of(g), g.fingerprint, SPEC, 64, "empty.py")
+        store.study(content_of(g), g.step_id, SPEC, 64, "empty.py")
     return directory
 
 

@@ -73,7 +73,10 @@ def test_a_search_is_interrupted_and_taken_up_again(shell):
 
     refused = shell("search", TRAIN, *QUICK, "--resume", "--", "--half")
     assert refused.returncode == 1
-    assert "has no search of this graph on this cluster with a batch of 32: " in refused.stderr
+    assert "has no search of this graph on this cluster with a batch of 32: those of this graph are" in refused.stderr
+    refused = shell("search", TRAIN, *QUICK, "--resume", "--", "--tanh")
+    assert refused.returncode == 1
+    assert "has no search of this graph on this cluster with a batch of 64: none is of this graph" in refused.stderr
 
     listed = json.loads(shell("trials", "--json").stdout)
     assert listed["trials"][0]["number"] == best.number

@@ -45,7 +45,7 @@ def add_search(store, *, seed=1, trials=40, failing=(7, 12, 13), g=GRAPH, spec=S
     """Search, store the trials, and return the study with them."""
     domain = Domain.of(g, spec, batch_size=64)
     space = Space(domain, communicators=("collective",))
-    study = store.study(content_of(g), g.fingerprint, spec, 64, label)
+    study = store.study(content_of(g), g.step_id, spec, 64, label)
     catalogue = Catalogue.of(space)
     tuner = Tuner(
         space, catalogue, RandomSearcher(space, catalogue, seed), lambda trials: AnalyticSimulator(),

@@ -25,6 +25,7 @@ from autodist.search import (
     are_alike,
     excerpt,
     export_studies,
+    graph_of,
     import_studies,
     known_strategies,
     rehosted,
@@ -73,7 +74,7 @@ def content_of(captured):
 
 def told(store, spec, **times_s):
     """A study in which these builders took so long."""
-    study = store.study(content(), GRAPH.fingerprint, spec, 128, "train.py")
+    study = store.study(content(), GRAPH.step_id, spec, 128, "train.py")
     for number, (name, step_s) in enumerate(times_s.items()):
         outcome = Failure("memory", "killed") if step_s is None else Measurement((step_s,))
         store.add(study, Trial(number, get(name).build(GRAPH, spec), outcome, f"baseline {name}"))
@@ -129,6 +130,33 @@ def test_trials_of_another_cluster_or_batch_decide_nothing(store):
     told(store, HERE, PSLoadBalancing=0.001)
     larger = dataclasses.replace(GRAPH, batch_size=256)
     assert "expected" in Auto(trials=str(store.path), proposals=500).build(larger, HERE).builder
+
+
+def test_trials_of_another_model_with_the_same_variables_decide_nothing(store):
+    def model(activation):
+        w = tf.Variable(tf.ones([32, 32]), name="w")
+
+        def step(x):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(activation(x @ w))
+            w.assign_sub(tape.gradient(loss, w))
+            return loss
+
+        captured = capture(step, [tf.TensorSpec([128, 32])], VariableNames()).graph
+        return dataclasses.replace(captured, batch_size=128)
+
+    one, other = model(tf.nn.relu), model(tf.nn.tanh)
+    for number, measured in enumerate((one, other)):
+        study = store.study(content_of(measured), measured.step_id, HERE, 128, "train.py")
+        assert graph_of(store, study).step_id == measured.step_id, "its own graph, not that of an earlier study"
+        if number == 0:
+            store.add(study, Trial(0, PSLoadBalancing().build(measured, HERE), Measurement((0.2,)), "random"))
+            assert "the fastest that was measured" in chosen_for(store, one)
+            assert "expected" in chosen_for(store, other)
+
+
+def chosen_for(store, subject):
+    return Auto(trials=str(store.path), proposals=100).build(subject, HERE).builder
 
 
 @pytest.mark.parametrize(
@@ -207,7 +235,7 @@ def test_it_goes_by_a_profile_that_was_measured(store):
     names = [variable.name for variable in GRAPH.trainable]
     measured = Profile(2.0, dict.fromkeys(names, 0.0), dict.fromkeys(names, 2.0), 128, "measured")
     assert "profile: estimated" in chosen(store, HERE).builder
-    store.study(content(), GRAPH.fingerprint, SLOWER, 128, "train.py", (), measured)
+    store.study(content(), GRAPH.step_id, SLOWER, 128, "train.py", (), measured)
     assert "profile: measured" in chosen(store, HERE).builder
 
 
@@ -312,7 +340,7 @@ def learn(store, other, count):
     drawn = sample(space, catalogue, 2 * count, np.random.default_rng(0))
     several = dict.fromkeys(drawn.strategy(number, space, catalogue) for number in range(2 * count))
     strategies = list(several)[:count]
-    study = store.study(content_of(other), other.fingerprint, HERE, 128, "train.py")
+    study = store.study(content_of(other), other.step_id, HERE, 128, "train.py")
     store.add(study, *(Trial(n, s, Measurement((0.1 + 0.01 * n,)), "random") for n, s in enumerate(strategies)))
 
 

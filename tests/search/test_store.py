@@ -197,12 +197,35 @@ def test_a_store_of_version_1_is_brought_to_this_one(tmp_path):
         assert (study.rules, study.profile) == ((Rule.exclude("ps"),), PROFILE)
 
 
+def test_old_studies_stay_but_are_taken_for_those_of_no_graph_of_today(tmp_path):
+    """Up to version 3, graphs with the same variables were stored as one."""
+    path = tmp_path / "trials.db"
+    with sqlite3.connect(path, isolation_level=None) as old:
+        old.executescript(V1)
+        old.execute("ALTER TABLE studies ADD COLUMN rules TEXT NOT NULL DEFAULT '[]'")
+        old.execute("ALTER TABLE studies ADD COLUMN profile TEXT")
+        old.execute("PRAGMA user_version=3")
+        old.execute("INSERT INTO graphs VALUES ('f1', 'graph')")
+        columns = "graph, spec, batch_size, label, begun"
+        old.execute(f"INSERT INTO studies ({columns}) VALUES ('f1', '{SPEC.to_json()}', 64, 'train.py', 0)")
+        trial = (1, 0, STRATEGY.to_json(), "random", 0.15, "[0.1]", 10, 0.7, None, None, 0.0)
+        old.execute(f"INSERT INTO trials VALUES ({', '.join('?' * len(trial))})", trial)
+    old.close()
+    with TrialStore(path) as store:
+        [study] = store.studies()
+        assert (study.graph, store.graph(study)) == ("f1", "graph")
+        assert [trial.step_s for trial in store.trials(study)] == [0.1]
+        new = store.study(b"other", "f1", SPEC, 64, "train.py")
+        assert [store.graph(study) for study in store.studies()] == ["graph", b"other"]
+        assert store.studies()[-1] == new
+
+
 def test_a_migration_that_is_interrupted_changes_nothing(tmp_path, monkeypatch):
     path = tmp_path / "trials.db"
     old = sqlite3.connect(path)
     old.executescript(V1)
     old.close()
-    statements = {1: "ALTER TABLE studies ADD COLUMN rules TEXT NOT NULL DEFAULT '[]'; nonsense"}
+    statements = {1: ["ALTER TABLE studies ADD COLUMN rules TEXT NOT NULL DEFAULT '[]'; nonsense"], 2: [], 3: []}
     monkeypatch.setattr("autodist.search._store._MIGRATIONS", statements)
     with pytest.raises(StoreError):
         TrialStore(path)

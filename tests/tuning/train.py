@@ -1,4 +1,4 @@
-"""A small training that says at its end whether anything was trained. `--half` takes half a batch."""
+"""A small training that says at its end whether anything was trained. `--half` takes half a batch, `--tanh` another activation."""
 
 import sys
 
@@ -10,11 +10,12 @@ import autodist
 
 keras.utils.set_random_seed(0)
 examples = 32 if "--half" in sys.argv else 64
+activation = "tanh" if "--tanh" in sys.argv else "relu"
 x = np.random.default_rng(0).standard_normal((examples, 20)).astype("float32")
 y = x.sum(1, keepdims=True)
 
 with autodist.scope():
-    model = keras.Sequential([keras.layers.Input((20,)), keras.layers.Dense(300, "relu"), keras.layers.Dense(1)])
+    model = keras.Sequential([keras.layers.Input((20,)), keras.layers.Dense(300, activation), keras.layers.Dense(1)])
     optimizer = keras.optimizers.Adam()
     optimizer.build(model.trainable_variables)
 

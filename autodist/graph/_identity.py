@@ -1,0 +1,199 @@
+"""The identity of G: hashes of all that a plan, a trial or a profile of it could depend on.
+
+A node is told by its type, its attributes and what it is computed from, not by its name, and so are the functions of
+control flow: names carry counters, which differ from process to process. Two variables or inputs are told apart by
+their place in G.
+
+The values of constants count. They say how often a loop turns and which rows of a table are looked up; and workers
+whose constants differ train different models. So does who draws constants without a seed in two runs of his script:
+trials of the first are not found in the second. The seeds of random operations don't count, they change neither what
+is computed nor how long that takes, and each run draws its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from autodist.graph._graph_def import called_functions, node_of, topological_order
+
+if TYPE_CHECKING:
+    from autodist.graph._training_graph import TrainingGraph, Variable
+
+__all__ = ["SCHEME", "Identity", "combined"]
+
+SCHEME = 1
+"""Of how the hashes are made: those of another scheme say nothing."""
+
+_VOLATILE = frozenset({
+    "_class", "_forward_func_name", "_backward_func_name", "_gradient_op_type", "_user_specified_name",
+    "container", "resource_arg_unique_id", "seed", "seed2", "shared_name", "token",
+})  # fmt: skip
+"""Attributes that hold names with counters, or seeds."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a graph's identity is made of.
+
+    Attributes:
+        step: A hash of all of it, whatever the batch's size is.
+        variables: Of its variables, to tell in what two graphs differ.
+        operations: Of the operations that there are, likewise.
+
+    """
+
+    step: str
+    variables: str
+    operations: str
+
+    @classmethod
+    def of(cls, graph: TrainingGraph) -> Identity:
+        """The identity of a graph; takes about 10 us per node, once."""
+        variables = combined(repr(_row(v)).encode() for v in graph.variables)
+        if graph.graph_def is None:
+            ends = combined(repr(part).encode() for part in (graph.inputs, graph.outputs, graph.effects))
+            return cls(combined([variables.encode(), ends.encode()]), variables, "")
+        contents = _Contents(graph.graph_def.library).of_nodes(graph.graph_def.node)
+        kinds = Counter(content.kind for content in contents.values())
+        operations = combined([repr(sorted(kinds.items())).encode()])
+        return cls(combined([variables.encode(), *_computed(graph, contents)]), variables, operations)
+
+    def difference(self, other: Identity) -> str | None:
+        """In what another one differs, in a word; None if it does not."""
+        if self.step == other.step:
+            return None
+        if self.variables != other.variables:
+            return "variables"
+        return "operations" if self.operations != other.operations else "constants"
+
+
+def combined(parts: Iterable[bytes]) -> str:
+    """One hash of several texts."""
+    return _digest(b"".join(b"%d:" % len(part) + part for part in parts)).hex()
+
+
+def _row(variable: Variable) -> tuple[object, ...]:
+    gradients = [gradient.is_sparse for gradient in variable.gradients]
+    return tuple(
+        gradients if field.name == "gradients" else getattr(variable, field.name)
+        for field in fields(variable)
+        if field.name != "handle"
+    )
+
+
+def _computed(graph: TrainingGraph, contents: Mapping[str, _Content]) -> Iterator[bytes]:
+    """What is computed, and what of it is returned, or is a gradient."""
+    given = {v.handle: b"variable %d" % k for k, v in enumerate(graph.variables)}
+    given |= {node_of(argument.tensor): b"input %d" % k for k, argument in enumerate(graph.inputs)}
+    hashes = _hashes(graph.analysis.order, contents, given)
+    gradients = [[hashes[node_of(t)] for g in v.gradients for t in g.tensors] for v in graph.variables]
+    inputs = [(argument.split, argument.shape, argument.dtype) for argument in graph.inputs]
+    outputs = [(_hash_of(output.tensor, hashes), output.shape, output.dtype) for output in graph.outputs]
+    effects = sorted(hashes[node] for node in graph.effects)
+    yield from (repr(part).encode() for part in (gradients, inputs, outputs, effects))
+    yield b"".join(sorted(hashes.values()))
+
+
+class _Content(NamedTuple):
+    """What a node is, without its name: a hash of its type and attributes, and what it is computed from."""
+
+    kind: bytes
+    inputs: Sequence[str]
+    value: bytes = b""
+
+
+def _hashes(order: Iterable[str], contents: Mapping[str, _Content], given: Mapping[str, bytes]) -> dict[str, bytes]:
+    """By node, a hash of it and of all that it is computed from."""
+    found = dict(given)
+    for name in order:
+        if name in given:
+            continue
+        content = contents[name]
+        parts: list[bytes] = [content.kind, content.value]
+        waits: list[bytes] = []
+        for tensor in content.inputs:
+            (waits if tensor[0] == "^" else parts).append(_hash_of(tensor, found))
+        if waits:
+            parts += [b"^", *sorted(waits)]
+        found[name] = _digest(b"|".join(parts))
+    return found
+
+
+def _hash_of(tensor: str, hashes: Mapping[str, bytes]) -> bytes:
+    """A hash of a tensor; what is not known yet comes back in a loop."""
+    if tensor in hashes:
+        return hashes[tensor]
+    name, colon, output = tensor.removeprefix("^").partition(":")
+    known = hashes.get(name, b"loop")
+    return known + output.encode() if colon and output != "0" else known
+
+
+class _Contents:
+    """What nodes are. Functions are told by what they do."""
+
+    def __init__(self, library: Any) -> None:
+        self._functions = {function.signature.name: function for function in library.function}
+        self._kinds: dict[bytes, bytes] = {}
+        """By type and attributes, their hash: most nodes of a graph are like others."""
+
+    def of_nodes(self, nodes: Iterable[Any]) -> dict[str, _Content]:
+        """By name, what nodes are."""
+        return {node.name: self._of(node) for node in nodes}
+
+    def _of(self, node: Any) -> _Content:
+        if node.op == "Const":
+            value = node.attr["value"].tensor
+            kind = b"Const %d " % value.dtype + value.tensor_shape.SerializeToString(deterministic=True)
+            return _Content(kind, node.input, _digest(value.SerializeToString(deterministic=True)))
+        bare = type(node)()
+        bare.CopyFrom(node)
+        bare.name = ""
+        del bare.input[:]
+        if _calls_functions(node.op):
+            for called in called_functions(bare):
+                called.name = self._function(called.name)
+        content = bare.SerializeToString(deterministic=True)
+        if content not in self._kinds:
+            self._kinds[content] = _kind(bare)
+        return _Content(self._kinds[content], node.input)
+
+    @functools.cache  # noqa: B019  # lives as long as one identity is made
+    def _function(self, name: str) -> str:
+        """A hash of what a function does."""
+        function = self._functions.get(name)
+        if function is None:
+            return ""  # the gradient of another one: nothing that runs calls it
+        signature = function.signature
+        given = {argument.name: b"argument %d" % k for k, argument in enumerate(signature.input_arg)}
+        nodes = {node.name: node for node in function.node_def}
+        hashes = _hashes(topological_order(nodes), self.of_nodes(function.node_def), given)
+        types = [(argument.type, argument.type_list_attr) for argument in (*signature.input_arg, *signature.output_arg)]
+        results = [_hash_of(function.ret[output.name], hashes) for output in signature.output_arg]
+        waits = sorted(hashes[node] for node in function.control_ret.values())
+        return combined([repr(types).encode(), *results, b"", *waits, b"", *sorted(hashes.values())])
+
+
+def _kind(bare: Any) -> bytes:
+    """A hash of a node's type and attributes."""
+    for name in _VOLATILE & bare.attr.keys():
+        del bare.attr[name]
+    bare.ClearField("experimental_debug_info")
+    return _digest(bare.SerializeToString(deterministic=True))
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+@functools.cache
+def _calls_functions(op: str) -> bool:
+    """Whether operations of a type may have attributes that name functions."""
+    from tensorflow.python.framework import op_def_registry
+
+    definition = op_def_registry.get(op)
+    return definition is None or any(attribute.type in ("func", "list(func)") for attribute in definition.attr)
