@@ -1,4 +1,4 @@
-"""A small training that says at its end whether anything was trained. `--half` takes half a batch, `--tanh` another activation."""
+"""A small training that says at its end whether anything was trained. `--half`: half a batch, `--tanh`: other units."""
 
 import sys
 
