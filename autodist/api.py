@@ -260,6 +260,7 @@ def function(step: Callable[..., Any]) -> Callable[..., Any]:
 def _distributed(step: Callable[..., Any], owner: AutoDist | None) -> Callable[..., Any]:
     """A step that runs in the scope of `owner`, or in any if that is None."""
     python_function = getattr(step, "python_function", step)
+    plain = functools.cache(lambda: _as_tf_function(step))
 
     @functools.wraps(python_function)
     def distributed(*args: Any, **kwargs: Any) -> Any:
@@ -270,9 +271,16 @@ def _distributed(step: Callable[..., Any], owner: AutoDist | None) -> Callable[.
                 f"`{name}` was called outside of {'a' if owner is None else 'its'} scope",
                 hint=f"call it inside `with {'autodist' if owner is None else 'ad'}.scope():`",
             )
-        return scope._engine.run(python_function, args, kwargs)
+        return scope._engine.run(python_function, args, kwargs, lambda: plain()(*args, **kwargs))
 
     return distributed
+
+
+def _as_tf_function(step: Callable[..., Any]) -> Callable[..., Any]:
+    import tensorflow as tf
+
+    made: Callable[..., Any] = step if hasattr(step, "python_function") else tf.function(step)
+    return made
 
 
 def _resolve_spec(spec: str | os.PathLike[str] | ResourceSpec | None, worker: Worker) -> ResourceSpec:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from autodist.errors import CaptureError
+from autodist.errors import AutoDistError, CaptureError
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._batch_norm import synchronize_batch_norm
 from autodist.graph._graph_def import ancestors, is_stateful, node_of, normalize
 from autodist.graph._hoist import hoist_reads
 from autodist.graph._inline import inline_calls
+from autodist.graph._lines import SOURCE_GRAPH, Lines
 from autodist.graph._lookups import look_up_before_casting
 from autodist.graph._marks import mark_gradients
 from autodist.graph._refusals import (
@@ -23,12 +22,10 @@ from autodist.graph._refusals import (
     refuse_second_derivatives,
 )
 from autodist.graph._roles import BareVariable, assign_roles
+from autodist.graph._row_counts import noticing_row_counts, refuse_fixed_rows
 from autodist.graph._training_graph import Output, StepInput, TrainingGraph
 
 __all__ = ["SOURCE_GRAPH", "CapturedStep", "VariableNames", "capture"]
-
-SOURCE_GRAPH = "_autodist_source"
-"""Attribute of a function's graph: where its ops were imported from, under the same names."""
 
 _ACTING_OPS = frozenset({"Assert", "EagerPyFunc", "LogMessage", "Print", "PrintV2", "PyFunc"})
 
@@ -65,6 +62,7 @@ class CapturedStep:
         structure: What the step returns, with graph tensors where values go.
         concrete: The traced function, kept alive because the handles belong to it.
         trace_s: The part of the capture that TensorFlow's tracing took.
+        asking: The user's lines that have asked in Python how many rows there are, and got None.
     """
 
     graph: TrainingGraph
@@ -72,6 +70,7 @@ class CapturedStep:
     structure: Any
     concrete: Any
     trace_s: float = field(default=0.0, compare=False)
+    asking: tuple[str, ...] = field(default=(), compare=False)
 
     def pack(self, values: Sequence[Any]) -> Any:
         """`values`, one per output tensor, in the structure that the step returns."""
@@ -101,8 +100,8 @@ def capture(
             only the layers with ``synchronized=True``.
 
     Raises:
-        CaptureError: It returns what is no tensor, takes a gradient inside control flow, or uses a resource that
-            can't move to another graph (a lookup table, an iterator).
+        CaptureError: It returns what is no tensor, takes a gradient inside control flow, can be traced for one number
+            of rows only, or uses a resource that can't move to another graph (a lookup table, an iterator).
 
     Example:
         >>> import tensorflow as tf
@@ -117,11 +116,11 @@ def capture(
         [('w', 'trainable')]
     """
     started = time.perf_counter()
-    concrete, marked = _trace(step, specs, synchronized_batch_norm)
+    concrete, marked, asking = _trace(step, specs, synchronized_batch_norm)
     trace_s = time.perf_counter() - started
     tracing = concrete.graph
     num_arguments = len(tracing.inputs) - len(tracing.captures)
-    lines = _Lines(tracing)
+    lines = Lines(tracing)
     bare, handles = _variables(tracing, names, lines)
     flat, aliases = _flattened(tracing, bare)
     inputs = tuple(_step_input(tensor) for tensor in tracing.inputs[:num_arguments])
@@ -139,23 +138,38 @@ def capture(
     if synchronized_batch_norm:
         refuse_other_batch_norms(analysis, roots, lines.of)
     graph = TrainingGraph(flat, variables, inputs, outputs, effects, {name: lines.of(name) for name in effects})
-    return CapturedStep(graph, handles, tracing.structured_outputs, concrete, trace_s)
+    return CapturedStep(graph, handles, tracing.structured_outputs, concrete, trace_s, tuple(asking))
 
 
-def _trace(step: Callable[..., Any], specs: Sequence[Any], synchronized_batch_norm: bool) -> tuple[Any, list[Any]]:
+def _trace(
+    step: Callable[..., Any], specs: Sequence[Any], synchronized_batch_norm: bool
+) -> tuple[Any, list[Any], list[str]]:
     import tensorflow as tf
 
     relaxed = [tf.TensorSpec([None, *s.shape[1:]], s.dtype) if s.shape.rank else s for s in specs]
-    with mark_gradients() as marked, synchronize_batch_norm(everywhere=synchronized_batch_norm):
-        try:
-            return tf.function(step).get_concrete_function(*relaxed), marked
-        except TypeError as error:
-            if "must return zero or more Tensors" not in str(error) and "Could not convert" not in str(error):
-                raise
+    asking: list[str] = []
+    try:
+        with (
+            mark_gradients() as marked,
+            synchronize_batch_norm(everywhere=synchronized_batch_norm),
+            noticing_row_counts() as asking,
+        ):
+            return tf.function(step).get_concrete_function(*relaxed), marked, asking
+    except AutoDistError:
+        raise
+    except Exception as error:
+        if _is_of_outputs(error):
             raise CaptureError(
                 f"the step returns something that is no tensor: {str(error).splitlines()[0]}",
                 hint="return tensors, numbers, None, or lists, tuples and dicts of them",
             ) from error
+        refuse_fixed_rows(error, asking, lambda: tf.function(step).get_concrete_function(*specs))
+        raise
+
+
+def _is_of_outputs(error: Exception) -> bool:
+    texts = ("must return zero or more Tensors", "Could not convert")
+    return isinstance(error, TypeError) and any(text in str(error) for text in texts)
 
 
 def _flattened(tracing: Any, variables: Sequence[BareVariable]) -> tuple[Any, dict[str, str]]:
@@ -168,42 +182,7 @@ def _flattened(tracing: Any, variables: Sequence[BareVariable]) -> tuple[Any, di
     return flat, aliases
 
 
-class _Lines:
-    """Where in the user's files an op was made."""
-
-    def __init__(self, graph: Any) -> None:
-        import keras
-        import tensorflow as tf
-
-        self._graph = graph
-        self._foreign = (
-            *tuple(str(Path(module.__file__).parent) for module in (tf, keras)),
-            str(Path(__file__).parents[1]),
-        )
-
-    def of(self, name: str) -> str:
-        """``file:line`` of the user's code nearest to the op, or the op's name where there is none."""
-        while name:
-            try:
-                operation = self._graph.get_operation_by_name(name)
-            except KeyError:
-                name = name.rpartition("/")[0]  # an inlined op: the call that brought it in
-                continue
-            frames = [f for f in self._traceback(operation) if not f.filename.startswith(self._foreign)]
-            user = [f for f in frames if "site-packages" not in f.filename and "lib/python" not in f.filename]
-            return f"{user[-1].filename}:{user[-1].lineno}" if user else operation.name
-        return "an unknown line"
-
-    def _traceback(self, operation: Any) -> Any:
-        """Where an op was made; one that was imported has it in the graph that it comes from."""
-        source = getattr(self._graph, SOURCE_GRAPH, None)
-        if operation.traceback is None and source is not None:
-            with contextlib.suppress(KeyError):
-                return source.get_operation_by_name(operation.name).traceback or ()
-        return operation.traceback or ()
-
-
-def _variables(graph: Any, names: VariableNames, lines: _Lines) -> tuple[list[BareVariable], dict[str, Any]]:
+def _variables(graph: Any, names: VariableNames, lines: Lines) -> tuple[list[BareVariable], dict[str, Any]]:
     """The captured variables in capture order, and their eager handles by name."""
     import tensorflow as tf
 
@@ -230,7 +209,7 @@ def _readable(placeholder: str) -> str:
     return placeholder.removesuffix("/resource").removesuffix("/ReadVariableOp")
 
 
-def _foreign_resource(placeholder: Any, lines: _Lines) -> CaptureError:
+def _foreign_resource(placeholder: Any, lines: Lines) -> CaptureError:
     consumers = placeholder.consumers()
     user = consumers[0] if consumers else placeholder.op
     return CaptureError(

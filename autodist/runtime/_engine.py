@@ -21,6 +21,7 @@ from autodist.runtime._decisions import Decisions
 from autodist.runtime._ends import Ends
 from autodist.runtime._online import FirstSteps
 from autodist.runtime._peers import peer_failures
+from autodist.runtime._plain import PlainSteps
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._settling import Settling
 from autodist.runtime._shard import Passes, ShardedDataset
@@ -85,6 +86,8 @@ class Engine:
         self._settling = Settling(worker, scope)
         self.decisions = Decisions(worker, self.state, scope)
         self._failed = False
+        is_alone = worker.world_size == 1 and self.num_replicas == 1
+        self._plain = PlainSteps(worker, is_allowed=is_alone and self._trials is None and recorder is None)
         self._whereabouts = Whereabouts(worker)
         self._watchdog = Watchdog(worker, self._whereabouts)
 
@@ -132,8 +135,25 @@ class Engine:
 
     # Running -----------------------------------------------------------------------------------------------------
 
-    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    @property
+    def runs_plainly(self) -> bool:
+        """Whether TensorFlow is running a step of one device that can't be captured."""
+        return self._plain.is_running
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        plain: Callable[[], Any] | None = None,
+    ) -> Any:
         """Run a training step on a batch; traces it when it is new.
+
+        Args:
+            function: The step.
+            args: Its arguments.
+            kwargs: Its keywords.
+            plain: Calls it as TensorFlow does without a scope, which is done on one device if it can't be captured.
 
         Raises:
             CaptureError: The step can't be captured.
@@ -141,20 +161,26 @@ class Engine:
             UsageError: The arguments are no batch.
             WorkerFailed: Another worker is gone.
         """
-        return self._run(function, flatten(args, kwargs), local=False)
+        return self._plain.call(function, args, kwargs, plain, lambda found: self._train(function, found, local=False))
 
-    def run_batch(self, function: Callable[..., Any], batch: Any, *, local: bool) -> Any:
+    def run_batch(
+        self, function: Callable[..., Any], batch: Any, *, local: bool, plain: Callable[[], Any] | None = None
+    ) -> Any:
         """Run a training step that takes one structure of arrays; see :meth:`run`.
 
         Args:
             function: The step.
             batch: Its argument.
             local: Whether it is this worker's part of the global batch.
+            plain: As there.
         """
-        arguments = flatten((batch,), {})
-        if not local and self._convention.batch == "global" and self.worker.world_size > 1:
-            self.decisions.note_batch(arguments.arrays)
-        return self._run(function, arguments, local=local)
+
+        def train(arguments: Arguments) -> Any:
+            if not local and self._convention.batch == "global" and self.worker.world_size > 1:
+                self.decisions.note_batch(arguments.arrays)
+            return self._train(function, arguments, local=local)
+
+        return self._plain.call(function, (batch,), {}, plain, train)
 
     @property
     def can_share(self) -> bool:
@@ -231,7 +257,7 @@ class Engine:
             _LOG.info("evaluation or prediction: every worker takes whole batches, because %s", error.message)
             raise
 
-    def _run(self, function: Callable[..., Any], arguments: Arguments, *, local: bool) -> Any:
+    def _train(self, function: Callable[..., Any], arguments: Arguments, *, local: bool) -> Any:
         is_part = local or arguments.is_local
         local = is_part or self._convention.batch == "local"
         self._check_batch_is_whole(local)
@@ -250,7 +276,9 @@ class Engine:
         key = (function, arguments.key)
         if key not in self._steps:
             self.settle()
-            captured = self._compiler.capture(function, arguments, local=local)
+            with self._plain.capturing(key):
+                captured = self._compiler.capture(function, arguments, local=local)
+                self._plain.check_asks_no_rows(captured)
             if self._trials is not None:
                 self._trials.run(captured, arguments, local=local, own=own)
                 raise SystemExit(0)

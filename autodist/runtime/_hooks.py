@@ -26,19 +26,20 @@ def hook_functions(patches: Patches, engine: Engine | ReferenceEngine) -> None:
     from tensorflow.python.eager import context
     from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
 
-    others = _OtherFunctions()
+    others = _OtherFunctions(engine)
 
     def wrap(original: Any) -> Any:
         @functools.wraps(original)
         def call(function: Any, *args: Any, **kwargs: Any) -> Any:
-            if not context.executing_eagerly():
-                return original(function, *args, **kwargs)
+            plain = functools.partial(original, function, *args, **kwargs)
+            if not context.executing_eagerly() or engine.runs_plainly:
+                return plain()
             if not others.known(function) and not others.is_other(function, args, kwargs):
                 try:
-                    return engine.run(function.python_function, *_as_declared(function, args, kwargs))
+                    return engine.run(function.python_function, *_as_declared(function, args, kwargs), plain)
                 except NoGradientError:
                     others.add(function)
-            return original(function, *args, **kwargs)
+            return plain()
 
         return call
 
@@ -66,9 +67,10 @@ def _as_declared(
 
 
 class _OtherFunctions:
-    """The functions of a scope that do not train."""
+    """The functions of a scope that do not train, or take their batches from an iterator on one device."""
 
-    def __init__(self) -> None:
+    def __init__(self, engine: Engine | ReferenceEngine) -> None:
+        self._engine = engine
         self._functions: dict[int, Any] = {}
 
     def known(self, function: Any) -> bool:
@@ -86,7 +88,8 @@ class _OtherFunctions:
         module = getattr(function.python_function, "__module__", "") or ""
         iterator = _iterator_among(args, kwargs)
         if module.startswith((*_KERAS, "tensorflow.")) or iterator is not None:
-            if iterator is not None and not module.startswith(_KERAS) and _trains(function, args, kwargs):
+            splits = iterator is not None and self._engine.num_replicas > 1 and not module.startswith(_KERAS)
+            if splits and _trains(function, args, kwargs):
                 raise CaptureError(
                     f"the training step `{getattr(function, '__name__', function)}` takes a {type(iterator).__name__}",
                     hint="pass it the batch: `for x, y in ad.shard(dataset): step(x, y)`",

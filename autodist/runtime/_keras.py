@@ -228,8 +228,9 @@ class TrainFunction:
         self.local = False
 
     def __call__(self, iterator: Any) -> Any:
-        def train(batch: Any) -> Any:
-            return self._engine.run_batch(self._step, without_optionals(batch), local=self.local)
+        def train(given: Any) -> Any:
+            batch = without_optionals(given)
+            return self._engine.run_batch(self._step, batch, local=self.local, plain=lambda: self._plain_step(batch))
 
         return last_of_call(iterator, self._batches_per_call(), train)
 
@@ -239,3 +240,11 @@ class TrainFunction:
     @functools.cached_property
     def _step(self) -> Callable[..., Any]:
         return step_of(self._model, "train_step")
+
+    @functools.cached_property
+    def _plain_step(self) -> Callable[..., Any]:
+        """What Keras makes of it, for one device."""
+        import tensorflow as tf
+
+        made: Callable[..., Any] = tf.function(self._step, reduce_retracing=True)
+        return made

@@ -26,6 +26,7 @@ class ReferenceEngine:
 
     num_replicas = 1
     can_share = False
+    runs_plainly = False
 
     def __init__(self, worker: Worker, recorder: Recorder) -> None:
         self.worker = worker
@@ -37,11 +38,13 @@ class ReferenceEngine:
         self._steps: dict[Any, tuple[CapturedStep, Any]] = {}
         keep_orderings_in_functions()
 
-    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], plain: Any = None
+    ) -> Any:
         """Run a training step."""
         return self._run(function, flatten(args, kwargs), args, kwargs)
 
-    def run_batch(self, function: Callable[..., Any], batch: Any, *, local: bool) -> Any:
+    def run_batch(self, function: Callable[..., Any], batch: Any, *, local: bool, plain: Any = None) -> Any:
         """Run a training step that takes one structure of arrays."""
         return self._run(function, flatten((batch,), {}), (batch,), {})
 

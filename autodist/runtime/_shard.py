@@ -50,6 +50,11 @@ class Shares:
         return self.replicas[self.rank] == sum(self.replicas)
 
     @property
+    def is_alone(self) -> bool:
+        """Whether there is one replica in all, so that nothing is split."""
+        return self.replicas == (1,)
+
+    @property
     def readers(self) -> tuple[int, ...]:
         """The workers that get anything."""
         return tuple(rank for rank, count in enumerate(self.replicas) if count)
@@ -79,7 +84,8 @@ class ShardedDataset:
     """A dataset of global batches, of which each worker gets its own rows, or a dataset of its own part of the data.
 
     Iterating yields NumPy arrays of the type :class:`LocalArray`, by which a step knows that they are a part; all parts
-    together are the global batch. A worker whose part is empty still takes that step with the others.
+    together are the global batch. A worker whose part is empty still takes that step with the others. On one device its
+    elements need not be batches, and what is ragged or sparse stays so.
 
     Attributes:
         dataset: The ``tf.data.Dataset`` of this worker's parts.
@@ -127,7 +133,11 @@ class ShardedDataset:
         return f"ShardedDataset({self.dataset!r}, by={self.by!r})"
 
 
-def _local(tensor: Any) -> np.ndarray:
+def _local(tensor: Any) -> Any:
+    import tensorflow as tf
+
+    if not isinstance(tensor, tf.Tensor):
+        return tensor  # ragged or sparse, on one device
     return np.asarray(tensor._numpy()).view(LocalArray)
 
 
@@ -167,6 +177,8 @@ def shard_dataset(
             f"`shard` was given a {type(dataset).__name__}, it takes a tf.data.Dataset",
             hint="make one: `tf.data.Dataset.from_tensor_slices((x, y)).batch(64)`",
         )
+    if shares.is_alone and by in ("auto", "batch"):
+        return ShardedDataset(read_ahead(dataset), "batch", passes)
     _check_batches(dataset)
     if by in ("element", "file"):
         pipeline = read_pipeline(dataset)

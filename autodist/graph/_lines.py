@@ -1,0 +1,83 @@
+"""Where in the user's files something comes from: an op, an error of tracing, the code that is running."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+__all__ = ["SOURCE_GRAPH", "Lines", "is_foreign", "line_of_caller", "line_of_error"]
+
+SOURCE_GRAPH = "_autodist_source"
+"""Attribute of a function's graph: where its ops were imported from, under the same names."""
+
+_IN_TEXT = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+class Lines:
+    """Where in the user's files the ops of a graph were made.
+
+    Args:
+        graph: A ``tf.Graph``.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+
+    def of(self, name: str) -> str:
+        """``file:line`` of the user's code nearest to the op, or the op's name where there is none."""
+        while name:
+            try:
+                operation = self._graph.get_operation_by_name(name)
+            except KeyError:
+                name = name.rpartition("/")[0]  # an inlined op: the call that brought it in
+                continue
+            return _nearest((f.filename, f.lineno) for f in self._traceback(operation)) or operation.name
+        return "an unknown line"
+
+    def _traceback(self, operation: Any) -> Any:
+        """Where an op was made; one that was imported has it in the graph that it comes from."""
+        source = getattr(self._graph, SOURCE_GRAPH, None)
+        if operation.traceback is None and source is not None:
+            with contextlib.suppress(KeyError):
+                return source.get_operation_by_name(operation.name).traceback or ()
+        return operation.traceback or ()
+
+
+def line_of_error(error: BaseException) -> str | None:
+    """``file:line`` of the user's code that has failed while it was traced, None where there is none."""
+    # AutoGraph, which runs a copy of the code, says in the text which lines of the original were running.
+    told = [(file, int(number)) for file, number in _IN_TEXT.findall(str(error))]
+    frames, traceback = [], error.__traceback__
+    while traceback is not None:
+        frames.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return _nearest(told) or _nearest(frames)
+
+
+def line_of_caller() -> str | None:
+    """``file:line`` of the user's code that is running, None where there is none."""
+    from tensorflow.python.util import tf_stack
+
+    return _nearest((f.filename, f.lineno) for f in tf_stack.extract_stack())
+
+
+def is_foreign(file: str) -> bool:
+    """Whether a file is not the user's, but of Python, a package or ours."""
+    return file.startswith(_foreign()) or "site-packages" in file or "lib/python" in file
+
+
+def _nearest(places: Iterable[tuple[str, int]]) -> str | None:
+    users = [f"{file}:{number}" for file, number in places if not is_foreign(file)]
+    return users[-1] if users else None
+
+
+@cache
+def _foreign() -> tuple[str, ...]:
+    import keras
+    import tensorflow as tf
+
+    return (*(str(Path(module.__file__).parent) for module in (tf, keras)), str(Path(__file__).parents[1]))
