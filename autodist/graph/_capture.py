@@ -72,6 +72,10 @@ class CapturedStep:
     trace_s: float = field(default=0.0, compare=False)
     asking: tuple[str, ...] = field(default=(), compare=False)
 
+    def line_of(self, name: str) -> str:
+        """``file:line`` of the user's code that a node comes from."""
+        return Lines(self.concrete.graph).of(name)
+
     def pack(self, values: Sequence[Any]) -> Any:
         """`values`, one per output tensor, in the structure that the step returns."""
         import tensorflow as tf

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["SOURCE_GRAPH", "Lines", "is_foreign", "line_of_caller", "line_of_error"]
+__all__ = ["SOURCE_GRAPH", "Lines", "is_foreign", "is_generated", "line_of_caller", "line_of_error"]
 
 SOURCE_GRAPH = "_autodist_source"
 """Attribute of a function's graph: where its ops were imported from, under the same names."""
@@ -59,15 +59,24 @@ def line_of_error(error: BaseException) -> str | None:
 
 
 def line_of_caller() -> str | None:
-    """``file:line`` of the user's code that is running, None where there is none."""
+    """``file:line`` of the code that has called ours, None if it is not the user's."""
     from tensorflow.python.util import tf_stack
 
-    return _nearest((f.filename, f.lineno) for f in tf_stack.extract_stack())
+    for frame in reversed(tf_stack.extract_stack()):
+        if not frame.filename.startswith(_ours()):
+            return None if is_foreign(frame.filename) else f"{frame.filename}:{frame.lineno}"
+    return None
+
+
+def is_generated(file: str) -> bool:
+    """Whether a file holds what AutoGraph has made of somebody's code."""
+    return "__autograph_generated_file" in file
 
 
 def is_foreign(file: str) -> bool:
     """Whether a file is not the user's, but of Python, a package or ours."""
-    return file.startswith(_foreign()) or "site-packages" in file or "lib/python" in file
+    parts = ("site-packages", "lib/python")
+    return file.startswith(_foreign()) or is_generated(file) or any(part in file for part in parts)
 
 
 def _nearest(places: Iterable[tuple[str, int]]) -> str | None:
@@ -80,4 +89,8 @@ def _foreign() -> tuple[str, ...]:
     import keras
     import tensorflow as tf
 
-    return (*(str(Path(module.__file__).parent) for module in (tf, keras)), str(Path(__file__).parents[1]))
+    return (*(str(Path(module.__file__).parent) for module in (tf, keras)), _ours())
+
+
+def _ours() -> str:
+    return str(Path(__file__).parents[1])

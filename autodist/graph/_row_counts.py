@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from autodist.errors import CaptureError
-from autodist.graph._lines import is_foreign, line_of_caller, line_of_error
+from autodist.graph._lines import is_foreign, is_generated, line_of_caller, line_of_error
 from autodist.graph._marks import replace_method
 
 __all__ = ["noticing_row_counts", "refuse_fixed_rows"]
@@ -18,6 +19,7 @@ _REMEDY = (
     "the replicas of a step get parts of each batch, with other numbers of rows: write `tf.shape(x)[0]` for the number "
     "of rows, and -1 in its place in `tf.reshape`"
 )
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @contextlib.contextmanager
@@ -28,7 +30,8 @@ def noticing_row_counts() -> Iterator[list[str]]:
     found: list[str] = []
 
     def note() -> None:
-        if not is_foreign(sys._getframe(2).f_code.co_filename):
+        file = sys._getframe(2).f_code.co_filename
+        if is_generated(file) or not is_foreign(file):
             line = line_of_caller()
             if line is not None and line not in found:
                 found.append(line)
@@ -79,6 +82,12 @@ def refuse_fixed_rows(error: Exception, asked: list[str], trace: Callable[[], An
         if asked
         else "can be traced for this number of rows in a batch only, not for any"
     )
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = (lines[-1] if lines else "").removeprefix(f"{type(error).__name__}: ")
-    raise CaptureError(f"the step {what}, at {where}: {type(error).__name__}: {said}", hint=_REMEDY) from error
+    raise CaptureError(f"the step {what}, at {where}: {_said(error)}", hint=_REMEDY) from error
+
+
+def _said(error: Exception) -> str:
+    """The last line of an error, without where it was raised and which arguments Keras lists."""
+    text = _COLOURS.sub("", str(error)).partition("Arguments received by")[0]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    kind = type(error).__name__
+    return f"{kind}: {(lines[-1] if lines else '').removeprefix(f'{kind}: ')}"

@@ -17,6 +17,7 @@ from autodist.kernels import (
     Layout,
     kernels_for,
     prepare,
+    refuse_fixed_batches,
     rewrite,
     why_not_exact,
 )
@@ -157,7 +158,11 @@ class Compiler:
                 f"`{getattr(function, '__name__', function)}` takes no gradient with respect to a variable",
                 hint="a training step differentiates its loss by `tf.GradientTape.gradient` and applies the result",
             )
+        self._check_parts(captured, arguments)
         return captured
+
+    def _check_parts(self, captured: CapturedStep, arguments: Arguments) -> None:
+        refuse_fixed_batches(captured.graph, len(self._spec.replicas), arguments.names, captured.line_of)
 
     def compile_shared(
         self, function: Callable[..., Any], arguments: Arguments, *, local: bool = False
@@ -176,6 +181,7 @@ class Compiler:
         assert self.can_share
         try:
             captured = self._capture(function, arguments, local=local)
+            self._check_parts(captured, arguments)
         except CaptureError as error:
             raise NotSharedError(error.message) from error
         self._check_shared(captured)

@@ -1,0 +1,274 @@
+"""Whether a step can run on a part of its batch: what it computes must not need all the rows that one device has.
+
+A step is traced for any number of rows, but a constant, a variable, an argument that is no batch or a shape in the
+program may say what the number is. TensorFlow would find that out in the middle of a run. Here its shape functions are
+asked before, with the number of rows that a replica gets, and row numbers that come from the data are looked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autodist.errors import CaptureError
+from autodist.graph import (
+    Bodies,
+    Extent,
+    Role,
+    TrainingGraph,
+    ancestors,
+    called_functions,
+    constant_value,
+    data_inputs,
+    node_of,
+    output_shape,
+    split_tensor,
+)
+from autodist.kernels._demand import Demand
+
+__all__ = ["refuse_fixed_batches"]
+
+_NUMBERS = (
+    "each replica gets a part of the batch, with fewer rows: write `tf.shape(x)[0]` for their number, -1 for it in "
+    "`tf.reshape`, None for it in `set_shape` and `ensure_shape`"
+)
+_WHOLE = (
+    "what is no part of the batch must not be an argument with the batch's rows: make it outside of the step, "
+    "`weights = tf.constant(...)`, and let the step use `weights`"
+)
+_GRAPHS = (
+    "rows that refer to each other, like the nodes of a graph, belong into one example: give all arguments one dim "
+    "more, [graphs, nodes, ...], a batch of one graph too: `step(adjacency[None], features[None], labels[None])`"
+)
+_STATES = (
+    "a state with a row for each example is a part of the batch: let the step take it as an argument and return it, "
+    "`loss, state = step(x, y, state)`; of recurrent layers without `stateful`, by `initial_state` and `return_state`"
+)
+_PER_ROW = (
+    "a variable with a row for each example is looked up: let the step take the numbers of its rows as an argument, "
+    "`tf.gather(variable, numbers)`"
+)
+
+_FORWARDING = frozenset({"Cast", "Identity", "StopGradient"})
+_FORMING = _FORWARDING | {"ExpandDims", "Reshape", "Squeeze", "StridedSlice", "Transpose", "Unpack", "Split"}
+_NODE = re.compile(r"\{\{node ([^}]+)\}\}|Node '([^']+)'")
+_SAID = "_output_shapes attribute inconsistent"
+"""In TensorFlow's error where the program, not an op, has said which shape a tensor has."""
+_MOST_LOOKED_AT = 400  # nodes; what is said of others would be far-fetched
+
+
+def refuse_fixed_batches(
+    graph: TrainingGraph, num_replicas: int, names: Sequence[str], line_of: Callable[[str], str]
+) -> None:
+    """Refuse a step that only the whole batch can go through.
+
+    Args:
+        graph: The step.
+        num_replicas: Into how many parts batches go.
+        names: What to call its arguments.
+        line_of: The user's line of a node.
+
+    Raises:
+        CaptureError: It needs all rows of the batch that it was captured for.
+    """
+    rows = graph.batch_size or 0
+    part = -(-rows // num_replicas)
+    if part < rows:
+        _Check(graph, rows, part, names, line_of).run()
+
+
+@dataclass(frozen=True)
+class _Conflict:
+    """Where shapes break, in TensorFlow's words."""
+
+    node: str
+    reason: str
+
+
+class _Check:
+    def __init__(
+        self, graph: TrainingGraph, rows: int, part: int, names: Sequence[str], line_of: Callable[[str], str]
+    ) -> None:
+        self.rows = rows
+        self.part = part
+        self.line_of = line_of
+        self.analysis = graph.analysis
+        self.nodes = graph.analysis.nodes
+        self.variables = {v.handle: v for v in graph.variables}
+        self.arguments = {
+            node_of(given.tensor): (name, given) for name, given in zip(names, graph.inputs, strict=True) if given.split
+        }
+        self.replica = Demand(self.analysis, graph).replica
+        self.bodies = Bodies(self.analysis.graph_def)
+
+    def run(self) -> None:
+        for name in (name for name in self.analysis.order if name in self.replica):
+            self._check_rows_named(name)
+            self._check_reshape(name)
+        self._check_shapes()
+
+    # Rows that are named by number ---------------------------------------------------------------------------------
+
+    def _check_rows_named(self, name: str) -> None:
+        """Refuse to pick rows of the batch by numbers that were made for the whole of it."""
+        node = self.nodes[name]
+        if node.op not in ("GatherV2", "GatherNd") or not self._picks_rows(node):
+            return
+        index = self.nodes[self._origin(node.input[1], _FORMING)]
+        constant = constant_value(index)
+        params = self._origin(node.input[0], _FORWARDING)
+        if index.name in self.arguments or (index.op == "Placeholder" and index.name not in self.variables):
+            numbers = self.arguments[index.name][0] if index.name in self.arguments else "an argument"
+            picked = self.arguments[params][0] if params in self.arguments else "what it computes of the batch"
+            self._refuse(
+                f"picks rows of {picked}, which has the {self.rows} rows of the batch, by the numbers in {numbers}",
+                name,
+                _WHOLE if params in self.arguments else _GRAPHS,
+            )
+        elif constant is not None and node.op == "GatherV2" and constant.size and constant.max() >= self.part:
+            self._refuse(f"picks row {constant.max()} of the batch's {self.rows}", name, _NUMBERS)
+        elif self.analysis.extent(node.input[1]) is Extent.CONSTANT and self._shape(node.input[1])[:1] == (self.rows,):
+            self._refuse(f"picks {self.rows} rows of the batch by numbers", name, _NUMBERS)
+
+    def _picks_rows(self, node: Any) -> bool:
+        if self.analysis.extent(node.input[0]) is not Extent.ROWS or self._shape(node.input[0])[:1] != (None,):
+            return False
+        if node.op == "GatherNd":
+            return True
+        return not node.attr["batch_dims"].i and constant_value(self.nodes[node_of(node.input[2])]) == 0
+
+    def _check_reshape(self, name: str) -> None:
+        """Refuse a shape that begins with the number of rows and leaves it open what else there is."""
+        node = self.nodes[name]
+        wanted = constant_value(self.nodes[node_of(node.input[1])]) if node.op == "Reshape" else None
+        if wanted is None or not wanted.size or self.analysis.extent(node.input[0]) is not Extent.ROWS:
+            return
+        if wanted[0] == self.rows and -1 in wanted and self._shape(node.input[0])[:1] == (None,):
+            self._refuse(f"has the shape {wanted.tolist()}, with the batch's {self.rows} rows", name, _NUMBERS)
+
+    # Shapes --------------------------------------------------------------------------------------------------------
+
+    def _check_shapes(self) -> None:
+        kept = ancestors(self.nodes, self.replica)
+        nodes = [node for node in self.analysis.graph_def.node if node.name in kept]
+        imported = self._imported(nodes, self._sizes(self.part))
+        if not isinstance(imported, _Conflict):
+            for node in nodes:
+                self._check_bodies(node, imported.get_operation_by_name(node.name).inputs, node.name)
+        elif not isinstance(self._imported(nodes, {}), _Conflict):
+            self._explain(imported, imported.node)
+
+    def _check_bodies(self, node: Any, inputs: Sequence[Any], outer: str) -> None:
+        """Look into control flow, whose functions get the shapes of what goes into them."""
+        for function in called_functions(node):
+            body = list(self.bodies.nodes(function.name).values())
+            arguments = [other for other in body if other.op == "Placeholder"]
+            given = inputs[len(inputs) - len(arguments) :]
+            shapes = {a.name: t.shape.as_proto() for a, t in zip(arguments, given, strict=True)}
+            imported = self._imported(body, shapes)
+            if not isinstance(imported, _Conflict):
+                for other in body:
+                    self._check_bodies(other, imported.get_operation_by_name(other.name).inputs, outer)
+            elif not isinstance(self._imported(body, {}), _Conflict):
+                self._explain(imported, outer)
+
+    def _sizes(self, rows: int) -> dict[str, Any]:
+        """By placeholder, the shape of an argument with so many rows."""
+        import tensorflow as tf
+
+        return {
+            name: tf.TensorShape([rows, *given.shape[1:]]).as_proto()
+            for name, (_, given) in self.arguments.items()
+            if given.shape
+        }
+
+    def _imported(self, nodes: Sequence[Any], shapes: dict[str, Any]) -> Any:
+        """A graph of these nodes, whose shapes have been inferred; or where that fails."""
+        import tensorflow as tf
+
+        source = self.analysis.graph_def
+        graph_def = tf.compat.v1.GraphDef(versions=source.versions, library=source.library)
+        for node in nodes:
+            copy = graph_def.node.add()
+            copy.CopyFrom(node)
+            copy.attr.pop("_class", None)
+            if node.name in shapes:
+                copy.attr["shape"].shape.CopyFrom(shapes[node.name])
+                copy.attr.pop("_output_shapes", None)
+        try:
+            with tf.Graph().as_default() as graph:
+                tf.graph_util.import_graph_def(graph_def, name="")
+        except ValueError as error:
+            found = _NODE.search(str(error))
+            if found is None:
+                raise
+            return _Conflict(found[1] or found[2], str(error))
+        return graph
+
+    # What to say ---------------------------------------------------------------------------------------------------
+
+    def _explain(self, conflict: _Conflict, name: str) -> None:
+        fact, hint = "", _NUMBERS
+        if _SAID in conflict.reason:
+            why = f"is said to have the shape {list(self._shape(conflict.node))}"
+        else:
+            text = conflict.reason.partition(" for '{{node")[0].splitlines()[0].rstrip(".")
+            why = f"fails with the {self.part} of a part: {text}"
+            fact, hint = next(self._suspects(name), (fact, hint))
+        self._refuse(f"needs all {self.rows} rows of the batch, it {why}{fact}", name, hint)
+
+    def _suspects(self, name: str) -> Iterator[tuple[str, str]]:
+        """What has the batch's number of rows without being a part of it, the nearest first, and what to do."""
+        yield from self._vectors(name)
+        seen, queue = {name}, deque([name])
+        while queue and len(seen) < _MOST_LOOKED_AT:
+            node = self.nodes[queue.popleft()]
+            yield from self._suspected(node)
+            for other in map(node_of, data_inputs(node)):
+                if other not in seen:
+                    seen.add(other)
+                    queue.append(other)
+
+    def _vectors(self, name: str) -> Iterator[tuple[str, str]]:
+        """Vectors among the arguments that an op combines with something else than rows of the batch."""
+        inputs = data_inputs(self.nodes[name])
+        for tensor in inputs:
+            origin = self._origin(tensor, _FORMING)
+            others = [self._shape(other) for other in inputs if other != tensor]
+            if origin in self.arguments and self.arguments[origin][1].shape == (None,) and _beside(others, self.rows):
+                yield f"; {self.arguments[origin][0]}, a vector of {self.rows}, is taken for rows of the batch", _WHOLE
+
+    def _suspected(self, node: Any) -> Iterator[tuple[str, str]]:
+        variable = self.variables.get(node.name)
+        if variable is not None and variable.shape[:1] == (self.rows,):
+            hint = _PER_ROW if variable.role is Role.TRAINABLE else _STATES
+            yield f"; variable `{variable.name}` has {self.rows} rows too", hint
+        called, given = self.arguments.get(node.name, ("", None))
+        if given is not None and self.rows in (given.shape or ())[1:]:
+            yield f"; {called} has the number of the batch's rows in another dim too", _GRAPHS
+        if node.op == "Const" and output_shape(node) == (self.rows, self.rows):
+            yield f"; a constant has the shape {[self.rows, self.rows]}", _GRAPHS
+
+    def _origin(self, tensor: str, through: frozenset[str]) -> str:
+        """The node of which a tensor is only another form."""
+        name = node_of(tensor)
+        while self.nodes[name].op in through:
+            inputs = data_inputs(self.nodes[name])
+            name = node_of(inputs[-1] if self.nodes[name].op == "Split" else inputs[0])
+        return name
+
+    def _shape(self, tensor: str) -> tuple[int | None, ...]:
+        name, index = split_tensor(tensor)
+        return output_shape(self.nodes[name], index) or ()
+
+    def _refuse(self, what: str, name: str, hint: str) -> None:
+        op = self.nodes[name].op
+        raise CaptureError(f"op `{name}` ({op}) at {self.line_of(name)} {what}", hint=hint)
+
+
+def _beside(shapes: Sequence[tuple[int | None, ...]], rows: int) -> bool:
+    """Whether a tensor has the number of rows in a dim that is not its first one."""
+    return any(rows in shape[1:] for shape in shapes)
