@@ -24,7 +24,7 @@ ROOT = THIS.parent.parent
 PACKAGE = ROOT / "autodist"
 
 # DESIGN.md 3: imports point one way. What stands on the right may be imported by what stands on the left.
-_BASE = {"errors", "installation"}
+_BASE = {"errors", "installation", "chatter", "user_code"}
 _STRATEGIES = _BASE | {"documents", "registry", "graph", "compressors", "resource_spec", "strategies", "transport"}
 _RUNTIME = _STRATEGIES | {"kernels", "runtime"}
 _AGENT = _BASE | {"resource_spec", "remote", "agent"}
@@ -32,6 +32,8 @@ _API = _RUNTIME | _AGENT | {"launch", "api"}
 MAY_IMPORT = {
     "errors": set(),
     "installation": {"errors"},
+    "chatter": set(),
+    "user_code": set(),
     "transport": _BASE,
     "graph": _BASE,
     "resource_spec": _BASE | {"documents"},

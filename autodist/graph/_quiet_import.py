@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Iterator
 from typing import IO
 
-__all__ = ["without_chatter"]
+from autodist.chatter import is_chatter
+from autodist.installation import check_tensorflow
 
-# What its C++ side writes while it is imported, before any level of logging counts.
-_CHATTER = re.compile(
-    rb"I0000 00:00:\d|WARNING: All log messages before absl::InitializeLog|To enable the following instructions: "
-)
+__all__ = ["without_chatter"]
 
 
 @contextlib.contextmanager
 def without_chatter() -> Iterator[None]:
-    """Import TensorFlow inside: whatever else is written to standard error meanwhile comes afterwards."""
+    """Import TensorFlow inside: whatever else is written to standard error meanwhile comes afterwards.
+
+    Raises:
+        NotInstalled: There is no TensorFlow, or not the version that AutoDist works with.
+    """
     if "tensorflow" in sys.modules:
         yield
         return
+    check_tensorflow()
     sys.stderr.flush()
     with tempfile.TemporaryFile() as held, contextlib.ExitStack() as stack:
         original = os.dup(2)
@@ -38,5 +40,5 @@ def _write_back(held: IO[bytes], descriptor: int) -> None:
     sys.stderr.flush()
     held.seek(0)
     for line in held:
-        if not _CHATTER.match(line):
+        if not is_chatter(line.decode(errors="replace")):
             os.write(descriptor, line)

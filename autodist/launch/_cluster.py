@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from autodist.errors import AutoDistError
 from autodist.launch._base import Job, Launcher, RunObserver, SilentObserver, WorkerCommand
 from autodist.launch._collection import collect
-from autodist.launch._failures import exit_code_of, report_failure
+from autodist.launch._failures import Verdict, exit_code_of, report_failure
 from autodist.launch._fleet import Fleet
 from autodist.launch._gang import Event, Interrupted, Reported
 from autodist.launch._horovod import horovod_rendezvous
@@ -33,11 +33,11 @@ from autodist.launch._run_directory import RunDirectory
 from autodist.launch._sites import expected_sites
 from autodist.launch._status import StatusKeeper
 from autodist.launch._strategy_argument import strategy_argument
-from autodist.launch._supervisor import Supervisor, Verdict
+from autodist.launch._supervisor import Supervisor
 from autodist.launch._transports import TransportName, make_transport
 from autodist.remote import Transport
 from autodist.report import RunInfo, RunResult
-from autodist.runtime import CoordinatorServer
+from autodist.runtime import CoordinatorServer, FailureNote
 
 __all__ = ["ClusterLauncher"]
 
@@ -208,8 +208,8 @@ class _Run:
         self._interrupts.append(interrupted)
         self._events.put(interrupted)
 
-    def _fail(self, rank: int, message: str, exit_code: int) -> None:
-        self._events.put(Reported(rank, message, exit_code))
+    def _fail(self, rank: int, note: FailureNote) -> None:
+        self._events.put(Reported(rank, note))
 
     def _announce(self) -> None:
         job, directory = self._job, self._directory
@@ -222,7 +222,7 @@ class _Run:
         exit_code = 0 if verdict.interrupted is None else 128 + verdict.interrupted
         if verdict.symptom is not None:
             worker = fleet.workers[verdict.symptom.rank]
-            failure = report_failure(verdict.symptom, worker, self._directory, verdict.also_failed)
+            failure = report_failure(verdict, verdict.symptom, worker, self._directory)
             exit_code = exit_code_of(verdict.symptom)
         duration_s = time.monotonic() - self._began
         steps = max((progress.steps for progress in coordinator.progress().values()), default=0)
@@ -263,6 +263,7 @@ def _summary(result: RunResult, coordinator: CoordinatorServer) -> dict[str, obj
             "signal": failure.signal,
             "message": failure.message,
             "hint": failure.hint,
+            "place": failure.place,
             "also_failed": failure.also_failed,
             "log": str(failure.log_path),
         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,8 +10,9 @@ from autodist.launch._deadlines import Overdue
 from autodist.launch._gang import ExitStatus, StartedWorker
 from autodist.launch._run_directory import RunDirectory
 from autodist.report import FailureKind, FailureReport
+from autodist.runtime import FailureNote
 
-__all__ = ["Symptom", "exit_code_of", "report_failure", "root_cause"]
+__all__ = ["Symptom", "Verdict", "exit_code_of", "report_failure", "root_cause"]
 
 _TIMED_OUT = 124
 _TAIL_LINES = 20
@@ -23,11 +25,11 @@ _SIGNAL_HINTS = {
     "SIGBUS": "native code has crashed; is `/dev/shm` or a mapped file's disk full?",
 }
 
-_ERROR_HINTS = {
-    "FileNotFoundError": "files are looked for on `{host}`, relative paths from the working directory there; what "
-    "`--bring` sends is beside the script, at `Path(__file__).parent`",
-    "ModuleNotFoundError": "install it on `{host}` for the interpreter of its worker, or have it beside the script",
-}
+_FILE_HINT = (
+    "files are looked for on `{host}`, relative paths from the working directory there; what `--bring` sends is beside "
+    "the script, at `Path(__file__).parent`"
+)
+_EXIT = "sys.exit("
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,7 @@ class Symptom:
     Attributes:
         rank: The worker.
         status: How its process ended; None while it runs.
-        message: What it said about itself before; empty if nothing.
-        exit_code: What it said it would return; None if it said nothing.
+        note: What it said about itself before; None if nothing.
         overdue: The bound it exceeded.
         lost: Why its machine can't be reached any more; empty while it can.
 
@@ -46,27 +47,51 @@ class Symptom:
 
     rank: int
     status: ExitStatus | None = None
-    message: str = ""
-    exit_code: int | None = None
+    note: FailureNote | None = None
     overdue: Overdue | None = None
     lost: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a run ended; both are None after success.
+
+    Attributes:
+        symptom: The cause of the failure.
+        also_failed: The other workers that failed within moments, in the order of their ranks.
+        is_everywhere: Whether all of these have failed with the same error.
+        interrupted: The signal that ended the run.
+
+    """
+
+    symptom: Symptom | None = None
+    also_failed: tuple[int, ...] = ()
+    is_everywhere: bool = False
+    interrupted: signal.Signals | None = None
 
 
 def root_cause(symptoms: list[Symptom]) -> Symptom:
     """Return the symptom that has probably caused the others, out of those seen within moments, in their order.
 
     A worker that dies by a signal says nothing; the others notice it, and may report that sooner than the kernel
-    reports the death. A machine that is gone says even less. In all other cases the first is the cause.
+    reports the death. A machine that is gone says even less. In all other cases it is the first of those that did not
+    just notice that another has failed; of several with one error, which all have in their script, the lowest rank.
 
     Example:
-        >>> seen = [Symptom(0, message="connection lost"), Symptom(1, ExitStatus(None, "SIGKILL"))]
+        >>> seen = [Symptom(0, note=FailureNote("connection lost")), Symptom(1, ExitStatus(None, "SIGKILL"))]
         >>> root_cause(seen).rank
         1
 
     """
     killed = [symptom for symptom in symptoms if symptom.status is not None and symptom.status.signal]
     lost = [symptom for symptom in symptoms if symptom.lost]
-    return (lost or killed or symptoms)[0]
+    echoes = {symptom.rank for symptom in symptoms if symptom.note is not None and symptom.note.is_echo}
+    own = [symptom for symptom in symptoms if symptom.rank not in echoes]
+    first = (lost or killed or own or symptoms)[0]
+    if first.note is None:
+        return first
+    message = first.note.message
+    return min((of for of in symptoms if of.note and of.note.message == message), key=lambda symptom: symptom.rank)
 
 
 def exit_code_of(symptom: Symptom) -> int:
@@ -74,27 +99,30 @@ def exit_code_of(symptom: Symptom) -> int:
     if symptom.overdue is not None:
         return _TIMED_OUT
     status_code = symptom.status.exit_code if symptom.status is not None else None
-    return status_code or symptom.exit_code or 1
+    return status_code or (symptom.note.exit_code if symptom.note else 0) or 1
 
 
-def report_failure(
-    symptom: Symptom, worker: StartedWorker, directory: RunDirectory, also_failed: tuple[int, ...] = ()
-) -> FailureReport:
+def report_failure(verdict: Verdict, symptom: Symptom, worker: StartedWorker, directory: RunDirectory) -> FailureReport:
     """Describe the cause, once the worker's log is complete."""
-    overdue, status = symptom.overdue, symptom.status
+    overdue, status, note = symptom.overdue, symptom.status, symptom.note
     log = directory.log(symptom.rank)
+    tail = directory.tail(symptom.rank, _STACK_LINES if overdue else _TAIL_LINES)
+    has_said = note is not None and overdue is None and not symptom.lost
     return FailureReport(
         kind=_kind(symptom),
         rank=symptom.rank,
         host=worker.host,
         pid=worker.pid,
-        exit_code=symptom.exit_code if status is None else status.exit_code,
+        exit_code=status.exit_code if status else (note.exit_code if note else None),
         signal=status.signal if status else None,
-        message=overdue.message if overdue else _message(symptom, worker),
+        message=overdue.message if overdue else _message(symptom, worker, tail),
         hint=overdue.hint if overdue else _hint(symptom, worker.host, log),
         log_path=log,
-        tail=directory.tail(symptom.rank, _STACK_LINES if overdue else _TAIL_LINES),
-        also_failed=also_failed,
+        tail=() if has_said else tail,
+        also_failed=verdict.also_failed,
+        is_everywhere=verdict.is_everywhere,
+        place=note.place if note and has_said else "",
+        trace=note.trace if note and has_said else (),
     )
 
 
@@ -104,22 +132,28 @@ def _kind(symptom: Symptom) -> FailureKind:
     return symptom.overdue.kind if symptom.overdue else FailureKind.FAILED
 
 
-def _message(symptom: Symptom, worker: StartedWorker) -> str:
+def _message(symptom: Symptom, worker: StartedWorker, tail: tuple[str, ...]) -> str:
+    note = symptom.note
     if symptom.lost:
         return f"the host `{worker.host}` of worker {symptom.rank} was lost: {symptom.lost}"
-    how = str(symptom.status or ExitStatus(symptom.exit_code))
-    said = f": {symptom.message}" if symptom.message else ""
-    return f"worker {symptom.rank} ended with {how}{said}"
+    how = f"worker {symptom.rank} ended with {symptom.status or ExitStatus(note.exit_code if note else None)}"
+    if note is None:
+        return how
+    where = f" at {note.place}" if note.place else ""
+    # Who ends by `sys.exit(2)` has usually said why just before, as `argparse` does.
+    last = f" after the line `{tail[-1].strip()}`" if note.message.startswith(_EXIT) and tail else ""
+    return f"{how}{where}: {note.message}{last}"
 
 
 def _hint(symptom: Symptom, host: str, log: Path) -> str:
-    status = symptom.status
+    status, note = symptom.status, symptom.note
     if symptom.lost:
         return "the machine may be down or cut off; workers on it end by themselves as soon as they miss the launcher"
     if status is not None and status.signal:
         return _SIGNAL_HINTS.get(status.signal, f"somebody has sent it {status.signal}")
-    hints = () if host.partition("#")[0] == "localhost" else _ERROR_HINTS.items()
-    return next(
-        (hint.format(host=host) for start, hint in hints if symptom.message.startswith(start)),
-        f"all that it wrote is in `{log}`",
-    )
+    is_elsewhere = host.partition("#")[0] != "localhost"
+    if note is not None and note.hint:
+        return note.hint
+    if note is not None and is_elsewhere and note.message.startswith("FileNotFoundError"):
+        return _FILE_HINT.format(host=host)
+    return f"all that it wrote is in `{log}`"

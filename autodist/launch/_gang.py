@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from autodist.runtime import FailureNote
+
 __all__ = ["Event", "ExitStatus", "Exited", "Gang", "Interrupted", "Lost", "Reported", "StartedWorker"]
 
 
@@ -98,8 +100,7 @@ class Reported:
     """A worker has said that it failed."""
 
     rank: int
-    message: str
-    exit_code: int
+    note: FailureNote
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from io import FileIO
 
 from autodist.launch._run_directory import RunDirectory
 from autodist.report import OutputLine
+from autodist.runtime import LAST_WORDS_MARK
 
 __all__ = ["LineSplitter", "OutputPump"]
 
@@ -69,7 +70,8 @@ class LineSplitter:
             yield OutputLine(states[shown].rstrip(), self._is_error, is_update=True)
 
     def _line(self, text: str) -> OutputLine:
-        return OutputLine(text, self._is_error)
+        is_last = self._is_error and text.startswith(LAST_WORDS_MARK)
+        return OutputLine(text.removeprefix(LAST_WORDS_MARK) if is_last else text, self._is_error, is_last_word=is_last)
 
 
 def _states(line: str) -> list[str]:

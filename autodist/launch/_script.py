@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import runpy
 import sys
-import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
-from types import TracebackType
+from dataclasses import dataclass, replace
 
 from autodist.errors import AutoDistError
+from autodist.launch._exceptions import note_of, trace_of
+from autodist.runtime import FailureNote, say_last
 
 __all__ = ["Ending", "run_script"]
 
@@ -23,12 +23,17 @@ class Ending:
 
     Attributes:
         exit_code: What the process is to return, 0 to 255.
-        message: One line about the failure, empty if there was none.
+        note: What to tell of the failure; None if there was none.
 
     """
 
     exit_code: int
-    message: str = ""
+    note: FailureNote | None = None
+
+    @classmethod
+    def failed(cls, note: FailureNote) -> Ending:
+        """Return the ending that a note is of."""
+        return cls(note.exit_code, note)
 
 
 def run_script(script: str, args: Sequence[str]) -> Ending:
@@ -43,59 +48,38 @@ def run_script(script: str, args: Sequence[str]) -> Ending:
     try:
         runpy.run_path(script, run_name="__main__")
     except SystemExit as exit_:
-        return _of_exit(exit_.code)
+        return _of_exit(exit_, script)
     except KeyboardInterrupt:
-        return Ending(_INTERRUPTED, "interrupted")
+        return Ending.failed(FailureNote("interrupted", _INTERRUPTED))
     except AutoDistError as error:
-        _show_error(error, script)
-        return Ending(error.exit_code, _summary(error))
+        note = note_of(error, script, error.exit_code)
+        _show_error(error, note, script)
+        return Ending.failed(note)
     except BaseException as error:
-        traceback.print_exception(type(error), error, _from_script(error.__traceback__, script))
-        return Ending(1, _summary(error))
+        say_last(trace_of(error, script))
+        return Ending.failed(note_of(error, script))
     return Ending(0)
 
 
-def _of_exit(code: object) -> Ending:
+def _of_exit(exit_: SystemExit, script: str) -> Ending:
     """Return what ``sys.exit(code)`` means."""
+    code = exit_.code
     if code is None:
         return Ending(0)
     if isinstance(code, int):
         status = code & 0xFF
-        return Ending(status, f"sys.exit({code})" if status else "")
-    sys.stderr.write(f"{code}\n")
-    return Ending(1, str(code).partition("\n")[0])
+        note = replace(note_of(exit_, script, status), message=f"sys.exit({code})")
+        return Ending.failed(note) if status else Ending(0)
+    say_last(str(code))
+    return Ending.failed(replace(note_of(exit_, script), message=str(code).strip()))
 
 
-def _from_script(trace: TracebackType | None, script: str) -> TracebackType | None:
-    """Return the traceback without the frames that only run the script; a script that doesn't compile has none left."""
-    while trace is not None and trace.tb_frame.f_code.co_filename != script:
-        trace = trace.tb_next
-    return trace
-
-
-def _show_error(error: AutoDistError, script: str) -> None:
-    if os.environ.get("AUTODIST_DEBUG"):
-        traceback.print_exception(type(error), error, _from_script(error.__traceback__, script))
-    lines = [f"error: {error.message}"]
-    frame = _from_script(error.__traceback__, script)
-    if frame is not None:
-        lines.append(f"  at {script}:{_deepest_line(frame, script)}")
+def _show_error(error: AutoDistError, note: FailureNote, script: str) -> None:
+    """Show an error as message, line and hint; with its traceback if that is wanted."""
+    lines = [trace_of(error, script)] if os.environ.get("AUTODIST_DEBUG") else []
+    lines.append(f"error: {error.message}")
+    if note.place:
+        lines.append(f"  at {note.place}")
     if error.hint:
         lines += ["", f"hint: {error.hint}"]
-    sys.stderr.write("\n".join(lines) + "\n")
-
-
-def _deepest_line(trace: TracebackType | None, script: str) -> int:
-    """Return the last line of the user's own file that was on the way to the error."""
-    line = 0
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == script:
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line
-
-
-def _summary(error: BaseException) -> str:
-    text = error.message if isinstance(error, AutoDistError) else str(error)
-    first_line = text.partition("\n")[0]
-    return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
+    say_last("\n".join(lines))

@@ -5,40 +5,24 @@ from __future__ import annotations
 import queue
 import signal
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from autodist.launch._base import Job, RunObserver
 from autodist.launch._deadlines import Standing, find_overdue
-from autodist.launch._failures import Symptom, root_cause
+from autodist.launch._failures import Symptom, Verdict, root_cause
 from autodist.launch._gang import Event, Exited, ExitStatus, Gang, Interrupted, Lost
 from autodist.launch._run_directory import RunDirectory
 from autodist.launch._status import StatusKeeper
 from autodist.report import RunState
 from autodist.runtime import CoordinatorServer
 
-__all__ = ["Supervisor", "Verdict"]
+__all__ = ["Supervisor"]
 
 _TICK_S = 0.2
 _SETTLE_S = 0.3  # in which a second symptom may still turn out to be the cause
 _OWN_END_S = 1.5  # for a worker that has reported its failure to end by itself, with its own exit code
 _STACKS_S = 1.0
 _AFTER_GRACE_S = 15.0  # for processes that were sent SIGKILL, and for the way there and back
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """How a run ended; both are None after success.
-
-    Attributes:
-        symptom: The cause of the failure.
-        also_failed: The other workers that failed within moments, in the order of their ranks.
-        interrupted: The signal that ended the run.
-
-    """
-
-    symptom: Symptom | None = None
-    also_failed: tuple[int, ...] = ()
-    interrupted: signal.Signals | None = None
 
 
 class Supervisor:
@@ -92,10 +76,17 @@ class Supervisor:
             return Verdict()
         self._settle()
         symptom = root_cause(self._symptoms)
-        others = {other.rank for other in self._symptoms} - {symptom.rank}
         self._coordinator.abort(f"the run was stopped because of worker {symptom.rank}")
         self._stop()
-        return Verdict(symptom=self._with_own_status(symptom), also_failed=tuple(sorted(others)))
+        return self._verdict(symptom)
+
+    def _verdict(self, symptom: Symptom) -> Verdict:
+        cause = self._with_own_status(symptom)
+        others = {other.rank for other in self._symptoms} - {symptom.rank}
+        said = {other.rank: other.note.message for other in self._symptoms if other.note is not None}
+        wanted = None if cause.note is None else cause.note.message
+        is_everywhere = wanted is not None and all(said.get(rank) == wanted for rank in others)
+        return Verdict(cause, tuple(sorted(others)), is_everywhere)
 
     def _all_ended(self) -> bool:
         return not self._running()
@@ -119,8 +110,8 @@ class Supervisor:
         elif isinstance(event, Lost):
             self._note_loss(event)
         else:
-            self._symptoms.append(Symptom(event.rank, message=event.message, exit_code=event.exit_code))
-            self._directory.event("reported-failure", rank=event.rank, message=event.message)
+            self._symptoms.append(Symptom(event.rank, note=event.note))
+            self._directory.event("reported-failure", rank=event.rank, message=event.note.message)
         return True
 
     def _note_exit(self, event: Exited) -> None:
@@ -179,13 +170,12 @@ class Supervisor:
     def _with_own_status(self, symptom: Symptom) -> Symptom:
         """Join what a worker said with how it ended, unless the launcher's own signal ended it."""
         status = self._statuses.get(symptom.rank)
-        said = next((other for other in self._symptoms if other.rank == symptom.rank and other.message), symptom)
+        said = next((other for other in self._symptoms if other.rank == symptom.rank and other.note), symptom)
         ended_itself = status is not None and (status.signal is None or symptom.status is not None)
         return replace(
             symptom,
             status=status if ended_itself and symptom.overdue is None else symptom.status,
-            message=said.message,
-            exit_code=said.exit_code,
+            note=said.note,
         )
 
     def _stop(self) -> None:

@@ -14,16 +14,26 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 from autodist.errors import AutoDistError, LaunchError
 from autodist.launch._chief_writes import leave_saving_to_chief, tell_of_saving
+from autodist.launch._exceptions import note_of
 from autodist.launch._generated_code import keep_generated_code_in
 from autodist.launch._own_caches import keep_caches_apart
 from autodist.launch._parent_death import die_with_parent
 from autodist.launch._script import Ending, run_script
 from autodist.launch._seeding import seed_when_imported
-from autodist.runtime import Worker, after_import, current_worker, refuse_fit_outside, refuse_keras2_fit_outside
+from autodist.runtime import (
+    FailureNote,
+    Worker,
+    after_import,
+    current_worker,
+    refuse_fit_outside,
+    refuse_keras2_fit_outside,
+    say_last,
+)
 
 __all__ = ["main"]
 
@@ -36,16 +46,14 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     try:
         worker = _join_run()
     except LaunchError as error:
-        sys.stderr.write(
-            f"error: {error.message}\n\nhint: {error.hint}\n" if error.hint else f"error: {error.message}\n"
-        )
+        sys.stderr.write(_told(error.message, error.hint))
         _leave(error.exit_code)
     ended = threading.Event()
     heartbeat = threading.Thread(target=_report_progress, args=(worker, ended), name="heartbeat", daemon=True)
     heartbeat.start()
     ending = _checked(run_script(script, args), worker)
     ended.set()
-    _leave(_wind_up(worker, ending))
+    _leave(_wind_up(worker, ending, script))
 
 
 def _join_run() -> Worker:
@@ -97,27 +105,36 @@ def _checked(ending: Ending, worker: Worker) -> Ending:
         f"{worker.world_size} copies of it ran side by side"
     )
     hint = "build the model and call `fit` or the training step inside `with autodist.scope():`"
-    sys.stderr.write(f"error: {message}\n\nhint: {hint}\n")
-    return Ending(1, message)
+    say_last(_told(message, hint))
+    return Ending.failed(FailureNote(message, hint=hint))
 
 
-def _wind_up(worker: Worker, ending: Ending) -> int:
+def _told(message: str, hint: str | None) -> str:
+    return f"error: {message}\n\nhint: {hint}\n" if hint else f"error: {message}\n"
+
+
+def _wind_up(worker: Worker, ending: Ending, script: str) -> int:
     """Report the end, then run what the script and the runtime have registered for it."""
     _report_once(worker)
-    if ending.exit_code != 0 and worker.coordinator is not None:
-        worker.coordinator.fail(ending.message, ending.exit_code)
-    exit_code = ending.exit_code
+    note = ending.note
+    _tell(worker, note)
     for callback in worker.take_exit_callbacks():
         try:
             callback()
         except Exception as error:
             # After a failure the callbacks fail as well; the first error is the one to show.
-            if exit_code == 0:
-                traceback.print_exception(type(error), error, error.__traceback__)
-                exit_code = error.exit_code if isinstance(error, AutoDistError) else 1
-    if exit_code != ending.exit_code and worker.coordinator is not None:
-        worker.coordinator.fail("a callback at the end of the script failed", exit_code)
-    return exit_code
+            if note is None:
+                say_last("".join(traceback.format_exception(error)))
+                note = note_of(error, script, error.exit_code if isinstance(error, AutoDistError) else 1)
+                note = replace(note, message=f"after the script's end: {note.message}")
+    if ending.note is None:
+        _tell(worker, note)
+    return 0 if note is None else note.exit_code
+
+
+def _tell(worker: Worker, note: FailureNote | None) -> None:
+    if note is not None and worker.coordinator is not None:
+        worker.coordinator.fail(note)
 
 
 def _leave(exit_code: int) -> NoReturn:

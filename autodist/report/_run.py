@@ -34,12 +34,14 @@ class OutputLine:
         text: Without its end; may hold colours.
         is_error: Whether it went to standard error.
         is_update: Whether it is a state of a progress bar, which a later one replaces; such lines are in no log.
+        is_last_word: Whether it is about the worker's own end with an error, which is reported as a whole.
 
     """
 
     text: str
     is_error: bool = False
     is_update: bool = False
+    is_last_word: bool = False
 
 
 class FailureKind(Enum):
@@ -71,8 +73,11 @@ class FailureReport:
         message: One sentence.
         hint: What to do.
         log_path: Everything the worker wrote.
-        tail: The last lines of it.
+        tail: The last lines of it, if the worker has not said itself why it failed.
         also_failed: Ranks of the others that failed within moments, probably as a consequence.
+        is_everywhere: Whether all of these failed with the same error.
+        place: The user's line that the error comes from, ``"train.py:12"``; empty if there is none.
+        trace: How the user's own code came there, a line for each call.
 
     """
 
@@ -87,6 +92,9 @@ class FailureReport:
     log_path: Path
     tail: tuple[str, ...] = ()
     also_failed: tuple[int, ...] = ()
+    is_everywhere: bool = False
+    place: str = ""
+    trace: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

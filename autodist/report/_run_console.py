@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shlex
 import threading
 import time
@@ -11,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autodist.chatter import is_chatter
 from autodist.report._consoles import error_console, output_console
 from autodist.report._errors import show_message
 from autodist.report._escapes import only_colours, plain
@@ -24,8 +24,6 @@ __all__ = ["RunConsole"]
 _BETWEEN_UPDATES_S = 2.0
 _LONGEST_WAIT_S = 0.5
 _RANK_COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red", "bright_cyan", "bright_green")
-# What TensorFlow's C++ side says before it has read TF_CPP_MIN_LOG_LEVEL.
-_CHATTER = re.compile(r"I0000 00:00:\d|WARNING: All log messages before absl::InitializeLog")
 
 
 class RunConsole:
@@ -70,7 +68,7 @@ class RunConsole:
         """Show a worker's line, unless it is filtered out or is one of many states of a progress bar."""
         if self._ranks is not None and rank not in self._ranks:
             return
-        if line.is_error and not self._is_verbose and _CHATTER.match(line.text):
+        if not self._is_verbose and (line.is_last_word or (line.is_error and is_chatter(line.text))):
             return
         now_s = self._clock()
         if line.is_update and now_s - self._last_line_s.get(rank, now_s - _BETWEEN_UPDATES_S) < _BETWEEN_UPDATES_S:
@@ -158,14 +156,20 @@ def _show_failure(failure: FailureReport, result: RunResult, console: Console) -
         f"  first failure  worker {failure.rank} of {result.world_size} on {failure.host}, pid {failure.pid}, {ended}"
     )
     if failure.also_failed:
-        console.print(f"  then failed    {_workers(failure.also_failed)}, probably for that reason")
+        why = "with the same error" if failure.is_everywhere else "probably for that reason"
+        console.print(f"  then failed    {_workers(failure.also_failed)}, {why}")
     console.print(f"  its log        {shown_path(failure.log_path)}")
-    if failure.tail:
-        console.print(f"  last lines     ({len(failure.tail)})")
-    for line in failure.tail:
-        console.print(f"    {plain(line)}")
+    _show_lines("your lines", failure.trace, console)
+    _show_lines(f"last lines     ({len(failure.tail)})", failure.tail, console)
     console.print()
     show_message(failure.message, failure.hint, console)
+
+
+def _show_lines(title: str, lines: tuple[str, ...], console: Console) -> None:
+    if lines:
+        console.print(f"  {title}")
+    for line in lines:
+        console.print(f"    {plain(line)}")
 
 
 def _ended_otherwise(failure: FailureReport) -> str:

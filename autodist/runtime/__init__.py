@@ -17,6 +17,7 @@ from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._coordinator_server import CoordinatorServer, RunAborted
 from autodist.runtime._ends import Ends, going_on_together
 from autodist.runtime._engine import Engine
+from autodist.runtime._failure_note import FailureNote
 from autodist.runtime._files_aside import FilesAside
 from autodist.runtime._fit_position import FitFollower, FitPosition
 from autodist.runtime._graph_session import GraphSession, make_session, refuse_plain_sessions
@@ -25,6 +26,7 @@ from autodist.runtime._horovod_environment import HorovodRendezvous
 from autodist.runtime._keras import hook_fit
 from autodist.runtime._keras2 import hook_keras2
 from autodist.runtime._keras_evaluation import hook_evaluation
+from autodist.runtime._last_words import LAST_WORDS_MARK, say_last
 from autodist.runtime._loop_checkpoint import LoopCheckpoint
 from autodist.runtime._patches import Patches
 from autodist.runtime._profiling import ProfileOrder, StepProfiler
@@ -41,6 +43,7 @@ from autodist.runtime._worker import Worker, WorkerEnvironment, current_worker
 from autodist.runtime._writings import Writings
 
 __all__ = [
+    "LAST_WORDS_MARK",
     "OPEN",
     "ORDERED",
     "Arguments",
@@ -52,6 +55,7 @@ __all__ = [
     "CoordinatorServer",
     "Ends",
     "Engine",
+    "FailureNote",
     "FilesAside",
     "FitFollower",
     "FitPosition",
@@ -98,6 +102,7 @@ __all__ = [
     "refuse_plain_sessions",
     "restore_callbacks",
     "save_models_whole",
+    "say_last",
     "shard_dataset",
     "split_global",
     "split_local",

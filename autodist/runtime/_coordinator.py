@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from autodist.errors import AutoDistError, LaunchError, TimedOut, UsageError, WorkerFailed
+from autodist.runtime._failure_note import FailureNote
 
 if TYPE_CHECKING:
     from autodist.runtime._worker import WorkerEnvironment
@@ -102,18 +103,14 @@ class CoordinatorClient:
         """
         self._request("POST", f"/barriers/{quote(name, safe='')}", {"timeout_s": timeout_s}, wait_s=timeout_s)
 
-    def fail(self, message: str, exit_code: int = 1) -> None:
-        """Tell the launcher that this worker has failed; waits of the other workers end with an error.
-
-        Args:
-            message: One line for the launcher's console.
-            exit_code: What this process is about to return.
+    def fail(self, note: FailureNote) -> None:
+        """Tell the launcher that this worker has failed, and how; waits of the other workers end with an error.
 
         Never raises: it is called by a worker that has an error of its own to show.
 
         """
         try:
-            self._request("POST", "/fail", {"exit_code": exit_code}, message.encode(errors="replace"))
+            self._request("POST", "/fail", {}, note.to_json().encode())
         except AutoDistError:
             return
 

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from autodist.runtime._coordinator import MAX_VALUE_BYTES, TOKEN_HEADER, Status
+from autodist.runtime._failure_note import FailureNote
 
 __all__ = ["CoordinatorServer", "Progress", "RunAborted"]
 
@@ -66,7 +67,7 @@ class CoordinatorServer:
         world_size: Workers that a barrier waits for.
         token: The secret that every request must carry.
         address: To listen on; the port is the kernel's choice.
-        on_fail: Called with rank, message and exit code when a worker reports its failure, in its request's thread.
+        on_fail: Called with rank and note when a worker reports its failure, in its request's thread.
 
     Example:
         >>> with CoordinatorServer(world_size=2, token="secret") as server:
@@ -80,7 +81,7 @@ class CoordinatorServer:
         world_size: int,
         token: str,
         address: str = "127.0.0.1",
-        on_fail: Callable[[int, str, int], None] | None = None,
+        on_fail: Callable[[int, FailureNote], None] | None = None,
     ) -> None:
         self.world_size = world_size
         self._token = token.encode()
@@ -171,11 +172,12 @@ class CoordinatorServer:
                 self._changed.notify_all()
             raise _Answer(Status.TIMED_OUT, barrier.broken)
 
-    def fail(self, rank: int, message: str, exit_code: int = 1) -> None:
+    def fail(self, rank: int, note: FailureNote) -> None:
         """Note that a worker failed and end everyone's waits."""
         if self._on_fail is not None:
-            self._on_fail(rank, message, exit_code)
-        self.abort(f"the run was stopped because worker {rank} failed: {message}")
+            self._on_fail(rank, note)
+        summary = note.message.partition("\n")[0]
+        self.abort(f"the run was stopped because worker {rank} failed: {summary}")
 
     def note_progress(self, rank: int, steps: int, in_step: bool | None) -> None:
         """Keep a worker's report."""
@@ -285,7 +287,7 @@ def _serve(server: CoordinatorServer, action: str, name: str, query: dict[str, s
     elif action == "POST barriers":
         server.barrier(name, rank, float(query["timeout_s"]))
     elif action == "POST fail":
-        server.fail(rank, body.decode(errors="replace"), int(query["exit_code"]))
+        server.fail(rank, FailureNote.from_json(body.decode(errors="replace")))
     elif action == "POST progress":
         report = json.loads(body)
         server.note_progress(rank, int(report["steps"]), report["in_step"])

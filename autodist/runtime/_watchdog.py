@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import os
-import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from typing import NoReturn
 
 from autodist.errors import TimedOut, WorkerFailed
+from autodist.runtime._failure_note import FailureNote
+from autodist.runtime._last_words import say_last
 from autodist.runtime._whereabouts import Whereabouts
 from autodist.runtime._worker import Worker
 
@@ -94,8 +96,15 @@ class Watchdog:
         )
 
     def _end(self, message: str, hint: str, exit_code: int) -> NoReturn:
-        sys.stderr.write(f"error: {message}\n\nhint: {hint}\n")
-        faulthandler.dump_traceback(all_threads=True)
+        say_last(f"error: {message}\n\nhint: {hint}\n\n{_stacks()}")
         if self._worker.coordinator is not None:
-            self._worker.coordinator.fail(message, exit_code)
+            self._worker.coordinator.fail(FailureNote(message, exit_code, hint))
         os._exit(exit_code)
+
+
+def _stacks() -> str:
+    """Where each thread is; the handler writes to descriptors only."""
+    with tempfile.TemporaryFile() as file:
+        faulthandler.dump_traceback(file, all_threads=True)
+        file.seek(0)
+        return file.read().decode(errors="replace")

@@ -170,7 +170,9 @@ def _run(
     if result.exit_code != 0:
         failure = result.failure
         told = (
-            [failure.message, *(f"  {line}" for line in failure.tail)] if failure is not None else ["no reason given"]
+            [failure.message, *(f"  {line}" for line in (*failure.trace, *failure.tail))]
+            if failure is not None
+            else ["no reason given"]
         )
         # The run's directory goes away, so the error brings the last lines along.
         raise WorkerFailed("\n".join([f"the {which} run failed: {told[0]}", *told[1:]]), exit_code=result.exit_code)

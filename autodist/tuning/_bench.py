@@ -17,7 +17,7 @@ from autodist.errors import SearchFailed, SearchInterrupted
 from autodist.graph import StepTrace, TraceSubject, TrainingGraph
 from autodist.launch import ClusterLauncher, Job
 from autodist.report import RunResult
-from autodist.runtime import ORDERED, CoordinatorServer, ProfileOrder, RunAborted, TrialKeys, receive_bytes
+from autodist.runtime import ORDERED, CoordinatorServer, FailureNote, ProfileOrder, RunAborted, TrialKeys, receive_bytes
 from autodist.search import Failure, Measurement
 from autodist.strategies import Strategy
 from autodist.timeline import StepTimeline
@@ -285,7 +285,7 @@ class LaunchedBench:
     def _end_workers(self, gang: _Gang, reason: str) -> None:
         with self._changed:
             gang.is_spent = True
-        gang.coordinator.fail(0, reason)
+        gang.coordinator.fail(0, FailureNote(reason))
 
     def _wait(
         self, gang: _Gang, keys: Sequence[str], timeout_s: float | None, bound_s: float | None = None

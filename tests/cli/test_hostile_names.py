@@ -68,7 +68,7 @@ def test_failure_with_hostile_names(hostile):
     assert result.returncode == 1
     assert "  first failure  worker 0 of 1 on localhost" in result.stderr
     assert f"its log        {shlex.quote(HOSTILE + '/logs/0.log')}\n" in result.stderr
-    assert "error: worker 0 ended with exit code 1: ValueError: -it's; a" in result.stderr
+    assert f"error: worker 0 ended with exit code 1 at {HOSTILE}.py:2: ValueError: -it's; a" in result.stderr
     assert "[bold]" in result.stderr
 
 

@@ -167,7 +167,8 @@ def test_failure_is_told_with_its_host_and_all_are_stopped(person):
     result = person.run("train.py", "-H", "h1,h2,h3")
     assert result.returncode == 1
     assert "first failure  worker 2 of 3 on h3, pid" in result.stderr
-    assert "error: worker 2 ended with exit code 1: ValueError: only here" in result.stderr
+    assert re.search(r"error: worker 2 ended with exit code 1 at \S*train.py:\d+: ValueError: only here", result.stderr)
+    assert result.stderr.count("ValueError: only here") == 1
 
 
 def test_a_host_that_dies_is_named_and_not_those_that_notice_it_first(person):

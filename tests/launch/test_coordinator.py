@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autodist.errors import LaunchError, TimedOut, UsageError, WorkerFailed
+from autodist.runtime import FailureNote
 from autodist.runtime._coordinator import MAX_VALUE_BYTES, CoordinatorClient
 from autodist.runtime._coordinator_server import CoordinatorServer
 
@@ -124,7 +125,7 @@ def test_wrong_token_is_refused(server, token):
     ):
         with pytest.raises(LaunchError, match="refuses this token"):
             attempt()
-    stranger.fail("I am not of this run")
+    stranger.fail(FailureNote("I am not of this run"))
     client(server).put("still", b"works")
     assert server.progress() == {}
 
@@ -151,12 +152,12 @@ def test_failure_of_a_worker_ends_all_waits():
         ]
         time.sleep(0.2)
         began = time.monotonic()
-        client(server, 2).fail("ValueError: no", exit_code=5)
+        client(server, 2).fail(FailureNote("ValueError: no\nnever", 5, "hint", "a.py:1", ("a.py:1  f()",)))
         for wait in waits:
             with pytest.raises(WorkerFailed, match="worker 2 failed: ValueError: no"):
                 wait.result(timeout=30.0)
         assert time.monotonic() - began < 20.0
-        assert failures == [(2, "ValueError: no", 5)]
+        assert failures == [(2, FailureNote("ValueError: no\nnever", 5, "hint", "a.py:1", ("a.py:1  f()",)))]
         with pytest.raises(WorkerFailed):
             client(server, 1).barrier("another", 60.0)
 
@@ -171,7 +172,7 @@ def test_end_of_the_server_ends_waits():
             wait.result(timeout=30.0)
     with pytest.raises(LaunchError, match=f"lost the coordinator at 127.0.0.1:{server.port}"):
         client(server).get("k", 1.0)
-    client(server).fail("nobody hears it")
+    client(server).fail(FailureNote("nobody hears it"))
 
 
 def test_progress_keeps_the_time_of_the_last_change(server):

@@ -72,10 +72,15 @@ def test_first_failing_rank_is_named_and_others_are_stopped(bench):
     assert (failure.kind, failure.rank, failure.host, failure.exit_code) == (FailureKind.FAILED, 1, "localhost#1", 1)
     assert "ValueError: only here" in failure.message
     assert failure.log_path == result.run_dir / "logs" / "1.log"
-    assert len(failure.tail) == 20
-    assert failure.tail[-1] == "ValueError: only here"
-    assert "line 29" in failure.tail
-    assert "launch/worker.py" not in "".join(failure.tail)
+    script = bench.directory / "train.py"
+    assert failure.message == f"worker 1 ended with exit code 1 at {failure.place}: ValueError: only here"
+    assert failure.trace == (f"{failure.place}  raise ValueError('only here')",)
+    assert failure.place == f"{script}:7"
+    assert (failure.tail, failure.is_everywhere) == ((), False)
+    log = failure.log_path.read_text().splitlines()
+    assert log[-5:-2] == ["line 29", "Traceback (most recent call last):", f'  File "{script}", line 7, in <module>']
+    assert log[-1] == "ValueError: only here"
+    assert [line.text for rank, line in bench.observer.lines if rank == 1 and line.is_last_word] == log[-4:]
     assert result.duration_s < 50
     assert bench.left() == []
 

@@ -20,7 +20,7 @@ def test_a_row_number_that_there_is_not_ends_the_run(tmp_path, wrong):
     assert result.exit_code != 0
     assert time.monotonic() - begun < 120  # a step that waits for another worker waits for ten minutes
     assert result.failure.rank == wrong
-    assert "indices[0] = 99 is not in [0, 10)" in result.failure.tail
+    assert "indices[0] = 99 is not in [0, 10)" in result.failure.message
     for log in (tmp_path / "run" / "logs").iterdir():
         assert "loss 1" in log.read_text()
         assert "\nloss 2" not in log.read_text()
