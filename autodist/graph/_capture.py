@@ -10,6 +10,7 @@ from typing import Any
 from autodist.errors import AutoDistError, CaptureError
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._batch_norm import synchronize_batch_norm
+from autodist.graph._fixed_rows import refuse_fixed_beside_rows
 from autodist.graph._graph_def import ancestors, is_stateful, node_of, normalize
 from autodist.graph._hoist import hoist_reads
 from autodist.graph._inline import inline_calls
@@ -91,15 +92,19 @@ def capture(
     specs: Sequence[Any],
     names: VariableNames,
     *,
+    split: Sequence[bool] | None = None,
+    whole: Sequence[str] | None = None,
     synchronized_batch_norm: bool = False,
 ) -> CapturedStep:
     """Trace `step` and describe what it does.
 
     Args:
         step: Takes one tensor per spec, positionally.
-        specs: ``tf.TensorSpec`` of each argument. Those of rank 1 and more carry the batch in dim 0, which is traced
-            as unknown.
+        specs: ``tf.TensorSpec`` of each argument.
         names: Where variables get their names.
+        split: Per argument, whether it carries the batch in dim 0, which is traced as unknown; by default all do that
+            have a dim 0.
+        whole: What to call each of the others, where several replicas share the batch; None where there is one.
         synchronized_batch_norm: Whether all of Keras' batch normalization normalizes by the batch of all replicas, not
             only the layers with ``synchronized=True``.
 
@@ -120,16 +125,17 @@ def capture(
         [('w', 'trainable')]
     """
     started = time.perf_counter()
-    concrete, marked, asking = _trace(step, specs, synchronized_batch_norm)
+    split = [bool(spec.shape.rank) for spec in specs] if split is None else split
+    concrete, marked, asking = _trace(step, specs, split, synchronized_batch_norm)
     trace_s = time.perf_counter() - started
     tracing = concrete.graph
     num_arguments = len(tracing.inputs) - len(tracing.captures)
     lines = Lines(tracing)
     bare, handles = _variables(tracing, names, lines)
     flat, aliases = _flattened(tracing, bare)
-    inputs = tuple(_step_input(tensor) for tensor in tracing.inputs[:num_arguments])
-    split = [node_of(argument.tensor) for argument in inputs if argument.split]
-    analysis = StepAnalysis(flat, [v.handle for v in bare], split)
+    inputs = tuple(_step_input(*given) for given in zip(tracing.inputs[:num_arguments], split, strict=True))
+    batch = [node_of(argument.tensor) for argument in inputs if argument.split]
+    analysis = StepAnalysis(flat, [v.handle for v in bare], batch)
     refuse_joins_in_control_flow(analysis, lines.of)
     outputs = tuple(_output(tensor, aliases) for tensor in tracing.outputs)
     _drop_output_controls(analysis, outputs)
@@ -139,6 +145,9 @@ def capture(
     effects = _effects(analysis, tracing, outputs)
     roots = [*effects, *(node_of(o.tensor) for o in outputs)]
     refuse_second_derivatives(analysis, roots, lines.of)
+    if whole is not None:
+        called = zip((node_of(argument.tensor) for argument in inputs if not argument.split), whole, strict=True)
+        refuse_fixed_beside_rows(analysis, ancestors(analysis.nodes, roots), dict(called), lines.of)
     if synchronized_batch_norm:
         refuse_other_batch_norms(analysis, roots, lines.of)
     graph = TrainingGraph(flat, variables, inputs, outputs, effects, {name: lines.of(name) for name in effects})
@@ -146,11 +155,14 @@ def capture(
 
 
 def _trace(
-    step: Callable[..., Any], specs: Sequence[Any], synchronized_batch_norm: bool
+    step: Callable[..., Any], specs: Sequence[Any], split: Sequence[bool], synchronized_batch_norm: bool
 ) -> tuple[Any, list[Any], list[str]]:
     import tensorflow as tf
 
-    relaxed = [tf.TensorSpec([None, *s.shape[1:]], s.dtype) if s.shape.rank else s for s in specs]
+    relaxed = [
+        tf.TensorSpec([None, *spec.shape[1:]], spec.dtype) if is_split else spec
+        for spec, is_split in zip(specs, split, strict=True)
+    ]
     asking: list[str] = []
     try:
         with (
@@ -246,9 +258,9 @@ def _drop_devices(flat: Any) -> None:
             node.device = ""
 
 
-def _step_input(tensor: Any) -> StepInput:
+def _step_input(tensor: Any, is_split: bool) -> StepInput:
     shape = None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
-    return StepInput(tensor.name, bool(tensor.shape.rank), shape, tensor.dtype.name)
+    return StepInput(tensor.name, is_split, shape, tensor.dtype.name)
 
 
 def _output(tensor: Any, aliases: dict[str, str]) -> Output:

@@ -6,8 +6,8 @@ coordination too.
 
 from autodist.runtime._after_import import after_import
 from autodist.runtime._agreement import step_files
-from autodist.runtime._arguments import Arguments, flatten
-from autodist.runtime._batch import BatchSplit, LocalArray, batch_size, part_of, split_global, split_local
+from autodist.runtime._arguments import Arguments, flatten, split_by_rows
+from autodist.runtime._batch import BatchSplit, LocalArray, WholeArray, batch_size, part_of, split_global, split_local
 from autodist.runtime._callback_state import best_weights, callback_states, restore_callbacks
 from autodist.runtime._checkpoint_note import CheckpointNote
 from autodist.runtime._checkpoints import Checkpoints
@@ -77,6 +77,7 @@ __all__ = [
     "Shares",
     "StepProfiler",
     "TrialKeys",
+    "WholeArray",
     "Worker",
     "WorkerEnvironment",
     "Writings",
@@ -104,6 +105,7 @@ __all__ = [
     "save_models_whole",
     "say_last",
     "shard_dataset",
+    "split_by_rows",
     "split_global",
     "split_local",
     "step_files",

@@ -53,7 +53,7 @@ class Agreement:
         if coordinator is None or self.worker.world_size == 1:
             return propose()
         key = f"strategy/{self.scope}/{number}"
-        mine = _Seen(captured.graph.identity, batch)
+        mine = _Seen.of(captured.graph, batch)
         if self.worker.is_chief:
             strategy = propose()
             coordinator.put(key, json.dumps([mine.to_json(), strategy.to_json()]).encode())
@@ -83,7 +83,7 @@ class Agreement:
         if coordinator is None or self.worker.world_size == 1:
             return
         key = f"shared/{self.scope}/{number}"
-        mine = _Seen(captured.graph.identity, batch)
+        mine = _Seen.of(captured.graph, batch)
         if self.worker.is_chief:
             coordinator.put(key, mine.to_json().encode())
             return
@@ -97,6 +97,14 @@ class Agreement:
         self._check_same(mine, _Seen.from_json(content.decode()))
 
     def _check_same(self, mine: _Seen, chief: _Seen) -> None:
+        if mine.inputs != chief.inputs:
+            own, others = set(mine.inputs) - set(chief.inputs), set(chief.inputs) - set(mine.inputs)
+            raise CaptureError(
+                f"worker {self.worker.rank} calls the step with other arguments than the chief: "
+                f"{' and '.join(sorted(own)) or 'none'} in the place of {' and '.join(sorted(others)) or 'none'}",
+                hint="what comes whole to every replica must be the same on all workers; what belongs to the batch has "
+                "its number of rows",
+            )
         difference = mine.graph.difference(chief.graph)
         if difference is not None:
             raise CaptureError(
@@ -137,10 +145,19 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a worker has traced, and a hash of the batch if it must be the same on all workers."""
+    """What a worker has traced, what it is called with, and a hash of the batch if that must be the same on all."""
 
     graph: Identity
+    inputs: list[str]
     batch: str | None
+
+    @classmethod
+    def of(cls, graph: TrainingGraph, batch: str | None) -> _Seen:
+        inputs = [
+            f"argument {k} ({'batch' if given.split else 'whole'}: {given.dtype} {list(given.shape or ())})"
+            for k, given in enumerate(graph.inputs)
+        ]
+        return cls(graph.identity, inputs, batch)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -148,7 +165,7 @@ class _Seen:
     @classmethod
     def from_json(cls, text: str) -> _Seen:
         row = json.loads(text)
-        return cls(Identity(**row["graph"]), row["batch"])
+        return cls(Identity(**row["graph"]), row["inputs"], row["batch"])
 
 
 _PLAIN = bool | int | float | complex | str | bytes

@@ -1,7 +1,8 @@
-"""Arguments of a step: which are tensors of the batch, and which are plain Python values."""
+"""Arguments of a step: which are parts of the batch, which come whole to every replica, which are Python values."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from autodist.errors import UsageError
-from autodist.runtime._batch import LocalArray
+from autodist.runtime._batch import LocalArray, WholeArray
 
-__all__ = ["Arguments", "flatten"]
+__all__ = ["Arguments", "flatten", "split_by_rows"]
 
 
 @dataclass(frozen=True)
@@ -23,24 +24,60 @@ class Arguments:
         names: What to call each of them in an error.
         static: Everything else, by its position in the flattened arguments.
         structure: ``(args, kwargs)`` with anything in the leaves.
-        is_local: Whether the arrays hold this worker's part of the global batch only.
+        parts: Per array, whether it is known to be this worker's part of a batch (True) or no part of one (False);
+            None where nothing is known.
+        split: Per array, whether dim 0 is the batch, to be split over the replicas; else each gets the whole array.
     """
 
     arrays: tuple[Any, ...]
     names: tuple[str, ...]
     static: tuple[tuple[int, Any], ...]
     structure: Any
-    is_local: bool
+    parts: tuple[bool | None, ...]
+    split: tuple[bool, ...]
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the arrays hold this worker's part of the global batch only."""
+        return True in self.parts
+
+    @property
+    def batch(self) -> tuple[Any, ...]:
+        """The arrays that are split over the replicas."""
+        return tuple(array for array, is_split in zip(self.arrays, self.split, strict=True) if is_split)
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """The names of the others."""
+        return tuple(name for name, is_split in zip(self.names, self.split, strict=True) if not is_split)
+
+    @property
+    def large_wholes(self) -> str:
+        """Those of them that have rows, in words."""
+        found = zip(self.arrays, self.names, self.split, strict=True)
+        return ", ".join(
+            f"{name} ({len(array)} rows)" for array, name, is_split in found if array.ndim and not is_split
+        )
 
     @property
     def key(self) -> Any:
         """What two calls must share to be served by one trace: everything but the batch size and the values."""
+        given = zip(self.arrays, self.split, strict=True)
+        return self.given, self.split, tuple(len(array) for array, is_split in given if array.ndim and not is_split)
+
+    @property
+    def given(self) -> Any:
+        """The same, whatever the numbers of rows are, and which arrays are split."""
+        shapes = tuple(array.shape[1:] for array in self.arrays)
+        return self.kind, shapes, tuple((position, _hashable(value)) for position, value in self.static)
+
+    @property
+    def kind(self) -> Any:
+        """What two calls share whose arrays have the same places, types and ranks."""
         import tensorflow as tf
 
-        signature = tuple((a.dtype.str, a.shape[1:], a.ndim) for a in self.arrays)
-        static = tuple((position, _hashable(value)) for position, value in self.static)
-        shape = tf.nest.map_structure(lambda _: 0, self.structure)
-        return signature, static, repr(shape)
+        signature = tuple((a.dtype.str, a.ndim) for a in self.arrays)
+        return signature, repr(tf.nest.map_structure(lambda _: 0, self.structure))
 
     def bind(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function` as a function of the tensors alone."""
@@ -77,18 +114,55 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
     arrays: list[Any] = []
     names: list[str] = []
     static: list[tuple[int, Any]] = []
+    parts: list[bool | None] = []
     leaves = nest.flatten_with_joined_string_paths(structure)
-    is_local = False
     for position, (path, leaf) in enumerate(leaves):
         array = _as_array(leaf)
         if array is None:
             _refuse_ragged(leaf, _readable(path))
             static.append((position, leaf))
             continue
-        is_local |= isinstance(leaf, LocalArray) and leaf.ndim > 0
+        parts.append(_part(leaf, array))
         arrays.append(array)
         names.append(_readable(path))
-    return Arguments(tuple(arrays), tuple(names), tuple(static), structure, is_local)
+    split = tuple(array.ndim > 0 for array in arrays)
+    return Arguments(tuple(arrays), tuple(names), tuple(static), structure, tuple(parts), split)
+
+
+def split_by_rows(arguments: Arguments, before: tuple[bool, ...] | None) -> tuple[bool, ...]:
+    """Per array, whether it is a part of the batch: it has the batch's rows.
+
+    The batch is what ``ad.shard`` has marked as its parts. Where nothing is marked, it has as many rows as most of the
+    arrays, of several such numbers that of the first array. An array that has the batch's rows in one call only, by
+    chance, does not become something else by that: what the first call has found stays.
+
+    Args:
+        arguments: Those of a call.
+        before: What was found for the first call of this kind; None if this is the first one.
+    """
+    if before is not None and all(
+        is_part is None or is_part is was for is_part, was in zip(arguments.parts, before, strict=True)
+    ):
+        return before
+    candidates = [array for array, is_part in zip(arguments.arrays, arguments.parts, strict=True) if is_part]
+    candidates = candidates or [
+        array
+        for array, is_part in zip(arguments.arrays, arguments.parts, strict=True)
+        if array.ndim and is_part is None
+    ]
+    counts = Counter(len(array) for array in candidates).most_common(1)
+    rows = counts[0][0] if counts else None
+    return tuple(
+        array.ndim > 0 and len(array) == rows if is_part is None else is_part
+        for array, is_part in zip(arguments.arrays, arguments.parts, strict=True)
+    )
+
+
+def _part(leaf: Any, array: np.ndarray) -> bool | None:
+    """Whether a leaf is known to be a part of a batch; what has no rows is none."""
+    if not array.ndim or isinstance(leaf, WholeArray):
+        return False
+    return True if isinstance(leaf, LocalArray) else None
 
 
 def _as_array(leaf: Any) -> Any:

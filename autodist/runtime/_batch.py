@@ -10,15 +10,25 @@ import numpy as np
 
 from autodist.errors import UsageError
 
-__all__ = ["BatchSplit", "LocalArray", "batch_size", "part_of", "split_global", "split_local"]
+__all__ = ["BatchSplit", "LocalArray", "WholeArray", "batch_size", "part_of", "split_global", "split_local"]
 
 
-class LocalArray(np.ndarray):
-    """An array that holds only this worker's part of the global batch; what ``ad.shard`` yields."""
+class _Given(np.ndarray):
+    """What ``ad.shard`` yields."""
 
     def numpy(self) -> np.ndarray:
         """A plain array, as a ``tf.Tensor`` in its place would give."""
         return np.array(self, subok=False)
+
+
+class LocalArray(_Given):
+    """An array that holds only this worker's part of the global batch."""
+
+    __array_priority__ = 1.0  # what is computed of a part and of something whole is a part
+
+
+class WholeArray(_Given):
+    """An array that is no part of a batch: every replica gets all of it."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +86,10 @@ def part_of(size: Any, parts: int, first: int, stop: int, minimum: Callable[[Any
 
 
 def batch_size(arrays: Sequence[Any], names: Sequence[str]) -> int:
-    """The common dim 0 of the step's array arguments.
+    """The common dim 0 of those array arguments of a step that are split over the replicas.
 
     Raises:
-        UsageError: They differ, there is none, or it is 0.
+        UsageError: They differ, or there is none.
     """
     sizes = {name: array.shape[0] for name, array in zip(names, arrays, strict=True)}
     if not sizes:
@@ -90,7 +100,8 @@ def batch_size(arrays: Sequence[Any], names: Sequence[str]) -> int:
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name}: {size}" for name, size in sizes.items())
         raise UsageError(
-            f"the step's arguments differ in dim 0, which must be the batch: {listed}",
-            hint="pass what is not split over the replicas as a scalar, a variable or a captured constant",
+            f"the step's arguments differ in dim 0, which is the batch for all of these: {listed}",
+            hint="an argument counts as a part of the batch if it has the batch's rows in the first call; keep what is "
+            "not split over the replicas in a `tf.Variable` or a `tf.constant` that the step uses",
         )
     return int(next(iter(sizes.values())))

@@ -199,6 +199,8 @@ class Compiler:
             arguments.bind(function),
             arguments.specs(),
             self.names,
+            split=arguments.split,
+            whole=arguments.whole if len(self._spec.replicas) > 1 else None,
             synchronized_batch_norm=self._convention.batch_norm == "synchronized",
         )
         return replace(captured, graph=replace(captured.graph, batch_size=self._batch_size(arguments, local)))
@@ -220,8 +222,8 @@ class Compiler:
 
     def _batch_size(self, arguments: Arguments, local: bool) -> int | None:
         """Examples in the global batch; of a local one, supposed that all workers have as many."""
-        sizes = [array.shape[0] for array in arguments.arrays if array.ndim]
-        return int(sizes[0]) * (self._worker.world_size if local else 1) if sizes else None
+        batch = arguments.batch
+        return len(batch[0]) * (self._worker.world_size if local else 1) if batch else None
 
     def leave(self) -> None:
         """End the session, the program has the variables; all workers must do so together."""

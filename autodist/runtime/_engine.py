@@ -8,13 +8,14 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from autodist.errors import UsageError, WorkerFailed
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime._arguments import Arguments, flatten
+from autodist.runtime._arguments import Arguments, flatten, split_by_rows
 from autodist.runtime._compile import Compiler, NotSharedError
 from autodist.runtime._convention import Convention
 from autodist.runtime._decisions import Decisions
@@ -76,6 +77,8 @@ class Engine:
         self._trials = Trials.ordered(worker, spec, convention)
         self._first_steps = FirstSteps(worker, spec, strategy, scope)
         self._steps: dict[Any, CompiledStep] = {}
+        self._splits: dict[Any, tuple[bool, ...]] = {}
+        """By function and kind of arguments, which of them are split; see :func:`split_by_rows`."""
         self._not_shared: dict[Any, NotSharedError] = {}
         self._is_settled = True
         self._scope = scope
@@ -161,24 +164,15 @@ class Engine:
             UsageError: The arguments are no batch.
             WorkerFailed: Another worker is gone.
         """
-        return self._plain.call(function, args, kwargs, plain, lambda found: self._train(function, found, local=False))
+        return self._plain.call(function, args, kwargs, plain, lambda found: self._train(function, found))
 
-    def run_batch(
-        self, function: Callable[..., Any], batch: Any, *, local: bool, plain: Callable[[], Any] | None = None
-    ) -> Any:
-        """Run a training step that takes one structure of arrays; see :meth:`run`.
-
-        Args:
-            function: The step.
-            batch: Its argument.
-            local: Whether it is this worker's part of the global batch.
-            plain: As there.
-        """
+    def run_batch(self, function: Callable[..., Any], batch: Any, plain: Callable[[], Any] | None = None) -> Any:
+        """Run a training step that takes one structure of arrays; see :meth:`run`."""
 
         def train(arguments: Arguments) -> Any:
-            if not local and self._convention.batch == "global" and self.worker.world_size > 1:
+            if not arguments.is_local and self._convention.batch == "global" and self.worker.world_size > 1:
                 self.decisions.note_batch(arguments.arrays)
-            return self._train(function, arguments, local=local)
+            return self._train(function, arguments)
 
         return self._plain.call(function, (batch,), {}, plain, train)
 
@@ -204,7 +198,7 @@ class Engine:
             WorkerFailed: Another worker is gone.
         """
         try:
-            arguments = flatten((batch,), {})
+            arguments = self._split(("shared", function), flatten((batch,), {}))
         except UsageError as error:
             raise NotSharedError(error.message) from error
         key = ("shared", function, arguments.key)
@@ -257,11 +251,22 @@ class Engine:
             _LOG.info("evaluation or prediction: every worker takes whole batches, because %s", error.message)
             raise
 
-    def _train(self, function: Callable[..., Any], arguments: Arguments, *, local: bool) -> Any:
-        is_part = local or arguments.is_local
-        local = is_part or self._convention.batch == "local"
+    def _split(self, place: Any, arguments: Arguments) -> Arguments:
+        """The arguments, and which of them are split over the replicas: those that were in the first such call."""
+        key = (place, arguments.kind)
+        before = self._splits.get(key)
+        found = replace(arguments, split=split_by_rows(arguments, before))
+        if found.split != before:
+            self._splits[key] = found.split
+            if self.num_replicas > 1 and found.large_wholes:
+                _LOG.info("every replica gets the whole of %s, and its rows of the rest", found.large_wholes)
+        return found
+
+    def _train(self, function: Callable[..., Any], arguments: Arguments) -> Any:
+        arguments = self._split(function, arguments)
+        local = arguments.is_local or self._convention.batch == "local"
         self._check_batch_is_whole(local)
-        step = self._step(function, arguments, local, own=local and not is_part)
+        step = self._step(function, arguments, local, own=local and not arguments.is_local)
         began_s = time.perf_counter()
         values = self._execute(step, arguments, local)
         strategy = self._first_steps.after_step(time.perf_counter() - began_s)
@@ -276,7 +281,7 @@ class Engine:
         key = (function, arguments.key)
         if key not in self._steps:
             self.settle()
-            with self._plain.capturing(key):
+            with self._plain.capturing((function, arguments.given)):
                 captured = self._compiler.capture(function, arguments, local=local)
                 self._plain.check_asks_no_rows(captured)
             if self._trials is not None:

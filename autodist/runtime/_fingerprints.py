@@ -24,7 +24,10 @@ class Fingerprints:
         """Note a batch, by its first and its last example; to be called in a function of the pipeline."""
         import tensorflow as tf
 
-        ends = [tf.io.serialize_tensor(tf.concat([tensor[:1], tensor[-1:]], 0)) for tensor in tensors]
+        ends = [
+            tf.io.serialize_tensor(tensor if tensor.shape.rank == 0 else tf.concat([tensor[:1], tensor[-1:]], 0))
+            for tensor in tensors
+        ]
         found = tf.strings.to_hash_bucket_fast(tf.strings.join(ends), 2**62)
         number = tf.minimum(self._count, _KEPT)
         kept = tf.where(tf.range(_KEPT, dtype=tf.int64) == number, found, self._hashes)

@@ -17,6 +17,7 @@ import numpy as np
 
 from autodist.errors import UsageError
 from autodist.graph import MARK, SOURCE_GRAPH, TARGET, adopt_marks, node_of, strip_missing_colocation
+from autodist.runtime._batch import WholeArray
 from autodist.runtime._engine import Engine
 from autodist.runtime._graph_parts import behind, consumed, drawn_tensors, for_this_worker, refuse_queues
 from autodist.runtime._patches import Patches
@@ -54,7 +55,6 @@ class GraphSession:
         self._engine = engine
         self._gradients = gradients
         self._variables: dict[str, Any] = {}
-        self._wholes: dict[str, Any] = {}
         self._drawings: dict[str, tuple[list[str], Callable[..., Any]]] = {}
         self._programs: dict[Any, _Program] = {}
         self._entered = contextlib.ExitStack()
@@ -176,13 +176,11 @@ class GraphSession:
         return {name: found[name] for name in names}
 
     def _arguments(self, given: Mapping[str, np.ndarray]) -> tuple[Any, ...]:
-        """What a training step is called with: its batch; other arrays are in variables, which are not split."""
+        """What a training step is called with: its batch, and what is not split."""
         whole = [name for name in given if self._is_whole(name)]
         if given and not any(self.graph.as_graph_element(n).shape.rank != 0 for n in given if n not in whole):
             self._refuse_fixed(whole)
-        for name in whole:
-            self._assign_whole(name, given[name])
-        return tuple(value for name, value in given.items() if name not in whole)
+        return tuple(value.view(WholeArray) if name in whole else value for name, value in given.items())
 
     def _is_whole(self, name: str) -> bool:
         """Whether a tensor has a dim 0 of a size that the graph fixes: it can't be a part of itself."""
@@ -197,15 +195,6 @@ class GraphSession:
                 hint="make placeholders of the batch by `tf.compat.v1.placeholder(dtype, [None, ...])`, and batches of "
                 "an iterator without `drop_remainder`",
             )
-
-    def _assign_whole(self, name: str, value: np.ndarray) -> None:
-        import tensorflow as tf
-
-        if name not in self._wholes:
-            dtype = self.graph.as_graph_element(name).dtype
-            self._wholes[name] = tf.Variable(value, trainable=False, dtype=dtype, name=node_of(name))
-        elif not np.array_equal(self._wholes[name].numpy(), value):
-            self._wholes[name].assign(value)
 
     # From a part of the graph to a function ----------------------------------------------------------------------
 
@@ -226,9 +215,7 @@ class GraphSession:
         wanted = [name for name in names if name not in drawn]
 
         def step(*arrays: Any) -> list[Any]:
-            values = iter(arrays)
-            tensors = {n: self._wholes[n] if trains and self._is_whole(n) else next(values) for n in given}
-            return self._import(graph_def, handles, tensors, wanted)
+            return self._import(graph_def, handles, dict(zip(given, arrays, strict=True)), wanted)
 
         if trains:
             self._check_values(handles)

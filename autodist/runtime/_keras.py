@@ -48,8 +48,8 @@ class FitHooks:
         self._engine = engine
         self._shard = shard
         self._trained: list[Any] = []
-        self._sharded: list[Any] = []
-        """The models whose running ``fit`` gets this worker's parts of batches."""
+        self._sharded: list[tuple[Any, ShardedDataset]] = []
+        """The models whose running ``fit`` gets this worker's parts of batches, and from where."""
         self._files = files
 
     def forget(self) -> None:
@@ -66,7 +66,7 @@ class FitHooks:
 
         @functools.wraps(original)
         def make_train_function(model: Any, force: bool = False) -> Any:
-            local = any(sharded is model for sharded in self._sharded)
+            sharded = next((dataset for other, dataset in reversed(self._sharded) if other is model), None)
             if model.run_eagerly and self._engine.num_replicas == 1:
                 return original(model, force)
             if model.run_eagerly:
@@ -77,7 +77,7 @@ class FitHooks:
             if force or not isinstance(model.train_function, TrainFunction):
                 self._trained.append(model)
                 model.train_function = self.train_function(model)
-            model.train_function.local = local
+            model.train_function.sharded = sharded
             return model.train_function
 
         return make_train_function
@@ -124,12 +124,12 @@ class FitHooks:
     @contextlib.contextmanager
     def _given(self, model: Any, sharded: ShardedDataset) -> Iterator[None]:
         """Have the model's ``fit`` inside know that its batches are parts, and end when all workers' parts have."""
-        self._sharded.append(model)
+        self._sharded.append((model, sharded))
         try:
             with self._batches_of(sharded):
                 yield
         finally:
-            self._sharded.remove(model)
+            self._sharded.pop()
 
     def _batches_of(self, sharded: ShardedDataset) -> contextlib.AbstractContextManager[None]:
         return _first_epochs(lambda epochs: _take_batches(epochs, sharded))
@@ -157,17 +157,23 @@ def _check_validation_data(data: Any) -> None:
 def _take_batches(epochs: Any, sharded: ShardedDataset) -> None:
     """Have Keras' iterator of epochs take its batches from where the workers go on together."""
     if sharded.may_end_alone:
-        epochs._distributed_dataset = Batches(sharded)
+        epochs._distributed_dataset = Batches(sharded, epochs._distributed_dataset)
 
 
 class Batches:
-    """A sharded dataset as Keras' iterator of epochs takes it: tensors, anew for each epoch."""
+    """A sharded dataset as Keras' iterator of epochs takes it: tensors, anew for each epoch.
 
-    def __init__(self, sharded: ShardedDataset) -> None:
+    Args:
+        sharded: The dataset.
+        dataset: What Keras has made of it, class weights for one.
+    """
+
+    def __init__(self, sharded: ShardedDataset, dataset: Any) -> None:
         self._sharded = sharded
+        self._dataset = dataset
 
     def __iter__(self) -> Iterator[Any]:
-        return self._sharded.batches()
+        return self._sharded.batches(self._dataset)
 
 
 @contextlib.contextmanager
@@ -225,12 +231,14 @@ class TrainFunction:
     def __init__(self, model: Any, engine: Engine | ReferenceEngine) -> None:
         self._model = model
         self._engine = engine
-        self.local = False
+        self.sharded: ShardedDataset | None = None
+        """Where the batches come from, if they are this worker's parts."""
 
     def __call__(self, iterator: Any) -> Any:
         def train(given: Any) -> Any:
             batch = without_optionals(given)
-            return self._engine.run_batch(self._step, batch, local=self.local, plain=lambda: self._plain_step(batch))
+            arrays = batch if self.sharded is None else self.sharded.arrays(batch)
+            return self._engine.run_batch(self._step, arrays, plain=lambda: self._plain_step(batch))
 
         return last_of_call(iterator, self._batches_per_call(), train)
 

@@ -87,7 +87,7 @@ class _Fit2Hooks(FitHooks):
             data_adapter.get_data_handler = original  # the next one is that of the validation data
             handler = original(*args, **kwargs)
             if sharded.may_end_alone:
-                handler._dataset = Batches(sharded)
+                handler._dataset = Batches(sharded, handler._dataset)
             return handler
 
         data_adapter.get_data_handler = first

@@ -14,6 +14,7 @@ from autodist.errors import UsageError
 
 __all__ = [
     "Pipeline",
+    "batched_sizes",
     "captured_resources",
     "has_unseeded_shuffle",
     "name_of",
@@ -102,6 +103,11 @@ def has_unseeded_shuffle(dataset: Any) -> bool:
     """Whether another process would get the elements in another order, as far as can be seen."""
     draws = ("_ShuffleDataset", "_RandomDataset")
     return any(type(n).__name__ in draws and not int(n._seed) and not int(n._seed2) for n in _nodes(dataset))
+
+
+def batched_sizes(dataset: Any) -> set[int]:
+    """The sizes of batches that operations of a dataset make."""
+    return {int(node._batch_size) for node in _nodes(dataset) if type(node).__name__ in _BATCHINGS}
 
 
 def of_no_order(dataset: Any) -> str | None:

@@ -124,8 +124,8 @@ class PlainSteps:
             return
         if _runs_eagerly():
             raise NotCapturedError(None)
-        if self._refused and (function, arguments.key) in self._refused:
-            raise self._refused[function, arguments.key]
+        if self._refused and (function, arguments.given) in self._refused:
+            raise self._refused[function, arguments.given]
 
     def _run(self, plain: Callable[[], Any]) -> Any:
         before, self.is_running = self.is_running, True

@@ -44,7 +44,7 @@ class ReferenceEngine:
         """Run a training step."""
         return self._run(function, flatten(args, kwargs), args, kwargs)
 
-    def run_batch(self, function: Callable[..., Any], batch: Any, *, local: bool, plain: Any = None) -> Any:
+    def run_batch(self, function: Callable[..., Any], batch: Any, plain: Any = None) -> Any:
         """Run a training step that takes one structure of arrays."""
         return self._run(function, flatten((batch,), {}), (batch,), {})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,11 +11,12 @@ from typing import Any, Literal
 import numpy as np
 
 from autodist.errors import UsageError
-from autodist.runtime._batch import LocalArray, part_of
+from autodist.runtime._batch import LocalArray, WholeArray, part_of
 from autodist.runtime._ends import Ends, going_on_together
 from autodist.runtime._fingerprints import Fingerprints
 from autodist.runtime._pipeline import (
     Pipeline,
+    batched_sizes,
     has_unseeded_shuffle,
     name_of,
     of_no_order,
@@ -28,6 +30,8 @@ __all__ = ["Passes", "ShardBy", "ShardedDataset", "Shares", "shard_dataset"]
 
 _LOG = logging.getLogger("autodist")
 _ALLOWED = ("auto", "batch", "element", "file")
+
+_NO_ROWS = -1
 
 ShardBy = Literal["auto", "batch", "element", "file"]
 
@@ -84,40 +88,80 @@ class ShardedDataset:
     """A dataset of global batches, of which each worker gets its own rows, or a dataset of its own part of the data.
 
     Iterating yields NumPy arrays of the type :class:`LocalArray`, by which a step knows that they are a part; all parts
-    together are the global batch. A worker whose part is empty still takes that step with the others. On one device its
-    elements need not be batches, and what is ragged or sparse stays so.
+    together are the global batch. A worker whose part is empty still takes that step with the others. What is no batch
+    comes whole, as a :class:`WholeArray`. On one device what is ragged or sparse stays so.
 
     Attributes:
         dataset: The ``tf.data.Dataset`` of this worker's parts.
+        split: Per tensor of an element, whether it is a batch.
         by: ``"batch"``, ``"element"`` or ``"file"``.
         fingerprints: Of the global batches of which it has rows; None where there are none, or nothing to compare.
     """
 
     def __init__(
-        self, dataset: Any, by: str = "batch", passes: Passes | None = None, fingerprints: Fingerprints | None = None
+        self,
+        dataset: Any,
+        split: tuple[bool, ...],
+        by: str = "batch",
+        passes: Passes | None = None,
+        fingerprints: Fingerprints | None = None,
     ) -> None:
         self.dataset = dataset
+        self.split = split
         self.by = by
         self.fingerprints = fingerprints
         self._passes = Passes() if passes is None else passes
 
     def __iter__(self) -> Iterator[Any]:
-        import tensorflow as tf
-
         try:
             for element in self.batches():
-                local = tf.nest.map_structure(_local, element)
+                arrays = self.arrays(element)
                 self._passes.handed_out(True)
-                yield local
+                yield arrays
         finally:
             self._passes.handed_out(False)
 
-    def batches(self) -> Iterator[Any]:
-        """The batches of one pass as tensors, as many on every worker."""
+    def arrays(self, element: Any) -> Any:
+        """An element as arrays that say whether they are a part of a batch; a step takes these.
+
+        What others have added behind the tensors of the dataset, such as Keras' weights, is a part like them.
+        """
+        import tensorflow as tf
+
+        tensors = tf.nest.flatten(element)
+        kinds = [LocalArray if is_split else WholeArray for is_split in self.split]
+        kinds += [LocalArray] * (len(tensors) - len(kinds))
+        arrays = [
+            np.asarray(tensor._numpy()).view(kind) if isinstance(tensor, tf.Tensor) else tensor
+            for tensor, kind in zip(tensors, kinds, strict=True)
+        ]
+        return tf.nest.pack_sequence_as(element, arrays)
+
+    def batches(self, dataset: Any = None) -> Iterator[Any]:
+        """The batches of one pass as tensors, as many on every worker.
+
+        Args:
+            dataset: What others have made of the dataset, if they have, without changing the number of batches.
+        """
+        source = self.dataset if dataset is None else dataset
         if not self.may_end_alone or self._passes.begin is None:
-            return iter(self.dataset)
-        empty = _empties(self.dataset.element_spec)
-        return going_on_together(iter(self.dataset), self._passes.begin(), empty, self._passes.check)
+            return iter(source)
+        return going_on_together(iter(source), self._passes.begin(), self._empty(source), self._passes.check)
+
+    def _empty(self, dataset: Any) -> Callable[[Any], Any]:
+        """Makes a batch without rows like another one, or of nothing if it is None."""
+        import tensorflow as tf
+
+        def empty(like: Any) -> Any:
+            if like is None:
+                return tf.nest.map_structure(lambda s: tf.zeros([0, *(d or 1 for d in s.shape[1:])], s.dtype), spec)
+            tensors = tf.nest.flatten(like)
+            split = (*self.split, *[True] * (len(tensors) - len(self.split)))
+            parts = [tensor[:0] if is_split else tensor for tensor, is_split in zip(tensors, split, strict=True)]
+            return tf.nest.pack_sequence_as(like, parts)
+
+        spec = dataset.element_spec
+        return empty
 
     @property
     def may_end_alone(self) -> bool:
@@ -131,25 +175,6 @@ class ShardedDataset:
 
     def __repr__(self) -> str:
         return f"ShardedDataset({self.dataset!r}, by={self.by!r})"
-
-
-def _local(tensor: Any) -> Any:
-    import tensorflow as tf
-
-    if not isinstance(tensor, tf.Tensor):
-        return tensor  # ragged or sparse, on one device
-    return np.asarray(tensor._numpy()).view(LocalArray)
-
-
-def _empties(spec: Any) -> Callable[[Any], Any]:
-    import tensorflow as tf
-
-    def empty(like: Any) -> Any:
-        if like is not None:
-            return tf.nest.map_structure(lambda tensor: tensor[:0], like)
-        return tf.nest.map_structure(lambda s: tf.zeros([0, *(d or 1 for d in s.shape[1:])], s.dtype), spec)
-
-    return empty
 
 
 def shard_dataset(
@@ -178,20 +203,23 @@ def shard_dataset(
             hint="make one: `tf.data.Dataset.from_tensor_slices((x, y)).batch(64)`",
         )
     if shares.is_alone and by in ("auto", "batch"):
-        return ShardedDataset(read_ahead(dataset), "batch", passes)
-    _check_batches(dataset)
+        specs = tf.nest.flatten(dataset.element_spec)
+        split = tuple(isinstance(spec, tf.TensorSpec) and spec.shape.rank != 0 for spec in specs)
+        return ShardedDataset(read_ahead(dataset), split, "batch", passes)
+    split = _which_are_batches(dataset)
     if by in ("element", "file"):
         pipeline = read_pipeline(dataset)
         _check_pipeline(pipeline, shares, by)
         if not shares.is_all:
             parts, done = _read_apart(pipeline, shares, by)
             options = (_in_order(dataset) if done == "element" else dataset).options()
-            return ShardedDataset(parts.with_options(options), done, passes)
+            return ShardedDataset(parts.with_options(options), split, done, passes)
     if shares.is_all:
-        return ShardedDataset(read_ahead(dataset), "batch", passes)
+        return ShardedDataset(read_ahead(dataset), split, "batch", passes)
     _check_order(dataset)
     fingerprints = Fingerprints()
-    return ShardedDataset(_rows_of_batches(_in_order(dataset), shares, fingerprints), "batch", passes, fingerprints)
+    parts = _rows_of_batches(_in_order(dataset), split, shares, fingerprints)
+    return ShardedDataset(parts, split, "batch", passes, fingerprints)
 
 
 def _as_it_is(dataset: ShardedDataset, by: str) -> ShardedDataset:
@@ -200,15 +228,40 @@ def _as_it_is(dataset: ShardedDataset, by: str) -> ShardedDataset:
     return dataset
 
 
-def _check_batches(dataset: Any) -> None:
+def _which_are_batches(dataset: Any) -> tuple[bool, ...]:
+    """Per tensor of the dataset's elements, whether it is a batch, of which replicas get rows.
+
+    A batch has a dim 0 of any size, other tensors have a fixed one, or none. Where all sizes are fixed, as with
+    `drop_remainder`, batches have the size that the dataset makes batches of, or else that of most tensors, or else
+    that of the first.
+
+    Raises:
+        UsageError: None is, or the tensors are not dense.
+    """
     import tensorflow as tf
 
     specs = tf.nest.flatten(dataset.element_spec)
-    if any(not isinstance(spec, tf.TensorSpec) or spec.shape.rank == 0 for spec in specs):
-        raise UsageError(
-            f"`shard` was given a dataset of {dataset.element_spec}, its elements must be batches of dense tensors",
-            hint="call `dataset.batch(size)` before `shard`",
-        )
+    if all(isinstance(spec, tf.TensorSpec) for spec in specs):
+        sizes = [_fixed_rows(spec) for spec in specs]
+        if None in sizes:
+            return tuple(size is None for size in sizes)
+        rows = Counter(size for size in sizes if size != _NO_ROWS).most_common()
+        if rows:
+            made = batched_sizes(dataset)
+            size = next((size for size, _ in rows if size in made), rows[0][0])
+            return tuple(other == size for other in sizes)
+    raise UsageError(
+        f"`shard` was given a dataset of {dataset.element_spec}, its elements must be batches of dense tensors",
+        hint="call `dataset.batch(size)` before `shard`",
+    )
+
+
+def _fixed_rows(spec: Any) -> int | None:
+    """How many rows each tensor of this kind has; None if that is open."""
+    if spec.shape.rank == 0:
+        return _NO_ROWS
+    size = None if spec.shape.rank is None else spec.shape[0]
+    return None if size is None else int(size)
 
 
 def _check_order(dataset: Any) -> None:
@@ -262,7 +315,7 @@ def _check_pipeline(pipeline: Pipeline, shares: Shares, by: str) -> None:
         )
 
 
-def _rows_of_batches(dataset: Any, shares: Shares, fingerprints: Fingerprints) -> Any:
+def _rows_of_batches(dataset: Any, split: tuple[bool, ...], shares: Shares, fingerprints: Fingerprints) -> Any:
     """This worker's rows of each global batch."""
     import tensorflow as tf
 
@@ -270,8 +323,9 @@ def _rows_of_batches(dataset: Any, shares: Shares, fingerprints: Fingerprints) -
         structure = element if len(element) > 1 or isinstance(dataset.element_spec, tuple) else element[0]
         tensors = tf.nest.flatten(structure)
         fingerprints.note(tensors)
-        start, stop = shares.rows(tf.shape(tensors[0])[0], tf.minimum)
-        return tf.nest.map_structure(lambda tensor: tensor[start:stop], structure)
+        start, stop = shares.rows(tf.shape(tensors[split.index(True)])[0], tf.minimum)
+        rows = [tensor[start:stop] if is_batch else tensor for tensor, is_batch in zip(tensors, split, strict=True)]
+        return tf.nest.pack_sequence_as(structure, rows)
 
     parts = dataset.map(part)  # which has variables of its own
     return parts if reads_variables(dataset) else parts.prefetch(tf.data.AUTOTUNE)

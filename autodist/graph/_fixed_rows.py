@@ -1,0 +1,80 @@
+"""Steps that compute row by row with the batch and with what has a fixed number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import zip_longest
+from typing import Any
+
+from autodist.errors import CaptureError
+from autodist.graph._analysis import StepAnalysis
+from autodist.graph._extent import Extent
+from autodist.graph._graph_def import data_inputs, node_of, output_shape, split_tensor
+
+__all__ = ["refuse_fixed_beside_rows"]
+
+_BROADCASTING = (
+    "Add AddV2 Atan2 Div DivNoNan Equal FloorDiv FloorMod Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr "
+    "Maximum Minimum Mod Mul MulNoNan NotEqual Pow RealDiv SelectV2 SquaredDifference Sub TruncateDiv Xdivy Xlog1py "
+    "Xlogy"
+)
+_ROW_BY_ROW = frozenset(_BROADCASTING.split())
+_FORMING = frozenset({"Cast", "ExpandDims", "Identity", "Reshape", "Squeeze", "StopGradient"})
+
+
+def refuse_fixed_beside_rows(
+    analysis: StepAnalysis, needed: Collection[str], whole: Mapping[str, str], line_of: Callable[[str], str]
+) -> None:
+    """Refuse ops that put rows of the batch and a fixed number of other rows together, one by one.
+
+    One device can do that with batches of just that many rows. A replica has fewer, or, where a wrong number happens to
+    fit, would compute what one device refuses.
+
+    Args:
+        analysis: The flat step.
+        needed: The nodes that are run.
+        whole: By placeholder, what to call an argument that comes whole to every replica.
+        line_of: The user's line of a node.
+
+    Raises:
+        CaptureError: There is such an op.
+    """
+    for name in analysis.order:
+        if name not in needed or analysis.nodes[name].op not in _ROW_BY_ROW:
+            continue
+        for tensor, size in _fixed_beside_rows(analysis, analysis.nodes[name]):
+            what = whole.get(_origin(analysis, tensor), "something")
+            raise CaptureError(
+                f"the step puts the rows of the batch together with the {size} rows of {what}, which is no part of the "
+                f"batch, so that every replica gets all of it: op `{name}` ({analysis.nodes[name].op}) at "
+                f"{line_of(name)}",
+                hint="what belongs to the batch must be an argument with as many rows as the batch; of what does not, "
+                "have the step pick what each example needs, by `tf.gather` for one",
+            )
+
+
+def _fixed_beside_rows(analysis: StepAnalysis, node: Any) -> Iterator[tuple[str, int]]:
+    """The inputs of a fixed size where another one has the batch, and these sizes."""
+    tensors = data_inputs(node)
+    shapes = [_shape(analysis, tensor) for tensor in tensors]
+    if None in shapes:
+        return
+    rows = [analysis.extent(tensor) in (Extent.ROWS, Extent.SUBSET) for tensor in tensors]
+    for dims in zip_longest(*(reversed(shape or ()) for shape in shapes), fillvalue=1):
+        if any(size is None and is_rows for size, is_rows in zip(dims, rows, strict=True)):
+            yield from (
+                (tensor, size) for tensor, size in zip(tensors, dims, strict=True) if size is not None and size > 1
+            )
+
+
+def _shape(analysis: StepAnalysis, tensor: str) -> tuple[int | None, ...] | None:
+    name, index = split_tensor(tensor)
+    return output_shape(analysis.nodes[name], index)
+
+
+def _origin(analysis: StepAnalysis, tensor: str) -> str:
+    """The node that a tensor is only another form of."""
+    name = node_of(tensor)
+    while analysis.nodes[name].op in _FORMING:
+        name = node_of(analysis.nodes[name].input[0])
+    return name
