@@ -67,7 +67,7 @@ class Joins:
         self._shapes = {v.name: v.shape for v in graph.variables}
         self._layout = graph.layout
         self._count = len(graph.layout.local_replicas)
-        self._shares = Shares(out, self._count)
+        self._shares = Shares(out, self._count, graph.layout.num_replicas, graph.layout.is_idle)
         self._gradient_reduction = gradient_reduction
         self._own_state = own_state
         self._state_share = "own" if own_state else "share"
@@ -103,6 +103,21 @@ class Joins:
     def weight_tensor(self, share: str, replica: int) -> str:
         """What a replica's gradients are multiplied with, those that a node of kind ``Join.SHARE`` is about."""
         return self._shares.scalar(self._weight_behind(share), replica, tensor_dtype(self.analysis.nodes, share))
+
+    def borrowed(self, name: str, placeholder: Any) -> tuple[str, str]:
+        """A placeholder for an example of an input, and what replicas without any take of it.
+
+        Args:
+            name: The input.
+            placeholder: Its node in G.
+        """
+        dtype = tensor_dtype(self.analysis.nodes, name)
+        example = self.out.add("Placeholder", f"autodist/borrowed/{name}", dtype=dtype)
+        self.out.nodes[-1].attr["shape"].CopyFrom(placeholder.attr["shape"])
+        begin = self.out.constant(f"{example}/begin", [0], "int32")
+        stride = self.out.constant(f"{example}/stride", [1], "int32")
+        inputs = [example, begin, self._shares.some_if_any(f"{example}/count"), stride]
+        return example, self.out.add("StridedSlice", f"{example}/rows", inputs, T=dtype, Index="int32")
 
     # What is joined ----------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ class Prune(Kernel):
         feeds = tuple(
             tuple(f if f is not None and node_of(f) in names else None for f in per_input) for per_input in graph.feeds
         )
+        borrowed = tuple(b if b in names else None for b in graph.borrowed)
         rows = graph.rows if graph.rows in names else None
         total = graph.total if graph.total in names else None
-        return graph.replace(graph_def=pruned, feeds=feeds, rows=rows, total=total)
+        return graph.replace(graph_def=pruned, feeds=feeds, borrowed=borrowed, rows=rows, total=total)

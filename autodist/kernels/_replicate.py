@@ -89,6 +89,8 @@ class _Copier:
 
     def build(self) -> DistributedGraph:
         self.joins.build()
+        split = [node_of(given.tensor) for given in self.kernel.graph.inputs if given.split]
+        self.borrowed = {n: self.joins.borrowed(n, self.analysis.nodes[n]) for n in split if n in self.demand.replica}
         self._copy_worker_nodes()
         for replica in range(self.count):
             self._copy_replica_nodes(replica)
@@ -100,6 +102,7 @@ class _Copier:
             local_outputs=tuple(self._local_tensor(tensor) for tensor in self.source.outputs),
             effects=self._effects(),
             feeds=self._feeds(),
+            borrowed=tuple(self.borrowed.get(node_of(g.tensor), (None,))[0] for g in self.kernel.graph.inputs),
             rows=ROWS,
             total=TOTAL,
             points=with_layers(self.graph_def, self.joins.points),
@@ -140,6 +143,8 @@ class _Copier:
             inputs = [self._replica_input(t, name, replica) for t in data_inputs(self.analysis.nodes[name])]
             by_row = self.analysis.extents[name][0] in (Extent.ROWS, Extent.SUBSET)
             self.draws.vary(copy, inputs, self.layout.first_replica + replica, by_row=by_row)
+            if name in self.borrowed:
+                copy.op, inputs = "PlaceholderWithDefault", [self.borrowed[name][1]]
             if self.analysis.joins.get(name) is Join.SHARE:
                 inputs = [self.joins.weight_tensor(name, replica)]
             copy.input.extend(inputs)

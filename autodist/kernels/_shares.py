@@ -1,6 +1,12 @@
-"""The replicas' shares of a batch, as nodes of the graph."""
+"""The replicas' shares of a batch, as nodes of the graph.
+
+Of a batch without rows every replica has an equal share, and counts as one with examples. They all compute then what
+one device computes of no rows, NaN for a plain mean and 0 for Keras' losses, and so that is what comes out.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from autodist.graph import NodeList
 
@@ -14,14 +20,19 @@ class Shares:
 
     Args:
         out: Where to add nodes.
-        count: Local replicas.
+        count: Local replicas, or one that never has examples.
+        num_replicas: Replicas of all workers.
+        is_idle: Whether the local one never has examples.
     """
 
-    def __init__(self, out: NodeList, count: int) -> None:
+    def __init__(self, out: NodeList, count: int, num_replicas: int, is_idle: bool) -> None:
         self._out = out
         self._count = count
+        self._num_replicas = num_replicas
+        self._is_idle = is_idle
         self._rows = ""
         self._total = ""
+        self._is_empty = ""
         self._own_total = ""
         self._made: dict[tuple[str, str], list[str]] = {}
         self._limits: dict[tuple[int, int], str] = {}
@@ -33,8 +44,26 @@ class Shares:
         return self._out.add("Sum", f"{name}/sum", [name, dim], T="float32", Tidx="int32", keep_dims=False)
 
     def add_total(self, name: str, default: str) -> None:
-        """Add the size of the global batch, which can be fed where it is known."""
-        self._total = self._out.add("PlaceholderWithDefault", name, [default], dtype="float32", shape=[])
+        """Add the size of the global batch, which can be fed where it is known; one without rows is shared evenly."""
+        total = self._out.add("PlaceholderWithDefault", name, [default], dtype="float32", shape=[])
+        zero = self._out.constant(f"{name}/zero", 0.0, "float32")
+        is_empty = self._out.add("LessEqual", f"{name}/is_empty", [total, zero], T="float32")
+        self._is_empty = self._out.cast(f"{name}/is_empty/float", is_empty, "bool", "float32")
+        self._total = self._with(f"{name}/shared", total, float(self._num_replicas))
+        self._rows = self._with(f"{name}/rows", self._rows, [0.0 if self._is_idle else 1.0] * self._count)
+
+    def _with(self, name: str, rows: str, instead: Any) -> str:
+        """A number of rows; something instead of 0 where the whole batch has none."""
+        factor = self._out.constant(f"{name}/instead", instead, "float32")
+        added = self._out.add("Mul", f"{name}/added", [self._is_empty, factor], T="float32")
+        return self._out.add("AddV2", name, [rows, added], T="float32")
+
+    def some_if_any(self, name: str) -> str:
+        """How many examples a replica without any is to borrow: 1, or 0 if nobody has any; a vector of one."""
+        one = self._out.constant(f"{name}/one", 1.0, "float32")
+        some = self._out.add("Sub", f"{name}/some", [one, self._is_empty], T="float32")
+        whole = self._out.cast(f"{name}/int", some, "float32", "int32")
+        return self._out.reshape(name, whole, [1], "int32")
 
     def add_guessed_total(self, name: str, local_rows: str, num_replicas: int) -> None:
         """Add the size of the global batch; unless fed, it is guessed: every replica has as much as the local ones."""

@@ -227,7 +227,7 @@ class Engine:
         if len(step.graph.layout.senders) < self.worker.world_size:
             return True  # a worker without replicas has no part in what is joined
         with self._watchdog.step(), peer_failures(self.worker):
-            return bool(step.run(step.feeds(arguments, local=True), local=True)[0] > 0)
+            return bool(step.run(step.feeds(arguments, local=True))[0] > 0)
 
     def note_dataset(self, dataset: ShardedDataset) -> None:
         """Have the next :meth:`check_batches` compare the batches of this dataset as well."""
@@ -331,7 +331,7 @@ class Engine:
         self.worker.in_step = True
         try:
             with self._watchdog.step(), peer_failures(self.worker):
-                return step.run(feeds, local=local)
+                return step.run(feeds)
         except BaseException:
             self._failed = True
             for server in step.servers:

@@ -140,7 +140,7 @@ class StepProfiler:
         from tensorflow.core.protobuf import config_pb2
 
         nodes = [node for node in _without_updates(self._captured.graph) if node in step.graph.nodes]
-        feeds = step.feeds(self._arguments, local=False)
+        feeds = step.feeds(self._arguments, local=False).values
         plain, traced = step.running(nodes), step.running(nodes, traced=True)
         began = time.monotonic()
         warm, timed, ended = (began + share * order.longest_s for share in _SHARES)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,9 +16,30 @@ from autodist.runtime._arguments import Arguments
 from autodist.runtime._batch import BatchSplit, batch_size, split_global, split_local
 from autodist.runtime._host import SessionHost
 
-__all__ = ["CompiledStep"]
+__all__ = ["CompiledStep", "Feeds"]
 
 _Result = TypeVar("_Result")
+
+
+class _Batch(enum.Enum):
+    """What a worker has of a batch."""
+
+    GLOBAL = "all of it"
+    LOCAL = "its part"
+    NONE = "a part without examples; it may be that nobody has any"
+
+
+@dataclass(frozen=True)
+class Feeds:
+    """What to feed for a batch.
+
+    Attributes:
+        values: In the order in which they are fed.
+        batch: What they are of the batch.
+    """
+
+    values: list[Any]
+    batch: _Batch
 
 
 class CompiledStep:
@@ -44,7 +67,7 @@ class CompiledStep:
         self._prefix = prefix
         self._written = frozenset(written)
         self._split = [argument.split for argument in captured.graph.inputs]
-        self._callables: dict[bool, Any] = {}
+        self._callables: dict[_Batch, Any] = {}
         self._last_rows: list[np.ndarray] | None = None
         self.taken = 0
         self.servers = host.serve(prefix, graph)
@@ -60,7 +83,7 @@ class CompiledStep:
         self._prefix = prefix
         self._callables.clear()
 
-    def feeds(self, arguments: Arguments, *, local: bool) -> list[Any]:
+    def feeds(self, arguments: Arguments, *, local: bool) -> Feeds:
         """What to feed for a batch.
 
         Args:
@@ -72,29 +95,29 @@ class CompiledStep:
         """
         if self.graph.layout.is_alone:
             arrays: Sequence[Any] = arguments.arrays
-            return [array for array, feed in zip(arrays, self.graph.feeds, strict=True) if feed[0] is not None]
+            values = [array for array, feed in zip(arrays, self.graph.feeds, strict=True) if feed[0] is not None]
+            return Feeds(values, _Batch.GLOBAL)
         split = self._ranges(arguments, local)
-        values = self._replica_feeds(arguments, split)
+        batch = _Batch.LOCAL if local else _Batch.GLOBAL
+        if split.total is None and not any(split.rows) and not self.graph.layout.is_idle:
+            batch = _Batch.NONE
+        values = self._replica_feeds(arguments, split, batch)
         if self.graph.rows is not None:
             values.append(np.asarray(split.rows, np.float32))
         if self.graph.total is not None and split.total is not None:
             values.append(np.float32(split.total))
-        return values
+        return Feeds(values, batch)
 
-    def run(self, feeds: Sequence[Any], *, local: bool) -> list[np.ndarray]:
+    def run(self, feeds: Feeds) -> list[np.ndarray]:
         """Run the step.
-
-        Args:
-            feeds: From :meth:`feeds`.
-            local: As there.
 
         Returns:
             The values of the step's tensor outputs, in flattened order.
         """
-        return self._taken(lambda: list(self._callable(local)(*feeds)))
+        return self._taken(lambda: list(self._callable(feeds.batch)(*feeds.values)))
 
     def running(self, nodes: Sequence[str], *, traced: bool = False) -> Any:
-        """A function of :meth:`feeds` that runs some nodes and nothing else, for a step of one replica.
+        """A function of the values of :meth:`feeds` that runs some nodes and nothing else, for a step of one replica.
 
         Args:
             nodes: Names as in the rewritten step.
@@ -104,10 +127,11 @@ class CompiledStep:
         feeds = [self._tensor(feed) for [feed] in self.graph.feeds if feed is not None]
         return self._host.callable(feeds, (), [f"{self._prefix}/{node}" for node in nodes], traced=traced)
 
-    def traced(self, feeds: Sequence[Any], *, local: bool) -> Any:
+    def traced(self, feeds: Feeds) -> Any:
         """Run the step as :meth:`run` does, and return what TensorFlow tells of it, a ``RunMetadata``."""
-        wanted, fetches, targets = self._endpoints(local)
-        return self._taken(lambda: self._host.traced(dict(zip(wanted, feeds, strict=True)), [*fetches, *targets]))
+        wanted, fetches, targets = self._endpoints(feeds.batch)
+        values = dict(zip(wanted, feeds.values, strict=True))
+        return self._taken(lambda: self._host.traced(values, [*fetches, *targets]))
 
     def _taken(self, act: Callable[[], _Result]) -> _Result:
         """Run the step some way, and note what has changed by it."""
@@ -137,26 +161,20 @@ class CompiledStep:
                     hint="give the scope a strategy that is known before the data is sharded: a `Strategy`, or a file",
                 )
             return split_local(size, num_local)
-        if size == 0:
-            raise UsageError(
-                "the step was called with a batch of 0 examples, a global batch has at least 1",
-                hint="leave out empty batches: `dataset.filter`, or `drop_remainder`",
-            )
         if layout.is_idle:
             return BatchSplit(((0, 0),), size)
         return split_global(size, layout.num_replicas, layout.first_replica, num_local)
 
-    def _replica_feeds(self, arguments: Arguments, split: BatchSplit) -> list[Any]:
+    def _replica_feeds(self, arguments: Arguments, split: BatchSplit, batch: _Batch) -> list[Any]:
         values: list[Any] = []
-        for array, feeds, is_split, k in zip(
-            arguments.arrays, self.graph.feeds, self._split, range(len(self._split)), strict=True
-        ):
-            if not is_split:
-                values.extend([array] if feeds[0] is not None else [])
+        for k, (array, feeds, is_split) in enumerate(zip(arguments.arrays, self.graph.feeds, self._split, strict=True)):
+            used = [place for place, feed in enumerate(feeds) if feed is not None]
+            if not is_split or batch is _Batch.NONE:
+                values.extend([self._borrowed(k, array) if is_split else array] if used else [])
                 continue
-            for feed, (start, stop) in zip(feeds, split.ranges, strict=True):
-                if feed is not None:
-                    values.append(array[start:stop] if stop > start else self._borrowed(k, array))
+            for start, stop in (split.ranges[place] for place in used):
+                # Of a batch without rows each replica gets just that.
+                values.append(array[start:stop] if stop > start or split.total == 0 else self._borrowed(k, array))
         if split.rows[0]:
             self._last_rows = [a[:1] if s else a for a, s in zip(arguments.arrays, self._split, strict=True)]
         return values
@@ -169,25 +187,24 @@ class CompiledStep:
             return self._last_rows[position]
         return np.zeros((1, *array.shape[1:]), array.dtype)
 
-    def _callable(self, local: bool) -> Any:
-        if local not in self._callables:
-            self._callables[local] = self._make_callable(local)
-        return self._callables[local]
+    def _callable(self, batch: _Batch) -> Any:
+        if batch not in self._callables:
+            self._callables[batch] = self._host.callable(*self._endpoints(batch))
+        return self._callables[batch]
 
-    def _make_callable(self, local: bool) -> Any:
-        return self._host.callable(*self._endpoints(local))
-
-    def _endpoints(self, local: bool) -> tuple[list[str], list[str], list[str]]:
+    def _endpoints(self, batch: _Batch) -> tuple[list[str], list[str], list[str]]:
         """What is fed, what is fetched, and what is run besides."""
         feeds: list[str] = []
-        for per_replica, is_split in zip(self.graph.feeds, self._split, strict=True):
+        for k, (per_replica, is_split) in enumerate(zip(self.graph.feeds, self._split, strict=True)):
             wanted = [feed for feed in per_replica if feed is not None]
+            if is_split and batch is _Batch.NONE and wanted:
+                wanted = [feed for feed in self.graph.borrowed[k : k + 1] if feed is not None]
             feeds.extend(wanted if is_split else wanted[:1])
         if self.graph.rows is not None:
             feeds.append(self.graph.rows)
-        if self.graph.total is not None and not local:
+        if self.graph.total is not None and batch is _Batch.GLOBAL:
             feeds.append(self.graph.total)
-        fetches = self.graph.local_outputs if local else self.graph.outputs
+        fetches = self.graph.outputs if batch is _Batch.GLOBAL else self.graph.local_outputs
         return (
             [self._tensor(name) for name in feeds],
             [self._tensor(name) for name in fetches],

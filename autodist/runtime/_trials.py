@@ -200,7 +200,7 @@ class _Trial:
         feeds = self._step.feeds(self._arguments, local=self._local)
         times = [time.perf_counter()]
         for _ in range(count):
-            self._step.run(feeds, local=self._local)
+            self._step.run(feeds)
             self._worker.steps_taken += 1
             times.append(time.perf_counter())
         return [after - before for before, after in itertools.pairwise(times)]
@@ -212,7 +212,7 @@ class _Trial:
         rank = self._worker.rank
         self._coordinator.barrier(f"{self._keys.answer(turn, 0)}/together", _LONGEST_TRACE_S)
         start_s = time.time()
-        metadata = self._step.traced(feeds, local=self._local)
+        metadata = self._step.traced(feeds)
         end_s = time.time()
         self._worker.steps_taken += 1
         timeline = worker_timeline(metadata, rank, self._name, start_s, end_s, offset_s)
