@@ -173,8 +173,8 @@ class DistributedGraph:
         effects: Nodes to run.
         feeds: ``feeds[k][r]`` is the placeholder of input k on local replica r, None where it isn't needed. Inputs that
             are not split have the same placeholder for all replicas.
-        borrowed: ``borrowed[k]`` is the placeholder of an example of input k, to be fed in the place of batches where no
-            local replica has any: they compute with it, or with no rows if no worker has any. None as in `feeds`.
+        borrowed: ``borrowed[k]`` is the placeholder of an example of input k, to be fed in the place of batches where
+            no local replica has any: they compute with it, or with no rows if no worker has any. None as in `feeds`.
         rows: The placeholder for the numbers of examples of the local replicas; None if there is one replica in all.
         total: The tensor to feed with the size of the global batch where it is known without asking the others.
         points: Where replicas meet.

@@ -305,8 +305,14 @@ class Joins:
             return self.out.add(node.op, name, parts, T=dtype, device=self.device(replica), **count)
         kind = weight if node.name in self.analysis.extents else share
         factor = self._shares.scalar(kind, replica, dtype)
-        inputs = [self.replica_tensor(tensor, replica), factor]
-        return self.out.add("Mul", name, inputs, T=dtype, device=self.device(replica))
+        return self._times(name, self.replica_tensor(tensor, replica), factor, dtype, replica)
+
+    def _times(self, name: str, tensor: str, factor: str, dtype: str, replica: int) -> str:
+        """What a replica without examples has computed counts for nothing, also where it is no number."""
+        is_whole = dtype.startswith(("int", "uint"))
+        return self.out.add(
+            "Mul" if is_whole else "MulNoNan", name, [tensor, factor], T=dtype, device=self.device(replica)
+        )
 
     def _has_constant_part(self, tensor: str) -> bool:
         node = self.analysis.nodes[node_of(tensor)]
@@ -323,7 +329,7 @@ class Joins:
             if weight is not None:
                 scaled = f"replica_{r}/autodist/weighted/{label}"
                 factor = self._shares.scalar(weight, r, dtype)
-                part = self.out.add("Mul", scaled, [part, factor], T=dtype, device=self.device(r))
+                part = self._times(scaled, part, factor, dtype, r)
             parts.append(self._active_rows(f"replica_{r}/autodist/rows/{label}", part, dtype, r, dim))
         return parts
 

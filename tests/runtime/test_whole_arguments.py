@@ -1,5 +1,7 @@
 """Which tensors of a step and of a dataset are batches, and that all others come whole to every replica."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -51,7 +53,7 @@ def stepping(calls, order="x bank scale"):
 def test_what_has_not_the_rows_of_the_batch_comes_whole(rows, order):
     """Also where the last batch has as many rows as the bank by chance, and where the bank comes first."""
     starts = np.cumsum([0, *rows])
-    named = [{"x": X[a:b], "bank": BANK, "scale": np.float32(0.5)} for a, b in zip(starts, starts[1:], strict=False)]
+    named = [{"x": X[a:b], "bank": BANK, "scale": np.float32(0.5)} for a, b in itertools.pairwise(starts)]
     if order == "bank x scale":
         order = "bank x y scale"
         named = [{**call, "y": call["x"]} for call in named]  # most arrays have the rows of the batch
