@@ -6,6 +6,7 @@ from autodist.kernels._broadcast import BroadcastFactors
 from autodist.kernels._encode import Encode
 from autodist.kernels._exact import why_not_exact
 from autodist.kernels._extra import ExtraKernel
+from autodist.kernels._joins import DIFFERENT_BATCHES
 from autodist.kernels._part_shapes import refuse_fixed_batches
 from autodist.kernels._partition import shard_name
 from autodist.kernels._pipeline import KernelTiming, kernels_for, rewrite
@@ -16,6 +17,7 @@ from autodist.kernels._ps import ParameterServers
 from autodist.kernels._replicate import Replicate
 
 __all__ = [
+    "DIFFERENT_BATCHES",
     "AllReduceGradients",
     "AllReduceState",
     "BroadcastFactors",

@@ -177,6 +177,8 @@ class DistributedGraph:
             no local replica has any: they compute with it, or with no rows if no worker has any. None as in `feeds`.
         rows: The placeholder for the numbers of examples of the local replicas; None if there is one replica in all.
         total: The tensor to feed with the size of the global batch where it is known without asking the others.
+        batches: The placeholder of two numbers that stand for the batch, and that must be equal on all workers: else a
+            step fails before it changes anything. None where nobody waits for anybody.
         points: Where replicas meet.
         homes: By variable name, the TensorFlow device that holds it.
         initializers: Nodes to run once, before the first step: they set the variables that kernels have added.
@@ -199,6 +201,7 @@ class DistributedGraph:
     borrowed: tuple[str | None, ...] = ()
     rows: str | None = None
     total: str | None = None
+    batches: str | None = None
     points: tuple[SyncPoint, ...] = ()
     homes: dict[str, str] = field(default_factory=dict)
     initializers: tuple[str, ...] = ()

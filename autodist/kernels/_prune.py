@@ -28,4 +28,5 @@ class Prune(Kernel):
         borrowed = tuple(b if b in names else None for b in graph.borrowed)
         rows = graph.rows if graph.rows in names else None
         total = graph.total if graph.total in names else None
-        return graph.replace(graph_def=pruned, feeds=feeds, borrowed=borrowed, rows=rows, total=total)
+        batches = graph.batches if graph.batches in names else None
+        return graph.replace(graph_def=pruned, feeds=feeds, borrowed=borrowed, rows=rows, total=total, batches=batches)

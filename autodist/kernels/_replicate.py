@@ -21,7 +21,7 @@ from autodist.graph import Extent, Join, NodeList, StepAnalysis, TrainingGraph, 
 from autodist.kernels._base import DistributedGraph, Kernel
 from autodist.kernels._demand import Demand
 from autodist.kernels._draws import Draws
-from autodist.kernels._joins import ROWS, TOTAL, Joins, with_layers
+from autodist.kernels._joins import BATCHES, ROWS, TOTAL, Joins, with_layers
 
 __all__ = ["Replicate"]
 
@@ -105,6 +105,7 @@ class _Copier:
             borrowed=tuple(self.borrowed.get(node_of(g.tensor), (None,))[0] for g in self.kernel.graph.inputs),
             rows=ROWS,
             total=TOTAL,
+            batches=None if self.joins.same_batches is None else BATCHES,
             points=with_layers(self.graph_def, self.joins.points),
             warnings=tuple(dict.fromkeys(warnings)),
         )
@@ -133,6 +134,8 @@ class _Copier:
             copy = self._copied(name, name, self.layout.main_device)
             copy.input.extend(self._worker_tensor(t) for t in data_inputs(self.analysis.nodes[name]))
             copy.input.extend(self._controls(name, None))
+            if self.joins.same_batches is not None and name in self.analysis.writes:
+                copy.input.append(f"^{self.joins.same_batches}")
             self.draws.seed(copy)
 
     def _copy_replica_nodes(self, replica: int) -> None:
@@ -181,7 +184,7 @@ class _Copier:
         return sorted(waits)
 
     def _effects(self) -> tuple[str, ...]:
-        found: list[str] = []
+        found = [] if self.joins.same_batches is None else [self.joins.same_batches]
         for name in self.source.effects:
             if name in self.demand.worker:
                 found.append(name)

@@ -52,6 +52,11 @@ class Shares:
         self._total = self._with(f"{name}/shared", total, float(self._num_replicas))
         self._rows = self._with(f"{name}/rows", self._rows, [0.0 if self._is_idle else 1.0] * self._count)
 
+    @property
+    def total(self) -> str:
+        """What shares are parts of."""
+        return self._total
+
     def _with(self, name: str, rows: str, instead: Any) -> str:
         """A number of rows; something instead of 0 where the whole batch has none."""
         factor = self._out.constant(f"{name}/instead", instead, "float32")

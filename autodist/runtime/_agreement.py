@@ -10,8 +10,6 @@ from pathlib import Path
 
 from autodist.errors import CaptureError, GraphError, TimedOut, UsageError
 from autodist.graph import CapturedStep, Identity, TrainingGraph
-from autodist.runtime._arguments import Arguments
-from autodist.runtime._transfer import digest
 from autodist.runtime._worker import Worker
 from autodist.strategies import Strategy
 
@@ -34,7 +32,7 @@ class Agreement:
     scope: str
 
     def strategy(
-        self, number: int, captured: CapturedStep, batch: str | None, propose: Callable[[], Strategy]
+        self, number: int, captured: CapturedStep, batch: int | None, propose: Callable[[], Strategy]
     ) -> Strategy:
         """The strategy for a captured step: the chief's, on every worker.
 
@@ -66,7 +64,7 @@ class Agreement:
         self._check_same(mine, _Seen.from_json(seen))
         return Strategy.from_json(text)
 
-    def same(self, number: int, captured: CapturedStep, batch: str | None) -> None:
+    def same(self, number: int, captured: CapturedStep, batch: int | None) -> None:
         """See that the chief runs the same step, which trains nothing, on the same batch.
 
         Args:
@@ -124,17 +122,16 @@ class Agreement:
         return UsageError(
             f"worker {self.worker.rank} was given another batch than the chief, but a global batch is the same on all "
             "workers",
-            hint="give `shuffle` and every random generator of the input a seed; or, if each worker brings its own "
-            "data, open the scope by `scope(batch='local')`",
+            hint=SAME_DATA,
         )
 
-    def batch(self, arguments: Arguments) -> str | None:
-        """A hash of the arguments that all workers must share; None where they needn't be compared."""
-        if self.worker.world_size == 1:
-            return None
-        plain = [(position, value) for position, value in arguments.static if isinstance(value, _PLAIN)]
-        return digest(arguments.arrays) + repr(plain)
 
+SAME_DATA = (
+    "data must come in the same order on all workers: `sorted(...)` what comes from a set, `os.listdir` or `glob`, and "
+    "give `shuffle` and every random generator of the input a seed; or, if each worker brings its own data, open the "
+    "scope by `scope(batch='local')`"
+)
+"""What to do where the workers' data differ."""
 
 _REMEDIES = {
     "constants": "what the step takes from outside (arrays, vocabularies, class weights) must be the same on all "
@@ -149,10 +146,10 @@ class _Seen:
 
     graph: Identity
     inputs: list[str]
-    batch: str | None
+    batch: int | None
 
     @classmethod
-    def of(cls, graph: TrainingGraph, batch: str | None) -> _Seen:
+    def of(cls, graph: TrainingGraph, batch: int | None) -> _Seen:
         inputs = [
             f"argument {k} ({'batch' if given.split else 'whole'}: {given.dtype} {list(given.shape or ())})"
             for k, given in enumerate(graph.inputs)
@@ -166,9 +163,6 @@ class _Seen:
     def from_json(cls, text: str) -> _Seen:
         row = json.loads(text)
         return cls(Identity(**row["graph"]), row["inputs"], row["batch"])
-
-
-_PLAIN = bool | int | float | complex | str | bytes
 
 
 def announce(strategy: Strategy, captured: CapturedStep, worker: Worker, number: int) -> None:

@@ -26,6 +26,7 @@ class Arguments:
         structure: ``(args, kwargs)`` with anything in the leaves.
         parts: Per array, whether it is known to be this worker's part of a batch (True) or no part of one (False);
             None where nothing is known.
+        notes: Per array, a hash of the global batch that it comes from, if it came with one.
         split: Per array, whether dim 0 is the batch, to be split over the replicas; else each gets the whole array.
     """
 
@@ -34,6 +35,7 @@ class Arguments:
     static: tuple[tuple[int, Any], ...]
     structure: Any
     parts: tuple[bool | None, ...]
+    notes: tuple[int | None, ...]
     split: tuple[bool, ...]
 
     @property
@@ -115,6 +117,7 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
     names: list[str] = []
     static: list[tuple[int, Any]] = []
     parts: list[bool | None] = []
+    notes: list[int | None] = []
     leaves = nest.flatten_with_joined_string_paths(structure)
     for position, (path, leaf) in enumerate(leaves):
         array = _as_array(leaf)
@@ -123,10 +126,11 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
             static.append((position, leaf))
             continue
         parts.append(_part(leaf, array))
+        notes.append(leaf.note if isinstance(leaf, LocalArray | WholeArray) else None)
         arrays.append(array)
         names.append(_readable(path))
     split = tuple(array.ndim > 0 for array in arrays)
-    return Arguments(tuple(arrays), tuple(names), tuple(static), structure, tuple(parts), split)
+    return Arguments(tuple(arrays), tuple(names), tuple(static), structure, tuple(parts), tuple(notes), split)
 
 
 def split_by_rows(arguments: Arguments, before: tuple[bool, ...] | None) -> tuple[bool, ...]:

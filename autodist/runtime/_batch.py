@@ -14,7 +14,16 @@ __all__ = ["BatchSplit", "LocalArray", "WholeArray", "batch_size", "part_of", "s
 
 
 class _Given(np.ndarray):
-    """What ``ad.shard`` yields."""
+    """What ``ad.shard`` yields.
+
+    Attributes:
+        note: A hash of the global batch that it comes from; None where there is none.
+    """
+
+    note: int | None
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.note = getattr(source, "note", None)
 
     def numpy(self) -> np.ndarray:
         """A plain array, as a ``tf.Tensor`` in its place would give."""

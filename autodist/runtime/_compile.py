@@ -27,6 +27,7 @@ from autodist.runtime._arguments import Arguments
 from autodist.runtime._connections import PROCESS_CONNECTIONS
 from autodist.runtime._convention import Convention
 from autodist.runtime._dump import GraphDump
+from autodist.runtime._fingerprints import fingerprint_of
 from autodist.runtime._homes import Homes, Settle
 from autodist.runtime._horovod_network import check_listeners
 from autodist.runtime._host import SessionHost, Wiring
@@ -131,8 +132,9 @@ class Compiler:
         """Compile a step that has been traced; see :meth:`compile`."""
         number = len(self.strategies)
         with self._whereabouts.at("is tracing a new step"):
-            batch = None if local else self._agreement.batch(arguments)
-            strategy = self._agreement.strategy(number, captured, batch, lambda: self._propose(captured))
+            strategy = self._agreement.strategy(
+                number, captured, self._fingerprint(arguments), lambda: self._propose(captured)
+            )
             announce(strategy, captured, self._worker, number)
             started = time.perf_counter()
             step = self.bring_in(captured, strategy, f"step_{self._scope}_{number}")
@@ -188,10 +190,13 @@ class Compiler:
         strategy = replace(self._compiled[-1].strategy, variables=(), builder="")
         number = len(self._compiled) - len(self.strategies)
         with self._whereabouts.at("evaluates or predicts"):
-            self._agreement.same(number, captured, None if local else self._agreement.batch(arguments))
+            self._agreement.same(number, captured, self._fingerprint(arguments))
             step = self.bring_in(captured, strategy, f"shared_{self._scope}_{number}")
             self._barrier(f"compiled/{self._scope}/shared_{number}")
         return step
+
+    def _fingerprint(self, arguments: Arguments) -> int:
+        return fingerprint_of(arguments, own=self._convention.brings_own(arguments.is_local))
 
     def _capture(self, function: Callable[..., Any], arguments: Arguments, *, local: bool) -> CapturedStep:
         self._state.pull_all()  # tracing may build layers from current values

@@ -30,6 +30,14 @@ class Convention:
     evaluation: Literal["shared", "whole"] = "shared"
     batch_norm: Literal["replica", "synchronized"] = "replica"
 
+    def brings_own(self, is_part: bool) -> bool:
+        """Whether each worker brings a batch of its own.
+
+        Args:
+            is_part: Whether what it has is known to be its part of a global batch.
+        """
+        return self.batch == "local" and not is_part
+
 
 def check_convention(batch: str, gradient_reduction: str, evaluation: str, batch_norm: str = "replica") -> Convention:
     """The convention of these names.

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from autodist.errors import TimedOut, UsageError
-from autodist.runtime._fingerprints import Fingerprints
+from autodist.runtime._agreement import SAME_DATA
 from autodist.runtime._state import StateStore
 from autodist.runtime._transfer import digest, receive_value, send_value
 from autodist.runtime._watchdog import DEFAULT_STEP_TIMEOUT_S
@@ -47,18 +47,24 @@ class Decisions:
         self._timeout_s = max(environment.step_timeout_s or DEFAULT_STEP_TIMEOUT_S, environment.start_timeout_s)
         self._number = 0
         self._seen = hashlib.blake2b(digest_size=16)
-        self._fingerprints: Fingerprints | None = None
+        self._batches = 0
 
-    def note_batch(self, arrays: Sequence[Any]) -> None:
-        """Note a batch that all workers should have, so that the next agreement finds out whether they do.
+    def note_batch(self, fingerprint: int) -> None:
+        """Note a hash of a batch that all workers should have, so that the next agreement finds out whether they do."""
+        self._batches += 1
+        self._seen.update(fingerprint.to_bytes(8, "little"))
 
-        Its first and its last example stand for it.
+    def compare_batches(self, place: str) -> None:
+        """See that all workers have had the same batches, where they have had as many.
+
+        Args:
+            place: What all do here, in words that follow a worker's name.
+
+        Raises:
+            TimedOut: Another worker does not come here.
+            UsageError: It is at another place, or the workers have had different batches.
         """
-        self._seen.update(digest([part for a in arrays if a.ndim for part in (a[:1], a[-1:])]).encode())
-
-    def note_dataset(self, fingerprints: Fingerprints) -> None:
-        """Note a dataset of global batches of which each worker keeps its rows, with the same purpose."""
-        self._fingerprints = fingerprints
+        self._check_batches(self._everyone([self._batches, self._seen.hexdigest()], place))
 
     def meet(self, place: str) -> None:
         """Wait for the other workers, who must come to the same place.
@@ -91,21 +97,18 @@ class Decisions:
         """
         names = self._state.take_assigned()
         digests = {name: digest([self._state.value(name)]) for name in names}
-        fingerprints = [] if self._fingerprints is None else self._fingerprints.read()
-        everyone = self._everyone([stop, digests, self._seen.hexdigest(), fingerprints], place)
+        everyone = self._everyone([stop, digests, self._batches, self._seen.hexdigest()], place)
         self._check_batches([said[2:] for said in everyone])
         self._adopt([said[1] for said in everyone])
         return any(said[0] for said in everyone)
 
     def _check_batches(self, seen: Sequence[Any]) -> None:
-        (chief, first), *others = seen
-        for rank, (digest_of_all, fingerprints) in enumerate(others, 1):
-            made = min(len(first), len(fingerprints))
-            if digest_of_all != chief or first[:made] != fingerprints[:made]:
+        (batches, chief), *others = seen
+        for rank, (count, digest_of_all) in enumerate(others, 1):
+            if count == batches and digest_of_all != chief:
                 raise UsageError(
                     f"worker {rank} has had other batches than the chief, but a global batch is the same everywhere",
-                    hint="give every random generator and every shuffle of the input a seed, and read it in a fixed "
-                    "order; or, if each worker brings its own data, open the scope by `scope(batch='local')`",
+                    hint=SAME_DATA,
                 )
 
     def of_chief(self, logs: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,8 @@ import numpy as np
 from autodist.errors import UsageError, WorkerFailed
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._arguments import Arguments, flatten, split_by_rows
+from autodist.runtime._batch import LocalArray
+from autodist.runtime._batch_check import BatchCheck
 from autodist.runtime._compile import Compiler, NotSharedError
 from autodist.runtime._convention import Convention
 from autodist.runtime._decisions import Decisions
@@ -25,7 +27,7 @@ from autodist.runtime._peers import peer_failures
 from autodist.runtime._plain import PlainSteps
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._settling import Settling
-from autodist.runtime._shard import Passes, ShardedDataset
+from autodist.runtime._shard import Passes
 from autodist.runtime._state import StateStore
 from autodist.runtime._statistics import averages
 from autodist.runtime._step import CompiledStep
@@ -88,6 +90,7 @@ class Engine:
         self._standstills = 0
         self._settling = Settling(worker, scope)
         self.decisions = Decisions(worker, self.state, scope)
+        self._batches = BatchCheck(worker, convention, scope)
         self._failed = False
         is_alone = worker.world_size == 1 and self.num_replicas == 1
         self._plain = PlainSteps(worker, is_allowed=is_alone and self._trials is None and recorder is None)
@@ -168,13 +171,7 @@ class Engine:
 
     def run_batch(self, function: Callable[..., Any], batch: Any, plain: Callable[[], Any] | None = None) -> Any:
         """Run a training step that takes one structure of arrays; see :meth:`run`."""
-
-        def train(arguments: Arguments) -> Any:
-            if not arguments.is_local and self._convention.batch == "global" and self.worker.world_size > 1:
-                self.decisions.note_batch(arguments.arrays)
-            return self._train(function, arguments)
-
-        return self._plain.call(function, (batch,), {}, plain, train)
+        return self.run(function, (batch,), {}, plain)
 
     @property
     def can_share(self) -> bool:
@@ -208,7 +205,6 @@ class Engine:
             self._steps[key] = self._compile_shared(key, function, arguments)
         if not self._is_settled:
             self.settle()
-        self.decisions.note_batch(arguments.arrays)
         step = self._steps[key]
         values = self._execute(step, arguments, local=False, trains=False)
         return step.captured.pack([_tensor(value) for value in values])
@@ -220,7 +216,7 @@ class Engine:
         """
         if not self._compiler.can_share:
             return True
-        arguments = flatten((np.full([1], flag, np.float32),), {})
+        arguments = flatten((np.full([1], flag, np.float32).view(LocalArray),), {})
         if _sum not in self._steps:
             self._steps[_sum] = self._compiler.compile_shared(_sum, arguments, local=True)
         step = self._steps[_sum]
@@ -228,11 +224,6 @@ class Engine:
             return True  # a worker without replicas has no part in what is joined
         with self._watchdog.step(), peer_failures(self.worker):
             return bool(step.run(step.feeds(arguments, local=True))[0] > 0)
-
-    def note_dataset(self, dataset: ShardedDataset) -> None:
-        """Have the next :meth:`check_batches` compare the batches of this dataset as well."""
-        if dataset.fingerprints is not None:
-            self.decisions.note_dataset(dataset.fingerprints)
 
     def check_batches(self) -> None:
         """See that all workers have had the same batches so far; all must ask.
@@ -325,12 +316,14 @@ class Engine:
 
     def _execute(self, step: CompiledStep, arguments: Arguments, local: bool, *, trains: bool = True) -> list[Any]:
         self._check_not_failed()
-        feeds = step.feeds(arguments, local=local)
+        fingerprint = self._batches.fingerprint(arguments)
+        self.decisions.note_batch(fingerprint)
+        feeds = step.feeds(arguments, local=local, fingerprint=fingerprint)
         self._settle_before(step)
         self.state.before_step()
         self.worker.in_step = True
         try:
-            with self._watchdog.step(), peer_failures(self.worker):
+            with self._watchdog.step(), peer_failures(self.worker), self._batches.refusing(fingerprint):
                 return step.run(feeds)
         except BaseException:
             self._failed = True
@@ -365,6 +358,7 @@ class Engine:
             self._settling.settle(steps)
             self.state.settle()
             self._is_settled = True
+            self.decisions.compare_batches("settles what servers still have to apply")
             self._average_statistics(steps)
 
     def _average_statistics(self, steps: Sequence[CompiledStep]) -> None:

@@ -1,40 +1,83 @@
-"""Whether all workers see the same batches, where each keeps only its rows of them: hashes of the first ones."""
+"""Whether all workers have the same batch: a hash of it, that each of them takes of what it was given.
+
+A hash costs far less than a step: what is large is added up in columns, at the speed of the memory, and only the sums
+are hashed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Fingerprints"]
+import numpy as np
 
-_KEPT = 8
+if TYPE_CHECKING:
+    from autodist.runtime._arguments import Arguments
+
+__all__ = ["as_floats", "fingerprint_of", "hashed", "hashed_in_graph"]
+
+_COLUMNS = 1021
+"""A prime, so that rows of examples which change places are added to other columns."""
+_PLAIN = bool | int | float | complex | str | bytes
+_SMALL_BYTES = 16 * 1024
+_FLOAT_BITS = 24
+"""Whole numbers of so many bits are exact in float32."""
 
 
-class Fingerprints:
-    """Hashes of the first batches that an input pipeline has made, taken inside of it."""
+def fingerprint_of(arguments: Arguments, *, own: bool) -> int:
+    """A hash of those arguments of a step that must be the same on all workers.
 
-    def __init__(self) -> None:
-        import tensorflow as tf
+    Args:
+        arguments: Those of a call.
+        own: Whether each worker brings a batch of its own.
+    """
+    found: list[int] = []
+    for array, is_split, is_part, note in zip(
+        arguments.arrays, arguments.split, arguments.parts, arguments.notes, strict=True
+    ):
+        if note is not None:  # taken of the global batch, where the dataset was cut
+            found.extend([note] if note not in found else [])
+        elif not is_split or not (is_part or own or arguments.is_local):
+            found.append(hashed(array))
+    plain = [] if own else [value for value in arguments.static if isinstance(value[1], _PLAIN)]
+    return _number([*(value.to_bytes(8, "little") for value in found), repr(plain).encode()])
 
-        with tf.device("/cpu:0"):
-            self._hashes = tf.Variable(tf.zeros([_KEPT], tf.int64), trainable=False, name="batches")
-            self._count = tf.Variable(tf.zeros([], tf.int64), trainable=False, name="num_batches")
 
-    def note(self, tensors: Sequence[Any]) -> None:
-        """Note a batch, by its first and its last example; to be called in a function of the pipeline."""
-        import tensorflow as tf
+def hashed(array: np.ndarray) -> int:
+    """A hash of an array's type, shape and contents."""
+    if array.dtype.kind == "O":
+        content = repr(array.tolist()).encode()
+    else:
+        content = _content(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return _number([str((array.dtype.str, array.shape)).encode(), content])
 
-        ends = [
-            tf.io.serialize_tensor(tensor if tensor.shape.rank == 0 else tf.concat([tensor[:1], tensor[-1:]], 0))
-            for tensor in tensors
-        ]
-        found = tf.strings.to_hash_bucket_fast(tf.strings.join(ends), 2**62)
-        number = tf.minimum(self._count, _KEPT)
-        kept = tf.where(tf.range(_KEPT, dtype=tf.int64) == number, found, self._hashes)
-        with tf.control_dependencies([self._hashes.assign(kept)]):
-            self._count.assign(tf.minimum(number + 1, _KEPT))
 
-    def read(self) -> list[int]:
-        """The hashes of the first batches that were made; pipelines may be ahead of what is taken from them."""
-        count = int(self._count.numpy())
-        return [int(value) for value in self._hashes.numpy()[:count]]
+def _content(octets: np.ndarray) -> bytes:
+    """The bytes, or, of many, their sums in columns."""
+    if len(octets) <= _SMALL_BYTES:
+        return octets.tobytes()
+    end = len(octets) // (8 * _COLUMNS) * 8 * _COLUMNS
+    sums = np.add.reduce(octets[:end].view(np.uint64).reshape(-1, _COLUMNS), axis=0)
+    return sums.tobytes() + octets[end:].tobytes()
+
+
+def _number(parts: Iterable[bytes]) -> int:
+    found = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        found.update(part)
+    return int.from_bytes(found.digest(), "little") >> 1
+
+
+def hashed_in_graph(tensors: Sequence[Any]) -> Any:
+    """The same of tensors, in a function of an input pipeline."""
+    import tensorflow as tf
+
+    contents = [tf.io.serialize_tensor(tensor) for tensor in tensors]
+    return tf.strings.to_hash_bucket_fast(tf.strings.join(contents), 2**62)
+
+
+def as_floats(fingerprint: int, world_size: int) -> np.ndarray:
+    """Two numbers that stand for a hash, and whose sums over all workers are exact in float32."""
+    bits = _FLOAT_BITS - (world_size - 1).bit_length()
+    return np.array([fingerprint & ((1 << bits) - 1), fingerprint >> 31 & ((1 << bits) - 1)], np.float32)

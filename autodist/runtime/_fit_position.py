@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from autodist.errors import UsageError
+from autodist.runtime._notes import without_note
 
 if TYPE_CHECKING:
     from autodist.runtime._engine import Engine
@@ -85,7 +86,7 @@ class FitPosition:
 
     def build(self, model: Any) -> None:
         """Have a model make all its variables, metrics and the optimizer's included, for batches like the last one."""
-        model._symbolic_build(data_batch=without_optionals(self.last_batch))
+        model._symbolic_build(data_batch=without_note(without_optionals(self.last_batch))[0])
 
     def _begin(self) -> _Counted:
         self._made += 1

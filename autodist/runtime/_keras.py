@@ -98,7 +98,6 @@ class FitHooks:
                 if isinstance(x, tf.data.Dataset | ShardedDataset):
                     sharded = self._shard(x)
                     bound.arguments["x"] = sharded.dataset
-                    self._engine.note_dataset(sharded)
                     stack.enter_context(self._given(model, sharded))
                 stack.enter_context(self._together(bound.arguments))
                 stack.enter_context(_followed(bound.arguments, self._engine))

@@ -11,7 +11,7 @@ from autodist.runtime._arguments import Arguments, flatten
 from autodist.runtime._compile import NoGradientError
 from autodist.runtime._orderings import keep_orderings_in_functions
 from autodist.runtime._recorder import Recorder
-from autodist.runtime._shard import Passes, ShardedDataset
+from autodist.runtime._shard import Passes
 from autodist.runtime._state import StateStore
 from autodist.runtime._worker import Worker
 
@@ -51,9 +51,6 @@ class ReferenceEngine:
     def run_shared(self, function: Callable[..., Any], batch: Any) -> Any:
         """There is nobody to share with."""
         raise NotImplementedError
-
-    def note_dataset(self, dataset: ShardedDataset) -> None:
-        """There is nothing to compare it with."""
 
     def check_batches(self) -> None:
         """There are no other workers."""

@@ -13,7 +13,8 @@ import numpy as np
 from autodist.errors import UsageError
 from autodist.runtime._batch import LocalArray, WholeArray, part_of
 from autodist.runtime._ends import Ends, going_on_together
-from autodist.runtime._fingerprints import Fingerprints
+from autodist.runtime._fingerprints import hashed_in_graph
+from autodist.runtime._notes import check_rows, with_note, without_note
 from autodist.runtime._pipeline import (
     Pipeline,
     batched_sizes,
@@ -95,7 +96,6 @@ class ShardedDataset:
         dataset: The ``tf.data.Dataset`` of this worker's parts.
         split: Per tensor of an element, whether it is a batch.
         by: ``"batch"``, ``"element"`` or ``"file"``.
-        fingerprints: Of the global batches of which it has rows; None where there are none, or nothing to compare.
     """
 
     def __init__(
@@ -104,12 +104,10 @@ class ShardedDataset:
         split: tuple[bool, ...],
         by: str = "batch",
         passes: Passes | None = None,
-        fingerprints: Fingerprints | None = None,
     ) -> None:
         self.dataset = dataset
         self.split = split
         self.by = by
-        self.fingerprints = fingerprints
         self._passes = Passes() if passes is None else passes
 
     def __iter__(self) -> Iterator[Any]:
@@ -128,13 +126,20 @@ class ShardedDataset:
         """
         import tensorflow as tf
 
+        element, note = without_note(element)
         tensors = tf.nest.flatten(element)
+        if note is not None:
+            note, *rows = note.numpy().tolist()
+            check_rows(element, self.split, rows)
         kinds = [LocalArray if is_split else WholeArray for is_split in self.split]
         kinds += [LocalArray] * (len(tensors) - len(kinds))
         arrays = [
             np.asarray(tensor._numpy()).view(kind) if isinstance(tensor, tf.Tensor) else tensor
             for tensor, kind in zip(tensors, kinds, strict=True)
         ]
+        for array in arrays:
+            if isinstance(array, np.ndarray):
+                array.note = note  # type: ignore[attr-defined]
         return tf.nest.pack_sequence_as(element, arrays)
 
     def batches(self, dataset: Any = None) -> Iterator[Any]:
@@ -217,9 +222,7 @@ def shard_dataset(
     if shares.is_all:
         return ShardedDataset(read_ahead(dataset), split, "batch", passes)
     _check_order(dataset)
-    fingerprints = Fingerprints()
-    parts = _rows_of_batches(_in_order(dataset), split, shares, fingerprints)
-    return ShardedDataset(parts, split, "batch", passes, fingerprints)
+    return ShardedDataset(_rows_of_batches(_in_order(dataset), split, shares), split, "batch", passes)
 
 
 def _as_it_is(dataset: ShardedDataset, by: str) -> ShardedDataset:
@@ -315,19 +318,23 @@ def _check_pipeline(pipeline: Pipeline, shares: Shares, by: str) -> None:
         )
 
 
-def _rows_of_batches(dataset: Any, split: tuple[bool, ...], shares: Shares, fingerprints: Fingerprints) -> Any:
-    """This worker's rows of each global batch."""
+def _rows_of_batches(dataset: Any, split: tuple[bool, ...], shares: Shares) -> Any:
+    """This worker's rows of each global batch, and a note of the batch: a hash, and its numbers of rows."""
     import tensorflow as tf
 
+    @tf.autograph.experimental.do_not_convert
     def part(*element: Any) -> Any:
-        structure = element if len(element) > 1 or isinstance(dataset.element_spec, tuple) else element[0]
+        structure = element if isinstance(dataset.element_spec, tuple) else element[0]
         tensors = tf.nest.flatten(structure)
-        fingerprints.note(tensors)
-        start, stop = shares.rows(tf.shape(tensors[split.index(True)])[0], tf.minimum)
+        sizes = [tf.shape(tensor)[0] for tensor, is_batch in zip(tensors, split, strict=True) if is_batch]
+        start, stop = shares.rows(sizes[0], tf.minimum)
         rows = [tensor[start:stop] if is_batch else tensor for tensor, is_batch in zip(tensors, split, strict=True)]
-        return tf.nest.pack_sequence_as(structure, rows)
+        return with_note(
+            tf.nest.pack_sequence_as(structure, rows),
+            tf.stack([hashed_in_graph(tensors), *(tf.cast(size, tf.int64) for size in sizes)]),
+        )
 
-    parts = dataset.map(part)  # which has variables of its own
+    parts = dataset.map(part)
     return parts if reads_variables(dataset) else parts.prefetch(tf.data.AUTOTUNE)
 
 

@@ -14,6 +14,7 @@ from autodist.graph import CapturedStep
 from autodist.kernels import DistributedGraph
 from autodist.runtime._arguments import Arguments
 from autodist.runtime._batch import BatchSplit, batch_size, split_global, split_local
+from autodist.runtime._fingerprints import as_floats
 from autodist.runtime._host import SessionHost
 
 __all__ = ["CompiledStep", "Feeds"]
@@ -83,12 +84,13 @@ class CompiledStep:
         self._prefix = prefix
         self._callables.clear()
 
-    def feeds(self, arguments: Arguments, *, local: bool) -> Feeds:
+    def feeds(self, arguments: Arguments, *, local: bool, fingerprint: int = 0) -> Feeds:
         """What to feed for a batch.
 
         Args:
             arguments: The call's arguments.
             local: Whether they are this worker's part of the global batch; else they are the whole of it.
+            fingerprint: A hash of the global batch, which must be the same on all workers.
 
         Raises:
             UsageError: They are no batch.
@@ -106,6 +108,8 @@ class CompiledStep:
             values.append(np.asarray(split.rows, np.float32))
         if self.graph.total is not None and split.total is not None:
             values.append(np.float32(split.total))
+        if self.graph.batches is not None:
+            values.append(as_floats(fingerprint, self.graph.layout.world_size))
         return Feeds(values, batch)
 
     def run(self, feeds: Feeds) -> list[np.ndarray]:
@@ -204,6 +208,8 @@ class CompiledStep:
             feeds.append(self.graph.rows)
         if self.graph.total is not None and batch is _Batch.GLOBAL:
             feeds.append(self.graph.total)
+        if self.graph.batches is not None:
+            feeds.append(self.graph.batches)
         fetches = self.graph.outputs if batch is _Batch.GLOBAL else self.graph.local_outputs
         return (
             [self._tensor(name) for name in feeds],

@@ -1,0 +1,63 @@
+"""What a sharded dataset says of a global batch along with a worker's rows of it.
+
+A note travels in the first tensor's place, beside it, so that it passes through what others do to the other tensors,
+such as the example weights that Keras makes of labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autodist.errors import UsageError
+
+__all__ = ["check_rows", "with_note", "without_note"]
+
+_FIRST, _NOTE = "0", "1: of autodist"
+
+
+def with_note(element: Any, note: Any) -> Any:
+    """An element of a dataset with a tensor beside its first part."""
+    if not isinstance(element, tuple):
+        return {_FIRST: element, _NOTE: note}
+    noted = {_FIRST: element[0], _NOTE: note}
+    if hasattr(element, "_fields"):
+        return element._replace(**{element._fields[0]: noted})
+    return (noted, *element[1:])
+
+
+def without_note(element: Any) -> tuple[Any, Any]:
+    """An element as it was, and its note; None if it has none."""
+    first = element[0] if isinstance(element, tuple) and element else element
+    if not isinstance(first, dict) or _NOTE not in first:
+        return element, None
+    if not isinstance(element, tuple):
+        return first[_FIRST], first[_NOTE]
+    if hasattr(element, "_fields"):
+        return element._replace(**{element._fields[0]: first[_FIRST]}), first[_NOTE]
+    return (first[_FIRST], *element[1:]), first[_NOTE]
+
+
+def check_rows(element: Any, split: Sequence[bool], rows: Sequence[int]) -> None:
+    """See that all batches of an element have had as many rows.
+
+    Args:
+        element: This worker's part.
+        split: Per tensor, whether it is a batch.
+        rows: Of the batches.
+
+    Raises:
+        UsageError: They have not.
+    """
+    from tensorflow.python.util import nest
+
+    if len(set(rows)) <= 1:
+        return
+    paths = [path for path, _ in nest.flatten_with_joined_string_paths(element)]
+    batches = [path for path, is_split in zip(paths, split, strict=False) if is_split]
+    listed = ", ".join(f"{path}: {count}" for path, count in zip(batches, rows, strict=True))
+    raise UsageError(
+        f"the dataset gives batches of different numbers of rows in one element: {listed}",
+        hint="what has not the rows of the batch must have a fixed shape, `tf.ensure_shape` tells it; or keep it in a "
+        "`tf.Variable` or a `tf.constant` that the step uses",
+    )
