@@ -128,8 +128,8 @@ class Agreement:
 
 SAME_DATA = (
     "data must come in the same order on all workers: `sorted(...)` what comes from a set, `os.listdir` or `glob`, and "
-    "give `shuffle` and every random generator of the input a seed; or, if each worker brings its own data, open the "
-    "scope by `scope(batch='local')`"
+    "give `shuffle` and every random generator of the input a seed, and a Python function that draws in `map` no "
+    "`num_parallel_calls`; or, if each worker brings its own data, open the scope by `scope(batch='local')`"
 )
 """What to do where the workers' data differ."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from autodist.errors import CaptureError, UsageError
+from autodist.runtime._dense import refuse_sparse_arrays
 from autodist.runtime._engine import Engine
 from autodist.runtime._files_aside import FilesAside
 from autodist.runtime._fit_position import FitFollower, FitPosition, without_optionals
@@ -94,6 +95,8 @@ class FitHooks:
             bound = inspect.signature(original).bind(model, x, *args, **kwargs)
             _check_no_other_distribution(model)
             _check_validation_data(bound.arguments.get("validation_data"))
+            if self._engine.num_replicas > 1:
+                refuse_sparse_arrays(bound.arguments)
             with contextlib.ExitStack() as stack:
                 if isinstance(x, tf.data.Dataset | ShardedDataset):
                     sharded = self._shard(x)

@@ -12,6 +12,7 @@ from typing import Any
 
 from autodist.errors import UsageError
 from autodist.runtime._after_import import after_import
+from autodist.runtime._dense import refuse_sparse_arrays
 from autodist.runtime._engine import Engine
 from autodist.runtime._files_aside import FilesAside
 from autodist.runtime._fit_position import FitFollower
@@ -66,6 +67,8 @@ class _Fit2Hooks(FitHooks):
             _refuse_followers(arguments.get("callbacks"))
             if not self._engine.worker.is_chief and arguments.get("verbose", "auto") == "auto":
                 arguments["verbose"] = 0
+            if self._engine.num_replicas > 1:
+                refuse_sparse_arrays(arguments)
             with contextlib.ExitStack() as stack:
                 if isinstance(arguments.get("x"), tf.data.Dataset | ShardedDataset):
                     sharded = self._shard(arguments["x"])

@@ -16,6 +16,7 @@ from autodist.runtime._fit_position import without_optionals
 from autodist.runtime._keras_steps import last_of_call, step_of
 from autodist.runtime._patches import Patches
 from autodist.runtime._pipeline import has_unseeded_shuffle
+from autodist.runtime._random_maps import drawn_parts
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime._shard import ShardedDataset
 
@@ -108,11 +109,16 @@ class _EvaluationHooks:
         import tensorflow as tf
 
         before = self._order_differs
-        self._order_differs = isinstance(data, tf.data.Dataset) and has_unseeded_shuffle(data)
+        self._order_differs = isinstance(data, tf.data.Dataset) and _differs(data)
         try:
             yield
         finally:
             self._order_differs = before
+
+
+def _differs(dataset: Any) -> bool:
+    """Whether every worker has other batches, by an order or by numbers of its own."""
+    return has_unseeded_shuffle(dataset) or any(drawn_parts(dataset))
 
 
 def _check_not_sharded(data: Any, name: str) -> None:

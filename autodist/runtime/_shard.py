@@ -26,6 +26,7 @@ from autodist.runtime._pipeline import (
     read_pipeline,
     reads_variables,
 )
+from autodist.runtime._random_maps import drawn_parts
 
 __all__ = ["Passes", "ShardBy", "ShardedDataset", "Shares", "shard_dataset"]
 
@@ -33,6 +34,7 @@ _LOG = logging.getLogger("autodist")
 _ALLOWED = ("auto", "batch", "element", "file")
 
 _NO_ROWS = -1
+_TO_DENSE = {"RaggedTensorSpec": "`x.to_tensor()`", "SparseTensorSpec": "`tf.sparse.to_dense(x)`"}
 
 ShardBy = Literal["auto", "batch", "element", "file"]
 
@@ -243,20 +245,34 @@ def _which_are_batches(dataset: Any) -> tuple[bool, ...]:
     """
     import tensorflow as tf
 
+    _check_dense(dataset.element_spec)
     specs = tf.nest.flatten(dataset.element_spec)
-    if all(isinstance(spec, tf.TensorSpec) for spec in specs):
-        sizes = [_fixed_rows(spec) for spec in specs]
-        if None in sizes:
-            return tuple(size is None for size in sizes)
-        rows = Counter(size for size in sizes if size != _NO_ROWS).most_common()
-        if rows:
-            made = batched_sizes(dataset)
-            size = next((size for size, _ in rows if size in made), rows[0][0])
-            return tuple(other == size for other in sizes)
-    raise UsageError(
-        f"`shard` was given a dataset of {dataset.element_spec}, its elements must be batches of dense tensors",
-        hint="call `dataset.batch(size)` before `shard`",
-    )
+    sizes = [_fixed_rows(spec) for spec in specs]
+    if None in sizes:
+        return tuple(size is None for size in sizes)
+    rows = Counter(size for size in sizes if size != _NO_ROWS).most_common()
+    if not rows:
+        raise UsageError(
+            f"the dataset's elements are {dataset.element_spec}, they must be batches",
+            hint="call `dataset.batch(size)` first",
+        )
+    made = batched_sizes(dataset)
+    size = next((size for size, _ in rows if size in made), rows[0][0])
+    return tuple(other == size for other in sizes)
+
+
+def _check_dense(spec: Any) -> None:
+    import tensorflow as tf
+    from tensorflow.python.util import nest
+
+    for path, part in nest.flatten_with_joined_string_paths(spec):
+        if not isinstance(part, tf.TensorSpec):
+            dense = _TO_DENSE.get(type(part).__name__, "a dense tensor")
+            raise UsageError(
+                f"the dataset's elements have a {type(part).__name__.removesuffix('Spec')} at {path or 'their place'}, "
+                f"{part}; replicas share batches of dense tensors",
+                hint=f"make it dense in each batch, by `dataset.map` behind `batch`: {dense} in its place",
+            )
 
 
 def _fixed_rows(spec: Any) -> int | None:
@@ -322,6 +338,8 @@ def _rows_of_batches(dataset: Any, split: tuple[bool, ...], shares: Shares) -> A
     """This worker's rows of each global batch, and a note of the batch: a hash, and its numbers of rows."""
     import tensorflow as tf
 
+    drawn = drawn_parts(dataset)
+
     @tf.autograph.experimental.do_not_convert
     def part(*element: Any) -> Any:
         structure = element if isinstance(dataset.element_spec, tuple) else element[0]
@@ -329,10 +347,9 @@ def _rows_of_batches(dataset: Any, split: tuple[bool, ...], shares: Shares) -> A
         sizes = [tf.shape(tensor)[0] for tensor, is_batch in zip(tensors, split, strict=True) if is_batch]
         start, stop = shares.rows(sizes[0], tf.minimum)
         rows = [tensor[start:stop] if is_batch else tensor for tensor, is_batch in zip(tensors, split, strict=True)]
-        return with_note(
-            tf.nest.pack_sequence_as(structure, rows),
-            tf.stack([hashed_in_graph(tensors), *(tf.cast(size, tf.int64) for size in sizes)]),
-        )
+        same = [tensor for tensor, is_drawn in zip(tensors, drawn, strict=True) if not is_drawn]
+        note = [hashed_in_graph(same), *(tf.cast(size, tf.int64) for size in sizes)]
+        return with_note(tf.nest.pack_sequence_as(structure, rows), tf.stack(note))
 
     parts = dataset.map(part)
     return parts if reads_variables(dataset) else parts.prefetch(tf.data.AUTOTUNE)

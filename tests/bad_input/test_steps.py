@@ -180,11 +180,6 @@ def test_batch_smaller_than_the_number_of_replicas(size):
     assert_same(stepping(make_step, batches(3, size)), **FOUR)
 
 
-def test_batch_of_0():
-    empty = [(np.zeros((0, 160), "float32"), np.zeros((0, 1), "float32"))]
-    assert "batch of 0" in refused(UsageError, stepping(make_step, empty))
-
-
 def test_training_goes_on_after_a_refused_batch():
     def program(scope):
         with scope():
@@ -193,7 +188,7 @@ def test_training_goes_on_after_a_refused_batch():
             for x, y in batches(2):
                 step(x, y)
                 with pytest.raises(UsageError):
-                    step(x[:0], y[:0])
+                    step(x, y[:3])
         return everything(model, optimizer)
 
     run_distributed(program)
