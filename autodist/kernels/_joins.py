@@ -100,7 +100,8 @@ class Joins:
 
     def _compare_batches(self) -> None:
         """Have a step fail before it changes anything if the workers have different batches."""
-        given = self.out.add("Placeholder", BATCHES, dtype="float32", shape=[2])
+        unknown = self.out.constant(f"{BATCHES}/unknown", [0.0, 0.0], "float32")
+        given = self.out.add("PlaceholderWithDefault", BATCHES, [unknown], dtype="float32", shape=[2])
         # It waits for what other state waits for, and so travels with it.
         local = self.out.add("Identity", f"{BATCHES}/local", [given, f"^{self._shares.total}"], T="float32")
         label = f"{BATCHES}/sum".removeprefix("autodist/")

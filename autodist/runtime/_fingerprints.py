@@ -58,8 +58,8 @@ def _content(octets: np.ndarray) -> bytes:
     if len(octets) <= _SMALL_BYTES:
         return octets.tobytes()
     end = len(octets) // (8 * _COLUMNS) * 8 * _COLUMNS
-    sums = np.add.reduce(octets[:end].view(np.uint64).reshape(-1, _COLUMNS), axis=0)
-    return sums.tobytes() + octets[end:].tobytes()
+    sums: np.ndarray = np.add.reduce(octets[:end].view(np.uint64).reshape(-1, _COLUMNS), axis=0)
+    return bytes(sums) + octets[end:].tobytes()
 
 
 def _number(parts: Iterable[bytes]) -> int:

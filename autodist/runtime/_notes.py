@@ -18,24 +18,26 @@ _FIRST, _NOTE = "0", "1: of autodist"
 
 def with_note(element: Any, note: Any) -> Any:
     """An element of a dataset with a tensor beside its first part."""
-    if not isinstance(element, tuple):
-        return {_FIRST: element, _NOTE: note}
-    noted = {_FIRST: element[0], _NOTE: note}
-    if hasattr(element, "_fields"):
-        return element._replace(**{element._fields[0]: noted})
-    return (noted, *element[1:])
+    return _with_first(element, {_FIRST: _first(element), _NOTE: note})
 
 
 def without_note(element: Any) -> tuple[Any, Any]:
     """An element as it was, and its note; None if it has none."""
-    first = element[0] if isinstance(element, tuple) and element else element
+    first = _first(element)
     if not isinstance(first, dict) or _NOTE not in first:
         return element, None
+    return _with_first(element, first[_FIRST]), first[_NOTE]
+
+
+def _first(element: Any) -> Any:
+    return element[0] if isinstance(element, tuple) and element else element
+
+
+def _with_first(element: Any, first: Any) -> Any:
     if not isinstance(element, tuple):
-        return first[_FIRST], first[_NOTE]
-    if hasattr(element, "_fields"):
-        return element._replace(**{element._fields[0]: first[_FIRST]}), first[_NOTE]
-    return (first[_FIRST], *element[1:]), first[_NOTE]
+        return first
+    changed = (first, *element[1:])
+    return type(element)(*changed) if hasattr(element, "_fields") else changed
 
 
 def check_rows(element: Any, split: Sequence[bool], rows: Sequence[int]) -> None:

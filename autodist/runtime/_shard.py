@@ -140,8 +140,8 @@ class ShardedDataset:
             for tensor, kind in zip(tensors, kinds, strict=True)
         ]
         for array in arrays:
-            if isinstance(array, np.ndarray):
-                array.note = note  # type: ignore[attr-defined]
+            if isinstance(array, LocalArray | WholeArray):
+                array.note = note
         return tf.nest.pack_sequence_as(element, arrays)
 
     def batches(self, dataset: Any = None) -> Iterator[Any]:

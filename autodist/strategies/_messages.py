@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ShardMessages", "Share", "host_of", "shard_messages", "shares", "state_messages"]
 
-_ROWS_BYTES = 4  # the number of examples of a worker, float32
+_ROWS_BYTES = 12  # the number of examples of a worker, and two numbers that stand for the batch, float32
 
 
 @dataclass(frozen=True)
