@@ -19,6 +19,7 @@ from autodist.runtime._ends import Ends, going_on_together
 from autodist.runtime._engine import Engine
 from autodist.runtime._failure_note import FailureNote
 from autodist.runtime._files_aside import FilesAside
+from autodist.runtime._fingerprints import fingerprint_of, hashed
 from autodist.runtime._fit_position import FitFollower, FitPosition
 from autodist.runtime._graph_session import GraphSession, make_session, refuse_plain_sessions
 from autodist.runtime._hooks import hook_functions, hook_optimizers
@@ -30,6 +31,7 @@ from autodist.runtime._last_words import LAST_WORDS_MARK, say_last
 from autodist.runtime._loop_checkpoint import LoopCheckpoint
 from autodist.runtime._patches import Patches
 from autodist.runtime._profiling import ProfileOrder, StepProfiler
+from autodist.runtime._random_maps import drawn_parts
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime._scopes import OPEN, OpenScope, refuse_fit_outside, refuse_keras2_fit_outside
@@ -87,8 +89,11 @@ __all__ = [
     "callback_states",
     "check_convention",
     "current_worker",
+    "drawn_parts",
+    "fingerprint_of",
     "flatten",
     "going_on_together",
+    "hashed",
     "hook_evaluation",
     "hook_fit",
     "hook_functions",

@@ -1,0 +1,40 @@
+"""Batches of few rows, of none, and with something beside them, over several workers and in every way to train."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autodist.launch import Job, LocalLauncher
+from autodist.resource_spec import ResourceSpec
+
+from . import all_batches
+
+STRATEGIES = [
+    "PSLoadBalancing",
+    pytest.param("AllReduce(communicator='horovod')", marks=[pytest.mark.horovod, pytest.mark.slow]),
+    pytest.param("AllReduce(communicator='collective')", marks=pytest.mark.slow),
+    pytest.param("PartitionedPS(communicator='tcp')", marks=pytest.mark.slow),
+    "AllReduce(communicator='tcp')",
+]
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return all_batches.run()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_two_workers_find_what_one_device_does(strategy, expected, tmp_path):
+    job = Job(
+        all_batches.__file__, ResourceSpec.local(workers=2), (f"{tmp_path}/",), strategy, run_dir=tmp_path / "run"
+    )
+    result = LocalLauncher().launch(job)
+    assert result.exit_code == 0, result.failure
+    found, other = (np.load(Path(tmp_path, f"{rank}.npz")) for rank in range(2))
+    assert found["words"].tolist() == other["words"].tolist()
+    for name, value in expected.items():
+        np.testing.assert_allclose(other[name], found[name], rtol=1e-6, err_msg=name)
+        if not name.startswith("augmented"):
+            np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=2e-6, err_msg=name)

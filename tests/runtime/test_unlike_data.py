@@ -1,0 +1,97 @@
+"""Workers that have different data end before the first wrong update, in every way to train."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from autodist.launch import Job, LocalLauncher
+from autodist.resource_spec import ResourceSpec
+from autodist.runtime import LocalArray, drawn_parts, fingerprint_of, flatten, hashed
+
+SCRIPT = Path(__file__).with_name("unlike_data.py")
+WAYS = [
+    ("AllReduce(communicator='tcp')", "shard"),
+    ("PSLoadBalancing", "fit"),
+    pytest.param("AllReduce(communicator='collective')", "loop", marks=pytest.mark.slow),
+    pytest.param("PartitionedPS", "train_on_batch", marks=pytest.mark.slow),
+    pytest.param("AllReduce(communicator='horovod')", "fit on arrays", marks=[pytest.mark.slow, pytest.mark.horovod]),
+]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("strategy", "way"), WAYS)
+def test_a_later_batch_differs(strategy, way, tmp_path):
+    job = Job(SCRIPT, ResourceSpec.local(workers=2), (way, f"{tmp_path}/"), strategy, run_dir=tmp_path / "run")
+    result = LocalLauncher().launch(job)
+    assert result.exit_code != 0
+    logs = "".join(log.read_text() for log in (tmp_path / "run" / "logs").iterdir())
+    assert "worker 1 was given another batch than the chief in step 4" in logs
+    assert "sorted(...)" in logs
+    steps = [path.read_text() for path in tmp_path.glob("*.steps")]
+    assert set(steps) == {"3"}
+
+
+@pytest.mark.timeout(300)
+def test_asynchronous_workers_are_told_when_they_meet(tmp_path):
+    arguments = ("shard", f"{tmp_path}/")
+    spec = ResourceSpec.local(workers=2)
+    job = Job(SCRIPT, spec, arguments, "PSLoadBalancing(sync=False)", run_dir=tmp_path / "run")
+    result = LocalLauncher().launch(job)
+    assert result.exit_code != 0
+    logs = "".join(log.read_text() for log in (tmp_path / "run" / "logs").iterdir())
+    assert "worker 1 has had other batches than the chief" in logs
+
+
+def test_what_changes_a_fingerprint():
+    random = np.random.default_rng(0)
+    for array in (random.normal(size=(64, 1000)).astype("float32"), np.arange(6), np.array([["a", "b"]], object)):
+        others = [array[::-1], array.astype("str"), array.reshape(-1), array[:-1]]
+        changed = array.copy()
+        changed[-1] = changed[0]
+        assert len({hashed(np.asarray(other)) for other in (array, changed, *others)}) >= 5
+        assert hashed(array) == hashed(array.copy())
+
+
+def test_what_belongs_to_a_fingerprint():
+    """The batch, unless each worker brings its own, and what comes whole in each case."""
+    x, bank = np.ones((4, 2)), np.ones((3, 2))
+
+    def of(*given, own=False, split=(True, False)):
+        arguments = flatten(given, {})
+        return fingerprint_of(type(arguments)(**{**vars(arguments), "split": split}), own=own)
+
+    assert of(x, bank) != of(2 * x, bank)
+    assert of(x, bank) != of(x, 2 * bank)
+    assert of(x, bank, own=True) == of(2 * x, bank, own=True) != of(x, 2 * bank, own=True)
+    parts = [(k * x).view(LocalArray) for k in (1, 2)]
+    assert of(parts[0], bank) == of(parts[1], bank)
+    parts[1].note = 7
+    assert of(parts[0], bank) != of(parts[1] + 1, bank)
+
+
+PICTURES = tf.data.Dataset.from_tensor_slices((np.ones((8, 4, 4, 3), "float32"), np.arange(8)))
+
+
+def flipped(picture, label):
+    return tf.image.random_flip_left_right(picture), label
+
+
+@pytest.mark.parametrize(
+    ("dataset", "drawn"),
+    [
+        (lambda: PICTURES.map(flipped, num_parallel_calls=2).shuffle(8).batch(4).prefetch(1), (True, False)),
+        (lambda: PICTURES.map(flipped, num_parallel_calls=2).batch(4).map(lambda x, y: (y, x + 1.0)), (False, True)),
+        (lambda: PICTURES.map(flipped).batch(4), (False, False)),
+        (lambda: PICTURES.map(lambda x, y: (x * 2, y), num_parallel_calls=2), (False, False)),
+        (
+            lambda: tf.data.Dataset.zip(PICTURES, PICTURES.map(flipped, num_parallel_calls=2)),
+            (False, False, True, False),
+        ),
+        (lambda: PICTURES.map(flipped, num_parallel_calls=2).filter(lambda x, y: x[0, 0, 0] > 0), (True, True)),
+    ],
+)
+def test_which_parts_are_drawn(dataset, drawn):
+    tf.random.set_seed(1)
+    assert drawn_parts(dataset()) == drawn
