@@ -6,7 +6,6 @@ from autodist.kernels._broadcast import BroadcastFactors
 from autodist.kernels._encode import Encode
 from autodist.kernels._exact import why_not_exact
 from autodist.kernels._extra import ExtraKernel
-from autodist.kernels._joins import DIFFERENT_BATCHES
 from autodist.kernels._part_shapes import refuse_fixed_batches
 from autodist.kernels._partition import shard_name
 from autodist.kernels._pipeline import KernelTiming, kernels_for, rewrite
@@ -15,6 +14,7 @@ from autodist.kernels._prepare import prepare
 from autodist.kernels._prune import Prune
 from autodist.kernels._ps import ParameterServers
 from autodist.kernels._replicate import Replicate
+from autodist.kernels._same_batches import DIFFERENT_BATCHES
 
 __all__ = [
     "DIFFERENT_BATCHES",

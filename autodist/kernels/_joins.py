@@ -23,21 +23,16 @@ from autodist.graph import (
 )
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels._demand import Demand, tensor_shape
+from autodist.kernels._same_batches import compare_batches
 from autodist.kernels._shares import Shares
 
-__all__ = ["BATCHES", "DIFFERENT_BATCHES", "ROWS", "TOTAL", "Joins", "with_layers"]
+__all__ = ["ROWS", "TOTAL", "Joins", "with_layers"]
 
 ROWS = "autodist/rows"
 """The placeholder for the numbers of examples of the local replicas."""
 
 TOTAL = "autodist/total"
 """The size of the global batch."""
-
-BATCHES = "autodist/batches"
-"""The placeholder of what stands for the batch."""
-
-DIFFERENT_BATCHES = "autodist: the workers have different batches"
-"""What the error says that ends a step of workers with different batches."""
 
 _ADDITIONS = frozenset({"Add", "AddV2", "AddN"})
 
@@ -88,7 +83,9 @@ class Joins:
             everywhere = self._point("rows", None, Combine.SUM, (local_rows,), ("float32",), ((),))[0]
             self._shares.add_total(TOTAL, everywhere)
             if self._layout.world_size > 1:
-                self._compare_batches()
+                self.same_batches = compare_batches(
+                    self.out, self._layout.world_size, self._shares.total, self._joined_pair
+                )
         gradients, others = self._sorted_cuts()
         for tensor in others:
             if tensor in self.analysis.joins:
@@ -98,21 +95,8 @@ class Joins:
         for variable, parts in gradients:
             self._join_gradient(variable, parts)
 
-    def _compare_batches(self) -> None:
-        """Have a step fail before it changes anything if the workers have different batches."""
-        unknown = self.out.constant(f"{BATCHES}/unknown", [0.0, 0.0], "float32")
-        given = self.out.add("PlaceholderWithDefault", BATCHES, [unknown], dtype="float32", shape=[2])
-        # It waits for what other state waits for, and so travels with it.
-        local = self.out.add("Identity", f"{BATCHES}/local", [given, f"^{self._shares.total}"], T="float32")
-        label = f"{BATCHES}/sum".removeprefix("autodist/")
-        everywhere = self._point(label, None, Combine.SUM, (local,), ("float32",), ((2,),))[0]
-        workers = self.out.constant(f"{BATCHES}/workers", float(self._layout.world_size), "float32")
-        expected = self.out.add("Mul", f"{BATCHES}/expected", [given, workers], T="float32")
-        equal = self.out.add("Equal", f"{BATCHES}/equal", [everywhere, expected], T="float32")
-        dim = self.out.constant(f"{BATCHES}/dim", [0], "int32")
-        same = self.out.add("All", f"{BATCHES}/all", [equal, dim], Tidx="int32", keep_dims=False)
-        told = self.out.constant(f"{BATCHES}/told", DIFFERENT_BATCHES, "string")
-        self.same_batches = self.out.add("Assert", f"{BATCHES}/same", [same, told], T=["string"])
+    def _joined_pair(self, label: str, local: str) -> str:
+        return self._point(label, None, Combine.SUM, (local,), ("float32",), ((2,),))[0]
 
     def device(self, replica: int) -> str:
         """TensorFlow's name of a local replica's device."""

@@ -21,7 +21,8 @@ from autodist.graph import Extent, Join, NodeList, StepAnalysis, TrainingGraph, 
 from autodist.kernels._base import DistributedGraph, Kernel
 from autodist.kernels._demand import Demand
 from autodist.kernels._draws import Draws
-from autodist.kernels._joins import BATCHES, ROWS, TOTAL, Joins, with_layers
+from autodist.kernels._joins import ROWS, TOTAL, Joins, with_layers
+from autodist.kernels._same_batches import BATCHES
 
 __all__ = ["Replicate"]
 

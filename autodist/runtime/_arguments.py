@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import numpy as np
 from autodist.errors import UsageError
 from autodist.runtime._batch import LocalArray, WholeArray
 
-__all__ = ["Arguments", "flatten", "split_by_rows"]
+__all__ = ["Arguments", "Splits", "flatten", "split_by_rows"]
+
+_LOG = logging.getLogger("autodist")
 
 
 @dataclass(frozen=True)
@@ -160,6 +163,29 @@ def split_by_rows(arguments: Arguments, before: tuple[bool, ...] | None) -> tupl
         array.ndim > 0 and len(array) == rows if is_part is None else is_part
         for array, is_part in zip(arguments.arrays, arguments.parts, strict=True)
     )
+
+
+class Splits:
+    """Which arguments of the calls of a scope are split: those that were in the first call of the kind."""
+
+    def __init__(self) -> None:
+        self._found: dict[Any, tuple[bool, ...]] = {}
+
+    def of(self, place: Any, arguments: Arguments) -> Arguments:
+        """The arguments with what is split; see :func:`split_by_rows`.
+
+        Args:
+            place: What tells the calls of a step from those of others.
+            arguments: Those of a call.
+        """
+        key = (place, arguments.kind)
+        before = self._found.get(key)
+        found = replace(arguments, split=split_by_rows(arguments, before))
+        if found.split != before:
+            self._found[key] = found.split
+            if found.large_wholes:
+                _LOG.info("every replica gets the whole of %s, and its rows of the rest", found.large_wholes)
+        return found
 
 
 def _part(leaf: Any, array: np.ndarray) -> bool | None:

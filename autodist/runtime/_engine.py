@@ -8,14 +8,13 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from autodist.errors import UsageError, WorkerFailed
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime._arguments import Arguments, flatten, split_by_rows
+from autodist.runtime._arguments import Arguments, Splits, flatten
 from autodist.runtime._batch import LocalArray
 from autodist.runtime._batch_check import BatchCheck
 from autodist.runtime._compile import Compiler, NotSharedError
@@ -79,8 +78,7 @@ class Engine:
         self._trials = Trials.ordered(worker, spec, convention)
         self._first_steps = FirstSteps(worker, spec, strategy, scope)
         self._steps: dict[Any, CompiledStep] = {}
-        self._splits: dict[Any, tuple[bool, ...]] = {}
-        """By function and kind of arguments, which of them are split; see :func:`split_by_rows`."""
+        self._splits = Splits()
         self._not_shared: dict[Any, NotSharedError] = {}
         self._is_settled = True
         self._scope = scope
@@ -195,7 +193,7 @@ class Engine:
             WorkerFailed: Another worker is gone.
         """
         try:
-            arguments = self._split(("shared", function), flatten((batch,), {}))
+            arguments = self._splits.of(("shared", function), flatten((batch,), {}))
         except UsageError as error:
             raise NotSharedError(error.message) from error
         key = ("shared", function, arguments.key)
@@ -242,19 +240,8 @@ class Engine:
             _LOG.info("evaluation or prediction: every worker takes whole batches, because %s", error.message)
             raise
 
-    def _split(self, place: Any, arguments: Arguments) -> Arguments:
-        """The arguments, and which of them are split over the replicas: those that were in the first such call."""
-        key = (place, arguments.kind)
-        before = self._splits.get(key)
-        found = replace(arguments, split=split_by_rows(arguments, before))
-        if found.split != before:
-            self._splits[key] = found.split
-            if self.num_replicas > 1 and found.large_wholes:
-                _LOG.info("every replica gets the whole of %s, and its rows of the rest", found.large_wholes)
-        return found
-
     def _train(self, function: Callable[..., Any], arguments: Arguments) -> Any:
-        arguments = self._split(function, arguments)
+        arguments = self._splits.of(function, arguments)
         local = arguments.is_local or self._convention.batch == "local"
         self._check_batch_is_whole(local)
         step = self._step(function, arguments, local, own=local and not arguments.is_local)
