@@ -10,6 +10,7 @@ import click
 
 from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
 from autodist.cli._options import debug_option
+from autodist.cli._script import ScriptWords, script_argument
 from autodist.errors import CertificateFailed
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ _ROWS = 5
     epilog="Example: autodist certify train.py --workers 2 --strategy PSLoadBalancing --steps 10",
     options_metavar="[OPTIONS]",
 )
-@click.argument("script")
-@click.argument("script_args", nargs=-1, metavar="[-- ARGS...]", type=click.UNPROCESSED)
+@script_argument()
 @click.option("--strategy", metavar="NAME|FILE", help="See `autodist strategies`. Default: the script's choice.")
 @cluster_options
 @click.option("--steps", type=click.IntRange(min=1), default=5, show_default=True, help="Training steps to compare.")
@@ -35,8 +35,7 @@ _ROWS = 5
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @debug_option
 def certify(
-    script: str,
-    script_args: tuple[str, ...],
+    script: ScriptWords,
     strategy: str | None,
     cluster: ClusterOptions,
     steps: int,
@@ -55,7 +54,15 @@ def certify(
     error_console().print(
         f"certify: {steps} steps on one device, then on {spec.world_size} workers with {len(spec.replicas)} replicas"
     )
-    certificate = testing.certify(script, script_args, strategy=strategy, spec=spec, steps=steps, tolerance=tolerance)
+    certificate = testing.certify(
+        script.text,
+        script.args,
+        is_module=script.is_module,
+        strategy=strategy,
+        spec=spec,
+        steps=steps,
+        tolerance=tolerance,
+    )
     if as_json:
         click.echo(_json(certificate))
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autodist.cli._options import environment_options, resolve_environment
+from autodist.cli._script import ScriptWords
 
 if TYPE_CHECKING:
     from autodist.launch import Job, TransportName
@@ -43,12 +43,11 @@ class JobOptions:
     start_timeout: float
     grace: float
 
-    def job(self, script: str, script_args: tuple[str, ...], spec: ResourceSpec, **settings: Any) -> Job:
+    def job(self, script: ScriptWords, spec: ResourceSpec, **settings: Any) -> Job:
         """Return the job of a script on a cluster.
 
         Args:
-            script: Its path.
-            script_args: Its arguments.
+            script: The script with its arguments.
             spec: The cluster.
             settings: Further ones of the job.
 
@@ -59,12 +58,12 @@ class JobOptions:
         from autodist.launch import Job
 
         return Job(
-            script=Path(script),
+            script=Path(script.text),
             spec=spec,
-            script_args=script_args,
+            script_args=script.args,
+            is_module=script.is_module,
             env=resolve_environment(self.env, self.env_file),
-            # All workers need the same one, and a plain Python script has another one each time.
-            seed=secrets.randbelow(2**31) if self.seed is None else self.seed,
+            seed=self.seed,
             run_dir=None if self.run_dir is None else Path(self.run_dir),
             bring=tuple(map(Path, self.bring)) or None,
             connect_timeout_s=self.connect_timeout,

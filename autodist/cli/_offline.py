@@ -16,6 +16,7 @@ from autodist.cli._cluster import ClusterOptions, resolve_spec
 from autodist.cli._job import JobOptions
 from autodist.cli._launcher import new_directory, silent_launcher
 from autodist.cli._output import write_output
+from autodist.cli._script import ScriptWords
 from autodist.cli._search import Watcher, next_command
 from autodist.cli._subject import SubjectOptions, find_subject
 from autodist.cli._trials import mixture_of
@@ -49,8 +50,7 @@ class OfflineCommand:
     """What was typed.
 
     Attributes:
-        script: A script, a saved graph, or a run's directory.
-        script_args: What follows ``--``.
+        script: A script, a saved graph, or a run's directory; with what follows ``--``.
         cluster: The cluster's options.
         options: The job's options.
         proposals: How many strategies are scored; None for the default.
@@ -60,8 +60,7 @@ class OfflineCommand:
 
     """
 
-    script: str
-    script_args: tuple[str, ...]
+    script: ScriptWords
     cluster: ClusterOptions
     options: JobOptions
     proposals: int | None
@@ -83,7 +82,7 @@ class OfflineCommand:
             )
         if not simulate_only and self._is_saved:
             raise UsageError(
-                f"`{self.script}` is a saved graph, of which no steps can be measured",
+                f"`{self.script.text}` is a saved graph, of which no steps can be measured",
                 hint="give `--simulate-only`, or the script",
             )
         return simulate_only
@@ -129,8 +128,8 @@ class OfflineCommand:
 
     @property
     def _is_saved(self) -> bool:
-        path = Path(self.script)
-        return path.suffix == ".zip" or (path.is_dir() and any(path.glob("graph*.zip")))
+        path = Path(self.script.text)
+        return not self.script.is_module and (path.suffix == ".zip" or (path.is_dir() and any(path.glob("graph*.zip"))))
 
     def _effort(self, time_s: float | None) -> Effort:
         from autodist.search import Effort
@@ -145,30 +144,30 @@ class OfflineCommand:
             *_idle(given, _OF_MACHINES, "with `--simulate-only` no other machine is reached"),
         ]
         if self._is_saved:
-            mistakes += _idle(given, _OF_SCRIPTS, f"`{self.script}` is a saved graph, no script is run")
-            mistakes += [f"`{self.script}` is a saved graph, it takes no arguments"] if self.script_args else []
+            mistakes += _idle(given, _OF_SCRIPTS, f"`{self.script.text}` is a saved graph, no script is run")
+            mistakes += [f"`{self.script.text}` is a saved graph, it takes no arguments"] if self.script.args else []
         if mistakes:
             raise UsageError("\n".join(mistakes), hint="leave them out")
 
     def _subject(self, utility: str, directory: Path, watcher: Watcher) -> tuple[TrainingGraph, ResourceSpec]:
         """The graph and the cluster: of a run, or of the script's first step."""
         if self._is_saved:
-            subject = find_subject((), SubjectOptions(self.script, self.cluster, 0, None, ()))
+            subject = find_subject((), SubjectOptions(self.script.text, self.cluster, 0, None, ()))
             assert subject.graph is not None, "a graph is what was given"
             assert subject.spec is not None, "where there is a graph there is a cluster"
             return subject.graph, subject.spec
         from autodist.search import utility_of
         from autodist.tuning import captured_graph
 
-        job = self.options.job(self.script, self.script_args, resolve_spec(self.cluster))
+        job = self.options.job(self.script, resolve_spec(self.cluster))
         utility_of(utility, job.spec)  # may refuse it, before the script runs
         return captured_graph(replace(job, run_dir=directory), silent_launcher(watcher.console, "asyncssh")), job.spec
 
     def _next(self, path: Path, smaller: Path | None) -> str:
         cluster = self.cluster if smaller is None else ClusterOptions(spec=str(smaller))
         if not self._is_saved:
-            return next_command(self.script, self.script_args, cluster, path)
-        return shlex.join(["autodist", "explain", str(path), "--graph", self.script, *cluster.words])
+            return next_command(self.script, cluster, path)
+        return shlex.join(["autodist", "explain", str(path), "--graph", self.script.text, *cluster.words])
 
 
 def _given() -> dict[str, str]:

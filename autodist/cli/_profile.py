@@ -13,6 +13,7 @@ from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_opt
 from autodist.cli._launcher import new_directory, silent_launcher
 from autodist.cli._options import debug_option
 from autodist.cli._output import check_output, write_output
+from autodist.cli._script import ScriptWords, script_argument
 from autodist.cli._sections import ScriptCommand
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ _SECTIONS = {
     epilog="Example: autodist profile train.py --steps 20",
     options_metavar="[OPTIONS]",
 )
-@click.argument("script", default="train.py")
-@click.argument("script_args", nargs=-1, metavar="[-- ARGS...]", type=click.UNPROCESSED)
+@script_argument("train.py")
 @click.option(
     "--steps", metavar="N", type=click.IntRange(1), default=10, show_default=True, help="So many timed, and traced."
 )
@@ -52,8 +52,7 @@ _SECTIONS = {
 @job_options
 @debug_option
 def profile(
-    script: str,
-    script_args: tuple[str, ...],
+    script: ScriptWords,
     cluster: ClusterOptions,
     options: JobOptions,
     steps: int,
@@ -73,7 +72,7 @@ def profile(
     from autodist.tuning import profile as run_profile
 
     target = check_output(out)
-    job = options.job(script, script_args, resolve_spec(cluster))
+    job = options.job(script, resolve_spec(cluster))
     order = ProfileOrder(steps, longest)
     console = SearchConsole()
     launcher = silent_launcher(console, options.road(job.spec))

@@ -14,6 +14,7 @@ import click
 from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
 from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
 from autodist.cli._options import RanksType, debug_option
+from autodist.cli._script import ScriptWords, script_argument
 from autodist.cli._sections import ScriptCommand
 from autodist.errors import GraphError, StoreError, UsageError
 
@@ -37,8 +38,7 @@ _SECTIONS = {
     epilog="Example: autodist run train.py --workers 2 --strategy PSLoadBalancing -- --epochs 3",
     options_metavar="[OPTIONS]",
 )
-@click.argument("script")
-@click.argument("script_args", nargs=-1, metavar="[-- ARGS...]", type=click.UNPROCESSED)
+@script_argument()
 @click.option("--strategy", metavar="NAME|FILE", help="See `autodist strategies`. Default: the script's choice.")
 @click.option("--tune-online", is_flag=True, help="Let `auto` try a few strategies in the first training steps.")
 @click.option("--dump-graphs", metavar="DIR", help="Write each worker's graph after each kernel to DIR.")
@@ -58,8 +58,7 @@ _SECTIONS = {
 @click.option("-v", "--verbose", is_flag=True, help="Show more.")
 @debug_option
 def run(
-    script: str,
-    script_args: tuple[str, ...],
+    script: ScriptWords,
     cluster: ClusterOptions,
     options: JobOptions,
     ranks: frozenset[int] | None,
@@ -77,7 +76,6 @@ def run(
     """
     job = options.job(
         script,
-        script_args,
         resolve_spec(cluster),
         strategy=_tried_online(strategy) if tune_online else strategy,
         dump_graphs=None if dump_graphs is None else Path(dump_graphs),

@@ -21,6 +21,7 @@ from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_opt
 from autodist.cli._launcher import new_directory, silent_launcher
 from autodist.cli._options import NamesOption, debug_option
 from autodist.cli._output import check_output, write_output
+from autodist.cli._script import ScriptWords, script_argument
 from autodist.cli._sections import ScriptCommand
 from autodist.cli._trials import row_of, store_option, trial_json
 from autodist.errors import AutoDistError, SearchFailed, UsageError
@@ -73,8 +74,7 @@ def _searchers() -> list[str]:
     epilog="Example: autodist search train.py --spec cluster.yml --trials 200",
     options_metavar="[OPTIONS]",
 )
-@click.argument("script", default="train.py")
-@click.argument("script_args", nargs=-1, metavar="[-- ARGS...]", type=click.UNPROCESSED)
+@script_argument("train.py")
 @click.option("--trials", metavar="N", type=click.IntRange(1), default=200, show_default=True, help="Measured at most.")
 @click.option("--budget", metavar="TIME", type=_DurationType(), help="No trial begins after that: 90s, 30m, 2h.")
 @click.option("--simulate-only", is_flag=True, help="Measure nothing: a simulator alone ranks the strategies, here.")
@@ -131,8 +131,7 @@ def _searchers() -> list[str]:
 @job_options
 @debug_option
 def search(
-    script: str,
-    script_args: tuple[str, ...],
+    script: ScriptWords,
     cluster: ClusterOptions,
     options: JobOptions,
     out: str | None,
@@ -152,10 +151,10 @@ def search(
     from autodist.tuning import search as run_search
 
     target = check_output(out, ".json")
-    offline = OfflineCommand(script, script_args, cluster, options, proposals, examples, target, as_json)
+    offline = OfflineCommand(script, cluster, options, proposals, examples, target, as_json)
     if offline.is_meant(simulate_only):
         return offline.run(_request(options.seed or 0, **settings))
-    job = options.job(script, script_args, resolve_spec(cluster))
+    job = options.job(script, resolve_spec(cluster))
     run_dir = job.run_dir or new_directory("search")
     request = _request(options.seed or 0, **settings)
     watcher = Watcher(request)
@@ -164,7 +163,7 @@ def search(
         result = run_search(request, replace(job, run_dir=run_dir), launcher, watcher)
     except AutoDistError as error:
         if isinstance(error, SearchFailed) and error.trial is not None:
-            again = partial(next_command, script, script_args, cluster, seed=job.seed)
+            again = partial(next_command, script, cluster, seed=job.seed)
             error.hint = _repetition(error.trial, error.study, request.store, again)
         elif watcher.trials:
             way_on = f"trials are in `{request.store}`; `--resume` goes on from there"
@@ -175,7 +174,7 @@ def search(
     path = target or run_dir / "best.json"
     write_output(path, result.best.strategy.to_json())
     bill = Bill(job.spec, result.batch_size, examples)
-    _show(result, bill, path, as_json, next_command(script, script_args, cluster, path))
+    _show(result, bill, path, as_json, next_command(script, cluster, path))
     return 0
 
 
@@ -303,13 +302,11 @@ def _repetition(trial: int, study: int | None, store: Path, again: Callable[[Pat
     return f"repeat it with all that the workers say:\n{shlex.join(save)}\n{again(path)}"
 
 
-def next_command(
-    script: str, script_args: tuple[str, ...], cluster: ClusterOptions, path: Path, seed: int | None = None
-) -> str:
+def next_command(script: ScriptWords, cluster: ClusterOptions, path: Path, seed: int | None = None) -> str:
     """Return what trains by the strategy of a file."""
     given = [*cluster.words, *([] if seed is None else ["--seed", str(seed)])]
-    arguments = ["--", *script_args] if script_args else []
-    return shlex.join(["autodist", "run", script, *given, "--strategy", str(path), *arguments])
+    arguments = ["--", *script.args] if script.args else []
+    return shlex.join(["autodist", "run", *script.words, *given, "--strategy", str(path), *arguments])
 
 
 def _show(result: SearchResult, bill: Bill, path: Path, as_json: bool, command: str) -> None:

@@ -14,6 +14,7 @@ from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_opt
 from autodist.cli._launcher import new_directory, silent_launcher
 from autodist.cli._options import debug_option
 from autodist.cli._output import check_output, write_output
+from autodist.cli._script import ScriptWords, script_argument
 from autodist.cli._sections import ScriptCommand
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ _SECTIONS = {
     epilog="Example: autodist timeline train.py --spec cluster.yml --strategy PSLoadBalancing",
     options_metavar="[OPTIONS]",
 )
-@click.argument("script", default="train.py")
-@click.argument("script_args", nargs=-1, metavar="[-- ARGS...]", type=click.UNPROCESSED)
+@script_argument("train.py")
 @click.option("--strategy", metavar="NAME|FILE", default="auto", show_default=True, help="See `autodist strategies`.")
 @click.option("--warm-up", metavar="N", type=click.IntRange(0), default=5, show_default=True, help="Steps before.")
 @click.option("--iterations", metavar="N", type=click.IntRange(1), default=10, show_default=True, help="Steps timed.")
@@ -53,8 +53,7 @@ _SECTIONS = {
 @job_options
 @debug_option
 def timeline(
-    script: str,
-    script_args: tuple[str, ...],
+    script: ScriptWords,
     cluster: ClusterOptions,
     options: JobOptions,
     strategy: str,
@@ -81,7 +80,7 @@ def timeline(
     def choose(graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         return wanted if isinstance(wanted, Strategy) else wanted.build(graph, spec)
 
-    job = options.job(script, script_args, resolve_spec(cluster))
+    job = options.job(script, resolve_spec(cluster))
     run_dir = job.run_dir or new_directory("timeline")
     launcher = silent_launcher(SearchConsole(), options.road(job.spec))
     done = run_timeline(replace(job, run_dir=run_dir), launcher, choose, Course(warm_up, iterations, longest))

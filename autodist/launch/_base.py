@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,11 +12,14 @@ from pathlib import Path
 from typing import Protocol
 
 from autodist.errors import UsageError
+from autodist.launch._program import Program
 from autodist.launch._secrets import mask_secrets
 from autodist.report import OutputLine, PlannedWorker, RunInfo, RunResult
 from autodist.resource_spec import ResourceSpec
 
 __all__ = ["Job", "Launcher", "RunObserver", "SilentObserver", "WorkerCommand"]
+
+_SEEDS = 2**31
 
 
 @dataclass(frozen=True)
@@ -23,11 +27,11 @@ class Job:
     """A script to be run by all workers of a cluster.
 
     Attributes:
-        script: The user's training script.
+        script: The user's training script; the name of a module if ``is_module``.
         spec: The cluster; one worker per host.
         script_args: What ``sys.argv[1:]`` is in the script.
         strategy: Builder name with arguments, or the path of a strategy as JSON; None leaves the choice to the script.
-        seed: For all random generators of all workers; None sets none.
+        seed: For all random generators of all workers, which need the same one; None draws one.
         env: Environment variables for all workers, over those of the launcher and under those of a host; in no repr, as
             there may be secrets among them.
         run_dir: Where logs and summaries go; None is ``runs/<id>`` below the working directory.
@@ -43,11 +47,13 @@ class Job:
             for the Python modules and packages beside the script.
         connect_timeout_s: Longest time until another machine has answered.
         host_timeout_s: Longest silence of another machine, after which it counts as lost.
-        check_versions: Whether all machines must have the same software.
+        check_versions: Whether the machines must have the software that is needed, and the same.
+        is_module: Whether the script is a module, started as by ``python -m``.
+        program: What was found by the script's name.
 
     Raises:
-        UsageError: The script is not a file, a time or a number is negative, or graphs can't be written where they are
-            to go.
+        UsageError: The script is not there or no Python, a time or a number is negative, or graphs can't be written
+            where they are to go.
 
     """
 
@@ -70,10 +76,14 @@ class Job:
     connect_timeout_s: float = 30.0
     host_timeout_s: float = 3.0
     check_versions: bool = True
+    is_module: bool = False
+    program: Program = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "script", Path(self.script))
-        _check_script(self.script)
+        object.__setattr__(self, "program", Program.of(self.script, self.is_module))
+        if self.seed is None:  # a plain Python script has another one each time
+            object.__setattr__(self, "seed", secrets.randbelow(_SEEDS))
         if self.dump_graphs is not None:
             _check_dump_directory(self.dump_graphs)
         for name in ("start_timeout_s", "stall_timeout_s", "finish_timeout_s", "grace_s"):
@@ -99,18 +109,6 @@ def _check_dump_directory(directory: Path) -> None:
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         reason = "you may not write there" if existing.is_dir() else "it is a file"
         raise UsageError(f"graphs can't be written into `{directory}`: `{existing}`: {reason}", hint=hint)
-
-
-def _check_script(script: Path) -> None:
-    if script.is_dir():
-        raise UsageError(
-            f"the script `{script}` is a directory", hint=f"name the file in it, such as `{script}/train.py`"
-        )
-    if not script.is_file():
-        raise UsageError(
-            f"the script `{script}` does not exist (looked in `{script.resolve().parent}`)",
-            hint="give the path of a Python file, absolute or from the working directory",
-        )
 
 
 @dataclass(frozen=True)

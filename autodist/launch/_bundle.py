@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from autodist.errors import UsageError
+from autodist.launch._program import Program
 
 __all__ = ["Bundle"]
 
@@ -22,7 +23,7 @@ class Bundle:
     """A script with the files that go with it to machines that don't have them.
 
     Attributes:
-        root: The script's directory, from which it imports; absolute, without links.
+        root: The directory from which it imports; absolute, without links.
         files: Paths below it, the script first.
 
     """
@@ -31,22 +32,25 @@ class Bundle:
     files: tuple[PurePosixPath, ...]
 
     @classmethod
-    def of(cls, script: Path, bring: Sequence[Path] | None = None) -> Bundle:
+    def of(cls, program: Program, bring: Sequence[Path] | None = None) -> Bundle:
         """Gather what a script needs.
 
         Args:
-            script: The script.
+            program: The script, or a module.
             bring: Files and directories below the script's directory; None for the Python modules and packages that
-                are beside the script.
+                are beside the script. For a module, it is the directory of its top package.
 
         Raises:
             UsageError: Something is not there or lies elsewhere.
 
         """
-        real = script.resolve()
-        found = _modules_beside(real) if bring is None else _named(bring, real.parent)
-        others = sorted({path.relative_to(real.parent).as_posix() for path in found} - {real.name})
-        return cls(real.parent, tuple(map(PurePosixPath, (real.name, *others))))
+        root = program.root.resolve()
+        first = program.file.relative_to(program.root).as_posix() if program.module else program.file.resolve().name
+        found = set(_modules_beside(root) if bring is None else _named(bring, root))
+        if program.module:
+            found |= {*_below(root / program.module.partition(".")[0])}
+        others = sorted({path.relative_to(root).as_posix() for path in found} - {first})
+        return cls(root, tuple(map(PurePosixPath, (first, *others))))
 
     @property
     def script(self) -> Path:
@@ -84,9 +88,9 @@ class Bundle:
             )
 
 
-def _modules_beside(script: Path) -> Iterator[Path]:
-    """Yield what ``import`` finds in the script's directory: modules, and packages with the data in them."""
-    for path in sorted(script.parent.iterdir()):
+def _modules_beside(root: Path) -> Iterator[Path]:
+    """Yield what ``import`` finds in a directory: modules, and packages with the data in them."""
+    for path in sorted(root.iterdir()):
         # os.path, as it says no where one may not look.
         if path.suffix == ".py" and os.path.isfile(path):
             yield path

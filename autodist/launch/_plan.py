@@ -126,7 +126,7 @@ def _command(job: Job, host: Host, site: Site, environment: WorkerEnvironment) -
     return WorkerCommand(
         rank=environment.rank,
         host=host.name,
-        argv=(host.python or site.python, "-m", "autodist.launch.worker", script, *job.script_args),
+        argv=(host.python or site.python, "-m", "autodist.launch.worker", *job.program.words(script), *job.script_args),
         env={**site.variables, **own, **environment.to_environ()},
         directory=host.directory or site.directory,
         brought=site.brought,

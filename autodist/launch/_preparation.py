@@ -86,7 +86,7 @@ async def prepare(job: Job, directory: RunDirectory, fleet: Fleet, ports: Ports)
 
     """
     addresses = {machine: job.spec.hosts[ranks[0]].address for machine, ranks in fleet.machines.items()}
-    bundle = None if all(map(is_here, fleet.machines)) else Bundle.of(job.script, job.bring)
+    bundle = None if all(map(is_here, fleet.machines)) else Bundle.of(job.program, job.bring)
 
     async def one(machine: Machine, agent: Agent) -> Site:
         others = [address for other, address in addresses.items() if other != machine]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from autodist.errors import AutoDistError
 from autodist.launch._exceptions import note_of, trace_of
 from autodist.runtime import FailureNote, say_last
 
-__all__ = ["Ending", "run_script"]
+__all__ = ["Ending", "run_module", "run_script"]
 
 _INTERRUPTED = 130
 
@@ -43,10 +43,32 @@ def run_script(script: str, args: Sequence[str]) -> Ending:
     script's first frame on.
     """
     sys.argv = [script, *args]
+    _import_from(os.path.dirname(os.path.realpath(script)))
+    return _ending(lambda: runpy.run_path(script, run_name="__main__"), script)
+
+
+def run_module(name: str, root: str, args: Sequence[str]) -> Ending:
+    """Run a module as :func:`run_script` does a script, the way plain ``python -m`` does.
+
+    Args:
+        name: The module's.
+        root: The directory that has it, or its top package.
+        args: Its arguments.
+
+    """
+    sys.argv = [name, *args]
+    _import_from(os.getcwd() if root in sys.path[1:] else root)
+    return _ending(lambda: runpy.run_module(name, run_name="__main__", alter_sys=True), os.path.join(root, name))
+
+
+def _import_from(directory: str) -> None:
     if not getattr(sys.flags, "safe_path", False):  # `python -P` has put no directory there
-        sys.path[0] = os.path.dirname(os.path.realpath(script))
+        sys.path[0] = directory
+
+
+def _ending(run: Callable[[], object], script: str) -> Ending:
     try:
-        runpy.run_path(script, run_name="__main__")
+        run()
     except SystemExit as exit_:
         return _of_exit(exit_, script)
     except KeyboardInterrupt:

@@ -81,7 +81,7 @@ def local_site(job: Job, directory: RunDirectory, address: str = "127.0.0.1", in
         address=address,
         interface=interface,
         python=sys.executable,
-        script=str(job.script),
+        script=str(job.program.file),
         directory=os.getcwd(),
         run_dir=str(directory.path),
         spec_path=str(directory.spec),
@@ -145,7 +145,7 @@ def expected_sites(job: Job, directory: RunDirectory) -> list[Site]:
     """Return where each worker is going to be, by rank, as far as that can be told without asking the machines."""
     found: dict[int, Site] = {}
     machines = machines_with_ranks(job.spec)
-    files = () if all(map(is_here, machines)) else Bundle.of(job.script, job.bring).files
+    files = () if all(map(is_here, machines)) else Bundle.of(job.program, job.bring).files
     for machine, ranks in machines.items():
         if is_here(machine):
             is_alone = len(machines) == 1

@@ -1,4 +1,4 @@
-"""What a worker process runs: ``python -m autodist.launch.worker SCRIPT [ARGS...]``.
+"""What a worker process runs: ``python -m autodist.launch.worker SCRIPT [ARGS...]``, or for a module ``-m NAME ROOT``.
 
 It ties the process to its launcher, runs the script, sees to its end, and leaves by ``os._exit``: a
 ``tf.distribute.Server`` has no clean way to stop.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import faulthandler
+import functools
 import os
 import signal
 import sys
@@ -23,7 +24,7 @@ from autodist.launch._exceptions import note_of
 from autodist.launch._generated_code import keep_generated_code_in
 from autodist.launch._own_caches import keep_caches_apart
 from autodist.launch._parent_death import die_with_parent
-from autodist.launch._script import Ending, run_script
+from autodist.launch._script import Ending, run_module, run_script
 from autodist.launch._seeding import seed_when_imported
 from autodist.runtime import (
     FailureNote,
@@ -43,6 +44,10 @@ _EXIT_HANDLERS_TIMEOUT_S = 10.0
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the script named by the arguments as this process' whole life."""
     script, *args = sys.argv[1:] if argv is None else argv
+    run = run_script
+    if script == "-m":
+        name, script, *args = args
+        run = functools.partial(run_module, name)
     try:
         worker = _join_run()
     except LaunchError as error:
@@ -51,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     ended = threading.Event()
     heartbeat = threading.Thread(target=_report_progress, args=(worker, ended), name="heartbeat", daemon=True)
     heartbeat.start()
-    ending = _checked(run_script(script, args), worker)
+    ending = _checked(run(script, args), worker)
     ended.set()
     _leave(_wind_up(worker, ending, script))
 

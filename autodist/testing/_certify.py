@@ -102,13 +102,14 @@ def certify(
     tolerance: float = 1e-5,
     env: Mapping[str, str] | None = None,
     reference: Path | None = None,
+    is_module: bool = False,
 ) -> Certificate:
     """Run a script's first steps on one device and distributed, and compare every variable, slot and output.
 
     The single-device run is plain TensorFlow: the scope only counts steps.
 
     Args:
-        script: A training script.
+        script: A training script, or the name of a module.
         script_args: Its arguments.
         strategy: A builder's name or a strategy's file; None for the script's choice.
         spec: The cluster; None for this machine. If its chief is another machine, the single device is one of the
@@ -120,6 +121,7 @@ def certify(
         env: Environment variables for the workers.
         reference: Directory that keeps the single-device run; made when it has none. It must have been made for the
             same script, arguments and steps.
+        is_module: Whether it is the name of a module.
 
     Raises:
         WorkerFailed: One of the runs failed, or the script took fewer steps.
@@ -133,12 +135,12 @@ def certify(
         if not (kept / "0.npz").is_file():
             recorder = Recorder(_RECORDED, steps, is_reference=True)
             run_dir = Path(scratch) / "run-one"
-            _run(script, script_args, _single_device(cluster), None, recorder, env or {}, run_dir)
+            _run(script, script_args, is_module, _single_device(cluster), None, recorder, env or {}, run_dir)
             kept.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(run_dir / _RECORDED / "0.npz", kept / "0.npz")
         recorder = Recorder(_RECORDED, steps, is_reference=False)
         run_dir = Path(scratch) / "run-many"
-        _run(script, script_args, cluster, strategy, recorder, env or {}, run_dir)
+        _run(script, script_args, is_module, cluster, strategy, recorder, env or {}, run_dir)
         return compare_recordings(kept, run_dir / _RECORDED, tolerance)
 
 
@@ -150,6 +152,7 @@ def _single_device(spec: ResourceSpec) -> ResourceSpec:
 def _run(
     script: str | Path,
     script_args: Sequence[str],
+    is_module: bool,
     spec: ResourceSpec,
     strategy: str | None,
     recorder: Recorder,
@@ -160,6 +163,7 @@ def _run(
         Path(script),
         spec,
         tuple(script_args),
+        is_module=is_module,
         strategy=strategy,
         seed=_SEED,
         env={**env, **recorder.to_environ()},

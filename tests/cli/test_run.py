@@ -46,6 +46,21 @@ def test_options_on_either_side(shell, args):
     assert "[1] ['train.py', '--epochs', '3', '--', '-x'] 2\n" in result.stdout, result.stderr
 
 
+def test_a_module_runs_as_python_runs_it(shell):
+    (shell.directory / "package").mkdir()
+    shell.write("", "package/__init__.py")
+    shell.write("VALUE = 42", "package/data.py")
+    told = "import sys; from .data import VALUE; print(__name__, __package__, sys.argv, sys.path[0], VALUE)\n"
+    shell.write(f"{told}if 'fail' in sys.argv: raise ValueError('no')\n{STEP}", "package/train.py")
+    command = [sys.executable, "-m", "package.train", "--x", "1"]
+    plain = subprocess.run(command, cwd=shell.directory, capture_output=True, text=True, timeout=60, check=True)
+    result = shell("run", "-m", "package.train", "--workers", "2", "--", "--x", "1")
+    assert result.returncode == 0, result.stderr
+    assert sorted(result.stdout.splitlines()) == [f"[{rank}] {plain.stdout.strip()}" for rank in range(2)]
+    result = shell("run", "-m", "package.train", "--", "fail")
+    assert "error: worker 0 ended with exit code 1 at package/train.py:2: ValueError: no\n" in result.stderr
+
+
 def test_ranks_filters_the_console_only(shell):
     shell.write(STEP + "print('hello')")
     result = shell("run", "train.py", "-n", "3", "--ranks", "0,2")
@@ -110,6 +125,10 @@ def test_spec_file_default_and_conflict(shell):
     [
         (["nope.py"], "the script `nope.py` does not exist"),
         (["."], "the script `.` is a directory"),
+        (["cluster.yaml"], "the script `cluster.yaml` is a YAML file, workers run Python"),
+        (["-m", "nope.train"], "`-m nope.train`: there is no such module"),
+        (["-m", "train.py"], "a file goes without `-m`"),
+        (["-m"], "Missing argument 'SCRIPT'"),
         (["train.py", "--spec", "nope.yml"], "`nope.yml` does not exist"),
         (["train.py", "--strategy", "PSLoadBalancin"], "did you mean `PSLoadBalancing`"),
         (["train.py", "--strategy", "nope.json"], "nope.json"),
@@ -120,6 +139,7 @@ def test_spec_file_default_and_conflict(shell):
 )
 def test_wrong_usage_starts_nothing(shell, args, text):
     shell.write(STEP)
+    shell.write("nodes: []", "cluster.yaml")
     result = shell("run", *args)
     assert result.returncode == 2, result.stderr
     assert text in result.stderr

@@ -7,6 +7,7 @@ import pytest
 from autodist.errors import UsageError
 from autodist.launch import _bundle
 from autodist.launch._bundle import Bundle
+from autodist.launch._program import Program
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def names(bundle):
 
 
 def test_what_the_script_can_import_goes_with_it(project):
-    bundle = Bundle.of(project / "train it.py")
+    bundle = Bundle.of(Program.of(project / "train it.py"))
     assert names(bundle) == [
         "train it.py", "layers/__init__.py", "layers/deep/x.py", "layers/dense.py", "layers/table.json", "model.py",
     ]  # fmt: skip
@@ -39,27 +40,27 @@ def test_what_the_script_can_import_goes_with_it(project):
 def test_a_link_to_the_script_brings_what_it_imports(project, tmp_path_factory):
     link = tmp_path_factory.mktemp("elsewhere") / "link.py"
     link.symlink_to(project / "train it.py")
-    assert Bundle.of(link) == Bundle.of(project / "train it.py")
+    assert Bundle.of(Program.of(link)) == Bundle.of(Program.of(project / "train it.py"))
 
 
 def test_named_files_go_instead(project, monkeypatch):
     script = project / "train it.py"
     monkeypatch.chdir(project)
     brought = [project / "data", project / "notes.txt"]
-    assert names(Bundle.of(script, brought)) == ["train it.py", "data/big.bin", "notes.txt"]
+    assert names(Bundle.of(Program.of(script), brought)) == ["train it.py", "data/big.bin", "notes.txt"]
     monkeypatch.chdir("/")
-    assert names(Bundle.of(script, [type(script)("model.py")])) == ["train it.py", "model.py"]
-    assert names(Bundle.of(script, [])) == ["train it.py"]
+    assert names(Bundle.of(Program.of(script), [type(script)("model.py")])) == ["train it.py", "model.py"]
+    assert names(Bundle.of(Program.of(script), [])) == ["train it.py"]
 
 
 def test_what_is_not_beside_the_script_is_refused(project):
     with pytest.raises(UsageError, match=r"`nope` of .--bring. does not exist\n.*`/etc/hostname`.*is not below"):
-        Bundle.of(project / "train it.py", [type(project)("nope"), type(project)("/etc/hostname")])
+        Bundle.of(Program.of(project / "train it.py"), [type(project)("nope"), type(project)("/etc/hostname")])
 
 
 def test_too_much_is_refused_only_when_it_is_to_be_sent(project, monkeypatch):
     monkeypatch.setattr(_bundle, "_MOST_BYTES", 20)
-    bundle = Bundle.of(project / "train it.py")
+    bundle = Bundle.of(Program.of(project / "train it.py"))
     assert list(bundle.digests) == ["train it.py"]
     with pytest.raises(UsageError, match="6 files") as caught:
         bundle.check_size()

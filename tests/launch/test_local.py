@@ -320,6 +320,16 @@ def test_missing_script_and_directory(bench):
         ResourceSpec.from_file("nope.yml")
 
 
+def test_every_job_draws_a_seed(bench):
+    """As `autodist run` does: workers without a common seed would not start alike."""
+    seeds = {Job(bench.script(STEP), ResourceSpec.local(2, 1)).seed for _ in range(3)}
+    assert len(seeds) == 3
+    assert all(isinstance(seed, int) for seed in seeds)
+    result = bench.run("print(os.environ['AUTODIST_SEED'])\n" + STEP)
+    assert bench.observer.texts(0) == bench.observer.texts(1) == [str(bench.observer.infos[0].seed)]
+    assert json.loads((result.run_dir / "env.json").read_text())["AUTODIST_SEED"] == bench.observer.texts(0)[0]
+
+
 @pytest.mark.parametrize("bad", [{"grace_s": -1.0}, {"stall_timeout_s": float("nan")}, {"seed": -1}, {"seed": 2**32}])
 def test_settings_out_of_range(bench, bad):
     with pytest.raises(UsageError):
