@@ -13,8 +13,8 @@ SCRIPT = Path(__file__).with_name("mistakes.py")
 EXPECTED = {
     "another_length": "worker 0 is in step 3, but worker 1 ",
     "another_length_in_validation": "worker 1 ",
-    "other_batches": "worker 1 has had other batches than the chief",
-    "other_datasets": "worker 1 has had other batches than the chief",
+    "other_batches": "worker 1 was given another batch than the chief in step 2",
+    "other_datasets": "worker 1 was given another batch than the chief",
     "evaluates_alone": "worker 0 begins, ends or goes on with `fit`; worker 1 evaluates or predicts",
     "evaluates_alone_at_the_end": "worker 0 has left the scope; worker 1 evaluates or predicts",
     "outside": "`fit` was called outside of a scope",
