@@ -20,7 +20,7 @@ from autodist.strategies import (
 )
 from tests.strategies.examples import fitting_strategies, graph, graphs, spec, specs, variable
 
-STATE = 4  # the number of a worker's examples
+STATE = 12  # the number of examples of a worker, and two numbers that stand for the batch
 
 
 def strategy(d, *configs, communicator="horovod"):
