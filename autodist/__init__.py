@@ -16,6 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from autodist import errors
+from autodist.installation import check_tensorflow
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,8 @@ def __getattr__(name: str) -> Any:
     if name == "strategies":
         return importlib.import_module("autodist.strategies")
     if name in _HOMES:
+        if _HOMES[name] == "autodist.callbacks":
+            check_tensorflow()  # Keras is imported there
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'autodist' has no attribute {name!r}, it has {', '.join(__all__)}")
 

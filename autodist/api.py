@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from autodist.errors import UsageError
 from autodist.graph import mark_v1_gradients
+from autodist.installation import check_tensorflow
 from autodist.resource_spec import Device, ResourceSpec
 from autodist.runtime import (
     OPEN,
@@ -71,6 +72,7 @@ class AutoDist:
         UsageError: An argument is not allowed, or the spec has several workers and nobody launched them.
         SpecError: The spec has mistakes.
         StrategyError: There is no such strategy.
+        NotInstalled: There is no TensorFlow, or not the version that AutoDist works with.
 
     Example:
         >>> ad = AutoDist(strategy="PSLoadBalancing")
@@ -89,6 +91,7 @@ class AutoDist:
         evaluation: Literal["shared", "whole"] = "shared",
         batch_norm: Literal["replica", "synchronized"] = "replica",
     ) -> None:
+        check_tensorflow()
         convention = self._convention = check_convention(batch, gradient_reduction, evaluation, batch_norm)
         worker = current_worker()
         self.spec = _resolve_spec(spec, worker)
@@ -259,6 +262,7 @@ def function(step: Callable[..., Any]) -> Callable[..., Any]:
 
 def _distributed(step: Callable[..., Any], owner: AutoDist | None) -> Callable[..., Any]:
     """A step that runs in the scope of `owner`, or in any if that is None."""
+    check_tensorflow()
     python_function = getattr(step, "python_function", step)
     plain = functools.cache(lambda: _as_tf_function(step))
 

@@ -8,13 +8,26 @@ import sys
 
 from autodist.errors import NotInstalled
 
-__all__ = ["DISTRIBUTION", "TENSORFLOW", "check_tensorflow", "explain_import_error", "install_command"]
+__all__ = [
+    "COMPILER_REMEDY",
+    "DISTRIBUTION",
+    "TENSORFLOW",
+    "check_tensorflow",
+    "explain_import_error",
+    "horovod_remedy",
+    "install_command",
+    "is_supported",
+    "tcp_remedy",
+    "tensorflow_remedy",
+]
 
 DISTRIBUTION = "autodist-tf"
 """What pip calls this package: ``autodist`` is another project there."""
 
 TENSORFLOW = "2.21"
 """The version of TensorFlow that AutoDist works with: it rewrites graphs, so it depends on more than the public API."""
+
+COMPILER_REMEDY = "`apt-get install g++`, if AutoDist's own library or Horovod is to be built there"
 
 _WHEELS = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm")
 
@@ -39,10 +52,11 @@ def check_tensorflow() -> None:
     """
     found = _tensorflow_version()
     if found is None:
-        raise NotInstalled(f"TensorFlow is not installed for `{sys.executable}`", hint=_remedy())
-    if found and not found.startswith(f"{TENSORFLOW}."):
+        raise NotInstalled(f"TensorFlow is not installed for `{sys.executable}`", hint=tensorflow_remedy())
+    if found and not is_supported(found):
         raise NotInstalled(
-            f"TensorFlow {found} is installed for `{sys.executable}`, AutoDist works with {TENSORFLOW}", hint=_remedy()
+            f"TensorFlow {found} is installed for `{sys.executable}`, AutoDist works with {TENSORFLOW}",
+            hint=tensorflow_remedy(),
         )
 
 
@@ -52,11 +66,37 @@ def explain_import_error(error: ImportError) -> NotInstalled | None:
     if not isinstance(error, ModuleNotFoundError) or package not in ("tensorflow", "keras"):
         return None
     name = {"tensorflow": "TensorFlow", "keras": "Keras"}[package]
-    return NotInstalled(f"{name} is not installed for `{sys.executable}`", hint=_remedy())
+    return NotInstalled(f"{name} is not installed for `{sys.executable}`", hint=tensorflow_remedy())
 
 
-def _remedy() -> str:
+def is_supported(version: str) -> bool:
+    """Whether AutoDist works with a version of TensorFlow."""
+    return version.startswith(f"{TENSORFLOW}.")
+
+
+def tensorflow_remedy() -> str:
+    """Return what to do where there is no TensorFlow, or another version than it must be."""
     return f'`{install_command()}`, or `"{DISTRIBUTION}[gpu]"` for NVIDIA GPUs'
+
+
+def tcp_remedy(python: str, compiler: str) -> str:
+    """Return what to do where AutoDist's own library is missing.
+
+    Args:
+        python: The interpreter that is to have it.
+        compiler: The compiler of C++ there; empty if there is none.
+
+    """
+    again = f"install AutoDist again for `{python}`, from where it was installed: that builds the library"
+    return again if compiler else f"`apt-get install g++`, then {again}"
+
+
+def horovod_remedy(python: str) -> str:
+    """Return what to do where Horovod is missing, or was built without TensorFlow."""
+    return (
+        f"`scripts/install-horovod {python}` in AutoDist's directory builds it, in some minutes; that needs "
+        "`apt-get install cmake g++ make`"
+    )
 
 
 def _tensorflow_version() -> str | None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from autodist.agent._addresses import interfaces, meanings, reached_by
 from autodist.agent._hardware import cores, gpus, memory
-from autodist.agent._versions import versions
+from autodist.agent._versions import compiler, versions
 
 __all__ = ["clock", "gather"]
 
@@ -47,6 +47,7 @@ def gather(directory: str, name: str, others: Sequence[str], first_port: int, la
         "executable": told["executable"],
         "host_name": socket.gethostname(),
         "packages": _packages(told),
+        "compiler": compiler(),
         "cores": cores(),
         "memory": memory(),
         "gpus": gpus(),

@@ -11,47 +11,55 @@ from autodist.cli._options import debug_option
 __all__ = ["env"]
 
 _SCHEMA_VERSION = 1
-_PACKAGES = ("autodist", "tensorflow", "tensorflow-cpu", "keras", "horovod", "numpy")
 
 
 @click.command("env", epilog="Example: autodist env --json")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 def env(as_json: bool) -> None:
-    """Print versions and machine, ready to be pasted into a bug report."""
+    """Print versions and machine, ready to be pasted into a bug report; and what to do where something is missing."""
     facts = _facts()
+    remedies = {name: remedy for name, remedy in _remedies(facts).items() if facts[name] is None}
     if as_json:
-        click.echo(json.dumps({"schema_version": _SCHEMA_VERSION, **facts}, indent=2))
+        click.echo(json.dumps({"schema_version": _SCHEMA_VERSION, **facts, "remedies": remedies}, indent=2))
         return
     from autodist.report import show_facts
 
-    show_facts({name: "no" if value is None else value for name, value in facts.items()})
+    told = {name: f"no: {remedies[name]}" if name in remedies else "no" for name in facts}
+    show_facts({name: told[name] if value is None else value for name, value in facts.items()})
 
 
 def _facts() -> dict[str, object]:
     import os
     import platform
-    import sys
 
+    from autodist.agent import compiler, versions
+
+    found = versions()
+    packages = found["packages"]
     return {
-        "python": platform.python_version(),
-        "executable": sys.executable,
-        **_versions(),
+        "python": found["python"],
+        "executable": found["executable"],
+        **{name: packages.get(name) for name in ("autodist", "tensorflow", "keras", "numpy")},
+        # A Horovod that was built without TensorFlow is none; AutoDist's own library is as old as AutoDist.
+        "horovod": packages.get("horovod") if found["has_horovod"] else None,
+        "tcp": packages.get("autodist") if found["has_tcp"] else None,
+        "compiler": compiler() or None,
         "os": platform.platform(),
         "cores": os.cpu_count(),
         "usable_cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
     }
 
 
-def _versions() -> dict[str, str | None]:
-    """Versions of installed packages, from their metadata; the two wheels of TensorFlow are one package here."""
-    from importlib.metadata import PackageNotFoundError, version
+def _remedies(facts: dict[str, object]) -> dict[str, str]:
+    """Return what to do where each of the parts is missing."""
+    from autodist.installation import COMPILER_REMEDY, horovod_remedy, tcp_remedy, tensorflow_remedy
 
-    found: dict[str, str | None] = {}
-    for package in _PACKAGES:
-        name = package.removesuffix("-cpu")
-        try:
-            found[name] = version(package)
-        except PackageNotFoundError:
-            found.setdefault(name, None)
-    return found
+    python = str(facts["executable"])
+    return {
+        "tensorflow": tensorflow_remedy(),
+        "keras": tensorflow_remedy(),
+        "horovod": horovod_remedy(python),
+        "tcp": tcp_remedy(python, str(facts["compiler"] or "")),
+        "compiler": COMPILER_REMEDY,
+    }

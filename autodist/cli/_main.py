@@ -14,6 +14,7 @@ import click
 from autodist import __version__
 from autodist.cli._options import debug_option, is_debugging
 from autodist.errors import AutoDistError, LaunchError
+from autodist.installation import explain_import_error
 
 __all__ = ["main"]
 
@@ -84,6 +85,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     except AutoDistError as error:
         return _show(error)
+    except ImportError as error:
+        missing = explain_import_error(error)
+        if missing is None or is_debugging():
+            raise
+        return _show(missing)
     except (click.Abort, KeyboardInterrupt):
         sys.stderr.write("\n")
         return _INTERRUPTED

@@ -41,6 +41,7 @@ class Facts:
         executable: Its path.
         host_name: The machine's own name for itself.
         packages: Version by name, of those that are installed.
+        compiler: The compiler of C++ with its version; empty if there is none.
         cores: Cores that may be used.
         installed_cores: Cores that there are.
         memory_bytes: Main memory that may be used.
@@ -59,6 +60,7 @@ class Facts:
     executable: str
     host_name: str
     packages: Mapping[str, str]
+    compiler: str
     cores: float
     installed_cores: float
     memory_bytes: int
@@ -75,7 +77,9 @@ class Facts:
     def from_json(cls, told: Mapping[str, Any]) -> Facts:
         """Return what an agent's ``facts.gather`` has returned."""
         disks = {name: Disk(disk["path"], disk["free"], disk["is_writable"]) for name, disk in told["disks"].items()}
-        same = ("python", "executable", "host_name", "packages", "free_ports", "interfaces", "names", "address")
+        same = (
+            "python", "executable", "host_name", "packages", "compiler", "free_ports", "interfaces", "names", "address",
+        )  # fmt: skip
         return cls(
             **{name: told[name] for name in same},
             cores=told["cores"]["usable"],

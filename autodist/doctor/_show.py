@@ -23,7 +23,7 @@ _SCHEMA_VERSION = 1
 _STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "bold red"}
 _MOST_IN_MATRIX = 16
 _NUMBERS = ("Cores", "Memory GB", "GPUs", "Disk GB", "Clock ms")
-_DISPENSABLE = ("AutoDist", "Clock ms", "Disk GB", "Horovod", "Keras", "Memory GB", "Python")
+_DISPENSABLE = ("AutoDist", "Clock ms", "Disk GB", "Keras", "Memory GB", "Python", "Compiler", "Horovod", "tcp")
 """Columns that narrow terminals do without, the first one first."""
 
 
@@ -102,6 +102,8 @@ def _machines(diagnosis: Diagnosis, width: int) -> Any:
         "TensorFlow": _versions(visits, "tensorflow"),
         "Keras": _versions(visits, "keras"),
         "Horovod": _versions(visits, "horovod"),
+        "tcp": _versions(visits, "tcp"),
+        "Compiler": _column(visits, "compiler", "-"),
         "AutoDist": _versions(visits, "autodist"),
         "Cores": [f"{v.facts.cores:g}" if v.facts else "" for v in visits],
         "Memory GB": [f"{v.facts.memory_bytes / 1e9:.0f}" if v.facts else "" for v in visits],
@@ -115,8 +117,8 @@ def _machines(diagnosis: Diagnosis, width: int) -> Any:
     return fitted_table(columns, width, right=_NUMBERS, shrink={"Host": 12})
 
 
-def _column(visits: Sequence[Visit], name: str) -> list[str]:
-    return [str(getattr(visit.facts, name)) if visit.facts else "" for visit in visits]
+def _column(visits: Sequence[Visit], name: str, missing: str = "") -> list[str]:
+    return [str(getattr(visit.facts, name)) or missing if visit.facts else "" for visit in visits]
 
 
 def _versions(visits: Sequence[Visit], package: str) -> list[str]:

@@ -15,7 +15,7 @@ from autodist.launch._machines import is_here
 from autodist.launch._run_directory import RunDirectory
 from autodist.launch._secrets import without_secrets
 from autodist.launch._sites import CODE, INPUT, OUTPUT, SPEC, Site, local_site, remote_site, strategy_file
-from autodist.launch._software import Software, check_software
+from autodist.launch._software import Software, check_alone, check_software
 from autodist.remote import Machine
 
 __all__ = ["Ports", "compare_software", "prepare"]
@@ -40,18 +40,17 @@ class Ports:
 
 
 async def compare_software(job: Job, fleet: Fleet) -> list[str]:
-    """Compare what the interpreters of the workers have; nothing is done where it is one interpreter.
+    """Look at what the interpreters of the workers have, and compare it.
 
     Returns:
         What the user should know although the run can go on.
 
     Raises:
         LaunchError: They differ.
+        NotInstalled: They miss what AutoDist needs.
 
     """
     pythons = {machine: _pythons(job, ranks) for machine, ranks in fleet.machines.items()}
-    if sum(map(len, pythons.values())) == 1:
-        return []
 
     async def ask(machine: Machine, agent: Agent) -> dict[str, Software]:
         found = {}
@@ -63,6 +62,10 @@ async def compare_software(job: Job, fleet: Fleet) -> list[str]:
 
     answers = await fleet.on_agents(ask)
     by_host = {host: software for answer in answers.values() for host, software in answer.items()}
+    if sum(map(len, pythons.values())) == 1:
+        for host, software in by_host.items():
+            check_alone(host, software)
+        return []
     return check_software(by_host, job.strategy)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autodist import strategies
-from autodist.errors import LaunchError
+from autodist.errors import LaunchError, NotInstalled
+from autodist.installation import TENSORFLOW, is_supported, tensorflow_remedy
 
-__all__ = ["Software", "check_software"]
+__all__ = ["Software", "check_alone", "check_software"]
 
 _MOST_NAMED = 4
 _PACKAGES = ("autodist", "tensorflow", "keras")
@@ -62,11 +63,46 @@ def check_software(found: Mapping[str, Software], strategy: str | None = None) -
     if rows:
         hint = _remedy(found, wrong) if wrong else needed[0].remedy
         raise LaunchError("\n".join(["the hosts must have the same software", *rows]), hint=hint)
+    _check_tensorflow(found)
     return [
         f"{carrier.called} is missing on {_listed(without)}; {_CONSEQUENCES.get(strategy, _NOT_USED)}"
         for carrier in _CARRIERS
         if 0 < len(without := carrier.without(found)) < len(found)
     ]
+
+
+def _check_tensorflow(found: Mapping[str, Software]) -> None:
+    """See that the version that all have is one that AutoDist works with."""
+    host, software = next(iter(found.items()))
+    version = software.version("tensorflow")
+    if not is_supported(version):
+        place = f"for `{software.executable}` on `{host}`"
+        message = f"TensorFlow {version} is installed {place}, AutoDist works with {TENSORFLOW}"
+        raise NotInstalled(message, hint=f"there: {tensorflow_remedy()}")
+
+
+def check_alone(host: str, software: Software) -> None:
+    """Look at the only interpreter of a run.
+
+    Args:
+        host: Which of its hosts has it.
+        software: What the interpreter has.
+
+    Raises:
+        NotInstalled: It misses something that AutoDist needs, or has it in a version that AutoDist does not work with.
+
+    """
+    missing = [name for name in _PACKAGES if not software.version(name)]
+    place = f"for `{software.executable}` on `{host}`"
+    if "autodist" in missing:
+        raise NotInstalled(
+            f"AutoDist is not installed {place}",
+            hint="install it there from where this machine has it; or name another interpreter by `python` in the spec",
+        )
+    if missing:
+        named = {"tensorflow": "TensorFlow", "keras": "Keras"}[missing[0]]
+        raise NotInstalled(f"{named} is not installed {place}", hint=f"there: {tensorflow_remedy()}")
+    _check_tensorflow({host: software})
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,11 @@ def test_env(shell):
     assert facts["schema_version"] == 1
     assert facts["tensorflow"] == version("tensorflow-cpu")
     assert facts["keras"] == version("keras")
+    assert (facts["tcp"], facts["remedies"]) == (__version__, {})
+    assert facts["compiler"].split()[0] in ("g++", "c++", "clang++")
+    bare = json.loads(shell("env", "--json", PATH="/nowhere", CXX="").stdout)
+    assert bare["compiler"] is None
+    assert "`apt-get install g++`" in bare["remedies"]["compiler"]
     text = shell("env").stdout
     assert f"python        {sys.version.split()[0]}\n" in text
 

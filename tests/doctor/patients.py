@@ -26,6 +26,7 @@ def healthy(name: str, number: int, names: list[str]) -> Facts:
             "numpy": "2.4",
             "tcp": "0.1.0",
         },
+        compiler="g++ 12.2.0",
         cores=8,
         installed_cores=8,
         memory_bytes=32 * GIGABYTE,

@@ -42,8 +42,8 @@ def test_nothing_is_wrong_with_a_healthy_cluster():
     assert bad(examination) == []
     assert {finding.host for finding in found} == {"a", "b", "c"}
     assert {finding.check for finding in found} == {
-        "reachable", "python", "autodist", "tensorflow", "keras", "horovod", "numpy", "tcp", "cores", "memory", "gpus",
-        "disk", "limits", "clock", "address", "ports", "connections",
+        "reachable", "python", "autodist", "tensorflow", "keras", "horovod", "numpy", "tcp", "compiler", "cores",
+        "memory", "gpus", "disk", "limits", "clock", "address", "ports", "connections",
     }  # fmt: skip
 
 
@@ -58,8 +58,8 @@ def test_nothing_is_wrong_with_a_healthy_cluster():
          "pip install tensorflow-cpu==2.21.0"),
         ({"packages": packages(autodist="")}, "autodist", Status.FAIL, "not installed", "from where the other hosts"),
         ({"packages": packages(keras="3.9")}, "keras", Status.FAIL, "keras 3.9, other", "keras==3.15.1"),
-        ({"packages": packages(horovod="")}, "horovod", Status.WARN, "horovod is not installed", "install Horovod"),
-        ({"packages": packages(tcp="")}, "tcp", Status.WARN, "library, `tcp`, is not installed", "apt-get install g++"),
+        ({"packages": packages(horovod="")}, "horovod", Status.WARN, "horovod is not installed", "install-horovod"),
+        ({"packages": packages(tcp="")}, "tcp", Status.WARN, "library, `tcp`, is not installed", "AutoDist again"),
         ({"packages": packages(numpy="1.26")}, "numpy", Status.WARN, "numpy 1.26, other", "pip install numpy==2.4"),
         ({"cores": 0.5}, "cores", Status.WARN, "1 CPU devices on 0.5 of 8 cores, by affinity or a quota", "fewer"),
         ({"available_bytes": 10**8}, "memory", Status.WARN, "0.1 of 32.0 GB free", "end what else runs"),
@@ -112,9 +112,30 @@ def test_what_is_missing_everywhere_is_told_everywhere():
     for name in ("a", "b"):
         examination = changed(examination, name, packages={"autodist": "0.1.0"})
     assert {(host, check) for host, check, _, _ in bad(examination)} == {
-        (host, check) for host in ("a", "b") for check in ("tensorflow", "keras")
+        (host, check) for host in ("a", "b") for check in ("tensorflow", "keras", "tcp")
     }
-    assert "pip install tensorflow-cpu`" in next(f.remedy for f in findings(examination) if f.check == "tensorflow")
+    assert "pip install tensorflow-cpu==2.21.*`" in next(
+        f.remedy for f in findings(examination) if f.check == "tensorflow"
+    )
+
+
+def test_what_builds_our_own_library_is_told_where_it_lacks():
+    examination = cluster()
+    for name in ("a", "b"):
+        examination = changed(examination, name, packages=packages(tcp="", horovod=""), compiler="")
+    remedies = {finding.check: finding.remedy for finding in findings(examination) if finding.host == "b"}
+    assert {check for _, check, status, _ in bad(examination) if status is Status.WARN} == {"tcp"}
+    assert remedies["tcp"].startswith("`apt-get install g++`, then install AutoDist again for `/usr/bin/python3`")
+    assert "`apt-get install g++`" in remedies["compiler"]
+    assert "cmake" in remedies["horovod"]
+
+
+def test_one_unsupported_tensorflow_everywhere_is_told():
+    examination = cluster()
+    for name in ("a", "b"):
+        examination = changed(examination, name, packages=packages(tensorflow="2.19.0"))
+    assert ("a", "tensorflow", Status.FAIL, "TensorFlow 2.19.0, AutoDist works with 2.21") in bad(examination)
+    assert "tensorflow-cpu==2.21.*" in next(f.remedy for f in findings(examination) if f.check == "tensorflow")
 
 
 @pytest.mark.parametrize(

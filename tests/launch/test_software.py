@@ -2,8 +2,8 @@
 
 import pytest
 
-from autodist.errors import LaunchError
-from autodist.launch._software import Software, check_software
+from autodist.errors import LaunchError, NotInstalled
+from autodist.launch._software import Software, check_alone, check_software
 
 WITHOUT = {
     None: "a strategy that the script names must not use it",
@@ -46,6 +46,25 @@ def test_what_is_missing_is_to_be_installed_where_it_is_missing():
     assert caught.value.hint.startswith("on `h2`: `/venv/bin/python -m pip install tensorflow==2.21.0`")
     with pytest.raises(LaunchError, match=r"tensorflow +not installed on h1, h2"):
         check_software({"h1": software(tensorflow=""), "h2": software(tensorflow="")})
+
+
+def test_a_tensorflow_that_is_not_supported_is_refused_though_it_is_everywhere():
+    other = software(tensorflow="2.19.1")
+    for check in (lambda: check_software({"h1": other, "h2": other}), lambda: check_alone("h1", other)):
+        with pytest.raises(
+            NotInstalled, match=r"TensorFlow 2.19.1 is installed for `/venv/bin/python` on `h1`"
+        ) as caught:
+            check()
+        assert 'pip install "autodist-tf[cpu]"' in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "called"), [("tensorflow", "TensorFlow"), ("keras", "Keras"), ("autodist", "AutoDist")]
+)
+def test_one_interpreter_alone_must_have_what_is_needed(name, called):
+    check_alone("h1", software())
+    with pytest.raises(NotInstalled, match=rf"{called} is not installed for `/venv/bin/python` on `h1`"):
+        check_alone("h1", software(**{called.lower(): ""}))
 
 
 @pytest.mark.parametrize("strategy", [None, "AllReduce", "AllReduce(communicator='horovod')"])

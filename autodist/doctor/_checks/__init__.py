@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from autodist.doctor._checks._address import check_address
 from autodist.doctor._checks._clock import check_clock
+from autodist.doctor._checks._compiler import check_compiler
 from autodist.doctor._checks._connections import check_connections
 from autodist.doctor._checks._cores import check_cores
 from autodist.doctor._checks._disk import check_disk
@@ -26,6 +27,7 @@ CHECKS: tuple[Check, ...] = (
     check_reachable,
     check_python,
     check_packages,
+    check_compiler,
     check_cores,
     check_memory,
     check_gpus,

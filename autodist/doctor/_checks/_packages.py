@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from autodist.doctor._examination import Examination, Facts
 from autodist.doctor._finding import Finding, Status
+from autodist.installation import TENSORFLOW, horovod_remedy, is_supported, tcp_remedy
 
 __all__ = ["check_packages"]
 
@@ -27,11 +28,15 @@ def check_packages(examination: Examination) -> Iterator[Finding]:
 def _judge(package: str, version: str, usual: str, host: str, facts: Facts) -> Finding:
     is_needed = package in _NEEDED
     worst = Status.FAIL if is_needed else Status.WARN
-    if version and version == usual:
+    if version and version == usual and (package != "tensorflow" or is_supported(version)):
         return Finding(host, package, Status.OK, f"{package} {version}")
-    if not version and not usual and not is_needed:
-        return Finding(host, package, Status.OK, f"{package} is on no host, and not needed")
-    if not version:
+    if not is_needed and not version and not usual and package != "tcp":
+        return Finding(
+            host, package, Status.OK, f"{package} is on no host, and not needed", _remedy(package, "", facts)
+        )
+    if is_needed and package == "tensorflow" and version and version == usual:
+        text = f"TensorFlow {version}, AutoDist works with {TENSORFLOW}"
+    elif not version:
         text = f"{_CALLED.get(package, package)} is not installed for {facts.executable}"
     else:
         text = f"{package} {version}, other hosts have {usual}"
@@ -41,10 +46,13 @@ def _judge(package: str, version: str, usual: str, host: str, facts: Facts) -> F
 def _remedy(package: str, version: str, facts: Facts) -> str:
     """Say what to type to have the version."""
     if package == "horovod":
-        return "install Horovod there the way the other hosts have it"
+        return horovod_remedy(facts.executable)
     if package == "tcp":
-        return f"install AutoDist again for {facts.executable} where there is a compiler of C++ (`apt-get install g++`)"
+        return tcp_remedy(facts.executable, facts.compiler)
     if package == "autodist":
         return f"install AutoDist there for {facts.executable}, from where the other hosts have it"
     name = "tensorflow-cpu" if package == "tensorflow" and not facts.gpus else package
-    return f"`{facts.executable} -m pip install {name}{f'=={version}' if version else ''}` there"
+    wanted = f"=={version}" if version else ""
+    if package == "tensorflow" and not is_supported(version):
+        wanted = f"=={TENSORFLOW}.*"
+    return f"`{facts.executable} -m pip install {name}{wanted}` there"

@@ -1,0 +1,20 @@
+"""Is there what builds AutoDist's own library, and Horovod?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autodist.doctor._examination import Examination
+from autodist.doctor._finding import Finding, Status
+from autodist.installation import COMPILER_REMEDY
+
+__all__ = ["check_compiler"]
+
+
+def check_compiler(examination: Examination) -> Iterator[Finding]:
+    """Yield the compiler of each machine: without one nothing fails, what is to be built is just not there."""
+    for visit, facts in examination.known:
+        if facts.compiler:
+            yield Finding(visit.name, "compiler", Status.OK, facts.compiler)
+        else:
+            yield Finding(visit.name, "compiler", Status.OK, "there is no compiler of C++", COMPILER_REMEDY)
