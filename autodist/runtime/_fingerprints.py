@@ -7,6 +7,7 @@ are hashed.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,12 @@ import numpy as np
 if TYPE_CHECKING:
     from autodist.runtime._arguments import Arguments
 
-__all__ = ["as_floats", "fingerprint_of", "hashed", "hashed_in_graph"]
+__all__ = ["as_floats", "fingerprint_of", "hashed", "hashed_in_graph", "hashed_names"]
 
 _COLUMNS = 1021
 """A prime, so that rows of examples which change places are added to other columns."""
 _PLAIN = bool | int | float | complex | str | bytes
+_MOST_NAMES = 100_000
 _SMALL_BYTES = 16 * 1024
 _FLOAT_BITS = 24
 """Whole numbers of so many bits are exact in float32."""
@@ -78,6 +80,14 @@ def hashed_in_graph(tensors: Sequence[Any]) -> Any:
         rows = tf.fingerprint(tensor if tensor.shape.rank else tf.reshape(tensor, [-1]))
         contents += [tf.io.serialize_tensor(part) for part in (tf.shape(tensor), rows)]
     return tf.strings.to_hash_bucket_fast(tf.strings.join(contents), 2**62)
+
+
+def hashed_names(files: Any) -> int:
+    """A hash of the names of files as they are listed, before anything shuffles them; directories may differ."""
+    while files._inputs():
+        files = files._inputs()[0]
+    names = (os.path.basename(name) for name in files.take(_MOST_NAMES).as_numpy_iterator())
+    return _number(os.fsencode(name) + b"\n" for name in names)
 
 
 def as_floats(fingerprint: int, world_size: int) -> np.ndarray:

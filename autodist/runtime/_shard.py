@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,12 +11,12 @@ import numpy as np
 
 from autodist.errors import UsageError
 from autodist.runtime._batch import LocalArray, WholeArray, part_of
+from autodist.runtime._elements import which_are_batches
 from autodist.runtime._ends import Ends, going_on_together
-from autodist.runtime._fingerprints import hashed_in_graph
+from autodist.runtime._fingerprints import hashed_in_graph, hashed_names
 from autodist.runtime._notes import check_rows, with_note, without_note
 from autodist.runtime._pipeline import (
     Pipeline,
-    batched_sizes,
     has_unseeded_shuffle,
     name_of,
     of_no_order,
@@ -32,9 +31,6 @@ __all__ = ["Passes", "ShardBy", "ShardedDataset", "Shares", "shard_dataset"]
 
 _LOG = logging.getLogger("autodist")
 _ALLOWED = ("auto", "batch", "element", "file")
-
-_NO_ROWS = -1
-_TO_DENSE = {"RaggedTensorSpec": "`x.to_tensor()`", "SparseTensorSpec": "`tf.sparse.to_dense(x)`"}
 
 ShardBy = Literal["auto", "batch", "element", "file"]
 
@@ -98,6 +94,7 @@ class ShardedDataset:
         dataset: The ``tf.data.Dataset`` of this worker's parts.
         split: Per tensor of an element, whether it is a batch.
         by: ``"batch"``, ``"element"`` or ``"file"``.
+        listed: A hash of the names of the files that are dealt out; None where none are.
     """
 
     def __init__(
@@ -106,9 +103,11 @@ class ShardedDataset:
         split: tuple[bool, ...],
         by: str = "batch",
         passes: Passes | None = None,
+        listed: int | None = None,
     ) -> None:
         self.dataset = dataset
         self.split = split
+        self.listed = listed
         self.by = by
         self._passes = Passes() if passes is None else passes
 
@@ -141,7 +140,7 @@ class ShardedDataset:
         ]
         for array in arrays:
             if isinstance(array, LocalArray | WholeArray):
-                array.note = note
+                array.note = self.listed if note is None and isinstance(array, LocalArray) else note
         return tf.nest.pack_sequence_as(element, arrays)
 
     def batches(self, dataset: Any = None) -> Iterator[Any]:
@@ -213,14 +212,15 @@ def shard_dataset(
         specs = tf.nest.flatten(dataset.element_spec)
         split = tuple(isinstance(spec, tf.TensorSpec) and spec.shape.rank != 0 for spec in specs)
         return ShardedDataset(read_ahead(dataset), split, "batch", passes)
-    split = _which_are_batches(dataset)
+    split = which_are_batches(dataset)
     if by in ("element", "file"):
         pipeline = read_pipeline(dataset)
         _check_pipeline(pipeline, shares, by)
         if not shares.is_all:
             parts, done = _read_apart(pipeline, shares, by)
             options = (_in_order(dataset) if done == "element" else dataset).options()
-            return ShardedDataset(parts.with_options(options), split, done, passes)
+            listed = None if pipeline.files is None else hashed_names(pipeline.files)
+            return ShardedDataset(parts.with_options(options), split, done, passes, listed)
     if shares.is_all:
         return ShardedDataset(read_ahead(dataset), split, "batch", passes)
     _check_order(dataset)
@@ -231,56 +231,6 @@ def _as_it_is(dataset: ShardedDataset, by: str) -> ShardedDataset:
     if by not in ("auto", dataset.by):
         raise UsageError(f"the dataset is sharded by {dataset.by} already, it can't be sharded by {by}")
     return dataset
-
-
-def _which_are_batches(dataset: Any) -> tuple[bool, ...]:
-    """Per tensor of the dataset's elements, whether it is a batch, of which replicas get rows.
-
-    A batch has a dim 0 of any size, other tensors have a fixed one, or none. Where all sizes are fixed, as with
-    `drop_remainder`, batches have the size that the dataset makes batches of, or else that of most tensors, or else
-    that of the first.
-
-    Raises:
-        UsageError: None is, or the tensors are not dense.
-    """
-    import tensorflow as tf
-
-    _check_dense(dataset.element_spec)
-    specs = tf.nest.flatten(dataset.element_spec)
-    sizes = [_fixed_rows(spec) for spec in specs]
-    if None in sizes:
-        return tuple(size is None for size in sizes)
-    rows = Counter(size for size in sizes if size != _NO_ROWS).most_common()
-    if not rows:
-        raise UsageError(
-            f"the dataset's elements are {dataset.element_spec}, they must be batches",
-            hint="call `dataset.batch(size)` first",
-        )
-    made = batched_sizes(dataset)
-    size = next((size for size, _ in rows if size in made), rows[0][0])
-    return tuple(other == size for other in sizes)
-
-
-def _check_dense(spec: Any) -> None:
-    import tensorflow as tf
-    from tensorflow.python.util import nest
-
-    for path, part in nest.flatten_with_joined_string_paths(spec):
-        if not isinstance(part, tf.TensorSpec):
-            dense = _TO_DENSE.get(type(part).__name__, "a dense tensor")
-            raise UsageError(
-                f"the dataset's elements have a {type(part).__name__.removesuffix('Spec')} at {path or 'their place'}, "
-                f"{part}; replicas share batches of dense tensors",
-                hint=f"make it dense in each batch, by `dataset.map` behind `batch`: {dense} in its place",
-            )
-
-
-def _fixed_rows(spec: Any) -> int | None:
-    """How many rows each tensor of this kind has; None if that is open."""
-    if spec.shape.rank == 0:
-        return _NO_ROWS
-    size = None if spec.shape.rank is None else spec.shape[0]
-    return None if size is None else int(size)
 
 
 def _check_order(dataset: Any) -> None:

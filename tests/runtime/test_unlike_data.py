@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from autodist.launch import Job, LocalLauncher
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime import LocalArray, drawn_parts, fingerprint_of, flatten, hashed
+from autodist.runtime import LocalArray, Shares, drawn_parts, fingerprint_of, flatten, hashed, shard_dataset
 
 SCRIPT = Path(__file__).with_name("unlike_data.py")
 WAYS = [
@@ -69,6 +69,21 @@ def test_what_belongs_to_a_fingerprint():
     assert of(parts[0], bank) == of(parts[1], bank)
     parts[1].note = 7
     assert of(parts[0], bank) != of(parts[1] + 1, bank)
+
+
+def test_lists_of_files_are_compared(tmp_path):
+    """Workers that list other files, or the same ones in another order, would read some twice and others never."""
+    names = [str(tmp_path / f"{k}.records") for k in range(4)]
+    for k, name in enumerate(names):
+        with tf.io.TFRecordWriter(name) as writer:
+            writer.write(str(k).encode())
+
+    def note(names, by="file"):
+        dataset = tf.data.Dataset.from_tensor_slices(names).shuffle(4).interleave(tf.data.TFRecordDataset).batch(2)
+        return next(iter(shard_dataset(dataset, Shares((1, 1), 0), by=by))).note
+
+    assert note(names) == note([str(tmp_path / ".." / tmp_path.name / Path(name).name) for name in names])
+    assert len({note(names), note(names[::-1]), note(names[:3])}) == 3
 
 
 PICTURES = tf.data.Dataset.from_tensor_slices((np.ones((8, 4, 4, 3), "float32"), np.arange(8)))
