@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import os
 import re
 import sys
 import textwrap
@@ -12,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from autodist.errors import AutoDistError, WorkerFailed
 from autodist.installation import explain_import_error
-from autodist.runtime import FailureNote
+from autodist.launch._sites import CODE
+from autodist.runtime import FailureNote, current_worker
 from autodist.user_code import is_user_code, shown_file
 
 __all__ = ["note_of", "trace_of"]
@@ -46,7 +48,7 @@ class _Call:
     line: int
 
     def place(self, script: str) -> str:
-        return f"{shown_file(self.file, script)}:{self.line}"
+        return f"{_shown(self.file, script)}:{self.line}"
 
     @property
     def text(self) -> str:
@@ -84,6 +86,13 @@ def note_of(error: BaseException, script: str, exit_code: int = 1) -> FailureNot
         trace=(*trace, *_causes(error, script)),
         is_echo=isinstance(error, WorkerFailed),
     )
+
+
+def _shown(file: str, script: str) -> str:
+    """Return a file's path for users: of what was sent to this machine, the one below the script's directory."""
+    run_dir = current_worker().environment.run_dir
+    sent = "" if run_dir is None else str(run_dir.parent / CODE) + os.sep
+    return file.removeprefix(sent) if sent and file.startswith(sent) else shown_file(file, script)
 
 
 def trace_of(error: BaseException, script: str) -> str:

@@ -162,12 +162,29 @@ def test_different_software_is_told_before_anything_starts(person, tmp_path):
     assert (result.returncode, "No module named" in result.stderr) == (1, True)
 
 
+def test_a_module_goes_there_with_its_packages(person):
+    person.write("pkg/__init__.py", "")
+    person.write("pkg/data.py", "VALUE = 42")
+    person.write("beside.py", "")
+    person.write(
+        "pkg/train.py",
+        HEAD + "import beside; from .data import VALUE; print(__package__, VALUE, sys.argv[1:])\n"
+        "sys.stdout.flush(); w.coordinator.put(f'up {w.rank}', b'')\n"
+        "if w.rank == 1:\n    w.coordinator.get('up 0', 60.0)\n    raise ValueError('only here')\ntime.sleep(120)",
+    )
+    result = person.run("-m", "pkg.train", "-H", "h1,h2", "--", "x")
+    assert result.returncode == 1
+    assert "[0] pkg 42 ['x']" in result.stdout.splitlines()
+    assert "error: worker 1 ended with exit code 1 at " in result.stderr
+    assert re.search(r" at pkg/train.py:\d+: ValueError: only here\n", result.stderr), result.stderr
+
+
 def test_failure_is_told_with_its_host_and_all_are_stopped(person):
     person.write("train.py", HEAD + "if w.rank == 2: raise ValueError('only here')\ntime.sleep(120)")
     result = person.run("train.py", "-H", "h1,h2,h3")
     assert result.returncode == 1
     assert "first failure  worker 2 of 3 on h3, pid" in result.stderr
-    assert re.search(r"error: worker 2 ended with exit code 1 at \S*train.py:\d+: ValueError: only here", result.stderr)
+    assert re.search(r"error: worker 2 ended with exit code 1 at train.py:\d+: ValueError: only here", result.stderr)
     assert result.stderr.count("ValueError: only here") == 1
 
 
