@@ -181,9 +181,10 @@ class AutoDist:
         return make_session(self._engine, self._v1_gradients)
 
     def function(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        """Decorator of a training step: like ``tf.function``, and distributed.
+        """Decorator of a step: like ``tf.function``, and distributed if it trains.
 
-        The step must be called inside the scope.
+        The step must be called inside the scope. One that trains nothing, such as what updates metrics for a test,
+        runs on every worker, and has whole batches: of the parts that come from :meth:`shard` they are made.
         """
         return _distributed(step, self)
 
@@ -256,7 +257,7 @@ def scope(
 
 
 def function(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator of a training step, for the scope that is open when it is called; see :meth:`AutoDist.function`."""
+    """Decorator of a step, for the scope that is open when it is called; see :meth:`AutoDist.function`."""
     return _distributed(step, None)
 
 
@@ -275,7 +276,7 @@ def _distributed(step: Callable[..., Any], owner: AutoDist | None) -> Callable[.
                 f"`{name}` was called outside of {'a' if owner is None else 'its'} scope",
                 hint=f"call it inside `with {'autodist' if owner is None else 'ad'}.scope():`",
             )
-        return scope._engine.run(python_function, args, kwargs, lambda: plain()(*args, **kwargs))
+        return plain()(*args, **kwargs)  # the scope intercepts it, and trains by it, or not
 
     return distributed
 

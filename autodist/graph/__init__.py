@@ -5,7 +5,7 @@ Importing this package does not import TensorFlow; capturing does.
 
 from autodist.graph._analysis import StepAnalysis, Write
 from autodist.graph._bodies import Bodies
-from autodist.graph._capture import SOURCE_GRAPH, CapturedStep, VariableNames, capture
+from autodist.graph._capture import SOURCE_GRAPH, CapturedStep, NoGradientError, VariableNames, capture
 from autodist.graph._constants import static_value
 from autodist.graph._extent import EXTENT_OF, Extent
 from autodist.graph._factors import FactoredGradient, Factors, factors_of
@@ -60,6 +60,7 @@ __all__ = [
     "Ids",
     "Join",
     "Mark",
+    "NoGradientError",
     "NodeList",
     "NodeTime",
     "Obstacle",

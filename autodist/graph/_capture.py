@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autodist.errors import AutoDistError, CaptureError
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._batch_norm import synchronize_batch_norm
 from autodist.graph._fixed_rows import refuse_fixed_beside_rows
+from autodist.graph._frozen import FrozenValues, freeze
 from autodist.graph._graph_def import ancestors, is_stateful, node_of, normalize
 from autodist.graph._hoist import hoist_reads
 from autodist.graph._inline import inline_calls
@@ -24,11 +25,16 @@ from autodist.graph._refusals import (
 )
 from autodist.graph._roles import BareVariable, assign_roles
 from autodist.graph._row_counts import noticing_row_counts, refuse_fixed_rows
+from autodist.graph._tables import Table, embed_tables, read_table, refuse_changes
 from autodist.graph._training_graph import Output, StepInput, TrainingGraph
 
-__all__ = ["SOURCE_GRAPH", "CapturedStep", "VariableNames", "capture"]
+__all__ = ["SOURCE_GRAPH", "CapturedStep", "NoGradientError", "VariableNames", "capture"]
 
 _ACTING_OPS = frozenset({"Assert", "EagerPyFunc", "LogMessage", "Print", "PrintV2", "PyFunc"})
+
+
+class NoGradientError(CaptureError):
+    """The function differentiates nothing with respect to a variable: it is no training step."""
 
 
 class VariableNames:
@@ -36,11 +42,15 @@ class VariableNames:
 
     TensorFlow's own names collide (two layers called "same" both own "same/kernel"), so a second variable of a name
     gets a number. The numbers follow the order of capture, which is the same on every worker.
+
+    Attributes:
+        frozen: The large values that the steps take from outside.
     """
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
         self._handles: dict[str, Any] = {}
+        self.frozen = FrozenValues()
 
     def name(self, handle: Any, wanted: str) -> str:
         """The name of the variable with this (eager) handle."""
@@ -64,6 +74,7 @@ class CapturedStep:
         concrete: The traced function, kept alive because the handles belong to it.
         trace_s: The part of the capture that TensorFlow's tracing took.
         asking: The user's lines that have asked in Python how many rows there are, and got None.
+        tables: The lookup tables that it reads.
     """
 
     graph: TrainingGraph
@@ -72,6 +83,7 @@ class CapturedStep:
     concrete: Any
     trace_s: float = field(default=0.0, compare=False)
     asking: tuple[str, ...] = field(default=(), compare=False)
+    tables: tuple[Table, ...] = field(default=(), compare=False)
 
     def line_of(self, name: str) -> str:
         """``file:line`` of the user's code that a node comes from."""
@@ -109,8 +121,9 @@ def capture(
             only the layers with ``synchronized=True``.
 
     Raises:
+        NoGradientError: It differentiates nothing, and can't be captured either.
         CaptureError: It returns what is no tensor, takes a gradient inside control flow, can be traced for one number
-            of rows only, or uses a resource that can't move to another graph (a lookup table, an iterator).
+            of rows only, changes a lookup table, or uses a resource that can't move to another graph (an iterator).
 
     Example:
         >>> import tensorflow as tf
@@ -128,11 +141,36 @@ def capture(
     split = [bool(spec.shape.rank) for spec in specs] if split is None else split
     concrete, marked, asking = _trace(step, specs, split, synchronized_batch_norm)
     trace_s = time.perf_counter() - started
+    try:
+        captured = _described(concrete, marked, names, (split, whole), synchronized_batch_norm)
+    except CaptureError as error:
+        if marked:
+            raise
+        raise NoGradientError(error.message, hint=error.hint) from error
+    return replace(captured, trace_s=trace_s, asking=tuple(asking))
+
+
+def _described(
+    concrete: Any,
+    marked: list[Any],
+    names: VariableNames,
+    arguments: tuple[Sequence[bool], Sequence[str] | None],
+    synchronized_batch_norm: bool,
+) -> CapturedStep:
+    """What a traced step does; which arguments are split, and what to call the others, as for :func:`capture`."""
+    split, whole = arguments
     tracing = concrete.graph
     num_arguments = len(tracing.inputs) - len(tracing.captures)
     lines = Lines(tracing)
-    bare, handles = _variables(tracing, names, lines)
-    flat, aliases = _flattened(tracing, bare)
+    graph_def = tracing.as_graph_def(add_shapes=True)
+    refuse_changes(graph_def, lines.of)
+    tables = _tables(tracing, graph_def, lines)
+    bare, handles = _variables(tracing, names, tables)
+    for variable, handle in freeze(graph_def, _captured_values(tracing), names):
+        bare.append(variable)
+        handles[variable.name] = handle
+    flat, aliases = _flattened(tracing, graph_def, bare)
+    filling = embed_tables(flat, tables)
     inputs = tuple(_step_input(*given) for given in zip(tracing.inputs[:num_arguments], split, strict=True))
     batch = [node_of(argument.tensor) for argument in inputs if argument.split]
     analysis = StepAnalysis(flat, [v.handle for v in bare], batch)
@@ -142,7 +180,7 @@ def capture(
     inner = {id(handle): placeholder.op.name for handle, placeholder in tracing.captures}
     gradient_handles = {k: inner[id(handle)] for k, handle in enumerate(marked) if id(handle) in inner}
     variables = assign_roles(analysis, bare, gradient_handles, [output.tensor for output in outputs])
-    effects = _effects(analysis, tracing, outputs)
+    effects = (*filling, *_effects(analysis, tracing, outputs))
     roots = [*effects, *(node_of(o.tensor) for o in outputs)]
     refuse_second_derivatives(analysis, roots, lines.of)
     if whole is not None:
@@ -151,7 +189,7 @@ def capture(
     if synchronized_batch_norm:
         refuse_other_batch_norms(analysis, roots, lines.of)
     graph = TrainingGraph(flat, variables, inputs, outputs, effects, {name: lines.of(name) for name in effects})
-    return CapturedStep(graph, handles, tracing.structured_outputs, concrete, trace_s, tuple(asking))
+    return CapturedStep(graph, handles, tracing.structured_outputs, concrete, tables=tuple(tables.values()))
 
 
 def _trace(
@@ -188,9 +226,9 @@ def _is_of_outputs(error: Exception) -> bool:
     return isinstance(error, TypeError) and any(text in str(error) for text in texts)
 
 
-def _flattened(tracing: Any, variables: Sequence[BareVariable]) -> tuple[Any, dict[str, str]]:
+def _flattened(tracing: Any, graph_def: Any, variables: Sequence[BareVariable]) -> tuple[Any, dict[str, str]]:
     """The flat GraphDef, and for every output tensor of an inlined call the tensor that takes its place."""
-    flat, aliases = inline_calls(tracing.as_graph_def(add_shapes=True))
+    flat, aliases = inline_calls(graph_def)
     _embed_constants(flat, tracing)
     look_up_before_casting(flat)
     hoist_reads(flat, {v.handle: (v.dtype, v.shape) for v in variables})
@@ -198,7 +236,9 @@ def _flattened(tracing: Any, variables: Sequence[BareVariable]) -> tuple[Any, di
     return flat, aliases
 
 
-def _variables(graph: Any, names: VariableNames, lines: Lines) -> tuple[list[BareVariable], dict[str, Any]]:
+def _variables(
+    graph: Any, names: VariableNames, tables: Mapping[str, Table]
+) -> tuple[list[BareVariable], dict[str, Any]]:
     """The captured variables in capture order, and their eager handles by name."""
     import tensorflow as tf
 
@@ -206,19 +246,36 @@ def _variables(graph: Any, names: VariableNames, lines: Lines) -> tuple[list[Bar
     bare: list[BareVariable] = []
     handles: dict[str, Any] = {}
     for handle, placeholder in graph.captures:
-        if handle.dtype == tf.variant:
-            raise _foreign_resource(placeholder, lines)
-        if handle.dtype != tf.resource:
+        if handle.dtype != tf.resource or placeholder.op.name in tables:
             continue
-        data = getattr(handle, "_handle_data", None)
-        if data is None or not data.is_set or not data.shape_and_type:
-            raise _foreign_resource(placeholder, lines)
-        described = data.shape_and_type[0]
+        described = handle._handle_data.shape_and_type[0]
         name = names.name(handle, pretty.get(id(handle)) or _readable(placeholder.op.name))
         shape = tuple(tf.TensorShape(described.shape).as_list())
         bare.append(BareVariable(name, placeholder.op.name, shape, tf.as_dtype(described.dtype).name))
         handles[name] = handle
     return bare, handles
+
+
+def _tables(graph: Any, graph_def: Any, lines: Lines) -> dict[str, Table]:
+    """By placeholder, the captured lookup tables.
+
+    Raises:
+        CaptureError: Something else is captured that is neither a variable nor a value.
+    """
+    import tensorflow as tf
+
+    found: dict[str, Table] = {}
+    for handle, placeholder in graph.captures:
+        if handle.dtype not in (tf.resource, tf.variant):
+            continue
+        data = getattr(handle, "_handle_data", None)
+        if handle.dtype == tf.resource and data is not None and data.is_set and data.shape_and_type:
+            continue
+        table = None if handle.dtype == tf.variant else read_table(handle, placeholder, graph_def)
+        if table is None:
+            raise _foreign_resource(placeholder, lines)
+        found[placeholder.op.name] = table
+    return found
 
 
 def _readable(placeholder: str) -> str:
@@ -230,17 +287,17 @@ def _foreign_resource(placeholder: Any, lines: Lines) -> CaptureError:
     user = consumers[0] if consumers else placeholder.op
     return CaptureError(
         f"the step uses a resource that is no variable: op `{user.name}` ({user.type}) at {lines.of(user.name)}",
-        hint="move lookup tables and iterators into the input pipeline (`dataset.map`) and pass the step tensors",
+        hint="do what uses it in the input pipeline (`dataset.map`) or outside of the step, and pass the step tensors",
     )
 
 
 def _embed_constants(flat: Any, graph: Any) -> None:
-    """Turn captured eager tensors into constants."""
+    """Turn the captured eager tensors that are left into constants."""
     import tensorflow as tf
 
-    values = {inner.op.name: outer for outer, inner in graph.captures if outer.dtype != tf.resource}
+    values = _captured_values(graph)
     for node in flat.node:
-        if node.name not in values:
+        if node.name not in values or node.op != "Placeholder":
             continue
         array = values[node.name].numpy()
         node.op = "Const"
@@ -249,6 +306,13 @@ def _embed_constants(flat: Any, graph: Any) -> None:
         node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(array, dtype=values[node.name].dtype))
         shape = node.attr["_output_shapes"].list.shape.add()
         shape.CopyFrom(values[node.name].shape.as_proto())
+
+
+def _captured_values(graph: Any) -> dict[str, Any]:
+    """By placeholder, the captured eager tensors."""
+    import tensorflow as tf
+
+    return {inner.op.name: outer for outer, inner in graph.captures if outer.dtype not in (tf.resource, tf.variant)}
 
 
 def _drop_devices(flat: Any) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from autodist.graph._extent import Extent, ExtentRules
 from autodist.graph._graph_def import (
+    FROZEN,
     data_inputs,
     node_of,
     output_shape,
@@ -57,7 +58,7 @@ class BatchDependence:
         self.nodes = nodes
         self.extents: dict[str, tuple[Extent, ...]] = dict.fromkeys(split, (Extent.ROWS,))
         self._evaluable: dict[str, bool] = dict.fromkeys(self.extents, False)
-        self._differentiable = set(handles)
+        self._differentiable = {handle for handle in handles if FROZEN not in nodes[handle].attr}
         self._sizes: set[str] = set()
         as_data, as_it_is = ExtentRules(nodes, self._as_data), ExtentRules(nodes, self.extent)
         for name in order:

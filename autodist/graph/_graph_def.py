@@ -12,6 +12,7 @@ from typing import Any
 __all__ = [
     "BRANCHES",
     "CALLS",
+    "FROZEN",
     "LOOPS",
     "ancestors",
     "called_functions",
@@ -34,6 +35,8 @@ BRANCHES = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 LOOPS = frozenset({"While", "StatelessWhile"})
 """Ops that return what they get."""
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+FROZEN = "_autodist_frozen"
+"""Attribute of the handle of a variable that stands for a value from outside: no gradient flows through its reads."""
 
 
 def split_tensor(tensor: str) -> tuple[str, int]:

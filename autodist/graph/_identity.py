@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from autodist.graph._graph_def import called_functions, node_of, topological_order
+from autodist.graph._graph_def import FROZEN, called_functions, node_of, topological_order
 
 if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph, Variable
@@ -31,9 +31,9 @@ SCHEME = 1
 
 _VOLATILE = frozenset({
     "_class", "_forward_func_name", "_backward_func_name", "_gradient_op_type", "_user_specified_name",
-    "container", "resource_arg_unique_id", "seed", "seed2", "shared_name", "token",
+    "container", "resource_arg_unique_id", "seed", "seed2", "shared_name", "token", FROZEN,
 })  # fmt: skip
-"""Attributes that hold names with counters, or seeds."""
+"""Attributes that hold names with counters, or seeds; or values, which have their own place."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,13 @@ def _row(variable: Variable) -> tuple[object, ...]:
     return tuple(
         gradients if field.name == "gradients" else getattr(variable, field.name)
         for field in fields(variable)
-        if field.name != "handle"
+        if field.name not in ("handle", "content")
     )
 
 
 def _computed(graph: TrainingGraph, contents: Mapping[str, _Content]) -> Iterator[bytes]:
     """What is computed, and what of it is returned, or is a gradient."""
-    given = {v.handle: b"variable %d" % k for k, v in enumerate(graph.variables)}
+    given = {v.handle: f"variable {k} {v.content}".encode() for k, v in enumerate(graph.variables)}
     given |= {node_of(argument.tensor): b"input %d" % k for k, argument in enumerate(graph.inputs)}
     hashes = _hashes(graph.analysis.order, contents, given)
     gradients = [[hashes[node_of(t)] for g in v.gradients for t in g.tensors] for v in graph.variables]

@@ -25,6 +25,7 @@ class BareVariable:
     handle: str
     shape: tuple[int, ...]
     dtype: str
+    content: str | None = None
 
 
 class _Groups:
@@ -141,6 +142,7 @@ class _Roles:
             owners=owners,
             coupled=coupled,
             backward_order=backward.get(variable.handle, -1),
+            content=variable.content,
         )
 
     def _role(self, variable: BareVariable) -> Role:

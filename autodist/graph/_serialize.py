@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["load_graph", "parse_graph_def", "save_graph", "without_directories"]
 
 _FORMAT = "autodist training graph"
-_VERSION = 1
+_VERSION = 2
+_OLDEST = 1
 _HEADER = "header.json"
 _GRAPH_DEF = "graph.pb"
 _MOST_BYTES = 2**31  # of a protobuf message
@@ -150,7 +151,7 @@ def _check(header: Any, name: str) -> None:
             f"`{name}` is a graph file of version {version}, this AutoDist reads up to {_VERSION}",
             hint="it was written by a newer AutoDist: upgrade this one",
         )
-    if version != _VERSION:
+    if version not in range(_OLDEST, _VERSION + 1):
         raise ValueError(f"its version is {version!r}")
 
 

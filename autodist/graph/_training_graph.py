@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -98,6 +98,8 @@ class Variable:
             from its own, because they share a norm, a branch or a slot. They need one and the same home.
         backward_order: Position of its gradient in the backward pass, 0 for the first that exists; -1 without one.
         piece: For a shard, which part of one of the program's variables it is; None for a whole variable.
+        content: For a value that the step takes from outside and that is too large for a constant of the graph, a hash
+            of it; None for a variable of the program.
     """
 
     name: str
@@ -110,6 +112,7 @@ class Variable:
     coupled: tuple[str, ...] = ()
     backward_order: int = -1
     piece: Piece | None = None
+    content: str | None = None
 
     @property
     def is_sparse(self) -> bool:
@@ -171,6 +174,27 @@ class TrainingGraph:
     effects: tuple[str, ...]
     lines: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
     batch_size: int | None = field(default=None, compare=False)
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether there is something to be split over the replicas."""
+        return any(argument.split for argument in self.inputs)
+
+    def without_gradients(self) -> TrainingGraph:
+        """The same step as one that nobody else has a part in: its gradients are like all that it computes."""
+        written = (Role.TRAINABLE, Role.SLOT)
+        variables = tuple(
+            replace(
+                v,
+                role=Role.COUNTER if v.role in written else v.role,
+                gradients=(),
+                owners=(),
+                coupled=(),
+                backward_order=-1,
+            )
+            for v in self.variables
+        )
+        return replace(self, variables=variables)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one file, a zip archive that :meth:`load` reads back; whole or not at all.

@@ -76,6 +76,8 @@ class Joins:
 
     def build(self) -> None:
         """Add the batch's shares, then all joins: small state first, gradients in backward order."""
+        if not self.analysis.split:
+            return  # without a batch all workers compute the same, and have nothing to say to each other
         local_rows = self._shares.add_rows(ROWS)
         if self._own_state:
             self._shares.add_guessed_total(TOTAL, local_rows, self._layout.num_replicas)

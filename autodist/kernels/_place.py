@@ -14,6 +14,12 @@ LOOKUPS = frozenset({"GatherV2", "Gather", "GatherNd", "Shape"})
 """Ops that run where the variable lives that they look into."""
 
 
+_TABLES = frozenset(
+    {"HashTableV2", "InitializeTableV2", "LookupTableExportV2", "LookupTableFindV2", "LookupTableSizeV2"}
+)
+"""Lookup tables, and what reads them: a worker has one of each, whatever the number of its devices."""
+
+
 @dataclass(frozen=True)
 class Place(Kernel):
     """Replace the placeholders of resource handles by handles on their homes, and pin every node.
@@ -37,7 +43,7 @@ class Place(Kernel):
         graph_def.CopyFrom(graph.graph_def)
         analysis = graph.analyze(graph_def)
         for node in graph_def.node:
-            node.device = node.device or main
+            node.device = main if node.op in _TABLES else node.device or main
             variable = by_handle.get(node.name)
             if variable is not None:
                 _make_handle(node, variable.name, variable.dtype, variable.shape, self.container)

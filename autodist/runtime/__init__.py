@@ -11,7 +11,6 @@ from autodist.runtime._batch import BatchSplit, LocalArray, WholeArray, batch_si
 from autodist.runtime._callback_state import best_weights, callback_states, restore_callbacks
 from autodist.runtime._checkpoint_note import CheckpointNote
 from autodist.runtime._checkpoints import Checkpoints
-from autodist.runtime._compile import NoGradientError
 from autodist.runtime._convention import Convention, check_convention
 from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._coordinator_server import CoordinatorServer, RunAborted
@@ -65,7 +64,6 @@ __all__ = [
     "HorovodRendezvous",
     "LocalArray",
     "LoopCheckpoint",
-    "NoGradientError",
     "OpenScope",
     "Passes",
     "Patches",

@@ -10,7 +10,16 @@ import numpy as np
 
 from autodist.errors import UsageError
 
-__all__ = ["BatchSplit", "LocalArray", "WholeArray", "batch_size", "part_of", "split_global", "split_local"]
+__all__ = [
+    "BatchSplit",
+    "LocalArray",
+    "WholeArray",
+    "batch_size",
+    "has_parts",
+    "part_of",
+    "split_global",
+    "split_local",
+]
 
 
 class _Given(np.ndarray):
@@ -38,6 +47,13 @@ class LocalArray(_Given):
 
 class WholeArray(_Given):
     """An array that is no part of a batch: every replica gets all of it."""
+
+
+def has_parts(*arguments: Any) -> bool:
+    """Whether there are parts of batches among arguments."""
+    from tensorflow.python.util import nest
+
+    return any(isinstance(leaf, LocalArray) and leaf.ndim > 0 for leaf in nest.flatten(arguments))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autodist.errors import CaptureError, StrategyError
-from autodist.graph import CapturedStep, StepAnalysis, TrainingGraph, VariableNames, capture
+from autodist.graph import CapturedStep, NoGradientError, StepAnalysis, TrainingGraph, VariableNames, capture
 from autodist.kernels import (
     DistributedGraph,
     KernelTiming,
@@ -35,16 +35,12 @@ from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._whereabouts import Whereabouts
 from autodist.runtime._worker import Worker
-from autodist.strategies import Strategy, StrategyBuilder, compose
+from autodist.strategies import AllReduce, Strategy, StrategyBuilder, compose
 
-__all__ = ["Compiler", "NoGradientError", "NotSharedError"]
+__all__ = ["Compiler", "NotSharedError"]
 
 _LOG = logging.getLogger("autodist")
 _OVERLAP = "AUTODIST_OVERLAP"
-
-
-class NoGradientError(CaptureError):
-    """The function differentiates nothing with respect to a variable: it is no training step."""
 
 
 class NotSharedError(CaptureError):
@@ -142,6 +138,28 @@ class Compiler:
             self._barrier(f"compiled/{self._scope}/{number}")
         return step
 
+    def compile_alike(self, captured: CapturedStep) -> CompiledStep:
+        """Compile a step without a batch, which every worker does for itself, alike; nothing is sent.
+
+        Raises:
+            StrategyError: It changes what lives at a server.
+        """
+        alike = replace(captured, graph=captured.graph.without_gradients())
+        strategy = replace(AllReduce().build(captured.graph, self._spec), variables=(), builder="")
+        with self._whereabouts.at("is tracing a new step"):
+            step = self._bring_in_untrained(alike, strategy, None)
+        if self._worker.is_chief:
+            _LOG.info("a step takes no batch: every worker does all of it, alike, and nothing is sent")
+        return step
+
+    def _bring_in_untrained(self, captured: CapturedStep, strategy: Strategy, batch: int | None) -> CompiledStep:
+        """Bring in a step of which the strategy says nothing but where it runs."""
+        number = len(self._compiled) - len(self.strategies)
+        self._agreement.same(number, captured, batch)
+        step = self.bring_in(captured, strategy, f"shared_{self._scope}_{number}")
+        self._barrier(f"compiled/{self._scope}/shared_{number}")
+        return step
+
     def capture(self, function: Callable[..., Any], arguments: Arguments, *, local: bool) -> CapturedStep:
         """Trace a step for arguments of this kind.
 
@@ -188,12 +206,8 @@ class Compiler:
             raise NotSharedError(error.message) from error
         self._check_shared(captured)
         strategy = replace(self._compiled[-1].strategy, variables=(), builder="")
-        number = len(self._compiled) - len(self.strategies)
         with self._whereabouts.at("evaluates or predicts"):
-            self._agreement.same(number, captured, self._fingerprint(arguments))
-            step = self.bring_in(captured, strategy, f"shared_{self._scope}_{number}")
-            self._barrier(f"compiled/{self._scope}/shared_{number}")
-        return step
+            return self._bring_in_untrained(captured, strategy, self._fingerprint(arguments))
 
     def _fingerprint(self, arguments: Arguments) -> int:
         return fingerprint_of(arguments, own=self._convention.brings_own(arguments.is_local))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from autodist.errors import UsageError, WorkerFailed
+from autodist.graph import CapturedStep
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._arguments import Arguments, Splits, flatten
 from autodist.runtime._batch import LocalArray
@@ -31,6 +32,7 @@ from autodist.runtime._state import StateStore
 from autodist.runtime._statistics import averages
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._trials import Trials
+from autodist.runtime._untrained import WholeBatches
 from autodist.runtime._watchdog import Watchdog
 from autodist.runtime._whereabouts import Whereabouts
 from autodist.runtime._worker import Worker
@@ -89,6 +91,7 @@ class Engine:
         self._settling = Settling(worker, scope)
         self.decisions = Decisions(worker, self.state, scope)
         self._batches = BatchCheck(worker, convention, scope)
+        self._whole_batches = WholeBatches(worker, scope)
         self._failed = False
         is_alone = worker.world_size == 1 and self.num_replicas == 1
         self._plain = PlainSteps(worker, is_allowed=is_alone and self._trials is None and recorder is None)
@@ -171,6 +174,12 @@ class Engine:
         """Run a training step that takes one structure of arrays; see :meth:`run`."""
         return self.run(function, (batch,), {}, plain)
 
+    def run_untrained(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a step that trains nothing on a batch of which every worker has its part; see :class:`WholeBatches`."""
+        self.has_local_batch = False
+        self.settle()
+        return self._whole_batches.run(function, flatten(args, kwargs))
+
     @property
     def can_share(self) -> bool:
         """Whether the replicas can share the batches of steps that train nothing: from the first training step on."""
@@ -247,7 +256,8 @@ class Engine:
         step = self._step(function, arguments, local, own=local and not arguments.is_local)
         began_s = time.perf_counter()
         values = self._execute(step, arguments, local)
-        strategy = self._first_steps.after_step(time.perf_counter() - began_s)
+        took_s = time.perf_counter() - began_s
+        strategy = self._first_steps.after_step(took_s) if step.captured.graph.trainable else None
         if strategy is not None:
             self._change(strategy, (function, arguments.key), arguments, local)
         if self._recorder is not None:
@@ -262,19 +272,25 @@ class Engine:
             with self._plain.capturing((function, arguments.given)):
                 captured = self._compiler.capture(function, arguments, local=local)
                 self._plain.check_asks_no_rows(captured)
-            if self._trials is not None:
+            has_batch = captured.graph.has_batch or self.num_replicas == 1
+            if self._trials is not None and has_batch:
                 self._trials.run(captured, arguments, local=local, own=own)
                 raise SystemExit(0)
-            first = self._first_steps.begin(captured, is_first=not self.strategies)
-            if first is not None:
-                self._compiler = self._compiler_of(first)
-            step = self._compiler.compile_captured(captured, arguments, local=local)
-            self._steps[key] = step
+            self._steps[key] = (
+                self._compiled(captured, arguments, local) if has_batch else self._compiler.compile_alike(captured)
+            )
             if self._recorder is not None:
                 self.state.pull_all()  # compiling frees the eager copies of large variables
-                roles = {v.name: v.role.value for v in step.captured.graph.variables}
-                self._recorder.add_variables(step.captured.handles, roles)
+                roles = {v.name: v.role.value for v in captured.graph.variables}
+                self._recorder.add_variables(captured.handles, roles)
         return self._steps[key]
+
+    def _compiled(self, captured: CapturedStep, arguments: Arguments, local: bool) -> CompiledStep:
+        """A step that trains, by its strategy, or by the first of those that are tried."""
+        first = self._first_steps.begin(captured, is_first=not self.strategies)
+        if first is not None:
+            self._compiler = self._compiler_of(first)
+        return self._compiler.compile_captured(captured, arguments, local=local)
 
     def _change(self, strategy: Strategy, key: Any, arguments: Arguments, local: bool) -> None:
         """Go on by another strategy, between two steps; what evaluates is compiled again when it is needed."""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from autodist.errors import CaptureError
-from autodist.graph import marks_gradients
-from autodist.runtime._compile import NoGradientError
+from autodist.graph import NoGradientError, marks_gradients
+from autodist.runtime._batch import has_parts
 from autodist.runtime._engine import Engine
 from autodist.runtime._patches import Patches
 from autodist.runtime._reference import ReferenceEngine
@@ -22,7 +22,7 @@ _KERAS = ("keras.", "tf_keras.")
 
 
 def hook_functions(patches: Patches, engine: Engine | ReferenceEngine) -> None:
-    """Capture every ``tf.function`` that trains; all others run as they are."""
+    """Capture every ``tf.function`` that trains; all others run as they are, on whole batches."""
     from tensorflow.python.eager import context
     from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
 
@@ -39,6 +39,8 @@ def hook_functions(patches: Patches, engine: Engine | ReferenceEngine) -> None:
                     return engine.run(function.python_function, *_as_declared(function, args, kwargs), plain)
                 except NoGradientError:
                     others.add(function)
+            if engine.worker.world_size > 1 and has_parts(args, kwargs):
+                return engine.run_untrained(function.python_function, args, kwargs)
             return plain()
 
         return call

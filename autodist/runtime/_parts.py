@@ -41,6 +41,8 @@ class Copy:
     is_borrowed: bool = False
     """Whether the program's copy is the session's own memory."""
     version: int = 0
+    is_frozen: bool = False
+    """Whether it stands for a value that nothing writes, which both places hold in one memory."""
 
     @property
     def size_bytes(self) -> int:

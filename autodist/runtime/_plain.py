@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from autodist.errors import AutoDistError, CaptureError, UsageError
-from autodist.graph import CapturedStep
+from autodist.graph import CapturedStep, NoGradientError
 from autodist.runtime._arguments import Arguments, flatten
-from autodist.runtime._compile import NoGradientError
 from autodist.runtime._worker import Worker
 
 __all__ = ["NotCapturedError", "PlainSteps"]

@@ -6,9 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from autodist.graph import CapturedStep, VariableNames, capture
+from autodist.graph import CapturedStep, NoGradientError, VariableNames, capture
 from autodist.runtime._arguments import Arguments, flatten
-from autodist.runtime._compile import NoGradientError
 from autodist.runtime._orderings import keep_orderings_in_functions
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._shard import Passes
@@ -50,6 +49,10 @@ class ReferenceEngine:
 
     def run_shared(self, function: Callable[..., Any], batch: Any) -> Any:
         """There is nobody to share with."""
+        raise NotImplementedError
+
+    def run_untrained(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """There is nobody who has another part of a batch."""
         raise NotImplementedError
 
     def check_batches(self) -> None:

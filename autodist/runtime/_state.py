@@ -144,7 +144,9 @@ class StateStore:
         index = tuple(slice(b, b + n) for b, n in zip(begin, variable.shape, strict=True))
         if name not in self._copies:
             self._names[id(handle)] = name
-            self._copies[name] = Copy(handle, handle_dtype(handle), shape, [], False, version=self._version)
+            is_frozen = variable.content is not None
+            about = handle, handle_dtype(handle), shape
+            self._copies[name] = Copy(*about, [], False, version=self._version, is_frozen=is_frozen)
         is_shared = graph.layout.server and is_served
         self._copies[name].parts.append(Part(variable.name, index, is_held_here(graph, variable.name), is_shared))
         self._whole_of[variable.name] = name
@@ -169,7 +171,8 @@ class StateStore:
             return
         self._exchanges += 1
         key = f"initial/{self._scope}/{self._exchanges}"
-        adopt_chief_values(self._worker, names, key, self._eager_value, self._assign_eager)
+        own = [name for name in names if not self._copies[name].is_frozen]  # frozen ones are compared with the graph
+        adopt_chief_values(self._worker, own, key, self._eager_value, self._assign_eager)
         with self._lock:
             self._write(names)
             self._release(names)
@@ -357,7 +360,9 @@ class StateStore:
     def _parts_to_write(self, name: str) -> Iterator[tuple[str, np.ndarray]]:
         """What this worker writes to the session of one variable."""
         mine = [part for part in self._copies[name].parts if part.is_mine]
-        value = aligned_copy(self._eager_value(name)) if mine else None
+        value = self._eager_value(name) if mine else None
+        if value is not None and not self._copies[name].is_frozen:
+            value = aligned_copy(value)
         for part in mine:
             assert value is not None
             yield part.name, value[part.index] if len(self._copies[name].parts) > 1 else value
@@ -383,7 +388,9 @@ class StateStore:
         """Free the memory of large eager copies."""
         for name in names:
             copy = self._copies[name]
-            if copy.size_bytes < _RELEASE_FROM_BYTES or copy.is_released or id(copy.handle) in self._watched:
+            if copy.size_bytes < _RELEASE_FROM_BYTES or copy.is_released or copy.is_frozen:
+                continue
+            if id(copy.handle) in self._watched:
                 continue
             release_eager(copy.handle, copy.dtype)
             copy.is_released = True

@@ -99,6 +99,9 @@ class CompiledStep:
             arrays: Sequence[Any] = arguments.arrays
             values = [array for array, feed in zip(arrays, self.graph.feeds, strict=True) if feed[0] is not None]
             return Feeds(values, _Batch.GLOBAL)
+        if not any(self._split):
+            pairs = zip(arguments.arrays, self.graph.feeds, strict=True)
+            return Feeds([array for array, feeds in pairs if feeds[0] is not None], _Batch.GLOBAL)
         split = self._ranges(arguments, local)
         batch = _Batch.LOCAL if local else _Batch.GLOBAL
         if split.total is None and not any(split.rows) and not self.graph.layout.is_idle:
@@ -139,6 +142,11 @@ class CompiledStep:
 
     def _taken(self, act: Callable[[], _Result]) -> _Result:
         """Run the step some way, and note what has changed by it."""
+        if not all(table.is_as_captured for table in self.captured.tables):
+            raise UsageError(
+                "the program has changed a lookup table that a step looks things up in, since the step was traced",
+                hint="fill lookup tables before the first step; what changes later is kept in a `tf.Variable`",
+            )
         self._refresh_proxies()
         for server in self.servers:
             server.check()

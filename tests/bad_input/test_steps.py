@@ -169,10 +169,15 @@ def test_step_without_gradient_is_an_ordinary_function():
 
 def test_ad_function_without_gradient():
     def program(scope):
-        with scope() as ad:
-            ad.function(lambda x: tf.reduce_sum(x))(np.ones((4, 2)))
+        total = tf.Variable(1.0)
+        with scope() as opened:
+            function = tf.function if opened is None else opened.function
+            found = [
+                function(lambda x: total.assign_add(tf.reduce_sum(x)))(np.ones((4, 2), "float32")) for _ in range(2)
+            ]
+        return found, total.numpy()
 
-    assert "takes no gradient" in refused(CaptureError, program)
+    assert_same(program)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
@@ -212,8 +217,9 @@ def test_no_batch_at_all():
                 w.assign_sub(0.1 * tape.gradient(loss, w))
 
             step()
+        return 1.0, w.numpy()
 
-    assert "without any array" in refused(UsageError, program)
+    assert_same(program)
 
 
 @pytest.mark.parametrize("make", [lambda x: tf.RaggedTensor.from_tensor(x), lambda x: tf.sparse.from_dense(x)])

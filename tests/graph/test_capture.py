@@ -182,20 +182,33 @@ def test_a_gradient_inside_a_loop_is_refused_with_op_and_line():
     assert names_op_and_line(caught.value, "While")
 
 
-def test_a_lookup_table_is_refused_with_op_and_line():
+def test_a_lookup_table_becomes_part_of_the_graph():
     w = tf.Variable(tf.ones([4]), name="w")
-    keys = tf.lookup.KeyValueTensorInitializer(tf.constant([0, 1], tf.int64), tf.constant([0.0, 1.0]))
-    table = tf.lookup.StaticHashTable(keys, 0.0)
+
+    def graph(values):
+        keys = tf.lookup.KeyValueTensorInitializer(tf.constant([0, 1], tf.int64), tf.constant(values))
+        table = tf.lookup.StaticHashTable(keys, 0.0)
+        return graph_of(gradient_step(lambda x: tf.reduce_mean(x * w * table.lookup(tf.cast(x, tf.int64))), w))
+
+    one = graph([0.5, 1.0])
+    assert [v.name for v in one.variables] == ["w"]
+    assert {"HashTableV2", "InitializeTableV2"} <= {node.op for node in one.graph_def.node}
+    assert one.id == graph([0.5, 1.0]).id
+    assert one.identity.difference(graph([0.5, 2.0]).identity) == "constants"
+
+
+def test_an_iterator_is_refused_with_op_and_line():
+    w, iterator = tf.Variable(tf.ones([4]), name="w"), iter(tf.data.Dataset.from_tensors(tf.ones([4])).repeat())
 
     def step(x):
         with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(x * w) + tf.reduce_mean(table.lookup(tf.cast(x, tf.int64)))
+            loss = tf.reduce_mean(x * w) + tf.reduce_mean(next(iterator))
         w.assign_sub(tape.gradient(loss, w))
         return loss
 
     with pytest.raises(CaptureError, match="a resource that is no variable") as caught:
         graph_of(step)
-    assert names_op_and_line(caught.value, "LookupTableFindV2")
+    assert names_op_and_line(caught.value, "IteratorGetNext")
 
 
 def test_captured_arrays_become_constants():

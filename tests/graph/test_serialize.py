@@ -86,7 +86,7 @@ def changed(path, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"version": 2}, "of version 2, this AutoDist reads up to 1 .*upgrade"),
+        ({"version": 3}, "of version 3, this AutoDist reads up to 2 .*upgrade"),
         ({"version": "x"}, "version is 'x'"),
         ({"format": "other"}, "is no graph file"),
         ({"variables": [{"name": "w"}]}, "is no graph file, or it is damaged"),
