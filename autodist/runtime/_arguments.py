@@ -166,9 +166,14 @@ def split_by_rows(arguments: Arguments, before: tuple[bool, ...] | None) -> tupl
 
 
 class Splits:
-    """Which arguments of the calls of a scope are split: those that were in the first call of the kind."""
+    """Which arguments of the calls of a scope are split: those that were in the first call of the kind.
 
-    def __init__(self) -> None:
+    Args:
+        num_replicas: Among how many.
+    """
+
+    def __init__(self, num_replicas: int) -> None:
+        self._num_replicas = num_replicas
         self._found: dict[Any, tuple[bool, ...]] = {}
 
     def of(self, place: Any, arguments: Arguments) -> Arguments:
@@ -183,7 +188,7 @@ class Splits:
         found = replace(arguments, split=split_by_rows(arguments, before))
         if found.split != before:
             self._found[key] = found.split
-            if found.large_wholes:
+            if self._num_replicas > 1 and found.large_wholes:
                 _LOG.info("every replica gets the whole of %s, and its rows of the rest", found.large_wholes)
         return found
 

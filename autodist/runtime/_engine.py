@@ -80,7 +80,7 @@ class Engine:
         self._trials = Trials.ordered(worker, spec, convention)
         self._first_steps = FirstSteps(worker, spec, strategy, scope)
         self._steps: dict[Any, CompiledStep] = {}
-        self._splits = Splits()
+        self._splits = Splits(len(spec.replicas))
         self._not_shared: dict[Any, NotSharedError] = {}
         self._is_settled = True
         self._scope = scope
