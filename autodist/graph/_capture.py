@@ -19,6 +19,7 @@ from autodist.graph._lines import SOURCE_GRAPH, Lines
 from autodist.graph._lookups import look_up_before_casting
 from autodist.graph._marks import mark_gradients
 from autodist.graph._refusals import (
+    foreign_resource,
     refuse_joins_in_control_flow,
     refuse_other_batch_norms,
     refuse_second_derivatives,
@@ -285,10 +286,7 @@ def _readable(placeholder: str) -> str:
 def _foreign_resource(placeholder: Any, lines: Lines) -> CaptureError:
     consumers = placeholder.consumers()
     user = consumers[0] if consumers else placeholder.op
-    return CaptureError(
-        f"the step uses a resource that is no variable: op `{user.name}` ({user.type}) at {lines.of(user.name)}",
-        hint="do what uses it in the input pipeline (`dataset.map`) or outside of the step, and pass the step tensors",
-    )
+    return foreign_resource(user.name, user.type, lines.of(user.name))
 
 
 def _embed_constants(flat: Any, graph: Any) -> None:

@@ -24,6 +24,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from autodist.graph._branches import in_control_flow, made_of
+
 __all__ = [
     "MARK", "SECOND", "SEED", "TARGET", "Mark", "Marker",
     "adopt_marks", "identity_with", "mark_gradients", "marks_gradients", "parse_mark", "replace_method", "seeds",
@@ -100,7 +102,23 @@ class Marker:
         handle = _variable_handle(source)
         if gradient is None or handle is None or tf.executing_eagerly():
             return gradient
+        if late and in_control_flow():
+            return self._marked_outside(gradient, handle)
         return self._marked(gradient, handle, late=late)
+
+    def _marked_outside(self, gradient: Any, handle: Any) -> Any:
+        """A gradient that an optimizer is given in a branch: marked where it comes from, if it needs to be.
+
+        Replicas can't meet inside of a branch; where the gradient was made before, they meet there.
+        """
+        parts = [gradient.values, gradient.indices] if hasattr(gradient, "values") else [gradient]
+        graph = parts[0].graph
+        if graph is not _default_graph():
+            with graph.as_default():
+                return self._marked(gradient, handle, late=True)
+        return (
+            gradient if all(made_of(part, _is_marked) for part in parts) else self._marked(gradient, handle, late=True)
+        )
 
     def _marked(self, gradient: Any, handle: Any, *, late: bool) -> Any:
         import tensorflow as tf
@@ -140,6 +158,16 @@ def _variable_handle(source: Any) -> Any:
     value = getattr(source, "value", None)  # a Keras variable wraps a tf.Variable; a tf.Variable's `value` is a method
     variable = value if isinstance(value, tf.Variable) else source
     return variable.handle if isinstance(variable, tf.Variable) else None
+
+
+def _is_marked(operation: Any) -> bool:
+    return MARK in operation.node_def.attr
+
+
+def _default_graph() -> Any:
+    import tensorflow as tf
+
+    return tf.compat.v1.get_default_graph()
 
 
 def _mark(tensor: Any, mark: Mark) -> Any:

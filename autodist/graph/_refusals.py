@@ -7,13 +7,54 @@ from typing import Any
 
 from autodist.errors import CaptureError
 from autodist.graph._analysis import StepAnalysis
-from autodist.graph._graph_def import ancestors
+from autodist.graph._graph_def import BRANCHES, LOOPS, ancestors, called_functions
 from autodist.graph._joins import JOIN, Join
 from autodist.graph._marks import MARK, SECOND, parse_mark
 
-__all__ = ["refuse_joins_in_control_flow", "refuse_other_batch_norms", "refuse_second_derivatives"]
+__all__ = ["foreign_resource", "refuse_joins_in_control_flow", "refuse_other_batch_norms", "refuse_second_derivatives"]
 
+_CONTROL_FLOW = BRANCHES | LOOPS
+_TAKEN = (
+    "a gradient is taken",
+    "call `tape.gradient` outside of `tf.cond`, `tf.while_loop` and loops over tensors, an optimizer may be applied to "
+    "the result inside; a Python `for` over `range(n)` is unrolled and fine",
+)
+_APPLIED = (
+    "an optimizer is applied to a gradient that is made",
+    "make the gradient outside of `tf.cond`, `tf.while_loop` and loops over tensors; to apply those of several steps "
+    "at once, give Keras' optimizer `gradient_accumulation_steps`",
+)
+_NORMALIZED = (
+    "batch normalization is synchronized",
+    "call the layer outside of `tf.cond`, `tf.while_loop` and loops over tensors, or let it normalize by replica",
+)
 _BATCH_NORMS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
+_DATA = (
+    "goes over a dataset",
+    "a step takes one batch: write the loop outside of it, `for x, y in ad.shard(dataset): step(x, y)`",
+)
+_FOREIGN = {
+    "summary": (
+        "writes a summary",
+        "return what is to be written and write it after the step: `loss = step(x, y)`, then "
+        "`with writer.as_default(): tf.summary.scalar('loss', loss, step=...)`",
+    ),
+    "dataset": _DATA,
+    "iterator": _DATA,
+    "lookup": (
+        "uses a lookup table",
+        "look up in the input pipeline, `dataset.map(lambda x, y: (table.lookup(x), y))`, and pass the step tensors",
+    ),
+    "queue": (
+        "uses a queue",
+        "call its methods outside of the step: return what is to be enqueued, and pass what was dequeued",
+    ),
+}
+"""By words in the names of ops that use it, what is no variable, and what to do instead."""
+_OTHER = (
+    "uses a resource that is no variable",
+    "do what uses it outside of the step: pass the step what it gives, and return what it is to take",
+)
 
 
 def refuse_second_derivatives(analysis: StepAnalysis, roots: Iterable[str], line_of: Callable[[str], str]) -> None:
@@ -49,38 +90,25 @@ def refuse_other_batch_norms(analysis: StepAnalysis, roots: Iterable[str], line_
 
 def refuse_joins_in_control_flow(analysis: StepAnalysis, line_of: Callable[[str], str]) -> None:
     """Refuse what would have to be joined over replicas inside ``tf.cond`` and ``tf.while_loop``."""
-    _refuse_in_control_flow(
-        analysis,
-        line_of,
-        MARK,
-        "a gradient is taken or applied",
-        "take the gradient outside of `tf.cond`, `tf.while_loop` and loops over tensors; a Python `for` over "
-        "`range(n)` is unrolled and fine",
-    )
-    _refuse_in_control_flow(
-        analysis,
-        line_of,
-        JOIN,
-        "batch normalization is synchronized",
-        "call the layer outside of `tf.cond`, `tf.while_loop` and loops over tensors, or let it normalize by replica",
-    )
-
-
-def _refuse_in_control_flow(
-    analysis: StepAnalysis, line_of: Callable[[str], str], attribute: str, what: str, hint: str
-) -> None:
     functions = {f.signature.name: f for f in analysis.graph_def.library.function}
-    marked = {name for name, f in functions.items() if any(attribute in node.attr for node in f.node_def)}
-    if not marked:
-        return
-    for node in analysis.nodes.values():
-        called = [node.attr[a].func.name for a in ("then_branch", "else_branch", "body", "cond") if a in node.attr]
-        called += [branch.name for branch in node.attr["branches"].list.func] if "branches" in node.attr else []
-        if marked & _reachable(functions, called):
-            raise CaptureError(
-                f"{what} inside control flow: op `{node.name}` ({node.op}) at {line_of(node.name)}",
-                hint=hint,
-            )
+    kinds = {name: kind for name, f in functions.items() if (kind := _joined_in(f)) is not None}
+    for node in analysis.nodes.values() if kinds else ():
+        called = [function.name for function in called_functions(node)] if node.op in _CONTROL_FLOW else []
+        found = _reachable(functions, called) & kinds.keys()
+        if found:
+            what, hint = kinds[min(found)]
+            where = f"op `{node.name}` ({node.op}) at {line_of(node.name)}"
+            raise CaptureError(f"{what} inside control flow: {where}", hint=hint)
+
+
+def _joined_in(function: Any) -> tuple[str, str] | None:
+    """What in a function of control flow would have to be joined, and what to do instead."""
+    marks = [parse_mark(node.attr[MARK].s) for node in function.node_def if MARK in node.attr]
+    if any(not mark.late for mark in marks):
+        return _TAKEN
+    if marks:
+        return _APPLIED
+    return _NORMALIZED if any(JOIN in node.attr for node in function.node_def) else None
 
 
 def _reachable(functions: dict[str, Any], names: Sequence[str]) -> set[str]:
@@ -96,3 +124,16 @@ def _reachable(functions: dict[str, Any], names: Sequence[str]) -> set[str]:
                 stack.extend([attr.func.name] if attr.func.name else [])
                 stack.extend(f.name for f in attr.list.func)
     return seen
+
+
+def foreign_resource(op: str, op_type: str, line: str) -> CaptureError:
+    """The refusal of a step that uses what is neither a variable nor a value.
+
+    Args:
+        op: The op that uses it.
+        op_type: Its type.
+        line: The user's line.
+    """
+    kind = f"{op} {op_type}".lower()
+    what, hint = next((told for word, told in _FOREIGN.items() if word in kind), _OTHER)
+    return CaptureError(f"the step {what}: op `{op}` ({op_type}) at {line}", hint=hint)
