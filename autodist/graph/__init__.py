@@ -9,6 +9,7 @@ from autodist.graph._capture import SOURCE_GRAPH, CapturedStep, NoGradientError,
 from autodist.graph._constants import static_value
 from autodist.graph._extent import EXTENT_OF, Extent
 from autodist.graph._factors import FactoredGradient, Factors, factors_of
+from autodist.graph._fixed_rows import refuse_fixed_beside_rows
 from autodist.graph._graph_def import (
     BRANCHES,
     LOOPS,
@@ -96,6 +97,7 @@ __all__ = [
     "output_shape",
     "parse_mark",
     "prune",
+    "refuse_fixed_beside_rows",
     "split_tensor",
     "static_value",
     "strip_missing_colocation",

@@ -10,7 +10,6 @@ from typing import Any
 from autodist.errors import AutoDistError, CaptureError
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._batch_norm import synchronize_batch_norm
-from autodist.graph._fixed_rows import refuse_fixed_beside_rows
 from autodist.graph._frozen import FrozenValues, freeze
 from autodist.graph._graph_def import ancestors, is_stateful, node_of, normalize
 from autodist.graph._hoist import hoist_reads
@@ -106,7 +105,6 @@ def capture(
     names: VariableNames,
     *,
     split: Sequence[bool] | None = None,
-    whole: Sequence[str] | None = None,
     synchronized_batch_norm: bool = False,
 ) -> CapturedStep:
     """Trace `step` and describe what it does.
@@ -117,7 +115,6 @@ def capture(
         names: Where variables get their names.
         split: Per argument, whether it carries the batch in dim 0, which is traced as unknown; by default all do that
             have a dim 0.
-        whole: What to call each of the others, where several replicas share the batch; None where there is one.
         synchronized_batch_norm: Whether all of Keras' batch normalization normalizes by the batch of all replicas, not
             only the layers with ``synchronized=True``.
 
@@ -184,9 +181,6 @@ def _described(
     effects = (*filling, *_effects(analysis, tracing, outputs))
     roots = [*effects, *(node_of(o.tensor) for o in outputs)]
     refuse_second_derivatives(analysis, roots, lines.of)
-    if whole is not None:
-        called = zip((node_of(argument.tensor) for argument in inputs if not argument.split), whole, strict=True)
-        refuse_fixed_beside_rows(analysis, ancestors(analysis.nodes, roots), dict(called), lines.of)
     if synchronized_batch_norm:
         refuse_other_batch_norms(analysis, roots, lines.of)
     graph = TrainingGraph(flat, variables, inputs, outputs, effects, {name: lines.of(name) for name in effects})

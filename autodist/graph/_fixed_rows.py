@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
 from autodist.errors import CaptureError
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._extent import Extent
-from autodist.graph._graph_def import data_inputs, node_of, output_shape, split_tensor
+from autodist.graph._graph_def import ancestors, data_inputs, node_of, output_shape, split_tensor
+from autodist.graph._training_graph import TrainingGraph
 
 __all__ = ["refuse_fixed_beside_rows"]
 
@@ -22,23 +23,24 @@ _ROW_BY_ROW = frozenset(_BROADCASTING.split())
 _FORMING = frozenset({"Cast", "ExpandDims", "Identity", "Reshape", "Squeeze", "StopGradient"})
 
 
-def refuse_fixed_beside_rows(
-    analysis: StepAnalysis, needed: Collection[str], whole: Mapping[str, str], line_of: Callable[[str], str]
-) -> None:
+def refuse_fixed_beside_rows(graph: TrainingGraph, names: Sequence[str], line_of: Callable[[str], str]) -> None:
     """Refuse ops that put rows of the batch and a fixed number of other rows together, one by one.
 
     One device can do that with batches of just that many rows. A replica has fewer, or, where a wrong number happens to
     fit, would compute what one device refuses.
 
     Args:
-        analysis: The flat step.
-        needed: The nodes that are run.
-        whole: By placeholder, what to call an argument that comes whole to every replica.
+        graph: The step.
+        names: What to call its arguments.
         line_of: The user's line of a node.
 
     Raises:
         CaptureError: There is such an op.
     """
+    analysis = graph.analysis
+    needed = ancestors(analysis.nodes, [*graph.effects, *(node_of(output.tensor) for output in graph.outputs)])
+    given = zip(graph.inputs, names, strict=True)
+    whole = {node_of(argument.tensor): name for argument, name in given if not argument.split}
     for name in analysis.order:
         if name not in needed or analysis.nodes[name].op not in _ROW_BY_ROW:
             continue

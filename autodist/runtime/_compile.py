@@ -10,7 +10,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from autodist.errors import CaptureError, StrategyError
-from autodist.graph import CapturedStep, NoGradientError, StepAnalysis, TrainingGraph, VariableNames, capture
+from autodist.graph import (
+    CapturedStep,
+    NoGradientError,
+    StepAnalysis,
+    TrainingGraph,
+    VariableNames,
+    capture,
+    refuse_fixed_beside_rows,
+)
 from autodist.kernels import (
     DistributedGraph,
     KernelTiming,
@@ -182,7 +190,10 @@ class Compiler:
         return captured
 
     def _check_parts(self, captured: CapturedStep, arguments: Arguments) -> None:
-        refuse_fixed_batches(captured.graph, len(self._spec.replicas), arguments.names, captured.line_of)
+        """Refuse what replicas can't do with parts of the batch."""
+        if len(self._spec.replicas) > 1:
+            refuse_fixed_batches(captured.graph, len(self._spec.replicas), arguments.names, captured.line_of)
+            refuse_fixed_beside_rows(captured.graph, arguments.names, captured.line_of)
 
     def compile_shared(
         self, function: Callable[..., Any], arguments: Arguments, *, local: bool = False
@@ -219,7 +230,6 @@ class Compiler:
             arguments.specs(),
             self.names,
             split=arguments.split,
-            whole=arguments.whole if len(self._spec.replicas) > 1 else None,
             synchronized_batch_norm=self._convention.batch_norm == "synchronized",
         )
         return replace(captured, graph=replace(captured.graph, batch_size=self._batch_size(arguments, local)))
