@@ -52,11 +52,6 @@ class Arguments:
         return tuple(array for array, is_split in zip(self.arrays, self.split, strict=True) if is_split)
 
     @property
-    def whole(self) -> tuple[str, ...]:
-        """The names of the others."""
-        return tuple(name for name, is_split in zip(self.names, self.split, strict=True) if not is_split)
-
-    @property
     def large_wholes(self) -> str:
         """Those of them that have rows, in words."""
         found = zip(self.arrays, self.names, self.split, strict=True)
