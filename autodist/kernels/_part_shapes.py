@@ -158,8 +158,8 @@ class _Check:
         if not isinstance(imported, _Conflict):
             for node in nodes:
                 self._check_bodies(node, imported.get_operation_by_name(node.name).inputs, node.name)
-        elif not isinstance(self._imported(nodes, {}), _Conflict):
-            self._explain(imported, imported.node)
+        elif not isinstance(self._imported(nodes, self._sizes(self.rows)), _Conflict):
+            self._explain(imported, imported.node)  # else one device could not run it either
 
     def _check_bodies(self, node: Any, inputs: Sequence[Any], outer: str) -> None:
         """Look into control flow, whose functions get the shapes of what goes into them."""
