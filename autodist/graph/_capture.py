@@ -140,7 +140,7 @@ def capture(
     concrete, marked, asking = _trace(step, specs, split, synchronized_batch_norm)
     trace_s = time.perf_counter() - started
     try:
-        captured = _described(concrete, marked, names, (split, whole), synchronized_batch_norm)
+        captured = _described(concrete, marked, names, split, synchronized_batch_norm)
     except CaptureError as error:
         if marked:
             raise
@@ -152,11 +152,10 @@ def _described(
     concrete: Any,
     marked: list[Any],
     names: VariableNames,
-    arguments: tuple[Sequence[bool], Sequence[str] | None],
+    split: Sequence[bool],
     synchronized_batch_norm: bool,
 ) -> CapturedStep:
-    """What a traced step does; which arguments are split, and what to call the others, as for :func:`capture`."""
-    split, whole = arguments
+    """What a traced step does; which arguments are split, as for :func:`capture`."""
     tracing = concrete.graph
     num_arguments = len(tracing.inputs) - len(tracing.captures)
     lines = Lines(tracing)
