@@ -67,9 +67,11 @@ class AutoDist:
         batch_norm: ``"replica"``: Keras' ``BatchNormalization`` in training normalizes each replica's part of the batch
             by that part's mean and variance; ``"synchronized"``: by those of the whole batch, as on one device. Layers
             made with ``synchronized=True`` always do.
+        strategy_builder: Another name of `strategy`, the one that figure 7.4 of Hao Zhang's thesis has.
 
     Raises:
-        UsageError: An argument is not allowed, or the spec has several workers and nobody launched them.
+        UsageError: An argument is not allowed, both names of the strategy are given, or the spec has several workers
+            and nobody launched them.
         SpecError: The spec has mistakes.
         StrategyError: There is no such strategy.
         NotInstalled: There is no TensorFlow, or not the version that AutoDist works with.
@@ -90,13 +92,21 @@ class AutoDist:
         gradient_reduction: Literal["auto", "mean", "sum"] = "auto",
         evaluation: Literal["shared", "whole"] = "shared",
         batch_norm: Literal["replica", "synchronized"] = "replica",
+        strategy_builder: str | StrategyBuilder | None = None,
     ) -> None:
         check_tensorflow()
         convention = self._convention = check_convention(batch, gradient_reduction, evaluation, batch_norm)
+        if strategy is not None and strategy_builder is not None:
+            raise UsageError(
+                f"both `strategy={strategy!r}` and `strategy_builder={strategy_builder!r}` are given",
+                hint="they are two names of one argument: leave one of them out",
+            )
+        strategy = strategy_builder if strategy is None else strategy
         worker = current_worker()
         self.spec = _resolve_spec(spec, worker)
         chosen = get(worker.environment.strategy or strategy or _DEFAULT_STRATEGY)
         self._replicas = _planned_replicas(chosen, self.spec)
+        self._sessions: dict[Any, GraphSession] = {}
         recorder = Recorder.from_environ()
         if recorder is not None and recorder.is_reference:
             self._engine: Engine | ReferenceEngine = ReferenceEngine(worker, recorder)
@@ -138,6 +148,7 @@ class AutoDist:
                     raise
                 self._engine.close()
         finally:
+            self._sessions.clear()
             OPEN.close()
 
     def _hooks(self) -> Patches:
@@ -156,6 +167,8 @@ class AutoDist:
 
     def Session(self) -> GraphSession:
         """A session for a TensorFlow 1 graph that is built inside the scope; it runs training steps distributed.
+
+        Values live in the scope: of one graph, every session that the scope gives has the same.
 
         Example:
             >>> with tf.Graph().as_default(), ad.scope():               # doctest: +SKIP
@@ -178,7 +191,7 @@ class AutoDist:
                 "`batch_norm='synchronized'` is given, but the graph of a session keeps batch normalization by replica",
                 hint="use `ad.function` or `fit`, or leave `batch_norm` out",
             )
-        return make_session(self._engine, self._v1_gradients)
+        return make_session(self._engine, self._v1_gradients, self._sessions)
 
     def function(self, step: Callable[..., Any]) -> Callable[..., Any]:
         """Decorator of a step: like ``tf.function``, and distributed if it trains.

@@ -103,7 +103,7 @@ def _tried_online(strategy: str | None) -> str:
 @contextlib.contextmanager
 def _with_trials(job: Job) -> Iterator[Job]:
     """Let a strategy that is chosen by trials have those that are here, also on another machine."""
-    if job.strategy is None or not job.strategy.startswith("auto"):
+    if job.strategy is None or not job.strategy.strip().casefold().startswith("auto"):
         yield job
         return
     from autodist.search import DEFAULT_TRIALS, Auto, TrialStore, excerpt

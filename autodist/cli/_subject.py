@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +95,8 @@ def find_subject(texts: Sequence[str], options: SubjectOptions) -> Subject:
     """
     graph_file = _graph_file(texts, options.graph, options.step)
     found_graph = None if graph_file is None else _load_graph(graph_file)
+    if found_graph is not None and options.batch_size is not None:
+        found_graph = replace(found_graph, batch_size=options.batch_size)  # builders go by it as well
     found_spec = None
     is_spec_given = bool(options.cluster.given)
     if is_spec_given and found_graph is None:
@@ -168,8 +170,7 @@ def _strategy(text: str, graph: TrainingGraph | None, spec: ResourceSpec | None,
     if Path(text).is_dir():
         return _of_run(text, step)
     # A name is a builder's, a YAML file is a plan; any other file, whatever it is called, is a strategy.
-    known = {info.name for info in strategies.builders()}
-    is_builder = text.partition("(")[0].strip() in known or Path(text).suffix in (".yml", ".yaml")
+    is_builder = strategies.names_builder(text) or Path(text).suffix in (".yml", ".yaml")
     found = strategies.Strategy.load(text) if Path(text).is_file() and not is_builder else strategies.get(text)
     if isinstance(found, strategies.Strategy):
         return found

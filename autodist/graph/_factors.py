@@ -71,13 +71,8 @@ class Factors:
         return sum(product.width for product in self._products)
 
     @property
-    def numbers_per_example(self) -> int:
-        """How many numbers travel for each example instead of the gradient; a row each where it isn't known better."""
-        return sum((rows or 1) * product.width for rows, product in zip(self.rows, self._products, strict=True))
-
-    @property
     def bytes_per_example(self) -> int:
-        """The same in bytes."""
+        """How many bytes travel for each example instead of the gradient; a row each where it isn't known better."""
         return sum((rows or 1) * product.row_bytes for rows, product in zip(self.rows, self._products, strict=True))
 
     @property

@@ -124,16 +124,23 @@ def product_of(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -> Pro
 def rows_per_example(analysis: StepAnalysis, product: Product) -> int | None:
     """How many rows one example gives; None where the traced shapes don't tell."""
     counts = [count for factor in (product.left, product.right) for count in _row_counts(analysis, factor)]
-    return max(counts, default=None)
+    known = max((count for count in counts if count is not None), default=None)
+    # Rows of a sequence that was flattened look like one for each example.
+    return None if known == 1 and None in counts else known
 
 
-def _row_counts(analysis: StepAnalysis, factor: Factor) -> Iterator[int]:
-    """What a factor and the tensors it is reshaped from tell: sequences are flattened before they are multiplied."""
+def _row_counts(analysis: StepAnalysis, factor: Factor) -> Iterator[int | None]:
+    """What a factor and the tensors it is reshaped from tell: sequences are flattened before they are multiplied.
+
+    None for each that has other open dims than the batch.
+    """
     tensor = factor.tensor
     while True:
         node = analysis.nodes[node_of(tensor)]
         shape = _shape(analysis, tensor)
-        if shape is not None and shape.count(None) == 1 and factor.width:
+        if shape is not None and shape.count(None) > 1:
+            yield None
+        elif shape is not None and None in shape and factor.width:
             yield prod(size for size in shape if size is not None) // factor.width
         if node.op not in _ROW_PRESERVING:
             return

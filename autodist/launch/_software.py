@@ -35,6 +35,11 @@ class Software:
     has_horovod: bool
     has_tcp: bool
 
+    @property
+    def communicators(self) -> tuple[strategies.Communicator, ...]:
+        """What carries collectives there, the fastest first."""
+        return strategies.fastest_first(has_tcp=self.has_tcp, has_horovod=self.has_horovod)
+
     def version(self, name: str) -> str:
         """Return a package's version; empty if it is not installed."""
         return self.packages.get(name, "")
@@ -64,8 +69,9 @@ def check_software(found: Mapping[str, Software], strategy: str | None = None) -
         hint = _remedy(found, wrong) if wrong else needed[0].remedy
         raise LaunchError("\n".join(["the hosts must have the same software", *rows]), hint=hint)
     _check_tensorflow(found)
+    consequence = _consequence(strategy)
     return [
-        f"{carrier.called} is missing on {_listed(without)}; {_CONSEQUENCES.get(strategy, _NOT_USED)}"
+        f"{carrier.called} is missing on {_listed(without)}; {consequence}"
         for carrier in _CARRIERS
         if 0 < len(without := carrier.without(found)) < len(found)
     ]
@@ -128,27 +134,21 @@ class _Carrier:
 
     def is_used(self, strategy: str | None, found: Mapping[str, Software]) -> bool:
         """Whether the chief, which makes the strategy, will use it, or may, where it has it."""
-        chief_has_it = next(iter(found)) not in self.without(found)
         chosen = None if strategy is None else strategies.get(strategy)
         if isinstance(chosen, strategies.Strategy):
             return self.name in chosen.carriers
-        if isinstance(chosen, strategies.Manual) and self.name in chosen.read().communicators:
-            return True
-        if chosen is not None and chosen.name == "auto":
-            return self.name == "tcp" and chief_has_it  # it is the fastest on most clusters
-        # Builders that only place variables at servers have no communicator to choose.
-        is_open = chosen is None or isinstance(chosen, strategies.Manual)
-        communicator = "auto" if is_open else getattr(chosen, "communicator", "queue")
-        if communicator == "auto":
-            return self.name == "horovod" and chief_has_it
-        return bool(communicator == self.name)
+        return self.name in (chosen or strategies.AllReduce()).carriers(next(iter(found.values())).communicators)
 
 
-_NOT_USED = "this run does not use it"
-_CONSEQUENCES = {
-    None: "a strategy that the script names must not use it",
-    "auto": "if `auto` chooses it, the run fails, and another strategy has to be named",
-}
+def _consequence(strategy: str | None) -> str:
+    if strategy is None:
+        return "a strategy that the script names must not use it"
+    chosen = strategies.get(strategy)
+    if isinstance(chosen, strategies.StrategyBuilder) and chosen.name == "auto":
+        return "if `auto` chooses it, the run fails, and another strategy has to be named"
+    return "this run does not use it"
+
+
 _OTHERWISE = "choose the other communicator, as in `--strategy \"AllReduce(communicator='collective')\"`"
 _CARRIERS = (
     _Carrier("horovod", "Horovod", "not built for TensorFlow", f"install Horovod there, or {_OTHERWISE}"),

@@ -64,6 +64,12 @@ class Registry(Generic[T]):
         load = self._loaders().get(name)
         return None if load is None else self._loaded(name, load)
 
+    def spelled(self, name: str) -> str:
+        """Return a name as it is registered, if it differs from that of one class alone in upper and lower case."""
+        known = self._loaders()
+        alike = [other for other in known if other.casefold() == name.casefold()]
+        return alike[0] if name not in known and len(alike) == 1 else name
+
     def registered(self) -> tuple[Registered, ...]:
         """All classes in alphabetical order; those of other packages that can't be loaded give a warning.
 

@@ -196,7 +196,8 @@ def _milliseconds(seconds: float) -> str:
 
 
 def _assumptions(cost: Cost) -> str:
-    told = [f"{cost.batch_size} examples in all"]
+    supposed = " (supposed: nobody has said; give `--batch-size`)" if cost.is_batch_supposed else ""
+    told = [f"{cost.batch_size} examples in all{supposed}"]
     told += [
         f"{rows:,.0f} rows of {name}{' (a guess: one per example)' if name in cost.guessed else ''}"
         for name, rows in cost.rows.items()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,8 @@ from autodist.runtime._patches import Patches
 from autodist.runtime._reference import ReferenceEngine
 
 __all__ = ["GraphSession", "make_session", "refuse_plain_sessions"]
+
+_LOG = logging.getLogger("autodist")
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class GraphSession:
         self._variables: dict[str, Any] = {}
         self._drawings: dict[str, tuple[list[str], Callable[..., Any]]] = {}
         self._programs: dict[Any, _Program] = {}
-        self._entered = contextlib.ExitStack()
+        self._entered: list[contextlib.ExitStack] = []
 
     @property
     def graph(self) -> Any:
@@ -116,12 +119,14 @@ class GraphSession:
         return stack.default_session(self)
 
     def __enter__(self) -> GraphSession:
-        self._entered.enter_context(self.graph.as_default())
-        self._entered.enter_context(self.as_default())
+        entered = contextlib.ExitStack()
+        entered.enter_context(self.graph.as_default())
+        entered.enter_context(self.as_default())
+        self._entered.append(entered)
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._entered.close()
+        self._entered.pop().close()
 
     # What is fetched ---------------------------------------------------------------------------------------------
 
@@ -269,18 +274,39 @@ class GraphSession:
         return self._variables[name]
 
     def _check_values(self, handles: Sequence[str]) -> None:
-        import tensorflow as tf
-
-        empty = [n for n in handles if not tf.raw_ops.VarIsInitializedOp(resource=self._variables[n].handle)]
+        """See that all variables of a training step have values; where none of the graph has any, initialize them."""
+        if len(self._without_values(self._variables)) == len(self._variables) > 0:
+            self._initialize()
+        empty = self._without_values(handles)
         if empty:
             raise UsageError(
                 f"the variables {', '.join(f'`{name}`' for name in empty)} have no value yet",
                 hint="run their initializers first: `session.run(tf.compat.v1.global_variables_initializer())`",
             )
 
+    def _without_values(self, handles: Iterable[str]) -> list[str]:
+        import tensorflow as tf
 
-def make_session(engine: Engine | ReferenceEngine, gradients: Sequence[Any]) -> GraphSession:
-    """A session for the graph that is being built.
+        return [n for n in handles if not tf.raw_ops.VarIsInitializedOp(resource=self._variables[n].handle)]
+
+    def _initialize(self) -> None:
+        import tensorflow as tf
+
+        keys = tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, tf.compat.v1.GraphKeys.LOCAL_VARIABLES
+        variables = [variable for key in keys for variable in self.graph.get_collection(key)]
+        _LOG.info("no variable has been initialized: initializing all %d of the graph", len(variables))
+        self.run([variable.initializer for variable in variables])
+
+
+def make_session(
+    engine: Engine | ReferenceEngine, gradients: Sequence[Any], known: dict[Any, GraphSession]
+) -> GraphSession:
+    """The session of the graph that is being built.
+
+    Args:
+        engine: Runs training steps.
+        gradients: The growing list of variable handles in the graph, by number of the gradient.
+        known: By graph, the sessions of the scope; a new one is added.
 
     Raises:
         UsageError: None is.
@@ -293,7 +319,10 @@ def make_session(engine: Engine | ReferenceEngine, gradients: Sequence[Any]) -> 
             "`Session` was called where no graph is being built",
             hint="write `with tf.Graph().as_default(), ad.scope():`, and build the graph and the session inside",
         )
-    return _session_class(SessionInterface)(engine, tf.compat.v1.get_default_graph(), gradients)
+    graph = tf.compat.v1.get_default_graph()
+    if graph not in known:
+        known[graph] = _session_class(SessionInterface)(engine, graph, gradients)
+    return known[graph]
 
 
 def refuse_plain_sessions(

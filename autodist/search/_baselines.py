@@ -24,7 +24,7 @@ _NAMES = (
     "AllReduce(communicator='collective')",
     "PSLoadBalancing",
     "PartitionedPS",
-    "Parallax",
+    "Parallax(communicator='horovod')",
 )
 _NAMES_OF_SEVERAL_REPLICAS = (
     "PartitionedPS(stations=True, communicator='tcp')",

@@ -78,4 +78,4 @@ def _synchronizer(choice: Choice, spec: ResourceSpec, rank: int, group: int) -> 
     assert choice.communicator is not None
     if choice.synchronizer == "Broadcast":
         return BroadcastSynchronizer(choice.communicator)
-    return AllReduceSynchronizer(group, choice.order, choice.communicator)
+    return AllReduceSynchronizer(group, choice.communicator)

@@ -110,8 +110,7 @@ def _choices(config: VariableConfig, has_streams: bool) -> Iterable[Choice]:
         plain = Choice(partition=config.partition, compressor=shard.compressor)
         synchronizer = shard.synchronizer
         if isinstance(synchronizer, AllReduceSynchronizer):
-            order, communicator = synchronizer.order, synchronizer.communicator
-            yield dataclasses.replace(plain, synchronizer="AllReduce", communicator=communicator, order=order)
+            yield dataclasses.replace(plain, synchronizer="AllReduce", communicator=synchronizer.communicator)
         elif isinstance(synchronizer, BroadcastSynchronizer):
             yield dataclasses.replace(plain, synchronizer="Broadcast", communicator=synchronizer.communicator)
         else:

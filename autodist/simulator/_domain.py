@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -61,7 +61,9 @@ class Domain:
             profile: By default an estimate.
 
         """
-        size = batch_size or graph.batch_size or DEFAULT_BATCH_SIZE
+        if batch_size not in (None, graph.batch_size):
+            graph = replace(graph, batch_size=batch_size)  # builders go by it as well
+        size = graph.batch_size or DEFAULT_BATCH_SIZE
         return cls(graph, spec, size, (profile or Profile.estimate(graph, size)).scaled(size))
 
     @cached_property
@@ -110,6 +112,26 @@ class Domain:
     def coded_s_per_byte(self) -> Floats:
         """The same as :attr:`seconds_per_byte` of floats that are encoded where links are slow."""
         return self._between(lambda link: _coded_share(link.bandwidth_gbps) / (link.bandwidth_gbps * _BYTES_PER_GBIT))
+
+    @cached_property
+    def ring_s_per_byte(self) -> float:
+        """Of the slowest link on the ring of hosts, where each sends to the next by rank: 1 / b_m of equation 8.3."""
+        return float(_ring(self.seconds_per_byte).max())
+
+    @cached_property
+    def ring_latency_s(self) -> float:
+        """The longest latency on the ring of hosts."""
+        return float(_ring(self.latency_s).max())
+
+    @cached_property
+    def direct_s_per_byte(self) -> float:
+        """Of what all hosts together have, where each sends its part to each other: at the host that takes longest."""
+        return float(self.seconds_per_byte.mean(1).max())
+
+    @cached_property
+    def direct_coded_s_per_byte(self) -> float:
+        """The same as :attr:`direct_s_per_byte` of floats that are encoded where links are slow."""
+        return float(self.coded_s_per_byte.mean(1).max())
 
     @cached_property
     def divided_s_per_byte(self) -> float:
@@ -204,6 +226,13 @@ class Domain:
     @property
     def _largest_share(self) -> float:
         return -(-self.batch_size // int(self.replicas.sum())) / self.batch_size
+
+
+def _ring(between: Floats) -> Floats:
+    """What is between each host and the next one by rank, of a matrix of all hosts."""
+    ranks = np.arange(len(between))
+    found: Floats = between[ranks, np.roll(ranks, -1)]
+    return found
 
 
 def _coded_share(bandwidth_gbps: float) -> float:

@@ -150,7 +150,7 @@ def _collected(shards: ShardTable, domain: Domain, calibration: Calibration) -> 
     horovod, horovod_s = np.float32(calibration.horovod), np.float32(calibration.horovod_s)
     totals = found.transfer_s * np.where(by_horovod, horovod, np.float32(calibration.collective))
     totals += np.where(by_horovod, horovod_s, 0) + np.float32(calibration.copy_s)
-    totals += hosts * (np.float32(calibration.message_s) + domain.latency_s.max(initial=0))
+    totals += hosts * (np.float32(calibration.message_s) + found.latency_s)
     totals += found.gathers * np.float32(calibration.gather_s)
     update_s = np.bincount(found.of_shard, shards.size_bytes, len(totals)) * calibration.update_s_per_byte
     on_links = totals if hosts > 1 else np.zeros_like(totals)

@@ -61,6 +61,7 @@ class Groups:
         last: The variable whose gradient is ready last.
         transfer_s: The time that its bytes take on the network, equation 8.3.
         gathers: Tensors of rows that TensorFlow's collectives gather for it.
+        latency_s: The longest latency of the links that it takes.
 
     """
 
@@ -69,6 +70,7 @@ class Groups:
     last: Ints
     transfer_s: Floats
     gathers: Floats
+    latency_s: Floats
 
 
 def messages(table: ShardTable, domain: Domain) -> Messages:
@@ -117,26 +119,30 @@ def groups(shards: ShardTable, domain: Domain) -> Groups:
     """Which of the shards that collectives carry travel together, and for how long."""
     workers = len(domain.replicas)
     gathered = shards.gathered_bytes * workers + shards.gathered_by_example * float(domain.examples.sum())
-    slowest = np.where(shards.is_coded, domain.coded_s_per_byte.max(initial=0), domain.seconds_per_byte.max(initial=0))
-    around = np.float32((workers - 1) / workers) * slowest
-    divided = np.where(
-        shards.is_coded, np.float32(domain.divided_coded_s_per_byte), np.float32(domain.divided_s_per_byte)
+    around = np.float32((workers - 1) / workers * domain.ring_s_per_byte)
+    coded, plain = (
+        (np.float32(domain.direct_coded_s_per_byte), np.float32(domain.divided_coded_s_per_byte)),
+        (np.float32(domain.direct_s_per_byte), np.float32(domain.divided_s_per_byte)),
     )
-    seconds = gathered * around
-    seconds += shards.summed_bytes * np.where(shards.is_divided, divided, 2 * around)
+    direct, divided = (np.where(shards.is_coded, *both) for both in zip(coded, plain, strict=True))
+    seconds = gathered * np.where(shards.is_direct, direct, around)
+    seconds += shards.summed_bytes * np.where(shards.is_direct, divided, 2 * around)
     first, of_shard, last = collectives(shards)
+    latency_s = np.where(
+        shards.is_direct[first], domain.latency_s.max(initial=0), np.float32(domain.ring_latency_s)
+    ).astype(np.float32)
     transfer_s, gathers = (
         np.bincount(of_shard, column, len(first)).astype(np.float32)
         for column in (seconds, (gathered > 0) & ~shards.is_horovod)
     )
-    return Groups(first, of_shard, last, transfer_s, gathers)
+    return Groups(first, of_shard, last, transfer_s, gathers, latency_s)
 
 
 def _of_collectives(table: ShardTable, domain: Domain) -> tuple[Any, ...]:
     shards, workers = table.take(table.kind != SERVER), len(domain.replicas)
     found = groups(shards, domain)
     ones = np.ones_like(found.transfer_s)
-    waits = ones * (workers * domain.latency_s.max(initial=0))
+    waits = workers * found.latency_s
     owners = shards.strategy[found.first]
     return owners, found.last, ones < 0, found.transfer_s, ones * workers, waits, ones, found.gathers
 

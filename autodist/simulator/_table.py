@@ -62,7 +62,8 @@ class ShardTable:
         server: Rank of the host that serves it, -1 for none.
         group: What travels with it in one collective, -1 for a shard on a server.
         is_horovod: Whether Horovod carries it, or AutoDist's own library.
-        is_divided: Whether AutoDist's own library sums it, each host as much as its link allows.
+        is_direct: Whether a collective of AutoDist's own library carries it, from each host to each other, and sums it,
+            each host as much as its link allows; others go around a ring of hosts.
         is_joined: Whether only one message leaves a host with several replicas.
         is_proxied: Whether workers have copies of the value, which follow its update.
         is_packed: Whether it travels together with others of its server for which this holds.
@@ -85,7 +86,7 @@ class ShardTable:
     server: Ints
     group: Ints
     is_horovod: Bools
-    is_divided: Bools
+    is_direct: Bools
     is_joined: Bools
     is_proxied: Bools
     is_packed: Bools
@@ -119,7 +120,7 @@ class ShardTable:
         return dataclasses.replace(self, **columns)  # type: ignore[arg-type]
 
 
-_DTYPES = dict.fromkeys(("is_horovod", "is_divided", "is_joined", "is_proxied", "is_packed", "is_coded"), np.bool_)
+_DTYPES = dict.fromkeys(("is_horovod", "is_direct", "is_joined", "is_proxied", "is_packed", "is_coded"), np.bool_)
 _INTS = frozenset({"strategy", "variable", "kind", "server", "group"})
 
 
@@ -245,7 +246,7 @@ def _way(message: ShardMessages, domain: Domain) -> dict[str, float]:
             "server": domain.ranks[host_of(synchronizer.destination)],
             "group": -1,
             "is_horovod": message.is_streamed,
-            "is_divided": False,
+            "is_direct": False,
             "is_joined": message.is_joined or bool(synchronizer.transfer),
             "is_proxied": synchronizer.local_proxy,
             "read_bytes": reads * message.size_bytes,
@@ -256,7 +257,7 @@ def _way(message: ShardMessages, domain: Domain) -> dict[str, float]:
         "server": -1,
         "group": synchronizer.group if isinstance(synchronizer, AllReduceSynchronizer) else -1,
         "is_horovod": synchronizer.communicator != "collective",
-        "is_divided": is_reduced and synchronizer.communicator == "tcp",
+        "is_direct": synchronizer.communicator == "tcp",
         "is_joined": True,
         "is_proxied": False,
         "read_bytes": 0.0,

@@ -26,13 +26,13 @@ from autodist.strategies._builders import (
     can_split,
     in_backward_order,
 )
-from autodist.strategies._communicators import installed_communicators
+from autodist.strategies._communicators import fastest_first, installed_communicators
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._diff import Difference, StrategyDiff, diff
 from autodist.strategies._explain import Cost, Explanation, ExplanationRow, HostTraffic, LinkTraffic, explain
 from autodist.strategies._messages import ShardMessages, host_of, shard_messages
 from autodist.strategies._problem import Problem, sentences
-from autodist.strategies._registry import BuilderInfo, builders, compose, get
+from autodist.strategies._registry import BuilderInfo, builders, compose, get, names_builder
 from autodist.strategies._shards import Partition, ShardSlice, num_shards, shard_slices
 from autodist.strategies._strategy import (
     PACK_BYTES,
@@ -41,7 +41,6 @@ from autodist.strategies._strategy import (
     Communicator,
     GraphCommunicator,
     GraphConfig,
-    Order,
     PSSynchronizer,
     ShardConfig,
     Strategy,
@@ -74,7 +73,6 @@ __all__ = [
     "HostTraffic",
     "LinkTraffic",
     "Manual",
-    "Order",
     "PSLoadBalancing",
     "PSSynchronizer",
     "Parallax",
@@ -103,10 +101,12 @@ __all__ = [
     "coupled_units",
     "diff",
     "explain",
+    "fastest_first",
     "get",
     "host_of",
     "in_backward_order",
     "installed_communicators",
+    "names_builder",
     "num_shards",
     "sentences",
     "shard_messages",

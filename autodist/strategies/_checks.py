@@ -10,7 +10,6 @@ from autodist.strategies._check_compressors import compressors
 from autodist.strategies._check_factors import check_factors
 from autodist.strategies._check_partition import partitions
 from autodist.strategies._check_servers import SERVER_CHECKS
-from autodist.strategies._communicators import ORDERS
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import Problem, listed
 from autodist.strategies._strategy import (
@@ -102,20 +101,9 @@ def _group_numbers(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec)
             yield Problem(name, "group", f"{synchronizer.group}", "at least 0", "groups are numbered from 0")
 
 
-def _orders(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    for name, synchronizer in _synchronizers(strategy):
-        if isinstance(synchronizer, AllReduceSynchronizer):
-            offered = ORDERS.get(synchronizer.communicator, (synchronizer.order,))
-            if synchronizer.order not in offered:
-                allowed = " or ".join(f"{order!r}" for order in offered)
-                reason = f"{synchronizer.communicator} reduces over rings of workers, each with the sum of its replicas"
-                yield Problem(name, "order", f"{synchronizer.order!r}", allowed, reason)
-
-
 _Trait: TypeAlias = "Callable[[Variable, AllReduceSynchronizer], str]"
 _GROUP_TRAITS: tuple[tuple[str, str, _Trait], ...] = (
     ("dtype", "a group travels in one buffer, which has one dtype", lambda v, s: v.dtype),
-    ("order", "a group is one collective", lambda v, s: s.order),
     ("communicator", "a group is one collective", lambda v, s: s.communicator),
     (
         "kind of gradient",
@@ -215,7 +203,6 @@ CHECKS: tuple[Check, ...] = (
     _destinations,
     _staleness,
     _group_numbers,
-    _orders,
     _groups,
     _beside_servers,
     _beside_queues,

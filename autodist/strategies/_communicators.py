@@ -6,17 +6,10 @@ import functools
 import importlib.util
 from pathlib import Path
 
-from autodist.strategies._strategy import Communicator, Order
+from autodist.strategies._strategy import Communicator
 from autodist.transport import is_built
 
-__all__ = ["ORDERS", "installed_communicators"]
-
-ORDERS: dict[Communicator, tuple[Order, ...]] = {
-    "tcp": ("ring", "hierarchical"),
-    "horovod": ("ring", "hierarchical"),
-    "collective": ("ring", "hierarchical"),
-}
-"""Over which structures a communicator reduces; the replicas of a host are summed on it before in any case."""
+__all__ = ["fastest_first", "installed_communicators"]
 
 
 @functools.cache
@@ -33,5 +26,16 @@ def installed_communicators() -> tuple[Communicator, ...]:
     found = importlib.util.find_spec("horovod")
     folders = (found.submodule_search_locations or ()) if found else ()
     built = any(True for folder in folders for _ in Path(folder, "tensorflow").glob("mpi_lib*.so"))
-    own: tuple[Communicator, ...] = ("tcp",) if is_built() else ()
-    return (*own, "horovod", "collective") if built else (*own, "collective")
+    return fastest_first(has_tcp=is_built(), has_horovod=built)
+
+
+def fastest_first(*, has_tcp: bool, has_horovod: bool) -> tuple[Communicator, ...]:
+    """Return the communicators of a machine, the fastest first, as ``docs/performance.md`` has measured on CPUs.
+
+    Example:
+        >>> fastest_first(has_tcp=True, has_horovod=False)
+        ('tcp', 'collective')
+
+    """
+    has: dict[Communicator, bool] = {"tcp": has_tcp, "horovod": has_horovod, "collective": True}
+    return tuple(name for name, is_there in has.items() if is_there)

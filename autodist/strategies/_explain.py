@@ -117,6 +117,7 @@ class Cost:
         batch_size: Examples in the global batch that the numbers are for.
         rows: By sparse variable, rows that a global batch touches.
         guessed: Sparse variables whose rows are a guess.
+        is_batch_supposed: Whether nobody has said how many examples a batch has.
 
     """
 
@@ -126,6 +127,7 @@ class Cost:
     batch_size: int
     rows: Mapping[str, float]
     guessed: tuple[str, ...]
+    is_batch_supposed: bool = False
 
 
 @dataclass(frozen=True)
@@ -234,7 +236,8 @@ def _cost(found: Traffic, spec: ResourceSpec) -> Cost:
     links = [LinkTraffic(a, b, size, spec.link(a, b).bandwidth_gbps) for (a, b), size in found.links.items()]
     links.sort(key=lambda link: (-link.size_bytes / link.bandwidth_gbps, link.sender, link.receiver))
     state = sum(sum(flow.sent.values()) for flow in found.flows if flow.variable is None)
-    return Cost(tuple(hosts), tuple(links), state, found.batch_size, found.rows, found.guessed)
+    examples = found.batch_size, found.rows, found.guessed, found.is_batch_supposed
+    return Cost(tuple(hosts), tuple(links), state, *examples)
 
 
 def _rows(
@@ -313,6 +316,4 @@ def _told(synchronizer: Synchronizer) -> str:
         told += [f"staleness={synchronizer.staleness}"] if synchronizer.staleness else []
         told += ["local proxy"] if synchronizer.local_proxy else []
         told += [f"through {', '.join(synchronizer.transfer)}"] if synchronizer.transfer else []
-    if isinstance(synchronizer, AllReduceSynchronizer):
-        told += [] if synchronizer.order == "ring" else [synchronizer.order]
     return f"{synchronizer.type} ({', '.join(told)})" if told else synchronizer.type

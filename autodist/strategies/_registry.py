@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["ENTRY_POINT_GROUP", "BuilderInfo", "builders", "compose", "get"]
+__all__ = ["ENTRY_POINT_GROUP", "BuilderInfo", "builders", "compose", "get", "names_builder"]
 
 ENTRY_POINT_GROUP = "autodist.strategies"
 
@@ -32,9 +32,9 @@ def get(what: str | os.PathLike[str] | StrategyBuilder | Strategy) -> StrategyBu
     """Find the builder or the strategy that is meant.
 
     Args:
-        what: A builder's name, ``"PSLoadBalancing"``; with arguments, ``"AllReduce(chunk_size=64)"``; the path of a
-            strategy's JSON file (it ends in ``.json`` or has a directory) or of a plan (``.yml``, ``.yaml``); or a
-            builder or a strategy, which is returned as it is.
+        what: A builder's name, ``"PSLoadBalancing"``, in upper or lower case; with arguments,
+            ``"AllReduce(chunk_size=64)"``; the path of a strategy's JSON file (it ends in ``.json`` or has a directory)
+            or of a plan (``.yml``, ``.yaml``); or a builder or a strategy, which is returned as it is.
 
     Example:
         >>> get("AllReduce(chunk_size=64)").chunk_size
@@ -50,7 +50,7 @@ def get(what: str | os.PathLike[str] | StrategyBuilder | Strategy) -> StrategyBu
         raise StrategyError(f"the strategy is {what!r}, allowed: a name, a file, a StrategyBuilder or a Strategy")
     text = os.fspath(what)
     name, arguments = split_call(text)
-    builder = _REGISTRY.find(name) if isinstance(what, str) else None
+    builder = _REGISTRY.find(_REGISTRY.spelled(name)) if isinstance(what, str) else None
     if builder is not None:
         return _readable(instantiate(builder, arguments))
     if text.endswith((".yml", ".yaml")):
@@ -58,6 +58,17 @@ def get(what: str | os.PathLike[str] | StrategyBuilder | Strategy) -> StrategyBu
     if isinstance(what, os.PathLike) or text.endswith(".json") or os.sep in text:
         return Strategy.load(text)
     raise _unknown(name, text)
+
+
+def names_builder(text: str) -> bool:
+    """Whether a text is the name of a builder, perhaps with arguments.
+
+    Example:
+        >>> names_builder("allreduce(chunk_size=64)"), names_builder("strategy.json")
+        (True, False)
+
+    """
+    return _REGISTRY.find(_REGISTRY.spelled(split_call(text)[0])) is not None
 
 
 def _readable(builder: StrategyBuilder) -> StrategyBuilder:

@@ -23,7 +23,6 @@ __all__ = [
     "Communicator",
     "GraphCommunicator",
     "GraphConfig",
-    "Order",
     "PSSynchronizer",
     "ShardConfig",
     "Strategy",
@@ -36,11 +35,13 @@ SCHEMA_VERSION = 1
 PACK_BYTES = 1 << 19
 """What builders pack beside servers: on links of 1 Gbit/s as good as any other size, or better."""
 
+_FORMERLY = (("order", "ring"), ("order", "hierarchical"))
+"""What an all-reduce says in older files and is passed over: it never changed what ran."""
+
 _FACTORS = re.compile(r"\s*SufficientFactors\s*(\(\s*\)\s*)?")
 
 Communicator: TypeAlias = Literal["horovod", "collective", "tcp"]
 GraphCommunicator: TypeAlias = Literal["horovod", "collective", "queue", "tcp"]
-Order: TypeAlias = Literal["ring", "tree", "hierarchical"]
 
 
 @dataclass(frozen=True)
@@ -75,19 +76,18 @@ class PSSynchronizer:
 class AllReduceSynchronizer:
     """(AllReduce): every replica's worker holds the variable and applies the same reduced gradient.
 
-    Thesis 7.3.2, reduction sequence and group; the sparse form is (AllGather).
+    Thesis 7.3.2, group; the sparse form is (AllGather). Over which structure it reduces, its reduction sequence, is the
+    communicator's own matter: a ring of workers, or with AutoDist's own library each its part; replicas of a host are
+    summed before.
 
     Attributes:
         group: Variables with one number travel in one buffer, >= 0.
-        order: Over which structure the collective reduces: a ring of workers; a tree of them; or first over the
-            replicas of every host and then over a ring of hosts. Which of them there are depends on the communicator.
         communicator: What carries the collective: Horovod, TensorFlow's own collectives, or AutoDist's own library.
 
     """
 
     type: ClassVar[str] = "AllReduce"
     group: int
-    order: Order = "ring"
     communicator: Communicator = "collective"
 
 
@@ -340,6 +340,8 @@ def _content(text: str, mistakes: list[str]) -> Any:
     one_of = shared()
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if ("type", AllReduceSynchronizer.type) in pairs:
+            pairs = [pair for pair in pairs if pair not in _FORMERLY]
         found = one_of(pairs)
         if len(found) < len(pairs):
             keys = [key for key, _ in pairs]

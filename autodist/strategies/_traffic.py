@@ -65,6 +65,7 @@ class Traffic:
         batch_size: Examples in the global batch; numbers of sparse rows follow from it.
         rows: By sparse variable, the rows that a step of all hosts touches, doubles counted.
         guessed: Sparse variables whose rows are a guess: one per example.
+        is_batch_supposed: Whether nobody has said how many examples a batch has.
 
     """
 
@@ -73,6 +74,7 @@ class Traffic:
     batch_size: int
     rows: Mapping[str, float]
     guessed: tuple[str, ...] = ()
+    is_batch_supposed: bool = False
 
     @cached_property
     def links(self) -> dict[tuple[str, str], float]:
@@ -141,7 +143,8 @@ def traffic(
     flows.append(Flow(None, None, _only_real(_state_links(strategy, state, cluster, parts))))
     sparse = {m.variable: m.gradient_rows * size for m in messages if m.gradient_rows}
     guessed = tuple(dict.fromkeys(m.variable for m in messages if m.is_guess and m.variable not in (rows or {})))
-    return Traffic(hosts, tuple(flows), size, sparse, guessed)
+    is_supposed = batch_size is None and graph.batch_size is None
+    return Traffic(hosts, tuple(flows), size, sparse, guessed, is_supposed)
 
 
 def _coded(plain: Links, coded: Links, spec: ResourceSpec) -> Links:

@@ -27,11 +27,11 @@ SPLIT = (
     "BytePS(part_bytes=100)",
     "PartitionedPS(min_shard_bytes=0, stations=True)",
 )
+OF_OUR_OWN = ("Parallax(min_shard_bytes=0)", "Poseidon(batch_size=1, part_bytes=100)", "Poseidon(part_bytes=100)")
 HOROVOD = (
     "Horovod(fusion_bytes=600)",
-    "Horovod(order='hierarchical')",
-    "Parallax(min_shard_bytes=0)",
-    "Poseidon(batch_size=1, part_bytes=100)",
+    "Parallax(min_shard_bytes=0, communicator='horovod')",
+    "Poseidon(batch_size=1, part_bytes=100, communicator='horovod')",
 )
 LAYOUTS = ((2, 1), (2, 2))
 QUICK = {("HierarchicalPS", (2, 2)), (WHOLE[-1], (2, 1)), ("Parallax(min_shard_bytes=0)", (2, 1))}
@@ -44,7 +44,7 @@ def reference(tmp_path_factory):
 
 
 def parameters():
-    for strategy in (*WHOLE, *SPLIT, *HOROVOD):
+    for strategy in (*WHOLE, *SPLIT, *OF_OUR_OWN, *HOROVOD):
         for layout in LAYOUTS:
             marks = [pytest.mark.slow] if (strategy, layout) not in QUICK else []
             marks += [pytest.mark.horovod] if strategy in HOROVOD else []

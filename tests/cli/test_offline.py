@@ -33,7 +33,7 @@ def test_a_saved_graph_is_ranked_on_machines_that_are_not_there(shell, saved):
     baselines = {ranked["origin"] for ranked in found["ranked"] if ranked["is_baseline"]}
     assert baselines | set(found["why_not"]) == {
         "AllReduce(communicator='horovod')", "AllReduce(communicator='collective')", "PSLoadBalancing",
-        "PartitionedPS", "Parallax", "HierarchicalPS", "PartitionedPS(stations=True)",
+        "PartitionedPS", "Parallax(communicator='horovod')", "HierarchicalPS", "PartitionedPS(stations=True)",
         "AllReduce(communicator='tcp')", "PSLoadBalancing(communicator='tcp')", "PartitionedPS(communicator='tcp')",
         "Poseidon(communicator='tcp')", "Parallax(communicator='tcp')",
         "PartitionedPS(stations=True, communicator='tcp')",

@@ -67,16 +67,26 @@ def test_one_interpreter_alone_must_have_what_is_needed(name, called):
         check_alone("h1", software(**{called.lower(): ""}))
 
 
-@pytest.mark.parametrize("strategy", [None, "AllReduce", "AllReduce(communicator='horovod')"])
-def test_horovod_must_be_on_all_hosts_if_the_chief_will_use_it(strategy):
+@pytest.mark.parametrize(
+    ("strategy", "chief_has_tcp"),
+    [
+        ("AllReduce(communicator='horovod')", True),
+        ("Horovod", True),
+        ("Parallax(staleness=2)", True),
+        ("AllReduce", False),
+        (None, False),
+    ],
+)
+def test_horovod_must_be_on_all_hosts_if_the_chief_will_use_it(strategy, chief_has_tcp):
+    found = {"h1": software(has_tcp=chief_has_tcp), "h2": software(has_horovod=False)}
     with pytest.raises(LaunchError, match=r"horovod +not built for TensorFlow on h2") as caught:
-        check_software({"h1": software(), "h2": software(has_horovod=False)}, strategy)
+        check_software(found, strategy)
     assert "communicator='collective'" in caught.value.hint
 
 
 @pytest.mark.parametrize(
     ("strategy", "chief_has_it"),
-    [("PS", True), ("AllReduce(communicator='collective')", True), (None, False), ("auto", True)],
+    [("PS", True), ("AllReduce(communicator='collective')", True), ("AllReduce", True), (None, False), ("auto", True)],
 )
 def test_horovod_that_is_not_used_may_be_missing(strategy, chief_has_it):
     found = {"h1": software(has_horovod=chief_has_it), "h2": software(has_horovod=not chief_has_it)}
@@ -84,14 +94,18 @@ def test_horovod_that_is_not_used_may_be_missing(strategy, chief_has_it):
     assert check_software(found, strategy) == [f"Horovod is missing on {missing}; {WITHOUT.get(strategy, NOT_USED)}"]
 
 
-@pytest.mark.parametrize("strategy", ["auto", "AllReduce(communicator='tcp')", "PS(communicator='tcp')"])
+@pytest.mark.parametrize(
+    "strategy", [None, "auto", "AllReduce", "Poseidon", "AllReduce(communicator='tcp')", "PS(communicator='tcp')"]
+)
 def test_our_own_library_must_be_on_all_hosts_if_the_run_uses_it_or_may(strategy):
     with pytest.raises(LaunchError, match=r"tcp +not built on h2") as caught:
         check_software({"h1": software(), "h2": software(has_tcp=False)}, strategy)
     assert "g++" in caught.value.hint
 
 
-@pytest.mark.parametrize(("strategy", "chief_has_it"), [("PS", True), (None, True), ("auto", False)])
+@pytest.mark.parametrize(
+    ("strategy", "chief_has_it"), [("PS", True), ("Horovod", True), (None, False), ("auto", False)]
+)
 def test_our_own_library_may_be_missing_where_it_is_not_used(strategy, chief_has_it):
     found = {"h1": software(has_tcp=chief_has_it), "h2": software(has_tcp=not chief_has_it)}
     missing = "h2" if chief_has_it else "h1"
@@ -104,6 +118,8 @@ def test_our_own_library_may_be_missing_where_it_is_not_used(strategy, chief_has
     [
         "graph: {communicator: tcp}\n'*': {ps: {}}\n",
         "'*': {all_reduce: {communicator: tcp}}\n",
+        "'*': {all_reduce: {}}\n",
+        "a: {ps: {}}\n'*': {all_reduce: {}}\n",
         "'*': {partition: {parts: 2}, shards: [{broadcast: {communicator: tcp}}, {ps: {}}]}\n",
     ],
 )
@@ -112,3 +128,19 @@ def test_a_plan_uses_what_it_names(tmp_path, plan):
     path.write_text(plan)
     with pytest.raises(LaunchError, match=r"tcp +not built on h2"):
         check_software({"h1": software(), "h2": software(has_tcp=False)}, str(path))
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "'*': {ps: {}}\n",
+        "'*': {all_reduce: {communicator: collective}}\n",
+        "graph: {communicator: collective}\n'*': {all_reduce: {}}\n",
+        "a: {ps: {staleness: 1}}\n'*': {all_reduce: {}}\n",
+    ],
+)
+def test_a_plan_needs_nothing_else(tmp_path, plan):
+    path = tmp_path / "plan.yml"
+    path.write_text(plan)
+    told = check_software({"h1": software(), "h2": software(has_tcp=False)}, str(path))
+    assert told == [f"AutoDist's own library is missing on h2; {NOT_USED}"]

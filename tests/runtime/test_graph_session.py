@@ -91,8 +91,74 @@ def test_a_saver_writes_and_restores(scope, tmp_path):
 
 def test_a_variable_without_a_value_is_named(scope):
     model = Regression()
-    with pytest.raises(UsageError, match=r"`w`, `b`, `global_step` have no value yet.*global_variables_initializer"):
+    scope.Session().run(model.w.initializer)
+    with pytest.raises(UsageError, match=r"`b`, `global_step` have no value yet.*global_variables_initializer"):
         scope.Session().run(model.train, model.feeds)
+
+
+def test_where_nothing_was_initialized_the_first_training_step_does_it_and_says_so(scope, caplog):
+    """Only there: who has given some variables values, or restored them, has forgotten the others."""
+    model = Regression()
+    with caplog.at_level("INFO", "autodist"):
+        scope.Session().run(model.train, model.feeds)
+    assert "no variable has been initialized: initializing all 3 of the graph" in caplog.text
+    assert scope.Session().run(model.steps) == 1
+
+
+FIGURE = """
+import autodist
+# define the cluster specification
+resource_spec = {spec}
+ad = autodist.AutoDist(resource_spec,
+                       strategy_builder="AUTO")
+with ad.scope():
+    # Build your model here
+    {model}
+    fetches = {fetches}
+    feeddict = {feeds}
+    ad.Session().run(fetches, feeddict)
+"""
+"""Figure 7.4 of Hao Zhang's thesis; TensorFlow 1 has a default graph, for TensorFlow 2 one has to be made."""
+
+
+def test_the_figure_of_the_thesis_runs_as_it_is_printed():
+    code = FIGURE.format(
+        spec="autodist.resource_spec.ResourceSpec.local()",
+        model="model = Regression()",
+        fetches="[model.train, model.loss]",
+        feeds="model.feeds",
+    )
+    given = {"Regression": Regression}
+    with tf.Graph().as_default():
+        exec(code + "    after = ad.Session().run(model.w)", given)
+    with tf.Graph().as_default(), v1.Session() as plain:
+        model = Regression()
+        plain.run(v1.global_variables_initializer())
+        plain.run(model.train, model.feeds)
+        wanted = plain.run(model.w)
+    assert not np.allclose(wanted, [1, 2, 3], rtol=1e-4)
+    np.testing.assert_allclose(given["after"], wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "open_scope", [autodist.AutoDist, lambda *given, **named: autodist.scope(*given, **named).__enter__()]
+)
+def test_a_strategy_has_one_name_at_a_time(open_scope):
+    with pytest.raises(UsageError, match="both `strategy='PS'` and `strategy_builder='AUTO'` are given"):
+        open_scope(None, "PS", strategy_builder="AUTO")
+
+
+def test_all_sessions_of_a_graph_have_its_values(scope):
+    model, first = Regression(), scope.Session()
+    first.run(v1.global_variables_initializer())
+    for _ in range(2):
+        scope.Session().run(model.train, model.feeds)
+    with scope.Session() as outer, scope.Session():
+        assert outer.run(model.steps) == first.run(model.steps) == 2
+    assert v1.get_default_session() is None
+    with tf.Graph().as_default():
+        other = scope.Session()
+        assert other is not first
 
 
 def test_a_batch_of_fixed_size_is_refused(scope):
@@ -192,7 +258,7 @@ SCRIPT = """
 import sys
 import numpy as np, tensorflow as tf, autodist
 v1 = tf.compat.v1
-ad = autodist.AutoDist()
+ad = autodist.AutoDist(strategy_builder="AUTO")
 with tf.Graph().as_default(), ad.scope():
     v1.set_random_seed(1)
     x = v1.placeholder(tf.float32, [None, 3])

@@ -64,8 +64,8 @@ PS = PSSynchronizer("a:CPU:0", local_proxy=True, transfer=("b:CPU:0",))
         ),
         (VariableConfig.whole("w", BroadcastSynchronizer("horovod")), {"broadcast", "whole", "horovod"}),
         (
-            VariableConfig.whole("w", AllReduceSynchronizer(3, "tree"), "FP16"),
-            {"allreduce", "whole", "collective", "tree", "compressor", "fp16"},
+            VariableConfig.whole("w", AllReduceSynchronizer(3), "FP16"),
+            {"allreduce", "whole", "collective", "compressor", "fp16"},
         ),
     ],
 )

@@ -73,9 +73,10 @@ def collectives(shards, domain):
         for m in members:
             by_byte = domain.coded_s_per_byte if m["is_coded"] else domain.seconds_per_byte
             divided = domain.divided_coded_s_per_byte if m["is_coded"] else domain.divided_s_per_byte
-            ring = (hosts - 1) / hosts * by_byte.max()
-            seconds += (m["gathered_bytes"] * hosts + m["gathered_by_example"] * domain.examples.sum()) * ring
-            seconds += m["summed_bytes"] * (divided if m["is_divided"] else 2 * ring)
+            ring = (hosts - 1) / hosts * max(by_byte[k, (k + 1) % hosts] for k in range(hosts))
+            gathering = max(sum(row) for row in by_byte) / hosts if m["is_direct"] else ring
+            seconds += (m["gathered_bytes"] * hosts + m["gathered_by_example"] * domain.examples.sum()) * gathering
+            seconds += m["summed_bytes"] * (divided if m["is_direct"] else 2 * ring)
         seconds *= CALIBRATION.horovod if members[0]["is_horovod"] else CALIBRATION.collective
         seconds += hosts * CALIBRATION.message_s
         gathers = sum(m["gathered_bytes"] + m["gathered_by_example"] > 0 for m in members)

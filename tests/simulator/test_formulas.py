@@ -43,8 +43,8 @@ def served(name, host):
     return VariableConfig.whole(name, PSSynchronizer(f"{host}:CPU:0"))
 
 
-def reduced(name, group):
-    return VariableConfig.whole(name, AllReduceSynchronizer(group, communicator="horovod"))
+def reduced(name, group, communicator="horovod"):
+    return VariableConfig.whole(name, AllReduceSynchronizer(group, communicator=communicator))
 
 
 def found(g, d, *configs):
@@ -101,6 +101,37 @@ def test_latency_of_listed_links_is_added_to_each_message():
         for simulator in UNDISTURBED:
             [there], [here] = (simulator.predict([strategy(d, config)], Domain.of(g, d)) for d in (listed, silent))
             assert there - here == pytest.approx(waits, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("slow", "factor"),
+    # The ring is a, b, c, d: neither a and c nor b and d are neighbours.
+    [(("a", "c"), 1), (("d", "b"), 1), (("b", "c"), 10), (("a", "d"), 10)],
+)
+@pytest.mark.parametrize("communicator", ["horovod", "collective"])
+def test_a_ring_is_as_slow_as_its_slowest_link_and_no_other_equation_8_3(slow, factor, communicator):
+    g, names = graph(variable("w", (250, 1000)), variable("table", (100, 25), sparse=True)), "abcd"
+    hosts = tuple(Host(name, name, bandwidth_gbps=10.0) for name in names)
+    d = ResourceSpec(hosts, (Link(*slow, 1.0, latency_ms=3.0),))
+    result = found(g, d, reduced("w", 0, communicator), reduced("table", 1, communicator))
+    # 1 MB goes 2 (w - 1) / w = 1.5 times over each link, at 10 Gbit/s in 1.2 ms. Of the table a row of 100 bytes and
+    # its number of 8 for each of 128 examples, (w - 1) / w times.
+    assert result.transfer_s == pytest.approx([1.2e-3 * factor, 128 * 108 * 0.75 * 8e-10 * factor])
+    assert result.latency_s == pytest.approx([4 * 3e-3 if factor > 1 else 0] * 2)
+    for simulator in UNDISTURBED:
+        at_once = Profile(0.0, {"w": 0.0}, {"w": 0.0}, batch_size=128)
+        domains = [Domain.of(g, ResourceSpec(hosts, links), profile=at_once) for links in (d.links, ())]
+        [there], [here] = (simulator.predict([strategy(d, reduced("w", 0, communicator))], one) for one in domains)
+        assert bool(there > 2 * here) is (factor > 1)
+
+
+@pytest.mark.parametrize("slow", [("a", "c"), ("b", "c")])
+def test_what_each_host_sends_to_each_other_takes_every_link(slow):
+    g = graph(variable("table", (100, 25), sparse=True))
+    d = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=10.0) for name in "abcd"), (Link(*slow, 1.0),))
+    # A quarter of the rows goes from each to each other host: two at 10 Gbit/s, one at 1 Gbit/s.
+    [transfer_s] = found(g, d, reduced("table", 0, "tcp")).transfer_s
+    assert transfer_s == pytest.approx(32 * 108 * (8e-10 + 8e-10 + 8e-9))
 
 
 @given(st.data())

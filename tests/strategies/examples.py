@@ -92,7 +92,6 @@ _synchronizers = st.one_of(
     st.builds(
         AllReduceSynchronizer,
         st.integers(-1, 9),
-        order=st.sampled_from(["ring", "tree", "hierarchical"]),
         communicator=st.sampled_from(BOTH),
     ),
     st.just(BroadcastSynchronizer()),

@@ -43,7 +43,6 @@ _ANY = {
     "chunk_size": st.integers(1, 6),
     "chunk_bytes": st.integers(1, 10_000),
     "communicator": st.sampled_from(["auto", "horovod", "collective", "tcp"]),
-    "order": st.sampled_from(["ring", "hierarchical"]),
     "compressor": st.none() | st.sampled_from(["FP16", "TopK(ratio=0.1)"]),
     "max_shards": st.integers(1, 70),
     "min_shard_bytes": st.integers(0, 64),
@@ -51,7 +50,7 @@ _ANY = {
     "part_bytes": st.integers(1, 500),
     "fusion_bytes": st.integers(1, 5000),
     "seed": st.integers(),
-    "batch_size": st.integers(1, 64),
+    "batch_size": st.none() | st.integers(1, 64),
 }
 SERVERS = (PS, PSLoadBalancing, PartitionedPS, UnevenPartitionedPS, BytePS, HierarchicalPS)
 
@@ -67,8 +66,8 @@ def any_builder(draw):
         chosen["communicator"] = "queue"
     if chosen.get("sync", True) is False:
         chosen["staleness"] = 0
-    if chosen.get("communicator") == "tcp":  # carries synchronous training without proxies
-        chosen |= {name: defaults[name] for name in ("sync", "staleness", "local_proxy") if name in defaults}
+    if chosen.get("communicator") == "tcp":  # carries synchronous training
+        chosen |= {name: defaults[name] for name in ("sync", "staleness") if name in defaults}
     return cls(**chosen)
 
 
@@ -186,7 +185,7 @@ def test_groups_follow_the_backward_pass_and_split_by_dtype_and_kind():
 
 
 @pytest.mark.parametrize(
-    ("installed", "chosen"), [(BOTH, "horovod"), (("collective",), "collective"), (("tcp", "collective"), "collective")]
+    ("installed", "chosen"), [(("tcp", *BOTH), "tcp"), (BOTH, "horovod"), (("collective",), "collective")]
 )
 def test_auto_takes_the_first_communicator_that_is_installed(monkeypatch, installed, chosen):
     monkeypatch.setattr(_collectives, "installed_communicators", lambda: installed)

@@ -1,10 +1,13 @@
 """SFB and Poseidon on captured steps: whose gradients have factors can be told from ops only."""
 
+from dataclasses import replace
+
 import pytest
 import tensorflow as tf
 
 from autodist.graph import VariableNames, capture
-from autodist.strategies import SFB, BroadcastSynchronizer, Manual, Poseidon, PSSynchronizer, verify
+from autodist.resource_spec import Host, ResourceSpec
+from autodist.strategies import SFB, BroadcastSynchronizer, Manual, Poseidon, PSSynchronizer, traffic, verify
 from autodist.strategies._builders import BUILDERS, _collectives
 
 from .examples import BOTH, graph, spec, variable
@@ -62,11 +65,83 @@ def test_poseidon_takes_what_is_cheaper(captured, batch_size, wide, thin):
     assert fits(strategy, captured, d)
 
 
+@pytest.mark.parametrize(
+    ("batch", "replicas", "wide"),
+    # As above, 113 examples of the worker that has the most of the batch are the most for `wide`.
+    [
+        (226, (1, 1), "Broadcast"),
+        (227, (1, 1), "PS"),
+        (8192, (1, 1), "PS"),
+        (169, (1, 2), "PS"),
+        (168, (1, 2), "Broadcast"),
+    ],
+)
+def test_poseidon_knows_the_batch_of_the_graph(captured, batch, replicas, wide):
+    d = ResourceSpec(tuple(Host(f"h{rank}", f"h{rank}", cpus=cpus) for rank, cpus in enumerate(replicas)))
+    strategy = Poseidon().build(replace(captured, batch_size=batch), d)
+    assert kinds(strategy)["wide"] == wide
+    assert strategy.builder == "Poseidon()"
+
+
+def test_poseidon_takes_servers_where_nobody_has_said_the_batch(captured):
+    strategy = Poseidon().build(captured, spec("h0", "h1"))
+    assert set(kinds(strategy).values()) == {"PS"}
+    assert strategy.builder.startswith("Poseidon(): all variables on servers, for nobody has said how many examples")
+    nothing_to_say = Poseidon().build(graph(variable("w")), spec("h0", "h1"))
+    assert nothing_to_say.builder == "Poseidon()"
+
+
+@pytest.mark.parametrize("hosts", [2, 3, 5])
+@pytest.mark.parametrize("batch", [1, 30, 100, 1000, 8192])
+@pytest.mark.parametrize("communicator", ["tcp", "horovod"])
+def test_poseidon_never_sends_more_than_servers_would(square, hosts, batch, communicator):
+    """Counted at the host that sends and gets the most; with 8192 examples, factors are 16 times the matrix."""
+    g, d = replace(square, batch_size=batch), spec(*(f"h{rank}" for rank in range(hosts)))
+    chosen, served, factored = (
+        Poseidon(batch_size=size, part_bytes=2**16, communicator=communicator).build(g, d) for size in (None, 10**9, 1)
+    )
+    assert {kinds(one)["w"] for one in (served, factored)} == {"PS", "Broadcast"}
+    busiest = [_busiest_bytes(one, g, d) for one in (chosen, served, factored)]
+    assert busiest[0] <= 1.05 * min(busiest[1:])  # rows of the last worker, and parts of servers, are uneven
+
+
+def _busiest_bytes(strategy, g, d):
+    found = traffic(strategy, g, d)
+    return max(found.sent[host] + found.received[host] for host in found.hosts)
+
+
+@pytest.fixture(scope="module")
+def square():
+    """A dense layer of 512 x 512."""
+    w = tf.Variable(tf.ones([512, 512]), name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(x @ w))
+        w.assign_sub(tape.gradient(loss, w))
+
+    return capture(step, [tf.TensorSpec([8, 512])], VariableNames()).graph
+
+
+@pytest.mark.parametrize(("length", "kind"), [(2, "Broadcast"), (200, "PS"), (None, "PS")])
+def test_poseidon_counts_a_pair_of_factors_for_each_place_of_a_sequence(length, kind):
+    """Of a length that tracing leaves open nobody knows how much the factors are."""
+    w = tf.Variable(tf.ones([128, 128]), name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(tf.tensordot(x, w, 1)))
+        w.assign_sub(tape.gradient(loss, w))
+
+    g = capture(step, [tf.TensorSpec([8, length, 128])], VariableNames()).graph
+    assert kinds(Poseidon(batch_size=4).build(g, spec("h0", "h1"))) == {"w": kind}
+
+
 def test_poseidon_without_horovod_serves_everything_and_says_so(captured, monkeypatch):
     monkeypatch.setattr(_collectives, "installed_communicators", lambda: ("collective",))
     strategy = Poseidon(batch_size=3).build(captured, spec("h0", "h1"))
     assert set(kinds(strategy).values()) == {"PS"}
-    remark = "all variables on servers, for factors beside them need Horovod"
+    remark = "all variables on servers, for factors beside them need AutoDist's own library or Horovod"
     assert strategy.builder == f"Poseidon(batch_size=3): {remark}"
     assert (
         kinds(Poseidon(batch_size=3, communicator="horovod").build(captured, spec("h0", "h1")))["wide"] == "Broadcast"

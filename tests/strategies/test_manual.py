@@ -20,7 +20,7 @@ from autodist.strategies import (
     get,
     verify,
 )
-from autodist.strategies._builders import _collectives
+from autodist.strategies._builders import _manual
 
 from .examples import BOTH, graph, graphs, spec, specs, variable
 
@@ -35,7 +35,7 @@ D = spec("h0", "h1")
 
 @pytest.fixture(autouse=True)
 def _horovod(monkeypatch):
-    monkeypatch.setattr(_collectives, "installed_communicators", lambda: BOTH)
+    monkeypatch.setattr(_manual, "installed_communicators", lambda: BOTH)
 
 
 @pytest.fixture
@@ -92,13 +92,13 @@ def test_every_aspect_can_be_said(build):
               compressor: FP16
         dense/kernel:
           partition: {dim: 1, parts: [1, 3]}
-          all_reduce: {group: 3, order: hierarchical, communicator: horovod}
+          all_reduce: {group: 3, communicator: horovod}
           compressor: TopK(ratio=0.1)
         dense/bias: {all_reduce: {group: 4, communicator: horovod}}
         head/kernel: {broadcast: {}}
         """
     )
-    kernel = ShardConfig(AllReduceSynchronizer(3, "hierarchical", "horovod"), "TopK(ratio=0.1)")
+    kernel = ShardConfig(AllReduceSynchronizer(3, "horovod"), "TopK(ratio=0.1)")
     assert strategy.config("embedding/table") == VariableConfig(
         "embedding/table",
         (
@@ -203,7 +203,7 @@ graph: {replica: ["h0:CPU:0"]}
         ("a: {ps: {}, partition: {dim: 0}}", "`a.partition.parts` is missing"),
         ("a: {ps: {}, partition: two}", "`a.partition` is 'two', allowed: an object or a list"),
         ("a: {ps: {}, partition: [2], shards: [{ps: {}}]}", "`a.ps` stands beside `shards`, give it to each of these"),
-        ("a: {all_reduce: {order: star}}", "`a.all_reduce.order` is 'star', allowed: `ring` or `tree` or"),
+        ("a: {all_reduce: {order: ring}}", "`a.all_reduce.order` is unknown, allowed: group, chunk_size, communicator"),
     ],
 )
 def test_wrong_plans(refused, text, mistake):

@@ -4,6 +4,7 @@ import pytest
 
 from autodist import strategies
 from autodist.errors import StrategyError
+from autodist.search import Auto
 from autodist.strategies import (
     PACK_BYTES,
     AllReduce,
@@ -43,6 +44,10 @@ HOME = Strategy(
         ('AllReduce(chunk_size=64, communicator="collective")', AllReduce(64, "collective")),
         ("AllReduce(\n  chunk_size=64,\n)", AllReduce(64)),
         ("AllReduce(chunk_size=64 # why\n)", AllReduce(64)),
+        ("allreduce", AllReduce()),
+        ("ALLREDUCE(chunk_size=1)", AllReduce(1)),
+        ("AUTO", Auto()),
+        ("Auto(online=2)", Auto(online=2)),
     ],
 )
 def test_builders_by_name(text, builder):
@@ -66,7 +71,7 @@ def test_strategies_by_file(tmp_path, monkeypatch):
         get("missing.json")
 
 
-@pytest.mark.parametrize("name", ["allreduce", "all-reduce", "All_Reduce", "ALLREDUCE(chunk_size=1)", "AlReduce"])
+@pytest.mark.parametrize("name", ["all-reduce", "All_Reduce", "ALL-REDUCE(chunk_size=1)", "AlReduce"])
 def test_near_misses_are_suggested(name):
     with pytest.raises(StrategyError, match="is unknown, did you mean `AllReduce`"):
         get(name)

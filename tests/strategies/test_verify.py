@@ -180,17 +180,6 @@ def test_communicators_that_do_not_exist(synchronizer):
     assert Problem("a", "communicator", "'mpi'", "'horovod' or 'collective' or 'tcp'", "there is no other") in found
 
 
-@pytest.mark.parametrize("communicator", ["horovod", "collective"])
-def test_orders_that_a_communicator_has_not(communicator):
-    tree = AllReduceSynchronizer(0, order="tree", communicator=communicator)
-    hierarchical = AllReduceSynchronizer(1, order="hierarchical", communicator=communicator)
-    found = [p for p in problems(strategy({"a": tree, "b": hierarchical})) if p.aspect == "order"]
-    assert [(p.variable, p.aspect, p.given, p.allowed) for p in found] == [
-        ("a", "order", "'tree'", "'ring' or 'hierarchical'")
-    ]
-    assert f"{communicator} reduces over rings" in found[0].reason
-
-
 def test_group_members_must_agree():
     g = graph(variable("a"), variable("b", dtype="bfloat16"), variable("c", sparse=True), variable("d"))
     found = problems(
@@ -198,15 +187,14 @@ def test_group_members_must_agree():
             {
                 "a": AllReduceSynchronizer(3),
                 "b": AllReduceSynchronizer(3, communicator="horovod"),
-                "c": AllReduceSynchronizer(3, order="tree"),
-                "d": AllReduceSynchronizer(4, order="tree", communicator="horovod"),
+                "c": AllReduceSynchronizer(3),
+                "d": AllReduceSynchronizer(4, communicator="horovod"),
             }
         ),
         g,
     )
     assert [(p.aspect, p.given) for p in found if "group 3" in p.aspect] == [
         ("dtype of group 3", "float32 for `a`, `c` but bfloat16 for `b`"),
-        ("order of group 3", "ring for `a`, `b` but tree for `c`"),
         ("communicator of group 3", "collective for `a`, `c` but horovod for `b`"),
         ("kind of gradient of group 3", "dense for `a`, `b` but sparse for `c`"),
     ]

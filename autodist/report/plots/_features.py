@@ -125,5 +125,4 @@ def _of_shard(shard: ShardConfig, groups: Mapping[tuple[str, int], int]) -> Iter
         return
     yield ("communicator", synchronizer.communicator), 1.0
     if isinstance(synchronizer, AllReduceSynchronizer):
-        yield ("order", synchronizer.order), 1.0
         yield ("group", "bytes"), math.log2(1 + groups[synchronizer.communicator, synchronizer.group])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
     from autodist.resource_spec import ResourceSpec
-    from autodist.strategies import Communicator, Order, Partition
+    from autodist.strategies import Communicator, Partition
 
 __all__ = ["Aspect", "Choice", "Scene"]
 
@@ -23,7 +23,6 @@ class Choice:
         synchronizer: Which of the three.
         partition: None leaves it whole.
         communicator: Of collectives; of servers ``tcp`` or, for queues, None.
-        order: Of all-reduce.
         transfer: Whether stations sum and fetch for whole hosts.
         local_proxy: Whether every worker reads a cached copy.
         sync: Whether a step waits for all gradients.
@@ -35,7 +34,6 @@ class Choice:
     synchronizer: Literal["PS", "AllReduce", "Broadcast"] = "PS"
     partition: Partition | None = None
     communicator: Communicator | None = None
-    order: Order = "ring"
     transfer: bool = False
     local_proxy: bool = False
     sync: bool = True
@@ -54,7 +52,6 @@ class Choice:
         words = {self.synchronizer.lower()}
         words |= {"whole"} if self.partition is None else {"partition", f"partition={_text(self.partition)}"}
         words |= {self.communicator} if self.communicator else set()
-        words |= {self.order} if self.order != "ring" else set()
         words |= {name for name, value in (("transfer", self.transfer), ("proxy", self.local_proxy)) if value}
         words |= set() if self.sync else {"async"}
         words |= {"staleness", f"staleness={self.staleness}"} if self.staleness else set()

@@ -16,7 +16,6 @@ from autodist.strategies._builders._collectives import (
 )
 from autodist.strategies._builders._encoding import encoder
 from autodist.strategies._builders._parameters import CheckedBuilder
-from autodist.strategies._strategy import Order
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -37,8 +36,7 @@ class AllReduce(CheckedBuilder):
 
     Attributes:
         chunk_size: How many variables a group holds at most, >= 1.
-        communicator: What carries the collectives; ``auto`` takes Horovod where it is built, else TensorFlow's own.
-        order: Over which structure the collective reduces.
+        communicator: What carries the collectives; ``auto`` takes the fastest that is installed.
         compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.
         chunk_bytes: How many bytes a group holds at most, >= 1; a larger variable is alone.
 
@@ -47,16 +45,14 @@ class AllReduce(CheckedBuilder):
     name: ClassVar[str] = "AllReduce"
     chunk_size: int = 128
     communicator: AnyCommunicator = "auto"
-    order: Order = "ring"
     compressor: str | None = None
     chunk_bytes: int = CHUNK_BYTES
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""
-        carrier = carrier_of(self.communicator)
+        carrier = carrier_of(self)
         groups = chunks(in_backward_order(graph), self.chunk_size, chunk_bytes=self.chunk_bytes)
         configs = {
-            v.name: grouped(v, groups[v.name], carrier, order=self.order, compressor=encoder(v, self.compressor))
-            for v in graph.trainable
+            v.name: grouped(v, groups[v.name], carrier, compressor=encoder(v, self.compressor)) for v in graph.trainable
         }
         return assemble(self, graph, spec, configs, carrier)

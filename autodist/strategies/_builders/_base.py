@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from autodist.registry import Named
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.resource_spec import ResourceSpec
-    from autodist.strategies._strategy import Strategy
+    from autodist.strategies._strategy import Communicator, GraphCommunicator, Strategy
 
 __all__ = ["StrategyBuilder", "replica_names"]
 
@@ -39,6 +40,22 @@ class StrategyBuilder(Named, abc.ABC):
     def candidates(self, graph: TrainingGraph, spec: ResourceSpec) -> tuple[Strategy, ...]:
         """Build what is tried out, up to :attr:`tries` synchronous strategies; the likeliest first."""
         return (self.build(graph, spec),)
+
+    def carriers(self, installed: Sequence[Communicator]) -> tuple[GraphCommunicator, ...]:
+        """Return what may carry its strategies' collectives on machines that have these communicators.
+
+        It is what its field ``communicator`` says; without such a field ``queue``, which all machines have.
+
+        Args:
+            installed: The communicators, the fastest first.
+
+        """
+        communicator: GraphCommunicator | Literal["auto"] = getattr(self, "communicator", "queue")
+        return (self._automatic(installed) if communicator == "auto" else communicator,)
+
+    def _automatic(self, installed: Sequence[Communicator]) -> Communicator:
+        """Return what ``auto`` stands for: the fastest."""
+        return installed[0]
 
     def __str__(self) -> str:
         values = {field: getattr(self, field.name) for field in dataclasses.fields(self)}

@@ -10,16 +10,24 @@ from autodist.strategies._shards import num_shards
 from autodist.strategies._strategy import (
     AllReduceSynchronizer,
     Communicator,
-    Order,
     ShardConfig,
     VariableConfig,
 )
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
+    from autodist.strategies._builders._base import StrategyBuilder
     from autodist.strategies._shards import Partition
 
-__all__ = ["CHUNK_BYTES", "AnyCommunicator", "carrier_of", "chunks", "grouped", "in_backward_order"]
+__all__ = [
+    "CHUNK_BYTES",
+    "NEEDED_BESIDE_SERVERS",
+    "AnyCommunicator",
+    "carrier_of",
+    "chunks",
+    "grouped",
+    "in_backward_order",
+]
 
 AnyCommunicator: TypeAlias = Literal["auto", "horovod", "collective", "tcp"]
 
@@ -27,11 +35,14 @@ CHUNK_BYTES = 4 * 2**20
 """A group that is larger keeps the network waiting for its last gradient; a smaller one costs messages."""
 
 
-def carrier_of(communicator: AnyCommunicator) -> Communicator:
-    """What carries the collectives; ``auto`` takes Horovod where it is built, else TensorFlow's own."""
-    if communicator != "auto":
-        return communicator
-    return "horovod" if "horovod" in installed_communicators() else "collective"
+NEEDED_BESIDE_SERVERS = "AutoDist's own library or Horovod"
+
+
+def carrier_of(builder: StrategyBuilder) -> Communicator:
+    """What carries a builder's collectives here."""
+    [found] = builder.carriers(installed_communicators())
+    assert found != "queue", f"{builder.name} has no collectives"
+    return found
 
 
 def in_backward_order(graph: TrainingGraph) -> list[Variable]:
@@ -72,10 +83,9 @@ def grouped(
     groups: tuple[int, ...],
     carrier: Communicator,
     *,
-    order: Order = "ring",
     partition: Partition | None = None,
     compressor: str | None = None,
 ) -> VariableConfig:
     """The config of a variable whose shards travel in these groups."""
-    shards = (ShardConfig(AllReduceSynchronizer(group, order, carrier), compressor) for group in groups)
+    shards = (ShardConfig(AllReduceSynchronizer(group, carrier), compressor) for group in groups)
     return VariableConfig(variable.name, tuple(shards), partition)

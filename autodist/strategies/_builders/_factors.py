@@ -19,30 +19,24 @@ def has_factors(graph: TrainingGraph, variable: Variable) -> bool:
     return factors_of(graph, variable.name).obstacle is None
 
 
-def factors_are_cheaper(
-    graph: TrainingGraph, variable: Variable, *, workers: int, servers: int, batch_size: int
-) -> bool:
-    """Poseidon's choice for one variable (BestScheme, thesis algorithm 2); its own if a gradient is one product.
+def factors_are_cheaper(graph: TrainingGraph, variable: Variable, *, workers: int, servers: int, examples: int) -> bool:
+    """Poseidon's choice for one variable (BestScheme, thesis algorithm 2), in bytes.
+
+    Where the traced shapes don't tell how many rows an example gives, as with sequences of any length, it says no.
 
     Args:
         graph: G.
         variable: The variable.
         workers: P1.
         servers: P2.
-        batch_size: Examples of one worker; a layer on sequences has their length as many pairs of factors.
+        examples: Those of one worker; a layer on sequences has their length as many pairs of factors.
 
     """
     from autodist.graph import factors_of
 
     factors = factors_of(graph, variable.name)
-    if factors.obstacle is not None:
+    if factors.obstacle is not None or factors.rows_per_example is None:
         return False
-    by_servers = server_floats(_elements(variable), 1, workers=workers, servers=servers)
-    # The formula's m + n are the numbers of a pair: here those of an example, of all products that the gradient is.
-    return broadcast_floats(factors.numbers_per_example, 0, workers=workers, pairs=batch_size) <= by_servers
-
-
-def _elements(variable: Variable) -> int:
-    from math import prod
-
-    return prod(variable.shape)
+    by_servers = server_floats(variable.size_bytes, 1, workers=workers, servers=servers)
+    # The formula's m + n are the numbers of a pair: here the bytes of an example, of all products that the gradient is.
+    return broadcast_floats(factors.bytes_per_example, 0, workers=workers, pairs=examples) <= by_servers

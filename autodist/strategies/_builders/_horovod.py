@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
@@ -10,12 +10,11 @@ from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._collectives import AnyCommunicator, carrier_of, grouped, in_backward_order
 from autodist.strategies._builders._encoding import encoder
 from autodist.strategies._builders._parameters import CheckedBuilder
-from autodist.strategies._strategy import Order
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
     from autodist.resource_spec import ResourceSpec
-    from autodist.strategies._strategy import Strategy
+    from autodist.strategies._strategy import Communicator, Strategy
 
 __all__ = ["Horovod"]
 
@@ -32,23 +31,25 @@ class Horovod(CheckedBuilder):
     Attributes:
         fusion_bytes: The most bytes of a fused buffer, >= 1; Horovod's own default, 64 MB.
         compressor: Encoder of the gradients that it can encode; Horovod has ``FP16``.
-        order: Over which structure the collective reduces.
-        communicator: What carries the collectives; ``auto`` takes Horovod where it is built, else TensorFlow's own.
+        communicator: What carries the collectives; ``auto`` takes Horovod where it is built, else the fastest.
 
     """
 
     name: ClassVar[str] = "Horovod"
     fusion_bytes: int = 64 * 1024 * 1024
     compressor: str | None = None
-    order: Order = "ring"
     communicator: AnyCommunicator = "auto"
+
+    def _automatic(self, installed: Sequence[Communicator]) -> Communicator:
+        """Return Horovod, whose name it has, where that is installed."""
+        return "horovod" if "horovod" in installed else installed[0]
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""
-        carrier = carrier_of(self.communicator)
+        carrier = carrier_of(self)
         groups = _fused(in_backward_order(graph), self.fusion_bytes)
         configs = {
-            v.name: grouped(v, (groups[v.name],), carrier, order=self.order, compressor=encoder(v, self.compressor))
+            v.name: grouped(v, (groups[v.name],), carrier, compressor=encoder(v, self.compressor))
             for v in graph.trainable
         }
         return assemble(self, graph, spec, configs, carrier)

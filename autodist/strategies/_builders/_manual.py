@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
 
 from autodist.errors import StrategyError
 from autodist.strategies._builders._base import StrategyBuilder, replica_names
-from autodist.strategies._builders._collectives import AnyCommunicator, carrier_of, in_backward_order
+from autodist.strategies._builders._collectives import AnyCommunicator, in_backward_order
 from autodist.strategies._builders._plan_file import (
     LOAD_BALANCED,
     Dim,
@@ -23,6 +23,7 @@ from autodist.strategies._builders._plan_file import (
     read_plan,
 )
 from autodist.strategies._builders._servers import Unit, server_devices, spread, transfer_devices
+from autodist.strategies._communicators import installed_communicators
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import listed
 from autodist.strategies._shards import num_shards, shard_slices
@@ -88,6 +89,10 @@ class Manual(StrategyBuilder):
 
         """
         return read_plan(self.plan)
+
+    def carriers(self, installed: Sequence[Communicator]) -> tuple[GraphCommunicator, ...]:
+        """Return what the plan's groups, factors and graph go over."""
+        return self.read().carriers(installed)
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the file describes."""
@@ -238,17 +243,14 @@ class _Draft:
         if isinstance(section, FactorsSection):
             return BroadcastSynchronizer(self._carrier(section.communicator))
         if isinstance(section, GroupSection):
-            return AllReduceSynchronizer(groups[key], section.order, self._carrier(section.communicator))
+            return AllReduceSynchronizer(groups[key], self._carrier(section.communicator))
         home = homes.get(key, section.destination)
         transfer = transfer_devices(self.spec) if section.transfer == "auto" else section.transfer
         assert not isinstance(transfer, str)
         return PSSynchronizer(home, section.sync, section.staleness, section.local_proxy, transfer)
 
     def _carrier(self, communicator: AnyCommunicator) -> Communicator:
-        """Beside servers ``auto`` is Horovod, where it isn't built `verify` says so."""
-        if communicator == "auto" and any(shard.ps is not None for shard in self.shards.values()):
-            return "horovod"
-        return carrier_of(communicator)
+        return self.plan.automatic(installed_communicators()) if communicator == "auto" else communicator
 
     def _communicator(self, synchronizers: dict[_Shard, Synchronizer]) -> GraphCommunicator:
         if self.plan.graph.communicator != "auto":

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 from autodist.strategies._builders._assemble import assemble
-from autodist.strategies._builders._collectives import carrier_of, chunks, grouped, in_backward_order
+from autodist.strategies._builders._collectives import (
+    NEEDED_BESIDE_SERVERS,
+    carrier_of,
+    chunks,
+    grouped,
+    in_backward_order,
+)
 from autodist.strategies._builders._encoding import encoder
 from autodist.strategies._builders._partitions import MIN_SHARD_BYTES, can_split, shard_limit, split
 from autodist.strategies._builders._servers import ServerBuilder, balanced, server_devices, transfer_devices
@@ -31,8 +37,8 @@ class Parallax(ServerBuilder):
     is split into nearly even parts of rows, one per server. A dense variable that is coupled with a sparse one goes to
     its server. ``sync``, ``staleness``, ``local_proxy`` concern the variables on servers.
 
-    All-reduce beside servers needs Horovod or AutoDist's own library. Where Horovod isn't built, dense variables go
-    to servers as well, and the strategy says so in its ``builder``.
+    All-reduce beside servers needs AutoDist's own library or Horovod. Where neither is built, dense variables go to
+    servers as well, and the strategy says so in its ``builder``.
 
     Attributes:
         sync: Whether a step waits for the gradients of all replicas.
@@ -41,8 +47,8 @@ class Parallax(ServerBuilder):
         chunk_size: How many dense variables a group holds at most, >= 1.
         max_shards: The most shards of one variable, >= 1; None is the number of servers.
         min_shard_bytes: The least size of a shard in bytes, >= 0.
-        communicator: ``horovod`` refuses to do without it; with ``tcp``, AutoDist's own library, it also carries what
-            servers get and give.
+        communicator: ``tcp``, AutoDist's own library, also carries what servers get and give; with ``sync`` and without
+            ``staleness`` alone. ``auto`` takes the fastest that is installed; the others are refused where they aren't.
         compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.
 
     """
@@ -58,10 +64,11 @@ class Parallax(ServerBuilder):
         """Build the strategy that the class describes."""
         units = coupled_units(graph)
         served = {v.name for unit in units for v in unit if any(member.is_sparse for member in unit)}
-        carrier = carrier_of(self.communicator)
+        carrier = carrier_of(self)
         if served and carrier == "collective":
             every = {variable.name for variable in graph.trainable}
-            remark = "all variables on servers, for all-reduce beside them needs Horovod" if every != served else ""
+            reason = f"all variables on servers, for all-reduce beside them needs {NEEDED_BESIDE_SERVERS}"
+            remark = reason if every != served else ""
             return assemble(self, graph, spec, self._on_servers(graph, spec, every), "queue", remark)
         dense = [variable for variable in in_backward_order(graph) if variable.name not in served]
         groups = chunks(dense, self.chunk_size)

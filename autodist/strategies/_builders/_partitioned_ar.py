@@ -37,7 +37,7 @@ class _PartsInGroups(CheckedBuilder):
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""
-        carrier, limit = carrier_of(self.communicator), shard_limit(self.max_shards, spec)
+        carrier, limit = carrier_of(self), shard_limit(self.max_shards, spec)
         partitions = {variable.name: self._partition(graph, variable, limit) for variable in graph.trainable}
         groups = chunks(in_backward_order(graph), self.chunk_size, partitions)
         configs = {
@@ -68,7 +68,7 @@ class PartitionedAR(_PartsInGroups):
 
     Attributes:
         chunk_size: How many shards a group holds at most, >= 1.
-        communicator: What carries the collectives; ``auto`` takes Horovod where it is built, else TensorFlow's own.
+        communicator: What carries the collectives; ``auto`` takes the fastest that is installed.
         max_shards: The most shards of one variable, >= 1; None is the number of hosts.
         min_shard_bytes: The least size of a shard in bytes, >= 0.
         compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.

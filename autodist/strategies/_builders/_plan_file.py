@@ -5,7 +5,7 @@ The keys and their meanings are described in ``docs/manual_strategy.md``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from autodist.errors import StrategyError
 from autodist.registry import Mistake, read
 from autodist.strategies._builders._collectives import AnyCommunicator
-from autodist.strategies._strategy import PACK_BYTES, Order
+from autodist.strategies._strategy import PACK_BYTES
 
 if TYPE_CHECKING:
     from autodist.documents import Document
+    from autodist.strategies._strategy import Communicator, GraphCommunicator
 
 __all__ = [
     "LOAD_BALANCED",
@@ -46,6 +47,11 @@ class ServerSection:
     local_proxy: bool = False
     transfer: tuple[str, ...] | Literal["auto"] = ()
 
+    @property
+    def is_relaxed(self) -> bool:
+        """Whether workers may go on before the others' gradients have been applied."""
+        return not self.sync or self.staleness > 0
+
 
 @dataclass(frozen=True)
 class GroupSection:
@@ -53,7 +59,6 @@ class GroupSection:
 
     group: int | None = None
     chunk_size: int | None = None
-    order: Order = "ring"
     communicator: AnyCommunicator = "auto"
 
 
@@ -120,12 +125,27 @@ class Plan:
     graph: GraphSection
     sections: dict[str, VariableSection]
 
+    def carriers(self, installed: Sequence[Communicator]) -> tuple[GraphCommunicator, ...]:
+        """What it names, and what its ``auto`` stands for where these communicators are installed."""
+        groups = [section for shard in self._shards for section in (shard.all_reduce, shard.broadcast) if section]
+        own = [self.automatic(installed) if one.communicator == "auto" else one.communicator for one in groups]
+        return (*own, *([] if self.graph.communicator == "auto" else [self.graph.communicator]))
+
+    def automatic(self, installed: Sequence[Communicator]) -> Communicator:
+        """What carries collectives where it leaves that open: what the graph has, else the fastest beside its servers.
+
+        Where none is installed that goes with servers it is Horovod, and :func:`~autodist.strategies.verify` says so.
+        """
+        if self.graph.communicator != "auto" and self.graph.communicator != "queue":
+            return self.graph.communicator
+        servers = [shard.ps for shard in self._shards if shard.ps is not None]
+        unfit = {"collective"} if servers else set[str]()
+        unfit |= {"tcp"} if any(server.is_relaxed for server in servers) else set()
+        return next((name for name in installed if name not in unfit), "horovod")
+
     @property
-    def communicators(self) -> frozenset[str]:
-        """Those that it names."""
-        shards = [shard for section in self.sections.values() for shard in (section, *(section.shards or ()))]
-        carried = [section for shard in shards for section in (shard.all_reduce, shard.broadcast) if section]
-        return frozenset({self.graph.communicator, *(section.communicator for section in carried)}) - {"auto"}
+    def _shards(self) -> list[ShardSection]:
+        return [shard for section in self.sections.values() for shard in (section, *(section.shards or ()))]
 
 
 _KINDS = ("ps", "all_reduce", "broadcast")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 from autodist.strategies._builders._assemble import assemble
-from autodist.strategies._builders._collectives import carrier_of
-from autodist.strategies._builders._factors import factors_are_cheaper
+from autodist.strategies._builders._collectives import NEEDED_BESIDE_SERVERS, carrier_of
+from autodist.strategies._builders._factors import factors_are_cheaper, has_factors
 from autodist.strategies._builders._servers import (
     ServerBuilder,
     balanced,
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Poseidon"]
 
+_SERVED = "all variables on servers"
+_UNKNOWN = f"{_SERVED}, for nobody has said how many examples a batch has: give `batch_size`"
+
 
 @final
 @dataclass(frozen=True)
@@ -34,36 +37,39 @@ class Poseidon(ServerBuilder):
     Reproduces Poseidon (Zhang et al. 2017; thesis chapter 3 and table 7.1: parts of a fixed size on servers, factors
     by broadcast, the local CPU as transfer device). The choice is its BestScheme (thesis algorithm 2): a weight whose
     gradient is a product over the batch is broadcast if ``2 K (P1-1) (M+N) <= 2 M N (P1+P2-2) / P2``, with K pairs of
-    factors per worker, P1 workers and P2 servers. ``sync``, ``staleness``, ``local_proxy`` concern what is on servers.
+    factors per worker, P1 workers and P2 servers, here in bytes: no worker ever sends and gets more of a variable than
+    with servers. ``sync``, ``staleness``, ``local_proxy`` concern what is on servers.
 
-    Factors beside servers need Horovod or AutoDist's own library. Where Horovod isn't built, all variables go to
-    servers, and the strategy says so in its ``builder``; so do coupled variables, unless all of them are cheaper as
-    factors.
+    Factors beside servers need AutoDist's own library or Horovod. Where neither is built, all variables go to servers,
+    and the strategy says so in its ``builder``; so do coupled variables, unless all of them are cheaper as factors.
 
     Attributes:
         sync: Whether a step waits for the gradients of all replicas.
         staleness: How many steps the fastest worker may be ahead of the slowest, >= 0.
         local_proxy: Whether every worker reads dense variables from a cached copy of its own.
-        batch_size: Examples of one worker in a step, >= 1, for K: the traced step does not know it.
+        batch_size: K, the examples of one worker in a step, >= 1. None takes those of the worker that has the most of
+            the graph's batch; if nobody has said how large that is, all variables go to servers. Steps that train the
+            same variables with batches of other sizes need one K.
         part_bytes: Size of a part on servers in bytes, >= 1; rows are never cut. Poseidon's own default is 2 MB.
         max_shards: The most parts of one variable, >= 1; where ``part_bytes`` makes more, they are larger.
-        communicator: ``horovod`` refuses to do without it; with ``tcp``, AutoDist's own library, it also carries what
-            servers get and give.
+        communicator: ``tcp``, AutoDist's own library, also carries what servers get and give; with ``sync`` and without
+            ``staleness`` alone. ``auto`` takes the fastest that is installed; the others are refused where they aren't.
 
     """
 
     name: ClassVar[str] = "Poseidon"
-    batch_size: int = 32
+    batch_size: int | None = None
     part_bytes: int = 2 * 1024 * 1024
     max_shards: int = 64
     communicator: Literal["auto", "horovod", "tcp"] = "auto"
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""
-        factored, remark = self._factored(graph, spec), ""
-        carrier = carrier_of(self.communicator)
+        examples, carrier = self._examples(graph, spec), carrier_of(self)
+        factored = set() if examples is None else self._factored(graph, spec, examples)
+        remark = _UNKNOWN if examples is None and any(has_factors(graph, v) for v in graph.trainable) else ""
         if carrier == "collective" and 0 < len(factored) < len(graph.trainable):
-            factored, remark = set(), "all variables on servers, for factors beside them need Horovod"
+            factored, remark = set(), f"{_SERVED}, for factors beside them need {NEEDED_BESIDE_SERVERS}"
         served = [variable for variable in graph.trainable if variable.name not in factored]
         partitions = fixed_partitions(graph, served, spec, self.part_bytes, self.max_shards)
         homes, transfer = balanced(graph, partitions, server_devices(spec), partitions), transfer_devices(spec)
@@ -73,13 +79,20 @@ class Poseidon(ServerBuilder):
         configs |= {name: VariableConfig.whole(name, BroadcastSynchronizer(carrier)) for name in factored}
         return assemble(self, graph, spec, configs, carrier, remark)
 
-    def _factored(self, graph: TrainingGraph, spec: ResourceSpec) -> set[str]:
+    def _examples(self, graph: TrainingGraph, spec: ResourceSpec) -> int | None:
+        """K: the examples of the worker that has the most; None if nobody has said."""
+        if self.batch_size is not None or graph.batch_size is None:
+            return self.batch_size
+        of_replica = -(-graph.batch_size // len(spec.replicas))
+        return of_replica * max(len(host.replica_devices) for host in spec.hosts)
+
+    def _factored(self, graph: TrainingGraph, spec: ResourceSpec, examples: int) -> set[str]:
         cheaper = {
             variable.name
             for variable in graph.trainable
             if spec.world_size > 1
             and factors_are_cheaper(
-                graph, variable, workers=spec.world_size, servers=spec.world_size, batch_size=self.batch_size
+                graph, variable, workers=spec.world_size, servers=spec.world_size, examples=examples
             )
         }
         units = ([variable.name for variable in unit] for unit in coupled_units(graph))

@@ -31,7 +31,7 @@ class SFB(CheckedBuilder):
 
     Attributes:
         chunk_size: How many of the other variables a group holds at most, >= 1.
-        communicator: What carries factors and groups; ``auto`` takes Horovod where it is built, else TensorFlow's own.
+        communicator: What carries factors and groups; ``auto`` takes the fastest that is installed.
         compressor: Encoder of the other gradients, such as ``FP16``; None sends them as they are.
 
     """
@@ -43,7 +43,7 @@ class SFB(CheckedBuilder):
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""
-        carrier = carrier_of(self.communicator)
+        carrier = carrier_of(self)
         factored = {variable.name for variable in graph.trainable if has_factors(graph, variable)}
         rest = [variable for variable in in_backward_order(graph) if variable.name not in factored]
         groups = chunks(rest, self.chunk_size)

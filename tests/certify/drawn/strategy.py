@@ -133,9 +133,8 @@ class Draw:
     def all_reduce(self, variable):
         """In a group of its own, or in one that fits."""
         carrier = self.chance.choice(self.carriers)
-        order = self.chance.choice(["ring", "ring", "hierarchical"])
-        key = (variable.dtype, carrier, order, variable.name if variable.is_sparse else "")
+        key = (variable.dtype, carrier, variable.name if variable.is_sparse else "")
         fitting = self.groups.setdefault(key, [])
         if not fitting or self.chance.random() < 0.3:
             fitting.append(sum(map(len, self.groups.values())))
-        return AllReduceSynchronizer(self.chance.choice(fitting), order, carrier)
+        return AllReduceSynchronizer(self.chance.choice(fitting), carrier)
