@@ -22,6 +22,7 @@ from autodist.simulator import (
     pairs,
     save_simulator,
 )
+from autodist.simulator._learned._scaling import Scaling
 from tests.strategies.examples import graph, variable
 
 
@@ -72,6 +73,65 @@ def test_what_was_learned_on_one_cluster_and_model_is_of_use_on_another():
     simulator.fit([measured(ONE_SLOW, 100, seed=0), measured(ALIKE, 100, seed=0)])
     other = tuple(Host(name, name, bandwidth_gbps=0.5 if name == "a" else 2.0) for name in "abcd")
     assert accuracy(simulator, measured(other, 60, seed=2, num_variables=20)).pairwise > 0.8
+
+
+LIKE_NONE_SEEN = {
+    "more hosts, two replicas on each, one slow": (
+        tuple(Host(name, name, cpus=2, bandwidth_gbps=0.5 if name == "a" else 2.0) for name in "abcd"), 20
+    ),
+    "more hosts": (tuple(Host(name, name, bandwidth_gbps=1.0) for name in "abcde"), 12),
+    "fewer and faster, a small model": (tuple(Host(name, name, bandwidth_gbps=10.0) for name in "ab"), 6),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        LinearSimulator,
+        ForestSimulator,
+        lambda: RecurrentSimulator(steps=200),
+        lambda: GraphAttentionSimulator(steps=200),
+    ],
+    ids=["linear", "forest", "rnn", "gat"],
+)
+def test_features_that_were_alike_in_all_trials_upset_nothing_elsewhere(make, tmp_path):
+    """Trials of one graph on one cluster never tell what a host more would change: how many there are is constant."""
+    simulator = make()
+    simulator.fit([measured(ALIKE, 100, seed=0)])
+    for what, (hosts, num_variables) in LIKE_NONE_SEEN.items():
+        there = measured(hosts, 60, seed=2, num_variables=num_variables)
+        assert accuracy(simulator, there).pairwise > 0.7, what
+    save_simulator(simulator, tmp_path / "learned.npz")
+    again = load_simulator(tmp_path / "learned.npz")
+    scores = [one.score(there.table, there.domain, len(there)) for one in (simulator, again)]
+    np.testing.assert_allclose(*scores, rtol=1e-5)
+
+
+def test_features_that_vary_by_rounding_alone_are_not_blown_up():
+    chance = np.random.default_rng(0)
+    seen = np.stack([chance.normal(3, 2, 50), 0.3 + 1e-6 * chance.normal(size=50), np.full(50, 7.0)], 1)
+    scaling = Scaling.of(seen.astype(np.float32))
+    far = scaling.apply(np.float32([[3, 0.3, 7], [1e6, 1, 0], [-1e6, -1, 100]]))
+    assert np.abs(far).max() < 10
+    assert np.abs(far[:, 1:]).max() < 1e-4
+    wider = scaling.widened(np.float32([[3, 0.3, 8]]))
+    assert wider.apply(np.float32([[3, 0.3, 8]]))[0, 2] == 1  # more was learned: it tells something now
+
+
+def test_files_of_older_versions_have_no_range(tmp_path):
+    """They divided by the deviation and a thousandth, which makes thousands of a host more."""
+    data = measured(ALIKE, 30, seed=0)
+    simulator = RecurrentSimulator(steps=20)
+    simulator.fit([data])
+    older = {name: value for name, value in simulator.learned.items() if name not in ("low", "high")}
+    older["scale"] = encode(data.table, data.domain, len(data)).variables.std((0, 1)) + 1e-3
+    again = RecurrentSimulator()
+    again.recall(older)
+    here = [one.score(data.table, data.domain, len(data)) for one in (simulator, again)]
+    np.testing.assert_allclose(*here, atol=0.02)
+    hosts, num_variables = LIKE_NONE_SEEN["more hosts"]
+    there = measured(hosts, 30, seed=2, num_variables=num_variables)
+    assert np.abs(again._input(encode(there.table, there.domain, len(there)))).max() <= 10.1
 
 
 def test_the_same_seed_learns_the_same():

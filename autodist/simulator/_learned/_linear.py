@@ -10,6 +10,7 @@ import numpy.typing as npt
 from autodist.simulator._learned._base import Arrays
 from autodist.simulator._learned._encoding import Encoding
 from autodist.simulator._learned._pairwise import Examples, PairwiseSimulator
+from autodist.simulator._learned._scaling import Scaling
 from autodist.simulator._table import Floats
 
 __all__ = ["LinearSimulator"]
@@ -44,18 +45,25 @@ class LinearSimulator(PairwiseSimulator):
     def __init__(self, penalty: float = 0.01, seed: int = 0) -> None:
         super().__init__(penalty, seed)
         self._weights: Floats | None = None
+        self._scaling: Scaling | None = None
 
     @property
     def learned(self) -> Arrays:
-        """The weights."""
-        return {} if self._weights is None else {"weights": self._weights}
+        """The weights, and the range of features."""
+        if self._weights is None:
+            return {}
+        return {"weights": self._weights, **({} if self._scaling is None else self._scaling.arrays)}
 
     def recall(self, learned: Arrays) -> None:
         """Take the weights."""
         self._weights = learned["weights"]
+        self._scaling = Scaling.recalled(learned) if "mean" in learned else None  # older files have no range
 
     def _fit(self, examples: Examples) -> None:
-        scale = np.concatenate([encoding.whole for encoding in examples.encodings]).std(0) + 1e-6
+        seen = np.concatenate([encoding.whole for encoding in examples.encodings])
+        scale = Scaling.of(seen).scale
+        is_first = self._scaling is None and self._weights is None
+        self._scaling = Scaling.of(seen) if is_first else self._scaling and self._scaling.widened(seen)
         compared = zip(examples.encodings, examples.pairs, strict=True)
         differences = np.concatenate([e.whole[pairs[:, 0]] - e.whole[pairs[:, 1]] for e, pairs in compared]) / scale
         known = np.zeros_like(scale) if self._weights is None else self._weights * scale
@@ -64,5 +72,6 @@ class LinearSimulator(PairwiseSimulator):
     def _score(self, encoding: Encoding) -> Floats:
         self.require_learned()
         assert self._weights is not None
-        scores: Floats = encoding.whole @ self._weights
+        whole = encoding.whole if self._scaling is None else self._scaling.clipped(encoding.whole)
+        scores: Floats = whole @ self._weights
         return scores

@@ -10,6 +10,7 @@ import numpy as np
 from autodist.simulator._learned._base import Arrays
 from autodist.simulator._learned._encoding import PREDEFINED, RAW, Encoding, encode
 from autodist.simulator._learned._pairwise import Examples, PairwiseSimulator
+from autodist.simulator._learned._scaling import Scaling
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
@@ -41,8 +42,7 @@ class NetworkSimulator(PairwiseSimulator):
         self.features = features
         self._model: Any = None
         self._graph: Any = None
-        self._mean: Floats = np.zeros(len(RAW) + len(PREDEFINED), np.float32)
-        self._scale: Floats = np.ones(len(RAW) + len(PREDEFINED), np.float32)
+        self._scaling: Scaling | None = None
 
     @abc.abstractmethod
     def _network(self, num_features: int) -> Any:
@@ -55,14 +55,14 @@ class NetworkSimulator(PairwiseSimulator):
     @property
     def learned(self) -> Arrays:
         """The network's weights, and how features are scaled."""
-        if self._model is None:
+        if self._model is None or self._scaling is None:
             return {}
         weights = {f"weight_{number}": value for number, value in enumerate(self._model.get_weights())}
-        return {**weights, "mean": self._mean, "scale": self._scale}
+        return {**weights, **self._scaling.arrays}
 
     def recall(self, learned: Arrays) -> None:
         """Take the weights."""
-        self._mean, self._scale = learned["mean"], learned["scale"]
+        self._scaling = Scaling.recalled(learned)
         self._model = self._network(len(self._columns))
         count = sum(name.startswith("weight_") for name in learned)
         self._model.set_weights([learned[f"weight_{number}"] for number in range(count)])
@@ -71,10 +71,10 @@ class NetworkSimulator(PairwiseSimulator):
         import keras
         import tensorflow as tf
 
+        cells = np.concatenate([e.variables.reshape(-1, e.variables.shape[2]) for e in examples.encodings])
+        self._scaling = Scaling.of(cells) if self._scaling is None else self._scaling.widened(cells)
         if self._model is None:
             keras.utils.set_random_seed(self.seed)
-            cells = np.concatenate([e.variables.reshape(-1, e.variables.shape[2]) for e in examples.encodings])
-            self._mean, self._scale = cells.mean(0), cells.std(0) + 1e-3
             self._model = self._network(len(self._columns))
         model, chance = self._model, np.random.default_rng(self.seed)
         schedule = keras.optimizers.schedules.CosineDecay(self.learning_rate, self.steps)
@@ -105,8 +105,8 @@ class NetworkSimulator(PairwiseSimulator):
         return {"both": [*raw, *predefined], "raw": [*raw], "predefined": [*predefined]}[self.features]
 
     def _input(self, encoding: Encoding) -> Floats:
-        normalized: Floats = ((encoding.variables - self._mean) / self._scale)[:, :, self._columns]
-        return normalized.astype(np.float32)
+        assert self._scaling is not None
+        return self._scaling.apply(encoding.variables)[:, :, self._columns]
 
     def represent(self, table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
         """The network's last hidden outputs; shape (strategies, outputs)."""
