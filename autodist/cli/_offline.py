@@ -98,7 +98,7 @@ class OfflineCommand:
         from autodist.tuning import offline_simulator, search_offline
 
         self._refuse_idle(_given())
-        offline_simulator(request.simulator)
+        offline_simulator(request)
         effort = self._effort(request.budget.time_s)
         directory = Path(self.options.run_dir) if self.options.run_dir else new_directory("search")
         watcher = Watcher(request)

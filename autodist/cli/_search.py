@@ -120,7 +120,12 @@ def _searchers() -> list[str]:
 @click.option("--no-profile", is_flag=True, help="Estimate what the step computes instead of measuring it.")
 @click.option("--fix", metavar="VARS=CHOICE", multiple=True, help="Pin, like `embedding*=ps`. Repeatable.")
 @click.option("--exclude", metavar="[VARS=]CHOICE", multiple=True, help="Forbid, like `partition`. Repeatable.")
-@click.option("--allow", metavar="ASPECT", multiple=True, help="Search also `compressor` or `staleness`. Repeatable.")
+@click.option(
+    "--allow",
+    metavar="ASPECT",
+    multiple=True,
+    help="Search also `compressor`, or `staleness`, which simulators can't judge. Repeatable.",
+)
 @utility_option
 @examples_option
 @store_option
@@ -259,6 +264,11 @@ class Watcher:
         size = sum(v.size_bytes for v in domain.variables) / 1e6
         self.console.notice(f"graph: {len(domain.variables)} variables, {size:.1f} MB, {domain.batch_size} examples")
         self.console.notice(f"space: about 10^{space.log10_size:.0f} strategies; profile: {domain.profile.source}")
+        for aspect in self._request.not_simulated:
+            self.console.notice(
+                f"{aspect}: simulators suppose that all workers wait in a step, so only trials tell what not waiting "
+                "gains, and none tells how many steps more a training takes"
+            )
         if earlier:
             self.console.notice(f"goes on after {len(earlier)} trials")
         if space.rules != self._request.rules:

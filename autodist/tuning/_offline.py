@@ -64,13 +64,20 @@ class OfflineResult:
     duration_s: float
 
 
-def offline_simulator(name: str) -> Simulator:
-    """The simulator of this name, if it can do without trials.
+def offline_simulator(request: SearchRequest) -> Simulator:
+    """The simulator of a request, if it can do without trials.
 
     Raises:
-        UsageError: It can't.
+        UsageError: It can't, or no simulator knows what is to be searched.
 
     """
+    name = request.simulator
+    if request.not_simulated:
+        aspects = " and ".join(f"`{aspect}`" for aspect in request.not_simulated)
+        raise UsageError(
+            f"simulators can't rank strategies that differ in {aspects}: they suppose that all workers wait in a step",
+            hint=f"leave {aspects} out, or measure: leave out `--simulate-only`",
+        )
     if name.endswith(".npz"):
         raise UsageError(
             f"`--simulate-only` can't go by the file `{name}`, allowed: {', '.join(OFFLINE_SIMULATORS)}",
@@ -125,12 +132,12 @@ def search_offline(
         observer: Told what is searched.
 
     Raises:
-        UsageError: The simulator can't do without trials, or the cheapest is wanted and hosts have no price.
+        UsageError: For the reasons of :func:`offline_simulator`, or the cheapest is wanted and hosts have no price.
         SpaceEmpty: The rules leave nothing, or nothing fits into the hosts' memory.
 
     """
     began = time.monotonic()
-    simulator = offline_simulator(request.simulator)
+    simulator = offline_simulator(request)
     utility = utility_of(request.utility, domain.spec)
     space = request.space_of(domain)
     if observer is not None:

@@ -116,6 +116,11 @@ class SearchRequest:
         if mistakes:
             raise UsageError("\n".join(mistakes))
 
+    @property
+    def not_simulated(self) -> tuple[str, ...]:
+        """Names of the allowed aspects of which simulators know nothing."""
+        return tuple(aspect.name for aspect in ASPECTS if aspect.name in self.allowed and not aspect.is_simulated)
+
     def space_of(self, domain: Domain) -> Space:
         """Where to search.
 

@@ -95,6 +95,10 @@ def test_a_script_runs_here_once_up_to_its_first_step(shell):
             ],
         ),
         ([TRAIN, "--simulate-only", "--simulator", "rnn"], ["`rnn` knows nothing without measured trials", "analytic"]),
+        (
+            [TRAIN, "--simulate-only", "--allow", "staleness"],
+            ["simulators can't rank strategies that differ in `staleness`: they suppose that all workers wait"],
+        ),
         ([TRAIN, "--simulate-only", "--simulator", "none"], ["`none` knows nothing without measured trials"]),
         ([TRAIN, "--proposals", "9"], ["`--proposals` says how much a search without trials looks at"]),
         (["graph.zip"], ["`graph.zip` is a saved graph, of which no steps can be measured", "give `--simulate-only`"]),

@@ -1,10 +1,16 @@
 """What a search shows while it goes on, and its trials as a table."""
 
 import io
+from pathlib import Path
 
 from rich.console import Console
 
+from autodist.cli._search import Watcher
 from autodist.report import SearchConsole, SearchProgress, TrialRow, show_trials
+from autodist.simulator import AnalyticSimulator, Domain, EventSimulator
+from autodist.strategies import get
+from autodist.tuning import SearchRequest
+from tests.strategies.examples import graph, spec, variable
 
 
 def console(**options):
@@ -51,3 +57,17 @@ def test_trials_as_a_table():
     assert header.split() == ["Trial", "From", "ms/step", "Against", "Strategy", "Note"]
     assert first.split() == ["3", "random", "200", "-20", "%", "8", "PS", "over", "queue"]
     assert second.split() == ["4", "random", "-", "8", "PS", "memory:", "too", "much"]
+
+
+def test_a_search_says_what_simulators_know_nothing_of(capsys):
+    """Sync, stale and async have one score, so that only trials can tell them apart."""
+    g, d = graph(variable("w", (64, 64))), spec("a", "b")
+    domain = Domain.of(g, d)
+    relaxed = [get(name).build(g, d) for name in ("PS(staleness=1)", "PS(staleness=3)", "PS(sync=False)")]
+    for simulator in (AnalyticSimulator(), EventSimulator()):
+        assert len(set(simulator.predict(relaxed, domain).tolist())) == 1
+    for allowed, told in ((("staleness",), 1), (("compressor",), 0)):
+        request = SearchRequest(Path("unused"), allowed=allowed)
+        Watcher(request).captured(request.space_of(domain), ())
+        shown = " ".join(capsys.readouterr().err.split())
+        assert shown.count("staleness: simulators suppose that all workers wait in a step") == told

@@ -90,6 +90,9 @@ class Aspect(abc.ABC):
     changes_results: ClassVar[bool] = False
     """Whether its options train otherwise than one device does: such aspects are left out unless they are asked for."""
 
+    is_simulated: ClassVar[bool] = True
+    """Whether simulators know what its options take; of others only trials tell."""
+
     words: ClassVar[frozenset[str]]
     """What its options are called in rules, parameters aside; see :attr:`Choice.words`."""
 

@@ -50,10 +50,15 @@ class Proxies(Aspect):
 
 @final
 class Staleness(Aspect):
-    """How far the fastest worker may be ahead, or that nobody waits."""
+    """How far the fastest worker may be ahead, or that nobody waits.
+
+    Simulators suppose that all workers wait for each other in each step. What a step gains otherwise depends on how
+    uneven the hosts' steps are, which nobody knows beforehand.
+    """
 
     name: ClassVar[str] = "staleness"
     changes_results: ClassVar[bool] = True
+    is_simulated: ClassVar[bool] = False
     words: ClassVar[frozenset[str]] = frozenset({"staleness", "async"})
 
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
