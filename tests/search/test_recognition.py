@@ -37,7 +37,9 @@ def test_strategies_are_the_proposals_that_they_were_made_of(data):
     assert [again.strategy(number, found, catalogue) for number in range(5)] == made
 
 
-@pytest.mark.parametrize("name", ["AllReduce(communicator='horovod')", "PSLoadBalancing", "Parallax"])
+@pytest.mark.parametrize(
+    "name", ["AllReduce(communicator='horovod')", "PSLoadBalancing", "Parallax(communicator='horovod')"]
+)
 def test_what_users_know_is_in_the_space(name):
     g, d = graph(variable("v", LARGE, order=1), variable("w", LARGE, sparse=True)), spec("a", "b", "c")
     found, catalogue = space(g, d)
