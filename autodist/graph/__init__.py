@@ -7,7 +7,7 @@ from autodist.graph._analysis import StepAnalysis, Write
 from autodist.graph._bodies import Bodies
 from autodist.graph._capture import SOURCE_GRAPH, CapturedStep, NoGradientError, VariableNames, capture
 from autodist.graph._constants import static_value
-from autodist.graph._extent import EXTENT_OF, Extent
+from autodist.graph._extent import EXTENT_OF, ROWLIKE, Extent
 from autodist.graph._factors import FactoredGradient, Factors, factors_of
 from autodist.graph._fixed_rows import refuse_fixed_beside_rows
 from autodist.graph._graph_def import (
@@ -47,6 +47,7 @@ __all__ = [
     "ID_DTYPE",
     "LOOPS",
     "MARK",
+    "ROWLIKE",
     "SOURCE_GRAPH",
     "TARGET",
     "Bodies",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from autodist.graph._bodies import Bodies
 from autodist.graph._dependence import BatchDependence
 from autodist.graph._extent import Extent
 from autodist.graph._graph_def import BRANCHES, CALLS, LOOPS, data_inputs, is_stateful, node_of, topological_order
@@ -138,9 +139,14 @@ class StepAnalysis:
         return name in self.marks or self.joins.get(name) in (Join.EACH, Join.GRADIENT)
 
     @cached_property
+    def bodies(self) -> Bodies:
+        """The functions of control flow, as graphs."""
+        return Bodies(self.graph_def)
+
+    @cached_property
     def dependence(self) -> BatchDependence:
         """How the nodes depend on the batch."""
-        return BatchDependence(self.nodes, self.order, self.split, self.handles, self.is_joined)
+        return BatchDependence(self.nodes, self.order, self.split, self.handles, self.is_joined, self.bodies)
 
     @property
     def extents(self) -> dict[str, tuple[Extent, ...]]:

@@ -12,11 +12,14 @@ One exchange is needed on the way back as well: an element's share in the gradie
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from autodist.graph._apart import with_attribute
 from autodist.graph._joins import Join, joined
 from autodist.graph._marks import replace_method
+from autodist.graph.operators import BY_REPLICA
 
 __all__ = ["synchronize_batch_norm"]
 
@@ -34,13 +37,23 @@ def synchronize_batch_norm(*, everywhere: bool) -> Iterator[None]:
         def _moments(layer: Any, inputs: Any, mask: Any) -> Any:
             if everywhere or layer.synchronized:
                 return _synchronized_moments(inputs, layer._reduction_axes, mask)
-            return original(layer, inputs, mask)
+            return _by_replica(original)(layer, inputs, mask)
 
         return _moments
 
     with contextlib.ExitStack() as patches:
         replace_method(patches, BatchNormalization, "_moments", wrap)
+        keras2: Any = sys.modules.get("tf_keras")
+        for name in () if keras2 is None else ("_calculate_mean_and_var", "_no_sync_calculate_mean_and_var"):
+            owners = [c for c in keras2.layers.BatchNormalization.__mro__ if name in c.__dict__]
+            for owner in owners[:1]:
+                replace_method(patches, owner, name, _by_replica)
         yield
+
+
+def _by_replica(original: Any) -> Any:
+    """Statistics that are a replica's own: nobody is to be warned of what the documentation says."""
+    return with_attribute(original, BY_REPLICA)
 
 
 def _synchronized_moments(x: Any, axes: Sequence[int], mask: Any) -> tuple[Any, Any]:

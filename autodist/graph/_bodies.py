@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from autodist.graph._graph_def import normalize
+
 __all__ = ["Bodies"]
 
 
@@ -23,12 +25,22 @@ class Bodies:
     def __init__(self, graph_def: Any) -> None:
         self._library = graph_def.library
         self._nodes: dict[str, dict[str, Any]] = {}
+        self._results: dict[str, list[str]] = {}
 
     def nodes(self, function: str) -> dict[str, Any]:
         """By name, the nodes of a function, its arguments as placeholders; the names of inputs are those of a graph."""
         if function not in self._nodes:
             self._nodes[function] = self._flat(function)
         return self._nodes[function]
+
+    def arguments(self, function: str) -> list[str]:
+        """The names of a function's arguments."""
+        return [argument.name for argument in self._definitions[function].signature.input_arg]
+
+    def results(self, function: str) -> list[str]:
+        """The tensors that a function returns."""
+        self.nodes(function)
+        return self._results[function]
 
     @cached_property
     def _definitions(self) -> dict[str, Any]:
@@ -49,9 +61,11 @@ class Bodies:
 
         definition = self._definitions[function]
         with self._graph.as_default():
-            body, _ = function_def_to_graph_def(definition)
+            body, names = function_def_to_graph_def(definition)
         nodes = {node.name: node for node in body.node}
         for argument in definition.signature.input_arg:
             node = nodes[argument.name]
             node.attr["_output_shapes"].list.shape.add().CopyFrom(node.attr["shape"].shape)
+        returned = (definition.ret[output.name] for output in definition.signature.output_arg)
+        self._results[function] = [normalize(names[tensor]) for tensor in returned]
         return nodes

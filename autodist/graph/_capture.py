@@ -9,14 +9,17 @@ from typing import Any
 
 from autodist.errors import AutoDistError, CaptureError
 from autodist.graph._analysis import StepAnalysis
+from autodist.graph._apart import known_to_keep_apart
 from autodist.graph._batch_norm import synchronize_batch_norm
+from autodist.graph._extent import Extent
 from autodist.graph._frozen import FrozenValues, freeze
-from autodist.graph._graph_def import ancestors, is_stateful, node_of, normalize
+from autodist.graph._graph_def import ancestors, data_inputs, is_stateful, node_of, normalize
 from autodist.graph._hoist import hoist_reads
 from autodist.graph._inline import inline_calls
 from autodist.graph._lines import SOURCE_GRAPH, Lines
 from autodist.graph._lookups import look_up_before_casting
 from autodist.graph._marks import mark_gradients
+from autodist.graph._means import sum_up_means
 from autodist.graph._refusals import (
     foreign_resource,
     refuse_joins_in_control_flow,
@@ -171,6 +174,8 @@ def _described(
     inputs = tuple(_step_input(*given) for given in zip(tracing.inputs[:num_arguments], split, strict=True))
     batch = [node_of(argument.tensor) for argument in inputs if argument.split]
     analysis = StepAnalysis(flat, [v.handle for v in bare], batch)
+    if sum_up_means(analysis):
+        analysis = StepAnalysis(flat, [v.handle for v in bare], batch)
     refuse_joins_in_control_flow(analysis, lines.of)
     outputs = tuple(_output(tensor, aliases) for tensor in tracing.outputs)
     _drop_output_controls(analysis, outputs)
@@ -182,7 +187,9 @@ def _described(
     refuse_second_derivatives(analysis, roots, lines.of)
     if synchronized_batch_norm:
         refuse_other_batch_norms(analysis, roots, lines.of)
-    graph = TrainingGraph(flat, variables, inputs, outputs, effects, {name: lines.of(name) for name in effects})
+    of_interest = _lines_of_interest(analysis, effects, outputs, lines)
+    graph = TrainingGraph(flat, variables, inputs, outputs, effects, of_interest)
+    graph.__dict__["analysis"] = analysis  # a cached property, of the same arguments
     return CapturedStep(graph, handles, tracing.structured_outputs, concrete, tables=tuple(tables.values()))
 
 
@@ -200,6 +207,7 @@ def _trace(
         with (
             mark_gradients() as marked,
             synchronize_batch_norm(everywhere=synchronized_batch_norm),
+            known_to_keep_apart(),
             noticing_row_counts() as asking,
         ):
             return tf.function(step).get_concrete_function(*relaxed), marked, asking
@@ -324,6 +332,19 @@ def _output(tensor: Any, aliases: dict[str, str]) -> Output:
         name = aliases[name] if ":" in aliases[name] else f"{aliases[name]}:0"
     shape = None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
     return Output(normalize(name), shape, tensor.dtype.name)
+
+
+def _lines_of_interest(
+    analysis: StepAnalysis, effects: Sequence[str], outputs: Sequence[Output], lines: Lines
+) -> dict[str, str]:
+    """The user's lines of what kernels may have to name: effects, outputs, losses, and where examples meet."""
+    dependence = analysis.dependence
+    tensors = [*(o.tensor for o in outputs), *(t for targets in analysis.targets.values() for t in targets)]
+    tensors += [tensor for effect in effects for tensor in data_inputs(analysis.nodes[effect])]
+    varying = [node_of(t) for t in tensors if analysis.extent(t) is not Extent.CONSTANT]
+    sources = [node_of(t) for name in varying for t in data_inputs(analysis.nodes[name])]
+    names = [*effects, *varying, *sources, *dependence.meetings(tensors)]
+    return {name: lines.of(name) for name in dict.fromkeys(names)}
 
 
 def _drop_output_controls(analysis: StepAnalysis, outputs: Sequence[Output]) -> None:

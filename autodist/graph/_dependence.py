@@ -12,10 +12,14 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from autodist.graph._extent import Extent, ExtentRules
+from autodist.graph._bodies import Bodies
+from autodist.graph._extent import ROWLIKE, Extent, ExtentRules
 from autodist.graph._graph_def import (
+    BRANCHES,
     FROZEN,
+    LOOPS,
     data_inputs,
+    is_stateful,
     node_of,
     output_shape,
     output_types,
@@ -24,11 +28,16 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._joins import Join, join_of
 from autodist.graph._marks import SEED
+from autodist.graph.operators import PRODUCTS, SHAPE_OPS, Follower, Rows, Value
 
-__all__ = ["BatchDependence"]
+__all__ = ["WHOLE", "BatchDependence"]
+
+WHOLE = "_autodist_whole"
+"""NodeDef attribute of a number of examples that replicas use with its value for the whole batch."""
 
 _REDUCED = frozenset({Extent.SUM, Extent.COUNT, Extent.MEAN, Extent.SAME})
-_ROWLIKE = frozenset({Extent.ROWS, Extent.SUBSET})
+_COSTLY = PRODUCTS | BRANCHES | LOOPS | {"Einsum", "Conv2D", "Conv3D", "DepthwiseConv2dNative"}
+_NO_SIZES = ("float", "bfloat", "complex", "bool")
 _GLOBAL = frozenset({Extent.SUM, Extent.MEAN, Extent.MIXED})
 
 
@@ -42,6 +51,7 @@ class BatchDependence:
         handles: Placeholders of variables' handles.
         is_joined: Whether a node is a gradient's mark, or another at which replicas meet: what lies beyond sees the
             value for the whole batch.
+        bodies: The functions of the graph.
 
     Attributes:
         extents: By node name, the extents of its outputs; a node that is not in it does not depend on the batch.
@@ -54,21 +64,34 @@ class BatchDependence:
         split: Iterable[str],
         handles: Iterable[str],
         is_joined: Callable[[str], bool],
+        bodies: Bodies,
     ) -> None:
         self.nodes = nodes
         self.extents: dict[str, tuple[Extent, ...]] = dict.fromkeys(split, (Extent.ROWS,))
         self._evaluable: dict[str, bool] = dict.fromkeys(self.extents, False)
         self._differentiable = {handle for handle in handles if FROZEN not in nodes[handle].attr}
         self._sizes: set[str] = set()
-        as_data, as_it_is = ExtentRules(nodes, self._as_data), ExtentRules(nodes, self.extent)
+        self._computable: dict[str, bool] = {}
+        self._backward: set[str] = set()
+        self._follower = Follower(
+            nodes, bodies, dict.fromkeys(self.extents, (Rows(0),)), self.is_global, self._differentiable
+        )
+        as_data = ExtentRules(nodes, self._as_data, self._value)
+        as_it_is = ExtentRules(nodes, self.extent, self._value)
         for name in order:
             node = nodes[name]
             inputs = [node_of(tensor) for tensor in data_inputs(node)]
             own = SEED in node.attr or join_of(node) is Join.OWN
             if own or (not self._differentiable.isdisjoint(inputs) and _carries_gradients(node)):
                 self._differentiable.add(name)
-            if name in self.extents or is_joined(name) or not any(i in self.extents for i in inputs):
+            if name in self.extents or is_joined(name):
                 continue
+            if SEED in node.attr or not self._backward.isdisjoint(inputs):
+                self._backward.add(name)  # as apart as the forward pass that it belongs to
+            if not any(i in self.extents for i in inputs):
+                continue
+            if name not in self._backward:
+                self._follower.visit(node)
             rules = as_data if name in self._differentiable else as_it_is
             self.extents[name] = rules.outputs(node)
             self._evaluable[name] = self._can_be_evaluated(node)
@@ -89,20 +112,86 @@ class BatchDependence:
         """Whether a tensor can be computed from reduced ones of the whole batch, or is one itself."""
         return self._evaluable.get(node_of(tensor), True) or self.is_reduced(tensor)
 
+    def is_in_order(self, tensor: str) -> bool:
+        """Whether the replicas' rows of a tensor, one after another, are those of one device."""
+        if self.extent(tensor) not in (Extent.ROWS, Extent.SUBSET):
+            return False
+        name, index = split_tensor(tensor)
+        shape, rows = output_shape(self.nodes[name], index), self._value(tensor)
+        if name in self._backward or shape is None:
+            return True
+        if not isinstance(rows, Rows) or rows.position is not None or shape.count(None) > 1:
+            return False
+        return rows.outer == 1 or (rows.outer is None and not rows.selected)
+
+    def is_computable(self, tensor: str) -> bool:
+        """Whether a tensor of the whole batch can be computed, at no great cost, of what the replicas' values make.
+
+        That is of reduced values, or of rows that are gathered from all replicas.
+        """
+        name = node_of(tensor)
+        if self.is_evaluable(tensor) or self.is_in_order(tensor):
+            return tensor_dtype(self.nodes, tensor) not in ("string", "variant", "resource")
+        if name not in self._computable:
+            node = self.nodes[name]
+            self._computable[name] = False
+            is_alone = name in self._backward or is_stateful(node.op) or node.op == "Placeholder"
+            self._computable[name] = not (is_alone or self._is_costly(node)) and all(
+                self.extent(source) is Extent.CONSTANT or self.is_computable(source) for source in data_inputs(node)
+            )
+        return self._computable[name]
+
+    def _is_costly(self, node: Any) -> bool:
+        """Whether a node applies weights, which each replica does for its own examples alone."""
+        if node.op not in _COSTLY:
+            return False
+        return any(
+            node_of(source) in self._differentiable and self.extent(source) is Extent.CONSTANT
+            for source in data_inputs(node)
+        )
+
     def is_global(self, tensor: str) -> bool:
         """Whether replicas use a tensor's value for the whole batch; see the module's docstring."""
         name = node_of(tensor)
+        if WHOLE in self.nodes[name].attr:
+            return name in self.extents
         if self.extent(tensor) not in _GLOBAL or name in self._differentiable:
             return False
         # Whole numbers may be sizes, and a replica's tensors have its own sizes.
-        is_size = name in self._sizes or not tensor_dtype(self.nodes, tensor).startswith(("float", "bfloat", "complex"))
-        return not is_size and self.is_evaluable(tensor)
+        is_size = name in self._sizes or not tensor_dtype(self.nodes, tensor).startswith(_NO_SIZES)
+        return not is_size and self.is_computable(tensor)
+
+    def is_backward(self, name: str) -> bool:
+        """Whether a node belongs to a backward pass."""
+        return name in self._backward
+
+    @property
+    def causes(self) -> dict[str, str]:
+        """By node of the forward pass in which examples of a batch meet, how."""
+        return self._follower.causes
+
+    def meetings(self, tensors: Iterable[str]) -> tuple[str, ...]:
+        """The nodes in which examples meet on the way to some tensors, so far as these are computed by replicas."""
+        found: dict[str, None] = {}
+        seen: set[str] = set()
+        stack = [tensor for tensor in tensors if not self.is_global(tensor)]
+        while stack:
+            name = node_of(stack.pop())
+            if name in seen or name not in self.extents:
+                continue
+            seen.add(name)
+            if name in self.causes:
+                found[name] = None
+            node = self.nodes[name]
+            if node.op not in SHAPE_OPS:
+                stack.extend(tensor for tensor in data_inputs(node) if not self.is_global(tensor))
+        return tuple(sorted(found))
 
     def uses_global(self, name: str) -> bool:
         """Whether a node's copies in the replicas take global values as inputs, rather than make a part of one."""
         if join_of(self.nodes[name]) is Join.OWN:
             return False
-        rows = any(extent in _ROWLIKE for extent in self.extents.get(name, ()))
+        rows = any(extent in ROWLIKE for extent in self.extents.get(name, ()))
         return rows or name in self._differentiable
 
     def static_shape(self, tensor: str) -> tuple[int | None, ...] | None:
@@ -115,6 +204,9 @@ class BatchDependence:
         shape = output_shape(self.nodes[source], output)
         return shape if shape is not None and shape.count(None) == 1 else None
 
+    def _value(self, tensor: str) -> Value:
+        return self._follower.value(tensor)
+
     def _as_data(self, tensor: str) -> Extent:
         return Extent.CONSTANT if self.is_global(tensor) else self.extent(tensor)
 
@@ -126,7 +218,7 @@ class BatchDependence:
         return self._sizes.issuperset(varying)
 
     def _can_be_evaluated(self, node: Any) -> bool:
-        if any(extent in _ROWLIKE for extent in self.extents[node.name]):
+        if any(extent in ROWLIKE for extent in self.extents[node.name]):
             return False
         return all(self.is_evaluable(tensor) for tensor in data_inputs(node))
 

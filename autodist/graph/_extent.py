@@ -15,8 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
+from autodist.graph.operators import Kind, Rows, Value
 
-__all__ = ["EXTENT_OF", "Extent", "ExtentRules"]
+__all__ = ["EXTENT_OF", "ROWLIKE", "Extent", "ExtentRules"]
 
 EXTENT_OF = "_autodist_extent_of"
 """NodeDef attribute that names a tensor with whose extent a node's output comes, where its op does not show it."""
@@ -33,6 +34,8 @@ class Extent(enum.Enum):
     """One dim is the batch."""
     SUBSET = "subset"
     """One dim is a data-dependent selection of the batch (``tf.boolean_mask``)."""
+    MET = "met"
+    """One dim is the batch, but what a replica has along it is not what one device has there: examples have met."""
     SHAPE = "shape"
     """A shape with the batch size in it."""
     COUNT = "count"
@@ -45,12 +48,13 @@ class Extent(enum.Enum):
     """Anything else."""
 
 
-_ROWLIKE = frozenset({Extent.ROWS, Extent.SUBSET})
+ROWLIKE = frozenset({Extent.ROWS, Extent.SUBSET, Extent.MET})
+"""Those of tensors that have a dim for the batch."""
+
 _INVARIANT = frozenset({Extent.CONSTANT, Extent.SAME})
 _ADDITIVE = frozenset({Extent.COUNT, Extent.SUM})
 _LINEAR = _ADDITIVE | {Extent.MEAN, Extent.SAME}
 
-_SELECTING_OPS = frozenset({"Where", "Unique", "UniqueV2", "DynamicPartition", "ListDiff"})
 _PASSING_OPS = frozenset(
     [
         "Identity",
@@ -84,7 +88,7 @@ _CONTRACTIONS = frozenset(
         "UnsortedSegmentSum",
     ]
 )
-_SUMS = frozenset({"Sum", "SparseSegmentSum"})
+_SUMS = frozenset({"Sum", "SparseSegmentSum", "L2Loss"})
 _ADDITIONS = frozenset({"Add", "AddV2", "AddN", "Sub", "ConcatV2", "Pack"})
 _QUOTIENTS = frozenset({"RealDiv", "Div", "DivNoNan"})
 _BATCH_NORMS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
@@ -96,11 +100,15 @@ class ExtentRules:
     Args:
         nodes: The flat graph, by name.
         extent_of: The extent of a tensor as one consumer sees it.
+        value_of: Where a tensor of the forward pass has the batch; None for all others.
     """
 
-    def __init__(self, nodes: dict[str, Any], extent_of: Callable[[str], Extent]) -> None:
+    def __init__(
+        self, nodes: dict[str, Any], extent_of: Callable[[str], Extent], value_of: Callable[[str], Value]
+    ) -> None:
         self.nodes = nodes
         self.of = extent_of
+        self.value_of = value_of
 
     def outputs(self, node: Any) -> tuple[Extent, ...]:
         """The extents of all outputs of a node."""
@@ -115,23 +123,32 @@ class ExtentRules:
         if node.op in ("Shape", "ShapeN", "Size"):
             return self._sizes(node, inputs)
         if shape is None or None in shape:
-            selected = node.op in _SELECTING_OPS or Extent.SUBSET in inputs
-            return Extent.SUBSET if selected else Extent.ROWS
-        if _ROWLIKE & set(inputs):
+            return self._rows(node, inputs, index)
+        if ROWLIKE & set(inputs):
             return self._reduced(node, inputs, index)
         if Extent.SHAPE in inputs:
             return self._of_shape(node, inputs)
         return _combined(node, inputs)
 
+    def _rows(self, node: Any, inputs: list[Extent], index: int) -> Extent:
+        """Extent of a tensor with a batch dim: of what belongs to a backward pass, that of its inputs."""
+        value = self.value_of(f"{node.name}:{index}")
+        if value is Kind.MET:
+            return Extent.MET
+        selected = value.selected if isinstance(value, Rows) else Extent.SUBSET in inputs
+        return Extent.SUBSET if selected else Extent.ROWS
+
     def _sizes(self, node: Any, inputs: list[Extent]) -> Extent:
-        if inputs[0] not in _ROWLIKE:
+        if inputs[0] not in ROWLIKE:
             return Extent.SAME
-        if node.op == "Size":
+        if node.op == "Size" and inputs[0] is not Extent.MET:
             return Extent.SUM if inputs[0] is Extent.SUBSET else Extent.COUNT
         return Extent.SHAPE
 
     def _reduced(self, node: Any, inputs: list[Extent], index: int) -> Extent:
         """Extent of a tensor without batch dim that is made from tensors with one."""
+        if self.value_of(f"{node.name}:{index}") is Kind.MET:
+            return Extent.MIXED
         if node.op in _SUMS or node.op in _CONTRACTIONS:
             return Extent.SUM
         if node.op == "Mean" and inputs[0] is Extent.ROWS:

@@ -38,7 +38,7 @@ class NodeList:
         node.input.extend(inputs)
         definition = op_def_registry.get(op)
         assert definition is not None, f"op {op} is not registered"
-        kinds = {attr.name: attr.type for attr in definition.attr}
+        kinds = {"_output_shapes": "list(shape)", **{attr.name: attr.type for attr in definition.attr}}
         for key, value in attrs.items():
             _set(node.attr[key], kinds[key], value)
         self.nodes.append(node)

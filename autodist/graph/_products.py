@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from autodist.graph._analysis import StepAnalysis
-from autodist.graph._extent import Extent
+from autodist.graph._extent import ROWLIKE
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor, tensor_dtype
 from autodist.graph._one_hot import Ids, ids_of
 
@@ -23,7 +23,6 @@ __all__ = ["ID_DTYPE", "Factor", "Obstacle", "Product", "product_of", "rows_per_
 ID_DTYPE = "int32"
 """As what the places of ones travel."""
 
-_ROWLIKE = frozenset({Extent.ROWS, Extent.SUBSET})
 _BATCHED = frozenset({"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
 _ROW_PRESERVING = frozenset({"Identity", "Cast", "Reshape", "Transpose"})
 
@@ -159,7 +158,7 @@ def _named(node: Any) -> str:
 def _checked(analysis: StepAnalysis, node: Any, product: tuple[Factor, Factor, tuple[int, ...]]) -> Product:
     left, right, dims = product
     for factor in (left, right):
-        if analysis.extent(factor.tensor) not in _ROWLIKE:
+        if analysis.extent(factor.tensor) not in ROWLIKE:
             raise Obstacle(f"{_named(node)} does not contract the batch: its input `{factor.tensor}` has no rows of it")
     dtype = tensor_dtype(analysis.nodes, left.tensor)
     if dtype.startswith("complex") or dtype != tensor_dtype(analysis.nodes, right.tensor):
@@ -206,7 +205,7 @@ def _summed(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -> tuple[
 def _rows_by_number(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -> Product:
     """Rows that are added up by their numbers: a product with one-hot rows, as which the gradient of lookups comes."""
     rows, numbers = data_inputs(node)[:2]
-    if any(analysis.extent(tensor) not in _ROWLIKE for tensor in (rows, numbers)):
+    if any(analysis.extent(tensor) not in ROWLIKE for tensor in (rows, numbers)):
         raise Obstacle(f"{_named(node)} does not contract the batch: its inputs have no rows of it")
     traced = _shape(analysis, rows)
     if len(shape) != 2 or traced is None or len(traced) != 2 or len(_shape(analysis, numbers) or ()) != 1:

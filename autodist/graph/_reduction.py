@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from autodist.graph._dependence import BatchDependence
-from autodist.graph._extent import Extent
+from autodist.graph._extent import ROWLIKE, Extent
 from autodist.graph._graph_def import data_inputs, node_of
 
-__all__ = ["Reduction", "reduction_of"]
+__all__ = ["Reduction", "reduction_of", "reductions_of", "terms_of"]
 
 Reduction: TypeAlias = Literal["mean", "sum"]
 
-_ADDITIONS = frozenset({"Add", "AddV2", "AddN", "Sub"})
+_ADDITIONS = frozenset({"Add", "AddV2", "AddN", "Sub", "Pack", "ConcatV2"})
+_REDUCTIONS = frozenset({"Sum", "Mean"})
+_INVARIANT = frozenset({Extent.CONSTANT, Extent.SAME})
 _SCALINGS = frozenset({"Identity", "Cast", "Neg", "Reshape", "Mul", "RealDiv", "DivNoNan"})
 _BY_EXTENT: dict[Extent, Reduction] = {
     Extent.MEAN: "mean",
@@ -20,6 +23,7 @@ _BY_EXTENT: dict[Extent, Reduction] = {
     Extent.COUNT: "sum",
     Extent.ROWS: "sum",  # gradients of a tensor are those of the sum of its elements
     Extent.SUBSET: "sum",
+    Extent.MET: "sum",
 }
 
 
@@ -28,20 +32,40 @@ def reduction_of(dependence: BatchDependence, tensor: str) -> Reduction | None:
 
     Terms that do not depend on the batch, such as regularizers, leave the choice to the others.
     """
-    found = _reductions(dependence, tensor)
+    found = reductions_of(dependence, tensor)
     if None in found or len(found) > 1:
         return None
     return found.pop() if found else "mean"
 
 
-def _reductions(dependence: BatchDependence, tensor: str) -> set[Reduction | None]:
-    extent = dependence.extent(tensor)
-    if extent in (Extent.CONSTANT, Extent.SAME):
-        return set()
-    if extent in _BY_EXTENT:
-        return {_BY_EXTENT[extent]}
-    node = dependence.nodes[node_of(tensor)]
-    varying = [t for t in data_inputs(node) if dependence.extent(t) is not Extent.CONSTANT]
-    if node.op in _ADDITIONS or (node.op in _SCALINGS and len(varying) == 1 and varying[0] == data_inputs(node)[0]):
-        return {reduction for t in varying for reduction in _reductions(dependence, t)}
-    return {None}
+def reductions_of(dependence: BatchDependence, tensor: str) -> set[Reduction | None]:
+    """How the gradients of a tensor's terms combine; see :func:`reduction_of`."""
+    terms = [(term, extent) for term, extent in _terms(dependence, tensor) if extent not in _INVARIANT]
+    return {_BY_EXTENT.get(extent) or _nearest(dependence, term) for term, extent in terms}
+
+
+def _nearest(dependence: BatchDependence, term: str) -> Reduction | None:
+    """Of a sum or mean of rows in which examples have met: with a warning, as if they had not."""
+    node = dependence.nodes[node_of(term)]
+    of_rows = node.op in _REDUCTIONS and dependence.extent(node.input[0]) is Extent.MET
+    return ("mean" if node.op == "Mean" else "sum") if of_rows else None
+
+
+def terms_of(dependence: BatchDependence, tensor: str, wanted: Extent) -> list[str]:
+    """The terms of a loss that have an extent: what is added up in it, without factors that are equal everywhere."""
+    return [term for term, extent in _terms(dependence, tensor) if extent is wanted]
+
+
+def _terms(dependence: BatchDependence, tensor: str) -> Iterator[tuple[str, Extent]]:
+    extent, node = dependence.extent(tensor), dependence.nodes[node_of(tensor)]
+    inputs = data_inputs(node)
+    varying = [t for t in inputs if dependence.extent(t) is not Extent.CONSTANT and not dependence.is_global(t)]
+    is_scaled = node.op in _SCALINGS and (varying == inputs[:1] or (node.op == "Mul" and len(varying) == 1))
+    is_sum = node.op in _ADDITIONS or (
+        node.op in _REDUCTIONS and not ROWLIKE.intersection(map(dependence.extent, inputs))
+    )
+    if extent not in _INVARIANT and (is_sum or is_scaled):
+        for term in varying:
+            yield from _terms(dependence, term)
+    else:
+        yield tensor, extent

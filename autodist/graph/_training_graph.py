@@ -228,6 +228,12 @@ class TrainingGraph:
             self.__dict__["graph_def"] = parse_graph_def(self.__dict__.pop("_unparsed"))
             return self.__dict__["graph_def"]
 
+    def with_batch_size(self, batch_size: int | None) -> TrainingGraph:
+        """The same graph, captured for a batch of so many examples; what is known of its nodes is kept."""
+        graph = replace(self, batch_size=batch_size)
+        graph.__dict__["analysis"] = self.analysis
+        return graph
+
     def variable(self, name: str) -> Variable:
         """The variable of this name."""
         return self._by_name[name]

@@ -20,14 +20,23 @@ __all__ = ["Demand", "tensor_shape"]
 
 
 class Demand:
-    """Which nodes each context needs, and where replicas meet."""
+    """Which nodes each context needs, and where replicas meet.
+
+    Attributes:
+        analysis: The step.
+        worker: What is computed once per worker.
+        replica: What is computed once per replica.
+        cuts: The tensors that are joined, and as what.
+        inexact: By node whose value can't be made that of one device, what it becomes.
+        intermediate: Marks whose gradients replicas compute with.
+    """
 
     def __init__(self, analysis: StepAnalysis, graph: TrainingGraph) -> None:
         self.analysis = analysis
         self.worker: set[str] = set()
         self.replica: set[str] = set()
         self.cuts: dict[str, Extent] = {}
-        self.warnings: list[str] = []
+        self.inexact: dict[str, str] = {}
         self._stack: list[tuple[str, bool]] = []
         self._shared: list[str] = []
         for effect in graph.effects:
@@ -65,10 +74,11 @@ class Demand:
                 self._stack.append((self.analysis.nodes[name].input[0], False))
             return
         dependence, extent = self.analysis.dependence, self.analysis.extent(tensor)
-        if extent is Extent.CONSTANT or (dependence.is_evaluable(tensor) and not dependence.is_reduced(tensor)):
+        is_cut = dependence.is_reduced(tensor) or dependence.is_in_order(tensor)
+        if extent is Extent.CONSTANT or (dependence.is_computable(tensor) and not is_cut):
             self._add(name)
         elif tensor not in self.cuts:
-            self.cuts[tensor] = self._cut(tensor, extent)
+            self.cuts[tensor] = extent if is_cut else self._inexact(tensor)
             self._stack.append((tensor, False))
 
     def _demand_in_replica(self, tensor: str) -> None:
@@ -123,18 +133,19 @@ class Demand:
         lengths = {g: (tensor_shape(self.analysis.nodes, name) or (None,))[0] for g, name in values.items()}
         return {name: lengths.get(m.gradient, 0) for name, m in marks.items() if m.part == "indices"}
 
-    def _cut(self, tensor: str, extent: Extent) -> Extent:
-        if self.analysis.dependence.is_reduced(tensor) or extent in (Extent.ROWS, Extent.SUBSET):
-            return extent
+    def _inexact(self, tensor: str) -> Extent:
+        """How the replicas' values of a tensor become one that is not that of one device."""
+        shape = tensor_shape(self.analysis.nodes, tensor)
         dtype = tensor_dtype(self.analysis.nodes, tensor)
-        chosen = Extent.MEAN if dtype.startswith(("float", "bfloat")) else Extent.SAME
-        way = "averaged over the replicas" if chosen is Extent.MEAN else "the first replica's"
-        node = self.analysis.nodes[node_of(tensor)]
-        while node.op == "Identity":  # of a returned tensor; the user knows what it returns
-            node = self.analysis.nodes[node_of(node.input[0])]
-        self.warnings.append(
-            f"op `{node.name}` ({node.op}) is neither a sum nor a mean over the batch; its value will be {way}"
-        )
+        chosen, way = Extent.SAME, "the first replica's"
+        if shape is None or shape.count(None) == 1:
+            chosen, way = Extent.ROWS, "the replicas', one after another"
+        elif None not in shape and dtype.startswith(("float", "bfloat")):
+            chosen, way = Extent.MEAN, "averaged over the replicas"
+        name = node_of(tensor)
+        while self.analysis.nodes[name].op == "Identity":  # of a returned tensor; the user knows what it returns
+            name = node_of(self.analysis.nodes[name].input[0])
+        self.inexact[name] = way
         return chosen
 
 

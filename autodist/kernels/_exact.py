@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from autodist.graph import StepAnalysis, TrainingGraph, data_inputs, node_of, output_shape, split_tensor
+from autodist.graph import TrainingGraph
 from autodist.kernels._demand import Demand
+from autodist.kernels._warnings import warnings_of
 
 __all__ = ["why_not_exact"]
 
@@ -29,21 +28,4 @@ def why_not_exact(graph: TrainingGraph) -> str | None:
         return "it returns strings, which not everything that joins workers carries"
     if any(output.shape is None for output in graph.outputs):
         return "it returns tensors of unknown rank"
-    split = [node_of(argument.tensor) for argument in graph.inputs if argument.split]
-    analysis = StepAnalysis(graph.graph_def, [v.handle for v in graph.variables], split)
-    pairs = next((name for name, node in analysis.nodes.items() if _has_pairs(node, analysis.nodes)), None)
-    if pairs is not None:
-        return f"it compares examples with each other (op `{pairs}`), and each replica has only some of them"
-    return next(iter(Demand(analysis, graph).warnings), None)
-
-
-def _has_pairs(node: Any, nodes: dict[str, Any]) -> bool:
-    """Whether a node makes of two tensors with a row per example one with an entry per pair of examples."""
-    inputs = [(nodes[name], index) for name, index in map(split_tensor, data_inputs(node))]
-    rowlike = sum(_num_unknown(other, index) == 1 for other, index in inputs)
-    return rowlike > 1 and _num_unknown(node, 0) > 1
-
-
-def _num_unknown(node: Any, index: int) -> int:
-    shape = output_shape(node, index)
-    return 0 if shape is None else shape.count(None)
+    return next(iter(warnings_of(graph, Demand(graph.analysis, graph))), None)

@@ -63,7 +63,6 @@ class Joins:
         self.out = out
         self.points: list[SyncPoint] = []
         self.renamed: dict[str, str] = {}
-        self.warnings: list[str] = []
         self.same_batches: str | None = None
         self._graph = graph
         self._shapes = {v.name: v.shape for v in graph.variables}
@@ -210,19 +209,8 @@ class Joins:
         """The factor of a replica's gradient: its share of the batch for means, 1 for sums."""
         reduction = self._gradient_reduction
         if reduction == "auto":
-            found = self.analysis.reduction(mark)
-            if found is None:
-                self._warn_of_targets(mark)
-            reduction = found or "mean"
+            reduction = self.analysis.reduction(mark) or "mean"
         return "share" if reduction == "mean" else "active"
-
-    def _warn_of_targets(self, mark: str) -> None:
-        targets = self.analysis.targets[self.analysis.marks[mark].target]
-        ops = ", ".join(f"`{node_of(t)}` ({self.analysis.nodes[node_of(t)].op})" for t in targets)
-        self.warnings.append(
-            f"the loss, op {ops}, is neither a sum nor a mean over the batch: the replicas' gradients are averaged, "
-            "which differs from a single device; `scope(gradient_reduction=...)` says how to combine them"
-        )
 
     def _join_in_step(self, name: str) -> None:
         """A value that the replicas go on with."""

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from autodist.errors import CaptureError
-from autodist.graph import Extent, Join, NodeList, StepAnalysis, TrainingGraph, data_inputs, node_of
+from autodist.graph import ROWLIKE, Extent, Join, NodeList, StepAnalysis, TrainingGraph, data_inputs, node_of
 from autodist.kernels._base import DistributedGraph, Kernel
 from autodist.kernels._demand import Demand
 from autodist.kernels._draws import Draws
 from autodist.kernels._joins import ROWS, TOTAL, Joins, with_layers
 from autodist.kernels._same_batches import BATCHES
+from autodist.kernels._warnings import warnings_of
 
 __all__ = ["Replicate"]
 
@@ -48,8 +49,7 @@ class Replicate(Kernel):
         """See the module's docstring."""
         if graph.layout.is_alone:
             return graph
-        split = [node_of(i.tensor) for i in self.graph.inputs if i.split]
-        analysis = StepAnalysis(self.graph.graph_def, [v.handle for v in graph.variables], split)
+        analysis = self.graph.analysis
         demand = Demand(analysis, self.graph)
         _refuse_writes(analysis, demand, self.graph)
         return _Copier(self, graph, analysis, demand).build()
@@ -96,7 +96,7 @@ class _Copier:
         for replica in range(self.count):
             self._copy_replica_nodes(replica)
         self.graph_def.node.extend(self.out.nodes)
-        warnings = (*self.source.warnings, *self.demand.warnings, *self.joins.warnings)
+        found = warnings_of(self.kernel.graph, self.demand, self.kernel.gradient_reduction)
         return self.source.replace(
             graph_def=self.graph_def,
             outputs=tuple(self._worker_tensor(tensor) for tensor in self.source.outputs),
@@ -108,7 +108,7 @@ class _Copier:
             total=TOTAL,
             batches=None if self.joins.same_batches is None else BATCHES,
             points=with_layers(self.graph_def, self.joins.points),
-            warnings=tuple(dict.fromkeys(warnings)),
+            warnings=tuple(dict.fromkeys((*self.source.warnings, *found))),
         )
 
     # Copies ------------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class _Copier:
                 continue
             copy = self._copied(name, f"replica_{replica}/{name}", self.joins.device(replica))
             inputs = [self._replica_input(t, name, replica) for t in data_inputs(self.analysis.nodes[name])]
-            by_row = self.analysis.extents[name][0] in (Extent.ROWS, Extent.SUBSET)
+            by_row = self.analysis.extents[name][0] in ROWLIKE
             self.draws.vary(copy, inputs, self.layout.first_replica + replica, by_row=by_row)
             if name in self.borrowed:
                 copy.op, inputs = "PlaceholderWithDefault", [self.borrowed[name][1]]

@@ -106,6 +106,7 @@ class Compiler:
         self._whereabouts = Whereabouts(worker)
         self._homes = Homes()
         self._compiled: list[_Compiled] = []
+        self._warned: set[str] = set()
 
     @property
     def strategies(self) -> tuple[Strategy, ...]:
@@ -232,7 +233,7 @@ class Compiler:
             split=arguments.split,
             synchronized_batch_norm=self._convention.batch_norm == "synchronized",
         )
-        return replace(captured, graph=replace(captured.graph, batch_size=self._batch_size(arguments, local)))
+        return replace(captured, graph=captured.graph.with_batch_size(self._batch_size(arguments, local)))
 
     def _check_shared(self, captured: CapturedStep) -> None:
         import tensorflow as tf
@@ -316,8 +317,14 @@ class Compiler:
         dump = self._dump(prefix, training, layout)
         graph, self.timings = rewrite(training, layout, (Settle(homes), *kernels), dump)
         for warning in graph.warnings:
-            _LOG.warning(warning)
+            self._warn(warning)
         return graph
+
+    def _warn(self, warning: str) -> None:
+        """All workers find the same, so the chief says it, once."""
+        if self._worker.is_chief and warning not in self._warned:
+            _LOG.warning(warning)
+        self._warned.add(warning)
 
     def _dump(self, prefix: str, training: TrainingGraph, layout: Layout) -> GraphDump | None:
         """Where the graphs of a step go, if the user wants to see them; begins with the one before all kernels."""

@@ -1,0 +1,321 @@
+"""Operators that compute: whether each example's results come from its own elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from autodist.graph.operators._rows import EVERYWHERE, Call, Kind, Rows, Rule, Value
+
+__all__ = [
+    "along_axis",
+    "by_example",
+    "by_last_dims",
+    "by_leading_dims",
+    "convolved",
+    "einsum",
+    "elementwise",
+    "from_blocks",
+    "numbers_over",
+    "numbers_plus",
+    "numbers_times",
+    "product",
+    "reduced",
+    "reversed_dims",
+    "reversed_sequences",
+    "rolled",
+    "sampled_boxes",
+    "scattered",
+    "segments",
+    "sparse_product",
+    "sparse_to_dense",
+    "statistics",
+    "to_blocks",
+]  # fmt: skip
+
+MET, DATA = Kind.MET, Kind.DATA
+
+
+def _aligned(call: Call, positions: Sequence[int] | None = None) -> Rows | None:
+    """Where the batch is in the result of broadcasting; None where examples meet, or their numbers do."""
+    places = range(len(call.values)) if positions is None else positions
+    ranks = [call.rank(k) for k in places]
+    known = [rank for rank in ranks if rank is not None]
+    if len(known) < len(ranks):
+        return None
+    rank, found = max(known), []
+    for k in places:
+        value, own = call.values[k], call.rank(k)
+        if isinstance(value, Rows):
+            found.append(replace(value, dim=value.dim + rank - (own or 0)))
+    first = found[0]
+    if any(not _agree(first, other) or other.position is not None for other in found):
+        return None
+    at = next((r for r in found if r.outer is not None and r.inner is not None), first)
+    if any(_has_other_size(call, k, at.dim - rank) for k in places):
+        return None
+    return replace(at, selected=any(r.selected for r in found), position=None)
+
+
+def _agree(one: Rows, other: Rows) -> bool:
+    return one.dim == other.dim and all(
+        None in pair or pair[0] == pair[1] for pair in ((one.outer, other.outer), (one.inner, other.inner))
+    )
+
+
+def _has_other_size(call: Call, position: int, dim: int) -> bool:
+    """Whether an input without a batch has a size along it: then the size of the batch is known to the program."""
+    shape = call.shapes[position] or ()
+    if isinstance(call.values[position], Rows) or len(shape) < -dim:
+        return False
+    return shape[dim] != 1
+
+
+def elementwise(call: Call) -> Value:
+    """Any number of inputs, broadcast to one shape."""
+    found = _aligned(call)
+    return MET if found is None or not _one_batch(call) else found
+
+
+def _one_batch(call: Call) -> bool:
+    """Whether the result has no more open dims than its inputs."""
+    open_dims = max((shape or ()).count(None) for shape in call.shapes)
+    return call.result is None or call.result.count(None) <= open_dims
+
+
+def numbers_plus(call: Call) -> Value:
+    """Addition; to numbers of rows that are apart by a stride, less than that may be added."""
+    numbers = [v for v in call.values if isinstance(v, Rows) and v.position == EVERYWHERE]
+    if len(numbers) != 1 or numbers[0].stride == 1:
+        return elementwise(call)
+    plain = [replace(v, position=None) if isinstance(v, Rows) else v for v in call.values]
+    found = elementwise(replace(call, values=plain))
+    return replace(found, position=EVERYWHERE, stride=numbers[0].stride) if isinstance(found, Rows) else found
+
+
+def numbers_times(call: Call) -> Value:
+    """Multiplication; of numbers of rows by a constant."""
+    return _scaled(call, lambda stride, by: (stride * by, True))
+
+
+def numbers_over(call: Call) -> Value:
+    """Division of numbers of rows by the stride that they have, or a part of it; or what remains of it."""
+    if call.node.op == "FloorMod":
+        return _scaled(call, lambda stride, by: (0, stride % by == 0), rest=True)
+    return _scaled(call, lambda stride, by: (stride // by, stride % by == 0))
+
+
+def _scaled(call: Call, scale: Callable[[int, int], tuple[int, bool]], *, rest: bool = False) -> Value:
+    numbers = [k for k in range(len(call.values)) if (v := call.rows(k)) is not None and v.position == EVERYWHERE]
+    if len(numbers) != 1 or len(call.values) != 2:
+        return elementwise(call)
+    by, rows = call.numbers(1 - numbers[0]), call.rows(numbers[0])
+    if rows is None or by is None or len(by) != 1 or by[0] <= 0:
+        return MET
+    stride, is_exact = scale(rows.stride, by[0])
+    if not is_exact:
+        return MET
+    return replace(rows, position=None, stride=1) if rest else replace(rows, stride=stride)
+
+
+def reduced(call: Call) -> Value:
+    """Dims less; without the one of the batch, a value of all examples."""
+    rows, rank = call.rows(), call.rank()
+    axes = call.numbers(1) if len(call.values) > 1 else tuple(range(rank or 0))
+    if rows is None or rank is None or axes is None or rows.position is not None:
+        return MET
+    gone = {axis % rank for axis in axes}
+    if rows.dim in gone:
+        return DATA
+    return rows if call.node.attr["keep_dims"].b else replace(rows, dim=rows.dim - sum(d < rows.dim for d in gone))
+
+
+def along_axis(call: Call) -> Value:
+    """Along one dim that an input names: results that depend on all elements of it."""
+    rows, axis, rank = call.rows(), call.numbers(1), call.rank()
+    if rows is None or axis is None or rank is None or rows.position is not None or axis[0] % rank == rows.dim:
+        return MET
+    is_reduced = call.result is not None and len(call.result) < rank
+    return replace(rows, dim=rows.dim - (is_reduced and axis[0] % rank < rows.dim))
+
+
+def reversed_dims(call: Call) -> Value:
+    """``ReverseV2``: not along the batch."""
+    rows, axes, rank = call.rows(), call.numbers(1), call.rank()
+    if rows is None or axes is None or rank is None or rows.position not in (None, EVERYWHERE):
+        return MET
+    return MET if rows.dim in {axis % rank for axis in axes} else rows
+
+
+def reversed_sequences(call: Call) -> Value:
+    """``ReverseSequence``: along time."""
+    rows = call.rows()
+    return rows if rows is not None and rows.dim == call.node.attr["batch_dim"].i else MET
+
+
+def rolled(call: Call) -> Value:
+    """``Roll``: not along the batch."""
+    rows, axes, rank = call.rows(), call.numbers(2), call.rank()
+    if rows is None or axes is None or rank is None or rows.position is not None:
+        return MET
+    return MET if rows.dim in {axis % rank for axis in axes} else rows
+
+
+def by_example(*inputs: int) -> Rule:
+    """Results have one row for each row of these inputs, along dim 0; the others have no batch."""
+    return lambda call: _first_dims(call, inputs)
+
+
+def _first_dims(call: Call, inputs: Sequence[int]) -> Value:
+    places = [k for k, value in enumerate(call.values) if isinstance(value, Rows)]
+    rows = [value for value in call.values if isinstance(value, Rows)]
+    fits = set(places) <= set(inputs) and all(r.dim == 0 and r.position is None and _agree(r, rows[0]) for r in rows)
+    return rows[0] if fits else MET
+
+
+def by_last_dims(count: int) -> Rule:
+    """Results depend on all elements along the last dims, and on nothing else."""
+
+    def rule(call: Call) -> Value:
+        found: list[Rows] = []
+        for k, value in enumerate(call.values):
+            rank = call.rank(k)
+            if not isinstance(value, Rows):
+                continue
+            if rank is None or value.dim >= rank - count or value.position is not None:
+                return MET
+            found.append(value)
+        return found[0] if all(_agree(found[0], other) for other in found) else MET
+
+    return rule
+
+
+def by_leading_dims(call: Call) -> Value:
+    """Diagonals and their like: dims come or go behind the one of the batch."""
+    rows = [value for value in call.values if isinstance(value, Rows)]
+    is_first = all(r.dim == 0 and r.position is None and _agree(r, rows[0]) for r in rows)
+    return rows[0] if is_first and (call.rank() or 0) > 1 else MET
+
+
+def convolved(call: Call) -> Value:
+    """Images by filters: nothing but images has a batch, along dim 0."""
+    *others, images = sorted(k for k, value in enumerate(call.values) if isinstance(value, Rows))
+    return MET if others else _first_dims(call, (images,))
+
+
+def product(call: Call) -> Value:
+    """Products of matrices, perhaps of many."""
+    attr = call.node.attr
+    flips = [
+        any(attr[name].b for name in names if name in attr)
+        for names in (("transpose_a", "adj_x"), ("transpose_b", "adj_y"))
+    ]
+    letters = []
+    for k, flip in enumerate(flips):
+        rank = call.rank(k)
+        if rank is None:
+            return MET
+        last = ("ki" if flip else "ik") if k == 0 else ("jk" if flip else "kj")
+        letters.append([*(f"b{d}" for d in range(rank - 2, 0, -1)), *last])
+    most = max(letters, key=len)[:-2]
+    return _contracted(call, letters, [*most, "i", "j"])
+
+
+def einsum(call: Call) -> Value:
+    """By its equation."""
+    left, _, right = call.node.attr["equation"].s.decode().replace(" ", "").partition("->")
+    operands = left.split(",")
+    ranks = [call.rank(k) for k in range(len(operands))]
+    if None in ranks:
+        return MET
+    names = [_letters(operand, rank or 0) for operand, rank in zip(operands, ranks, strict=True)]
+    hidden = max((len(n) - len(o.replace("...", "")) for n, o in zip(names, operands, strict=True)), default=0)
+    return _contracted(call, names, _letters(right, len(right.replace("...", "")) + hidden))
+
+
+def _letters(operand: str, rank: int) -> list[str]:
+    before, dots, behind = operand.partition("...")
+    count = rank - len(before) - len(behind) if dots else 0
+    return [*before, *(f"b{d}" for d in range(count, 0, -1)), *behind]
+
+
+def _contracted(call: Call, letters: Sequence[Sequence[str]], result: Sequence[str]) -> Value:
+    """Of the operands that have a batch, all have it along dims of one name."""
+    found = [(names[v.dim], v) for names, v in zip(letters, call.values, strict=False) if isinstance(v, Rows)]
+    name, first = found[0]
+    if any(n != name or not _agree(first, v) or v.position is not None for n, v in found):
+        return MET
+    for names, value, shape in zip(letters, call.values, call.shapes, strict=False):
+        if value is None and name in names and (shape or ())[list(names).index(name)] != 1:
+            return MET
+    if any(list(names).count(name) > 1 for names in letters):
+        return MET
+    return replace(first, dim=list(result).index(name)) if name in result else DATA
+
+
+def scattered(call: Call) -> Value:
+    """Sums of rows by numbers that each has: for each number the sum over the batch."""
+    rows = [value for value in call.values if isinstance(value, Rows)]
+    if any(r.dim != 0 or not _agree(r, rows[0]) for r in rows):
+        return MET
+    numbers = [r for r in rows if r.position is not None]
+    if call.result is not None and None not in call.result:
+        return MET if numbers else DATA
+    ordered = numbers and all(n.position in (EVERYWHERE, 0) and n.stride == 1 for n in numbers)
+    return Rows(0) if ordered and call.result is not None and call.result[0] is None else MET
+
+
+def segments(call: Call) -> Value:
+    """Sums or means of a table's rows, by the numbers of the examples that they are for."""
+    numbers = call.rows(2)
+    is_own = numbers is not None and numbers.position == EVERYWHERE and numbers.stride == 1
+    return Rows(0) if is_own and call.values[0] is None else MET
+
+
+def sparse_product(call: Call) -> Value:
+    """``SparseTensorDenseMatMul``: rows of a sparse matrix, each by itself."""
+    at, values, dense = call.rows(0), call.rows(1), call.values[3]
+    flipped = call.node.attr["adjoint_a"].b
+    return Rows(0) if at and values and at.position == 0 and dense is None and not flipped else MET
+
+
+def sparse_to_dense(call: Call) -> Value:
+    """``SparseToDense``: what is at the coordinates of an example is the example's."""
+    at = call.rows(0)
+    return Rows(0) if at is not None and at.position in (0, EVERYWHERE) and at.stride == 1 else MET
+
+
+def to_blocks(call: Call) -> Value:
+    """``SpaceToBatchND``: parts of images become a batch each."""
+    rows, shape = call.rows(), call.numbers(1)
+    if rows is None or shape is None or rows.dim or rows.position is not None or rows.outer is None:
+        return MET
+    return replace(rows, outer=rows.outer * _times(shape))
+
+
+def from_blocks(call: Call) -> Value:
+    """``BatchToSpaceND``: the opposite."""
+    rows, shape = call.rows(), call.numbers(1)
+    if rows is None or shape is None or rows.dim or rows.position is not None or rows.outer is None:
+        return MET
+    return MET if rows.outer % _times(shape) else replace(rows, outer=rows.outer // _times(shape))
+
+
+def _times(shape: Sequence[int]) -> int:
+    found = 1
+    for size in shape:
+        found *= size
+    return found
+
+
+def sampled_boxes(call: Call) -> Value:
+    """``CropAndResize``: boxes of images, by the images' numbers."""
+    images, numbers = call.rows(0), call.rows(2)
+    is_own = numbers is not None and numbers.position == EVERYWHERE and numbers.stride == 1
+    return replace(numbers, position=None) if images and numbers and is_own and images.dim == 0 else MET
+
+
+def statistics(call: Call) -> Value | list[Value]:
+    """``FusedBatchNorm``: in training by the statistics of a replica, as batch normalization is documented."""
+    rows = call.rows()
+    return [rows, *([None] * (len(call.results) - 1))] if rows is not None and not rows.dim else MET

@@ -1,0 +1,250 @@
+"""Following the batch through a graph: where each tensor has it, and which operators let examples meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from autodist.graph._bodies import Bodies
+from autodist.graph._graph_def import (
+    BRANCHES,
+    CALLS,
+    LOOPS,
+    data_inputs,
+    output_shape,
+    output_types,
+    split_tensor,
+    topological_order,
+)
+from autodist.graph.operators._lists import RULES as LISTS
+from autodist.graph.operators._lists import merged
+from autodist.graph.operators._rows import APART, BY_REPLICA, Call, Kind, Rows, Shape, Value
+from autodist.graph.operators._sizes import Sizes
+from autodist.graph.operators._table import CREATIONS, ELEMENTWISE, RULES, SHAPE_OPS
+
+__all__ = ["Follower"]
+
+_MOST_TURNS = 5
+_FLOW = BRANCHES | LOOPS | CALLS
+_ARITHMETIC = ELEMENTWISE | {"Add", "AddV2", "Mul", "FloorDiv", "FloorMod"}
+_VARIANT = 21
+"""TensorFlow's number of the element type of lists."""
+
+
+class _Found(NamedTuple):
+    """What is known of a node's outputs, and why examples meet in it, if they do."""
+
+    values: list[Value]
+    why: str | None = None
+
+
+class Follower:
+    """What is known of the batch in the tensors of a graph, node by node.
+
+    Args:
+        nodes: The graph, by name.
+        bodies: Its functions.
+        start: By node, what is known of its outputs before.
+        is_whole: Whether a tensor, although made from the batch, has the value of one device for those nodes that give
+            a row per example or that gradients flow through.
+        differentiable: The nodes that gradients flow through; it may grow.
+
+    Attributes:
+        causes: By node in which examples meet, how.
+    """
+
+    def __init__(
+        self,
+        nodes: Mapping[str, Any],
+        bodies: Bodies,
+        start: Mapping[str, tuple[Value, ...]],
+        is_whole: Callable[[str], bool] = lambda tensor: False,
+        differentiable: Container[str] = (),
+    ) -> None:
+        self._nodes = nodes
+        self._bodies = bodies
+        self._is_whole = is_whole
+        self._differentiable = differentiable
+        self._values: dict[str, tuple[Value, ...]] = dict(start)
+        self._shapes: dict[str, Shape] = {}
+        self._calls: dict[tuple[str, tuple[Value, ...]], _Found] = {}
+        self.causes: dict[str, str] = {}
+
+    @cached_property
+    def _sizes(self) -> Sizes:
+        return Sizes(self._nodes, self.value)
+
+    def value(self, tensor: str) -> Value:
+        """What is known of a tensor."""
+        name, index = split_tensor(tensor)
+        found = self._values.get(name)
+        if found is None:
+            return None
+        return found[index] if index < len(found) else found[-1]
+
+    def visit(self, node: Any) -> None:
+        """Find what is known of a node's outputs; its inputs were visited before."""
+        tensors = data_inputs(node)
+        values = [self.value(tensor) for tensor in tensors]
+        if not any(value is not None for value in values):
+            return
+        shapes = [self._shape(tensor) for tensor in tensors]
+        results = self._results(node)
+        is_open = any(shape is None or None in shape for shape in results)
+        if is_open or node.name in self._differentiable or any(isinstance(value, Rows) for value in values):
+            values = [None if self._is_whole(t) else v for t, v in zip(tensors, values, strict=True)]
+            if not any(value is not None for value in values):
+                return
+        call = Call(node, values, shapes, results, lambda k: self._sizes.of(tensors[k]))
+        found = self._follow(call)
+        fitting = [_fitting(value, shape) for value, shape in zip(found.values, results, strict=False)]
+        if BY_REPLICA in node.attr:
+            fitting = [None if value is Kind.DATA else value for value in fitting]
+        why = found.why
+        if why is None and Kind.MET not in values and Kind.MET in fitting:
+            why = "takes a fixed number of examples"
+        if why is not None:
+            self.causes[node.name] = why
+        self._values[node.name] = tuple(fitting)
+
+    def _shape(self, tensor: str) -> Shape:
+        if tensor not in self._shapes:
+            name, index = split_tensor(tensor)
+            self._shapes[tensor] = output_shape(self._nodes[name], index)
+        return self._shapes[tensor]
+
+    def _results(self, node: Any) -> list[Shape]:
+        count = len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1
+        return [self._shape(node.name if k == 0 else f"{node.name}:{k}") for k in range(max(1, count))]
+
+    def _follow(self, call: Call) -> _Found:
+        count = len(call.results)
+        if APART in call.node.attr:
+            return _Found([_by_shape(shape) for shape in call.results])
+        if call.node.op in SHAPE_OPS:
+            return _Found([self._size(call, k) for k in range(count)])
+        if call.node.op in _FLOW:
+            return self._flow(call)
+        if Kind.MET in call.values:
+            return _Found([Kind.MET] * count)
+        found = self._judged(call)
+        if isinstance(found, str):
+            return _Found([Kind.MET] * count, found)
+        values = found if isinstance(found, list) else [found] * count
+        return _Found(values, _words(call) if Kind.MET in values else None)
+
+    def _size(self, call: Call, index: int) -> Value:
+        """Of a number or a shape, whether the number of examples is in it."""
+        entries = self._sizes.of(call.node.name if index == 0 else f"{call.node.name}:{index}")
+        return None if entries is not None and all(isinstance(e, int) for e in entries) else Kind.SIZE
+
+    def _judged(self, call: Call) -> Value | list[Value] | str:
+        """What a node's rule says of it, or why it has none to follow."""
+        op, rule = call.node.op, RULES.get(call.node.op)
+        rows = [value for value in call.values if isinstance(value, Rows)]
+        if Kind.ROW in call.values and op not in LISTS:
+            return "combines an example with others" if rows or Kind.DATA in call.values else Kind.ROW
+        if not rows and op not in LISTS:
+            return self._made(call)
+        if Kind.DATA in call.values:
+            return "uses a value of all examples beside each example's own"
+        if Kind.SIZE in call.values and op in _ARITHMETIC:
+            return "uses the number of examples beside each example's values"
+        return "is not known to keep examples apart" if rule is None else rule(call)
+
+    def _made(self, call: Call) -> Value | list[Value] | str:
+        """What is made from sizes, and values of all examples."""
+        if Kind.DATA in call.values:
+            return Kind.DATA
+        if _is_list(call.node) or all(shape is not None and None not in shape for shape in call.results):
+            return None if _is_list(call.node) else [self._size(call, k) for k in range(len(call.results))]
+        if call.node.op in CREATIONS or call.node.op == "Range":
+            return RULES[call.node.op](call) if call.node.op in RULES else RULES["Fill"](call)
+        return "is not known to keep examples apart"
+
+    # Control flow ------------------------------------------------------------------------------------------------
+
+    def _flow(self, call: Call) -> _Found:
+        attr = call.node.attr
+        if call.node.op in CALLS:
+            return self._called(attr["f"].func.name, call.values)
+        if call.node.op in LOOPS:
+            return self._loop(attr["cond"].func.name, attr["body"].func.name, list(call.values))
+        names = [branch.name for branch in attr["branches"].list.func]
+        names = names or [attr["then_branch"].func.name, attr["else_branch"].func.name]
+        found = [self._called(name, call.values[1:]) for name in names]
+        values = found[0].values
+        for other in found[1:]:
+            values = [merged(a, b) for a, b in zip(values, other.values, strict=False)]
+        why = next((f.why for f in found if f.why is not None), None)
+        if call.values[0] is Kind.ROW:
+            return _Found([Kind.ROW] * len(values), why)
+        if call.values[0] is not None:
+            return _Found([Kind.MET] * len(values), why or "depends on a condition on all examples")
+        return _Found(values, why or (_words(call) if Kind.MET in values else None))
+
+    def _loop(self, condition: str, body: str, values: list[Value]) -> _Found:
+        why, over_examples = None, Rows(-1) in values
+        for _ in range(_MOST_TURNS):
+            turn = self._called(body, values)
+            after = [_carried(a, b, over_examples) for a, b in zip(values, turn.values, strict=False)]
+            why = turn.why
+            if after == values:
+                break
+            values = after
+        if Kind.MET in values:
+            why = why or "goes from example to example in a loop"
+        lasts = self._called(condition, values).values[0]
+        if lasts not in (None, Kind.SIZE):
+            return _Found([v if v is None else Kind.MET for v in values], "loops as long as some example needs it")
+        return _Found(values, why)
+
+    def _called(self, function: str, values: Sequence[Value]) -> _Found:
+        key = (function, tuple(values))
+        if key not in self._calls:
+            self._calls[key] = self._run(function, values)
+        return self._calls[key]
+
+    def _run(self, function: str, values: Sequence[Value]) -> _Found:
+        nodes = self._bodies.nodes(function)
+        arguments = self._bodies.arguments(function)
+        start = {name: (value,) for name, value in zip(arguments, values, strict=False)}
+        inside = Follower(nodes, self._bodies, {k: v for k, v in start.items() if v != (None,)})
+        for name in topological_order(nodes):
+            if name not in start:
+                inside.visit(nodes[name])
+        results = self._bodies.results(function)
+        cause = next(iter(inside.causes), None)
+        why = None if cause is None else f"{inside.causes[cause]}, in `{cause}` ({nodes[cause].op})"
+        return _Found([inside.value(tensor) for tensor in results], why)
+
+
+def _carried(before: Value, after: Value, over_examples: bool) -> Value:
+    """What a loop passes on: from an example to the next it must not pass on anything."""
+    if after is Kind.ROW and (over_examples or before is not Kind.ROW):
+        return Kind.MET
+    return merged(before, after)
+
+
+def _by_shape(shape: Shape) -> Value:
+    """The batch in what is known to keep examples apart: along the dim that is open."""
+    return Rows(shape.index(None), None, None) if shape is not None and None in shape else None
+
+
+def _fitting(value: Value, shape: Shape) -> Value:
+    """A value that agrees with the static shape: the dim of the batch is an open one."""
+    if isinstance(value, Rows) and value.dim >= 0 and shape:
+        return value if value.dim < len(shape) and shape[value.dim] is None else Kind.MET
+    return value
+
+
+def _is_list(node: Any) -> bool:
+    return _VARIANT in output_types(node)
+
+
+def _words(call: Call) -> str:
+    """How examples meet where a rule says that they do."""
+    if any(isinstance(value, Rows) and value.position is not None for value in call.values):
+        return "computes with numbers of examples within the batch"
+    return "lets examples of a batch meet"

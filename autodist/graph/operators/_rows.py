@@ -1,0 +1,118 @@
+"""What is known of the batch in a tensor, and what an operator's rule is given."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+__all__ = ["APART", "BY_REPLICA", "EVERYWHERE", "Batch", "Call", "Kind", "Rows", "Rule", "Shape", "Size", "Value"]
+
+BY_REPLICA = "_autodist_by_replica"
+"""NodeDef attribute of what computes values of all examples of a replica, which are meant to be its own."""
+
+APART = "_autodist_apart"
+"""NodeDef attribute of what belongs to a function that is known to keep examples apart."""
+
+EVERYWHERE = -1
+"""As a column of numbers of rows: all columns."""
+
+Shape: TypeAlias = tuple[int | None, ...] | None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A size that is a multiple of the number of examples."""
+
+    times: Fraction
+
+
+Size: TypeAlias = int | Batch | None
+"""An entry of a shape; None where nothing is known of it."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A tensor each of whose elements belongs to one example and is computed from that example alone.
+
+    Along one dim, element ``(o * B + b) * inner + i`` belongs to example b of B; o counts up to `outer`, i to `inner`.
+
+    Attributes:
+        dim: Which dim that is; -1 for a list that has an example's tensor at each place.
+        outer: How often the batch follows upon itself; None where that is not known or does not matter.
+        inner: How many elements of an example lie side by side; None as above.
+        selected: Whether data decide which examples there are (``tf.boolean_mask``).
+        position: Where the values are numbers of rows: the column of the last dim that has them, or :data:`EVERYWHERE`.
+        stride: Such numbers are the example's, times `stride`, plus less than that.
+    """
+
+    dim: int
+    outer: int | None = 1
+    inner: int | None = 1
+    selected: bool = False
+    position: int | None = None
+    stride: int = 1
+
+
+class Kind(enum.Enum):
+    """Tensors without a dim for the batch, and those in which examples have met."""
+
+    SIZE = "size"
+    """A number of examples, a shape with it, or what is computed from these."""
+    DATA = "data"
+    """A value of all examples together: a sum, a mean, a maximum."""
+    ROW = "row"
+    """What belongs to one example, in a loop over examples."""
+    MET = "met"
+    """Elements that depend on several examples: each replica computes others than one device."""
+
+
+Value: TypeAlias = Rows | Kind | None
+"""What is known of a tensor; None: it does not depend on the batch."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operator at work.
+
+    Attributes:
+        node: The node.
+        values: What is known of each input.
+        shapes: The static shape of each input.
+        results: The static shape of each output.
+        sizes: By position of an input, the entries of this vector of whole numbers, so far as they are known.
+    """
+
+    node: Any
+    values: Sequence[Value]
+    shapes: Sequence[Shape]
+    results: Sequence[Shape]
+    sizes: Callable[[int], tuple[Size, ...] | None]
+
+    @property
+    def result(self) -> Shape:
+        """The static shape of the first output."""
+        return self.results[0] if self.results else None
+
+    def rows(self, position: int = 0) -> Rows | None:
+        """What is known of an input, if it has a dim for the batch."""
+        value = self.values[position]
+        return value if isinstance(value, Rows) else None
+
+    def rank(self, position: int = 0) -> int | None:
+        """Number of dims of an input."""
+        shape = self.shapes[position]
+        return None if shape is None else len(shape)
+
+    def numbers(self, position: int) -> tuple[int, ...] | None:
+        """The entries of an input that is constant."""
+        found = self.sizes(position)
+        if found is None or not all(isinstance(size, int) for size in found):
+            return None
+        return tuple(size for size in found if isinstance(size, int))
+
+
+Rule: TypeAlias = Callable[[Call], "Value | list[Value]"]
+"""What an operator makes of the batch: of every output, or of all of them alike."""

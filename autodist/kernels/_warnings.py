@@ -1,0 +1,80 @@
+"""What a user should know of a step that replicas can't compute as one device does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+
+from autodist.graph import Extent, TrainingGraph, node_of, tensor_dtype
+from autodist.kernels._demand import Demand, tensor_shape
+
+__all__ = ["warnings_of"]
+
+_MANY_BYTES = 4 * 2**20
+_BYTES = {"float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "float16": 2, "bfloat16": 2, "bool": 1, "int8": 1}
+
+
+def warnings_of(graph: TrainingGraph, demand: Demand, gradient_reduction: str = "auto") -> tuple[str, ...]:
+    """One for each kind of op on each line of the program: of losses, of values, of what is gathered for these."""
+    return (*_of_losses(graph, demand, gradient_reduction), *_of_values(graph, demand), *_of_gathering(graph, demand))
+
+
+def _of_losses(graph: TrainingGraph, demand: Demand, gradient_reduction: str) -> Iterator[str]:
+    analysis = demand.analysis
+    marks = sorted(mark for mark in demand.cuts if mark in analysis.marks)
+    targets = dict.fromkeys(t for mark in marks for t in analysis.targets.get(analysis.marks[mark].target, ()))
+    meetings = analysis.dependence.meetings(targets)
+    for place, name in _by_line(graph, demand, meetings):
+        yield (
+            f"the loss: {place} {analysis.dependence.causes[name]}, and each replica has only a part of the batch: "
+            "gradients, and so weights, will differ from those of a single device. What needs no weights can be "
+            "computed in the input pipeline (`dataset.map`) instead"
+        )
+    unclear = {t for mark in marks if analysis.reduction(mark) is None for t in _targets(demand, mark)}
+    if gradient_reduction == "auto" and unclear and not meetings:
+        for place, _ in _by_line(graph, demand, map(node_of, sorted(unclear))):
+            yield (
+                f"the loss, {place}, is neither a sum nor a mean over the batch: the replicas' gradients are averaged, "
+                "which differs from a single device; `scope(gradient_reduction=...)` says how to combine them"
+            )
+
+
+def _targets(demand: Demand, mark: str) -> tuple[str, ...]:
+    return demand.analysis.targets.get(demand.analysis.marks[mark].target, ())
+
+
+def _of_values(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
+    for place, name in _by_line(graph, demand, sorted(demand.inexact)):
+        yield f"{place} is neither a sum nor a mean over the batch; its value will be {demand.inexact[name]}"
+
+
+def _of_gathering(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
+    nodes = demand.analysis.nodes
+    returned = {output.tensor for output in graph.outputs}
+    for tensor, extent in sorted(demand.cuts.items()):
+        if extent not in (Extent.ROWS, Extent.SUBSET) or tensor in returned or tensor in demand.analysis.marks:
+            continue
+        shape = tensor_shape(nodes, tensor)
+        each = prod(size for size in shape or () if size is not None)
+        size = (graph.batch_size or 0) * each * _BYTES.get(tensor_dtype(nodes, tensor), 4)
+        if size > _MANY_BYTES:
+            yield (
+                f"{_place(graph, demand, node_of(tensor))} is gathered from all replicas in each step, "
+                f"{size / 2**20:.0f} MB, because a value of the whole batch is computed of it"
+            )
+
+
+def _by_line(graph: TrainingGraph, demand: Demand, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Words for each node, and its name; of several of one kind on one line, the first."""
+    seen: set[tuple[str, str]] = set()
+    for name in names:
+        key = demand.analysis.nodes[name].op, graph.lines.get(name, name)
+        if key not in seen:
+            seen.add(key)
+            yield _place(graph, demand, name), name
+
+
+def _place(graph: TrainingGraph, demand: Demand, name: str) -> str:
+    line = graph.lines.get(name)
+    at = f" at {line}" if line is not None and line != name else ""
+    return f"op `{name}` ({demand.analysis.nodes[name].op}){at}"
