@@ -1,4 +1,4 @@
-_names("""The table: what each operator does with the batch. One that isn't here is not known to keep examples apart."""
+"""The table: what each operator does with the batch. One that isn't here is not known to keep examples apart."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ def _names(text: str) -> list[str]:
 SHAPE_OPS = frozenset({"Shape", "ShapeN", "Size", "Rank", "TensorListLength", "TensorListElementShape"})
 """What asks for sizes, whatever the values are."""
 
-ELEMENTWISE = frozenset(_names("""
+ELEMENTWISE = frozenset(
+    _names("""
     Abs Acos Acosh AddN ApproximateEqual Asin Asinh Atan Atan2 Atanh Betainc BitwiseAnd BitwiseOr BitwiseXor Bitcast
-    Bucketize Ceil CheckNumerics CheckNumericsV2 ClipByValue Complex ComplexAbs Conj Cos Cosh DebugIdentityV2 Digamma Div
+    Bucketize Ceil CheckNumerics CheckNumericsV2 ClipByValue Complex ComplexAbs Conj Cos Cosh DebugIdentityV2 Digamma
+    Div
     DivNoNan Elu EluGrad Equal Erf Erfc Erfinv Exp Expm1 FakeQuantWithMinMaxArgs Floor Greater GreaterEqual Igamma
     Igammac Imag Inv Invert IsFinite IsInf IsNan LeakyRelu LeftShift Less LessEqual Lgamma Log Log1p LogicalAnd
     LogicalNot LogicalOr Maximum Minimum Mod MulNoNan Ndtri Neg NextAfter NotEqual OnesLike Polygamma Pow Real RealDiv
@@ -35,25 +37,28 @@ ELEMENTWISE = frozenset(_names("""
     StatelessRandomBinomial StatelessRandomPoisson StatelessRandomGammaV2 StatelessRandomGammaV3 RandomPoissonV2
     AdjustContrast AdjustContrastv2 AdjustHue AdjustSaturation RGBToHSV HSVToRGB QuantizeAndDequantizeV4
     QuantizeAndDequantizeV4Grad FakeQuantWithMinMaxVars
-    """))
+    """)
+)
 """Operators whose results are as large as what they are given is broadcast to."""
 
 PRODUCTS = frozenset({"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
-_KEPT = """
+_KEPT = _names("""
     Identity IdentityN Cast StopGradient PreventGradient Snapshot EnsureShape PlaceholderWithDefault
     OptimizationBarrier OptionalFromValue OptionalGetValue Copy DebugIdentity GuaranteeConst DisableCopyOnRead Print
     """)
 _REDUCTIONS = _names("Sum Mean Max Min Prod All Any EuclideanNorm")
-CREATIONS = frozenset(_names(_names("""
+CREATIONS = frozenset(
+    _names("""
     Fill RandomUniform RandomStandardNormal TruncatedNormal RandomUniformInt ParameterizedTruncatedNormal
     StatelessRandomUniform StatelessRandomNormal StatelessTruncatedNormal StatelessRandomUniformInt
     StatelessRandomUniformFullInt StatelessRandomUniformV2 StatelessRandomNormalV2 StatelessTruncatedNormalV2
     StatelessRandomUniformIntV2 StatelessRandomUniformFullIntV2 StatelessParameterizedTruncatedNormal
     StatefulUniform StatefulStandardNormalV2 StatefulTruncatedNormal StatefulUniformInt StatefulUniformFullInt
     RandomGamma Empty BroadcastTo Tile
-    """))
+    """)
+)
 """What is made for each example: of one value, or drawn."""
-_IMAGES = """
+_IMAGES = _names("""
     Conv2D Conv3D Conv DepthwiseConv2dNative Conv2DBackpropInput Conv3DBackpropInputV2
     DepthwiseConv2dNativeBackpropInput Dilation2D MaxPool MaxPoolV2 AvgPool MaxPool3D AvgPool3D LRN
     FractionalMaxPool FractionalAvgPool MaxPoolWithArgmax
