@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from autodist.graph._marks import replace_method
@@ -14,12 +15,41 @@ __all__ = ["known_to_keep_apart", "with_attribute"]
 
 @contextlib.contextmanager
 def known_to_keep_apart() -> Iterator[None]:
-    """What is traced inside knows of them: CTC's loss, which counts through the labels of the whole batch."""
-    from tensorflow.python.ops import ctc_ops
+    """What is traced inside knows of them.
 
+    CTC's loss counts through the labels of the whole batch; frames and counts along the last dim are taken by numbers
+    that are made of the whole shape.
+    """
+    import tensorflow as tf
+    from tensorflow.python.ops import bincount_ops, ctc_ops
+    from tensorflow.python.ops.signal import shape_ops
+
+    found = (
+        (ctc_ops, "ctc_loss_dense", None),
+        (shape_ops, "frame", "axis"),
+        (tf.signal, "frame", "axis"),
+        (bincount_ops, "bincount", "axis"),
+        (tf.math, "bincount", "axis"),
+    )
     with contextlib.ExitStack() as patches:
-        replace_method(patches, ctc_ops, "ctc_loss_dense", lambda original: with_attribute(original, APART))
+        for owner, name, axis in found:
+            replace_method(patches, owner, name, _along_last_dim(axis))
         yield
+
+
+def _along_last_dim(axis: str | None) -> Callable[[Any], Any]:
+    def wrap(original: Any) -> Any:
+        apart, parameters = with_attribute(original, APART), inspect.signature(original)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            bound = parameters.bind(*args, **kwargs)
+            bound.apply_defaults()
+            is_last = axis is None or (isinstance(bound.arguments[axis], int) and bound.arguments[axis] == -1)
+            return (apart if is_last else original)(*args, **kwargs)
+
+        return call
+
+    return wrap
 
 
 def with_attribute(function: Any, attribute: str) -> Any:
@@ -29,6 +59,8 @@ def with_attribute(function: Any, attribute: str) -> Any:
         import tensorflow as tf
         from tensorflow.core.framework import attr_value_pb2
 
+        if tf.executing_eagerly():
+            return function(*args, **kwargs)
         with tf.compat.v1.get_default_graph()._attr_scope({attribute: attr_value_pb2.AttrValue(b=True)}):
             return function(*args, **kwargs)
 

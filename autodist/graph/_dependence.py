@@ -76,8 +76,8 @@ class BatchDependence:
         self._follower = Follower(
             nodes, bodies, dict.fromkeys(self.extents, (Rows(0),)), self.is_global, self._differentiable
         )
-        as_data = ExtentRules(nodes, self._as_data, self._value)
-        as_it_is = ExtentRules(nodes, self.extent, self._value)
+        as_data = ExtentRules(nodes, self._as_data, self._value, self._follower.is_multiple)
+        as_it_is = ExtentRules(nodes, self.extent, self._value, self._follower.is_multiple)
         for name in order:
             node = nodes[name]
             inputs = [node_of(tensor) for tensor in data_inputs(node)]

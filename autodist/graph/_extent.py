@@ -101,14 +101,20 @@ class ExtentRules:
         nodes: The flat graph, by name.
         extent_of: The extent of a tensor as one consumer sees it.
         value_of: Where a tensor of the forward pass has the batch; None for all others.
+        is_multiple: Whether a number is known to be a multiple of that of the examples.
     """
 
     def __init__(
-        self, nodes: dict[str, Any], extent_of: Callable[[str], Extent], value_of: Callable[[str], Value]
+        self,
+        nodes: dict[str, Any],
+        extent_of: Callable[[str], Extent],
+        value_of: Callable[[str], Value],
+        is_multiple: Callable[[str], bool],
     ) -> None:
         self.nodes = nodes
         self.of = extent_of
         self.value_of = value_of
+        self.is_multiple = is_multiple
 
     def outputs(self, node: Any) -> tuple[Extent, ...]:
         """The extents of all outputs of a node."""
@@ -128,7 +134,14 @@ class ExtentRules:
             return self._reduced(node, inputs, index)
         if Extent.SHAPE in inputs:
             return self._of_shape(node, inputs)
-        return _combined(node, inputs)
+        if node.op == "FloorDiv" and inputs[0] is Extent.COUNT and inputs[1] in _INVARIANT:
+            return Extent.COUNT if self.is_multiple(node.name) else Extent.MIXED
+        return _combined(node, inputs, self._zeros(node) if node.op in _ADDITIONS else 0)
+
+    def _zeros(self, node: Any) -> int:
+        """How many terms of an addition are nothing: sums are begun with one."""
+        terms = (constant_value(self.nodes[node_of(tensor)]) for tensor in data_inputs(node))
+        return sum(term is not None and term.shape == () and not term for term in terms)
 
     def _rows(self, node: Any, inputs: list[Extent], index: int) -> Extent:
         """Extent of a tensor with a batch dim: of what belongs to a backward pass, that of its inputs."""
@@ -211,7 +224,7 @@ class ExtentRules:
         return sizes[begin:stop]
 
 
-def _combined(node: Any, inputs: list[Extent]) -> Extent:
+def _combined(node: Any, inputs: list[Extent], zeros: int) -> Extent:
     """Extent of a function of sums, means and constants."""
     varying = [extent for extent in inputs if extent not in _INVARIANT]
     if not varying:
@@ -225,13 +238,11 @@ def _combined(node: Any, inputs: list[Extent]) -> Extent:
     if node.op in _PASSING_OPS or node.op in ("Sum", "Mean"):
         return inputs[0] if inputs[0] in _LINEAR and len(varying) == 1 else Extent.MIXED
     if node.op in _ADDITIONS:
-        return _added(varying, len(inputs))
+        return _added(varying, len(inputs) - zeros)
     if node.op == "Mul":
         return _multiplied(varying)
     if node.op in _QUOTIENTS:
         return _divided(inputs[0], inputs[1])
-    if node.op == "FloorDiv" and inputs[0] is Extent.COUNT and inputs[1] in _INVARIANT:
-        return Extent.COUNT  # a number of elements divided by what each example has of them
     return Extent.MIXED
 
 

@@ -63,11 +63,43 @@ class WorstError(keras.metrics.Metric):
         return tf.sqrt(self.squares / self.count)
 
 
+class LargestError(keras.metrics.Metric):
+    """A metric whose state is a maximum."""
+
+    def __init__(self, **options):
+        super().__init__(name="largest_error", **options)
+        self.largest = self.add_weight(name="largest", initializer="zeros")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        self.largest.assign(tf.maximum(self.largest, tf.reduce_max(tf.abs(y_true - y_pred))))
+
+    def result(self):
+        return self.largest
+
+
+def pearson(y_true, y_pred):
+    """Centres, as metrics of regressions do."""
+    a, b = y_true - tf.reduce_mean(y_true, 0), y_pred - tf.reduce_mean(y_pred, 0)
+    return tf.reduce_sum(a * b) / tf.sqrt(tf.reduce_sum(a * a) * tf.reduce_sum(b * b) + 1e-6)
+
+
+def median_error(y_true, y_pred):
+    """Sorts."""
+    errors = tf.sort(tf.reshape(tf.abs(y_true - y_pred), [-1]))
+    return errors[tf.shape(errors)[0] // 2]
+
+
+def neighbours(y_true, y_pred):
+    """Compares each example with the one before."""
+    return tf.reduce_mean(tf.cast((y_true - tf.roll(y_true, 1, 0)) * (y_pred - tf.roll(y_pred, 1, 0)) > 0, "float32"))
+
+
 @case
 def arrays_and_regression_metrics():
     """Shuffled arrays, validation arrays, metrics of all makings, regularizers and constraints."""
     metrics = ["mse", "mape", "msle", keras.metrics.LogCoshError(), keras.metrics.RootMeanSquaredError(), WorstError()]
     metrics += [keras.metrics.CosineSimilarity(), keras.metrics.R2Score()]
+    metrics += [LargestError(), pearson, median_error, neighbours]
     model = regression(kernel_regularizer="l2", bias_regularizer="l1", kernel_constraint=keras.constraints.MaxNorm(0.5))
     return fitted(*arrays(), model=model, compile={"metrics": metrics}, shuffle=True, validation_data=held_out())
 

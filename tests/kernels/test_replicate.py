@@ -43,9 +43,7 @@ def test_expressions_equal_those_of_the_whole_batch(step, sizes, seed):
     x = batch(sum(sizes), seed)
     outputs, _ = trained(step, [[x]])
     ran = single.run(step, [[x]], sizes)
-    if ran.warnings:
-        assert "neither a sum nor a mean" in ran.warnings[0]
-        return
+    assert not ran.warnings
     for expected, found in zip(outputs[0], ran.outputs[0], strict=True):
         np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-4, err_msg=step.__doc__)
 
@@ -148,10 +146,11 @@ def test_outputs_that_cannot_be_joined_are_named():
         with tf.GradientTape() as tape:
             value = tf.reduce_mean(x @ w)
         w.assign_sub(tape.gradient(value, w))
-        return tf.reduce_max(x @ w, name="largest"), tf.argmax(x @ w, name="where_largest")
+        drawn = tf.random.shuffle(x @ w)
+        return tf.reduce_max(drawn, name="largest"), tf.argmax(drawn, name="where_largest")
 
     warnings = single.run(step, [[batch(4)]], (2, 2)).warnings
-    named = {w.partition(" is neither")[0] for w in warnings}
+    named = {w.partition(" at ")[0] for w in warnings}
     assert named == {"op `largest` (Max)", "op `where_largest` (ArgMax)"}
     assert {w.partition("its value will be ")[2] for w in warnings} == {
         "averaged over the replicas",

@@ -19,7 +19,7 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph.operators._lists import RULES as LISTS
 from autodist.graph.operators._lists import merged
-from autodist.graph.operators._rows import APART, BY_REPLICA, Call, Kind, Rows, Shape, Value
+from autodist.graph.operators._rows import APART, BY_REPLICA, Batch, Call, Kind, Rows, Shape, Value
 from autodist.graph.operators._sizes import Sizes
 from autodist.graph.operators._table import CREATIONS, ELEMENTWISE, RULES, SHAPE_OPS
 
@@ -82,6 +82,11 @@ class Follower:
         if found is None:
             return None
         return found[index] if index < len(found) else found[-1]
+
+    def is_multiple(self, tensor: str) -> bool:
+        """Whether a whole number is known to be that of the examples, or a multiple of it."""
+        entries = self._sizes.of(tensor)
+        return entries is not None and len(entries) == 1 and isinstance(entries[0], Batch)
 
     def visit(self, node: Any) -> None:
         """Find what is known of a node's outputs; its inputs were visited before."""

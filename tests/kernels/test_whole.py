@@ -1,0 +1,115 @@
+"""Values and losses of the whole batch: what replicas make of means of picked rows, and of rows that meet."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from . import single
+from .test_replicate import batch, check
+
+
+def masked(values, mask):
+    return tf.reduce_mean(tf.boolean_mask(values, mask))
+
+
+LOSSES = {
+    "mean of picked rows": lambda x, e: masked(e, x[:, 0] > 0),
+    "mean of picked elements": lambda x, e: masked(e, x > 0),
+    "rows by number": lambda x, e: tf.reduce_mean(tf.gather(e, tf.where(x[:, 0] > 0))),
+    "sum by size": lambda x, e: tf.reduce_sum(tf.boolean_mask(e, x > 0)) / tf.cast(
+        tf.size(tf.boolean_mask(e, x > 0)), tf.float32
+    ),
+    "columns": lambda x, e: tf.reduce_sum(tf.reduce_mean(tf.boolean_mask(e, x[:, 0] > 0), 0)),
+    "weighted": lambda x, e: 3.0 * masked(2.0 * e, x > 0) / 7.0,
+    "by class": lambda x, e: tf.add_n([masked(e, x[:, 0] > 0), masked(e, x[:, 0] <= 0)]),
+    "and a plain mean": lambda x, e: tf.reduce_mean(e) + 0.5 * masked(e, x > 0),
+    "and a sum": lambda x, e: 0.5 * (tf.reduce_mean(e) + 0.1 * tf.reduce_sum(e)),
+    "and a mean by hand": lambda x, e: masked(e, x > 0) + tf.reduce_sum(e) / tf.cast(tf.shape(e)[0], tf.float32),
+    "stacked": lambda x, e: tf.reduce_mean(tf.stack([tf.reduce_mean(tf.abs(e)), masked(e, x > 0)])),
+    "half a sum of squares": lambda x, e: tf.nn.l2_loss(e),
+    "picked by few": lambda x, e: masked(e, x[:, 0] > 1.2),
+    "scaled by a maximum of data": lambda x, e: tf.reduce_mean(e / tf.reduce_max(tf.abs(x))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sizes", [(9, 7), (7, 0, 9)])
+def test_losses_over_picked_rows_have_the_gradients_of_one_device(sizes):
+    """All of them in one step, each with a variable of its own."""
+    weights = {name: tf.Variable([[1.0, 0.3], [2.0, -0.5]], name=name.replace(" ", "_")) for name in LOSSES}
+
+    def step(x):
+        values = []
+        for name, w in weights.items():
+            with tf.GradientTape() as tape:
+                value = LOSSES[name](x, tf.square(x @ w - 1.0)) + 0.01 * tf.reduce_sum(tf.square(w))
+            w.assign_sub(0.1 * tape.gradient(value, w))
+            values.append(value)
+        return values
+
+    ran = check(step, [[batch(16)], [batch(16, 1)]], sizes, *weights.values())
+    assert not ran.warnings
+    for name, w in weights.items():
+        assert np.abs(ran.variables[w.name[:-2]] - w.numpy()).max() > 1e-3, name
+
+
+def test_where_nothing_is_picked_it_is_as_on_one_device():
+    w = tf.Variable([[1.0], [2.0]], name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            value = masked(tf.square(x @ w), x[:, 0] > 1e6)
+        gradient = tape.gradient(value, w)
+        w.assign_sub(tf.where(tf.math.is_finite(gradient), gradient, 1.0))
+        return value
+
+    ran = single.run(step, [[batch(6)]], (4, 2))
+    assert np.isnan(ran.outputs[0][0])
+
+
+def test_values_of_rows_that_meet_are_those_of_one_device():
+    w = tf.Variable([[1.0, 0.5], [2.0, -1.0]], name="w")
+    largest = tf.Variable(0.0, name="largest")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            p = x @ w
+            value = tf.reduce_mean(tf.square(p - 1.0))
+        w.assign_sub(0.1 * tape.gradient(value, w))
+        largest.assign(tf.maximum(largest, tf.reduce_max(tf.abs(p))))
+        a, b = x - tf.reduce_mean(x, 0), p - tf.reduce_mean(p, 0)
+        correlation = tf.reduce_sum(a * b) / tf.sqrt(tf.reduce_sum(a * a) * tf.reduce_sum(b * b))
+        ranks = tf.argsort(tf.argsort(p[:, 0]))
+        return {
+            "correlation": correlation,
+            "median": tf.sort(p[:, 0])[tf.shape(p)[0] // 2],
+            "pairs": tf.matmul(p, x, transpose_b=True),
+            "cumulated": tf.cumsum(p, 0),
+            "behind each other": tf.concat([p, x], 0),
+            "first": p[0],
+            "where": tf.argmax(p, 0),
+            "ranks": ranks,
+            "numbers": tf.range(tf.shape(p)[0]),
+            "any": tf.reduce_any(p > 2.0),
+            "differences": tf.reduce_max(tf.abs(p[1:] - p[:-1])),
+            "loss of pairs": tf.reduce_mean(tf.nn.softmax(tf.matmul(p, p, transpose_b=True), 0)),
+        }
+
+    for sizes in ((9, 7), (7, 0, 9)):
+        ran = check(step, [[batch(16)], [batch(16, 1)]], sizes, w, largest)
+        assert not ran.warnings
+
+
+def test_a_loss_in_which_rows_meet_is_named_with_its_line_once():
+    w = tf.Variable([[1.0], [2.0]], name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            value = tf.reduce_mean(sum(tf.square(x @ w - tf.roll(x @ w, k, 0)) for k in range(1, 3)))
+        w.assign_sub(0.1 * tape.gradient(value, w))
+        return value
+
+    ran = single.run(step, [[batch(8)]], (4, 4))
+    (warning,) = ran.warnings
+    assert "(Roll) at" in warning
+    assert "test_whole.py:" in warning
+    np.testing.assert_allclose(ran.outputs[0][0], tf.function(step)(tf.constant(batch(8))), rtol=1e-5)
