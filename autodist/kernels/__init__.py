@@ -15,6 +15,7 @@ from autodist.kernels._prune import Prune
 from autodist.kernels._ps import ParameterServers
 from autodist.kernels._replicate import Replicate
 from autodist.kernels._same_batches import DIFFERENT_BATCHES
+from autodist.kernels._warnings import warnings_of
 
 __all__ = [
     "DIFFERENT_BATCHES",
@@ -39,5 +40,6 @@ __all__ = [
     "refuse_fixed_batches",
     "rewrite",
     "shard_name",
+    "warnings_of",
     "why_not_exact",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from autodist.graph import TrainingGraph
-from autodist.kernels._demand import Demand
 from autodist.kernels._warnings import warnings_of
 
 __all__ = ["why_not_exact"]
@@ -28,4 +27,4 @@ def why_not_exact(graph: TrainingGraph) -> str | None:
         return "it returns strings, which not everything that joins workers carries"
     if any(output.shape is None for output in graph.outputs):
         return "it returns tensors of unknown rank"
-    return next(iter(warnings_of(graph, Demand(graph.analysis, graph))), None)
+    return next(iter(warnings_of(graph)), None)

@@ -14,8 +14,17 @@ _MANY_BYTES = 4 * 2**20
 _BYTES = {"float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "float16": 2, "bfloat16": 2, "bool": 1, "int8": 1}
 
 
-def warnings_of(graph: TrainingGraph, demand: Demand, gradient_reduction: str = "auto") -> tuple[str, ...]:
-    """One for each kind of op on each line of the program: of losses, of values, of what is gathered for these."""
+def warnings_of(
+    graph: TrainingGraph, demand: Demand | None = None, gradient_reduction: str = "auto"
+) -> tuple[str, ...]:
+    """One for each kind of op on each line of the program: of losses, of values, of what is gathered for these.
+
+    Args:
+        graph: The step.
+        demand: What it demands of replicas, if that is known already.
+        gradient_reduction: How the caller has gradients combined.
+    """
+    demand = Demand(graph.analysis, graph) if demand is None else demand
     return (*_of_losses(graph, demand, gradient_reduction), *_of_values(graph, demand), *_of_gathering(graph, demand))
 
 
