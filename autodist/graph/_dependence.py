@@ -120,8 +120,8 @@ class BatchDependence:
         shape, rows = output_shape(self.nodes[name], index), self._value(tensor)
         if name in self._backward or shape is None:
             return True
-        if not isinstance(rows, Rows) or rows.position is not None or shape.count(None) > 1:
-            return False
+        if not isinstance(rows, Rows) or rows.position is not None or rows.dim != 0 or shape.count(None) > 1:
+            return False  # carriers join along dim 0
         return rows.outer == 1 or (rows.outer is None and not rows.selected)
 
     def is_computable(self, tensor: str) -> bool:
@@ -203,6 +203,11 @@ class BatchDependence:
         source, output = split_tensor(data_inputs(node)[index])
         shape = output_shape(self.nodes[source], output)
         return shape if shape is not None and shape.count(None) == 1 else None
+
+    def dim_of_batch(self, tensor: str) -> int | None:
+        """Along which dim a tensor of the forward pass has the examples; None if it has none, or they have met."""
+        rows = self._value(tensor)
+        return rows.dim if isinstance(rows, Rows) else None
 
     def _value(self, tensor: str) -> Value:
         return self._follower.value(tensor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autodist.graph import TrainingGraph
-from autodist.kernels._warnings import warnings_of
+from autodist.kernels._demand import Demand
 
 __all__ = ["why_not_exact"]
 
@@ -27,4 +27,10 @@ def why_not_exact(graph: TrainingGraph) -> str | None:
         return "it returns strings, which not everything that joins workers carries"
     if any(output.shape is None for output in graph.outputs):
         return "it returns tensors of unknown rank"
-    return next(iter(warnings_of(graph)), None)
+    demand = Demand(graph.analysis, graph)
+    met = next(iter(sorted(demand.inexact)), None)
+    if met is None:
+        return None
+    return (
+        f"examples of a batch meet before op `{met}` ({demand.analysis.nodes[met].op}), and it can't be computed apart"
+    )

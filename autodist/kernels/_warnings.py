@@ -57,14 +57,17 @@ def _of_values(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
         yield f"{place} is neither a sum nor a mean over the batch; its value will be {demand.inexact[name]}"
 
 
+def _gathered(graph: TrainingGraph, demand: Demand) -> list[str]:
+    """The tensors whose rows are gathered for values of the whole batch, beside what the step returns."""
+    returned = {output.tensor for output in graph.outputs} | demand.analysis.marks.keys()
+    rows = (tensor for tensor, extent in demand.cuts.items() if extent in (Extent.ROWS, Extent.SUBSET))
+    return sorted(tensor for tensor in rows if tensor not in returned)
+
+
 def _of_gathering(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
     nodes = demand.analysis.nodes
-    returned = {output.tensor for output in graph.outputs}
-    for tensor, extent in sorted(demand.cuts.items()):
-        if extent not in (Extent.ROWS, Extent.SUBSET) or tensor in returned or tensor in demand.analysis.marks:
-            continue
-        shape = tensor_shape(nodes, tensor)
-        each = prod(size for size in shape or () if size is not None)
+    for tensor in _gathered(graph, demand):
+        each = prod(size for size in tensor_shape(nodes, tensor) or () if size is not None)
         size = (graph.batch_size or 0) * each * _BYTES.get(tensor_dtype(nodes, tensor), 4)
         if size > _MANY_BYTES:
             yield (
