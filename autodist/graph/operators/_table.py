@@ -31,7 +31,8 @@ ELEMENTWISE = frozenset(
     SigmoidGrad Sign Sin Sinh Softplus SoftplusGrad Softsign SoftsignGrad Sqrt SqrtGrad Square SquaredDifference
     Sub Tan Tanh TanhGrad TruncateDiv TruncateMod Xdivy Xlog1py Xlogy ZerosLike Zeta BesselI0 BesselI0e BesselI1
     BesselI1e BesselJ0 BesselJ1 BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1 Dawsn Expint FresnelCos
-    FresnelSin Spence StringJoin StringLower StringUpper StringStrip StringLength StringToHashBucketFast
+    FresnelSin Spence LookupTableFind LookupTableFindV2 StringJoin StringLower StringUpper StringStrip StringLength
+    StringToHashBucketFast
     StringToHashBucket StringToHashBucketStrong StringToNumber AsString RegexReplace StaticRegexReplace
     RegexFullMatch StaticRegexFullMatch Angle
     StatelessRandomBinomial StatelessRandomPoisson StatelessRandomGammaV2 StatelessRandomGammaV3 RandomPoissonV2
