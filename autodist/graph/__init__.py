@@ -7,7 +7,7 @@ from autodist.graph._analysis import StepAnalysis, Write
 from autodist.graph._bodies import Bodies
 from autodist.graph._capture import SOURCE_GRAPH, CapturedStep, NoGradientError, VariableNames, capture
 from autodist.graph._constants import static_value
-from autodist.graph._extent import EXTENT_OF, ROWLIKE, Extent
+from autodist.graph._extent import ROWLIKE, Extent
 from autodist.graph._factors import FactoredGradient, Factors, factors_of
 from autodist.graph._fixed_rows import refuse_fixed_beside_rows
 from autodist.graph._graph_def import (
@@ -40,6 +40,7 @@ from autodist.graph._update_region import Obstacle, UpdateRegion, UpdateRegions
 from autodist.graph._update_rules import Domain, is_aligned
 from autodist.graph._uses import Use
 from autodist.graph._v1_marks import mark_v1_gradients
+from autodist.graph.operators import EXTENT_OF
 
 __all__ = [
     "BRANCHES",

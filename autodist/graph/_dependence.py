@@ -28,7 +28,7 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._joins import Join, join_of
 from autodist.graph._marks import SEED
-from autodist.graph.operators import PRODUCTS, SHAPE_OPS, Follower, Rows, Value
+from autodist.graph.operators import EXTENT_OF, PRODUCTS, SHAPE_OPS, Follower, Rows, Value
 
 __all__ = ["WHOLE", "BatchDependence"]
 
@@ -183,7 +183,9 @@ class BatchDependence:
             if name in self.causes:
                 found[name] = None
             node = self.nodes[name]
-            if node.op not in SHAPE_OPS:
+            if EXTENT_OF in node.attr:
+                stack.append(node.attr[EXTENT_OF].s.decode())
+            elif node.op not in SHAPE_OPS:
                 stack.extend(tensor for tensor in data_inputs(node) if not self.is_global(tensor))
         return tuple(sorted(found))
 

@@ -15,12 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
-from autodist.graph.operators import Kind, Rows, Value
+from autodist.graph.operators import EXTENT_OF, Kind, Rows, Value
 
-__all__ = ["EXTENT_OF", "ROWLIKE", "Extent", "ExtentRules"]
-
-EXTENT_OF = "_autodist_extent_of"
-"""NodeDef attribute that names a tensor with whose extent a node's output comes, where its op does not show it."""
+__all__ = ["ROWLIKE", "Extent", "ExtentRules"]
 
 
 class Extent(enum.Enum):

@@ -43,7 +43,7 @@ def test_evaluation_is_shared_where_it_is_exact():
         compared.fit(**ARRAYS, verbose=0)
         whole = compared.evaluate(*HELD_OUT, batch_size=20, verbose=0)
         compared.predict(HELD_OUT[0], verbose=0)
-        assert len(_shared(ad)) == 2, "only the prediction was shared"
+        assert len(_shared(ad)) == 3, "what compares examples is computed from gathered rows"
     np.testing.assert_allclose(compared.evaluate(*HELD_OUT, batch_size=20, verbose=0), whole, rtol=1e-5)
 
 

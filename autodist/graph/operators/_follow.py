@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph.operators._lists import RULES as LISTS
 from autodist.graph.operators._lists import merged
-from autodist.graph.operators._rows import APART, BY_REPLICA, Batch, Call, Kind, Rows, Shape, Value
+from autodist.graph.operators._rows import APART, BY_REPLICA, EXTENT_OF, Batch, Call, Kind, Rows, Shape, Value
 from autodist.graph.operators._sizes import Sizes
 from autodist.graph.operators._table import CREATIONS, ELEMENTWISE, RULES, SHAPE_OPS
 
@@ -127,6 +128,8 @@ class Follower:
         count = len(call.results)
         if APART in call.node.attr:
             return _Found([_by_shape(shape) for shape in call.results])
+        if EXTENT_OF in call.node.attr:
+            return _Found([_alike(self.value(call.node.attr[EXTENT_OF].s.decode()))])
         if call.node.op in SHAPE_OPS:
             return _Found([self._size(call, k) for k in range(count)])
         if call.node.op in _FLOW:
@@ -235,6 +238,11 @@ def _carried(before: Value, after: Value, over_examples: bool) -> Value:
 def _by_shape(shape: Shape) -> Value:
     """The batch in what is known to keep examples apart: along the dim that is open."""
     return Rows(shape.index(None), None, None) if shape is not None and None in shape else None
+
+
+def _alike(value: Value) -> Value:
+    """What looks something up for each of these values: its dims follow theirs."""
+    return replace(value, position=None, stride=1) if isinstance(value, Rows) else value
 
 
 def _fitting(value: Value, shape: Shape) -> Value:

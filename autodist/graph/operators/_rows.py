@@ -8,13 +8,29 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-__all__ = ["APART", "BY_REPLICA", "EVERYWHERE", "Batch", "Call", "Kind", "Rows", "Rule", "Shape", "Size", "Value"]
+__all__ = [
+    "APART",
+    "BY_REPLICA",
+    "EVERYWHERE",
+    "EXTENT_OF",
+    "Batch",
+    "Call",
+    "Kind",
+    "Rows",
+    "Rule",
+    "Shape",
+    "Size",
+    "Value",
+]
 
 BY_REPLICA = "_autodist_by_replica"
 """NodeDef attribute of what computes values of all examples of a replica, which are meant to be its own."""
 
 APART = "_autodist_apart"
 """NodeDef attribute of what belongs to a function that is known to keep examples apart."""
+
+EXTENT_OF = "_autodist_extent_of"
+"""NodeDef attribute that names a tensor with whose batch a node's output comes, where its op does not show it."""
 
 EVERYWHERE = -1
 """As a column of numbers of rows: all columns."""
