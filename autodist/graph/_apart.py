@@ -18,8 +18,9 @@ def known_to_keep_apart() -> Iterator[None]:
     """What is traced inside knows of them.
 
     CTC's loss counts through the labels of the whole batch; frames and counts along the last dim are taken by numbers
-    that are made of the whole shape.
+    that are made of the whole shape. A layer that makes numbers of texts splits all of them into one list of words.
     """
+    import keras
     import tensorflow as tf
     from tensorflow.python.ops import bincount_ops, ctc_ops
     from tensorflow.python.ops.signal import shape_ops
@@ -34,6 +35,7 @@ def known_to_keep_apart() -> Iterator[None]:
     with contextlib.ExitStack() as patches:
         for owner, name, axis in found:
             replace_method(patches, owner, name, _along_last_dim(axis))
+        replace_method(patches, keras.layers.TextVectorization, "call", _of_fixed_length)
         yield
 
 
@@ -50,6 +52,17 @@ def _along_last_dim(axis: str | None) -> Callable[[Any], Any]:
         return call
 
     return wrap
+
+
+def _of_fixed_length(original: Any) -> Any:
+    """Not where texts are padded to the longest one: a replica has another longest text than the whole batch."""
+    apart = with_attribute(original, APART)
+
+    def call(layer: Any, inputs: Any) -> Any:
+        is_fixed = layer._output_mode != "int" or (layer._output_sequence_length is not None and not layer._ragged)
+        return (apart if is_fixed else original)(layer, inputs)
+
+    return call
 
 
 def with_attribute(function: Any, attribute: str) -> Any:

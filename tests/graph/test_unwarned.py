@@ -99,3 +99,19 @@ def test_losses(name):
         return value
 
     assert not warnings(step, [np.zeros([8, 2], "float32")] * 2)
+
+
+@pytest.mark.parametrize("options", [{"output_sequence_length": 3}, {"output_mode": "multi_hot"}, {}], ids=str)
+def test_texts(options):
+    layer, weights = keras.layers.TextVectorization(vocabulary=["a", "b"], **options), tf.Variable(tf.ones([9, 1]))
+
+    def step(texts, y):
+        with tf.GradientTape() as tape:
+            numbers = layer(texts)
+            found = tf.matmul(numbers, weights[:4]) if numbers.dtype.is_floating else tf.gather(weights, numbers)
+            value = tf.reduce_mean(tf.square(tf.reduce_sum(found, [*range(1, len(found.shape))]) - y))
+        weights.assign_sub(tf.convert_to_tensor(tape.gradient(value, weights)))
+        return value
+
+    found = warnings(step, [np.array([b"a b"] * 8), np.zeros([8], "float32")])
+    assert bool(found) == (not options), "texts are padded to the longest one of a replica's"
