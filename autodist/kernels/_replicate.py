@@ -148,11 +148,26 @@ class _Copier:
             by_row = self.analysis.extents[name][0] in ROWLIKE
             self.draws.vary(copy, inputs, self.layout.first_replica + replica, by_row=by_row)
             if name in self.borrowed:
-                copy.op, inputs = "PlaceholderWithDefault", [self.borrowed[name][1]]
+                inputs = [self._given(copy, name, replica)]
             if self.analysis.joins.get(name) is Join.SHARE:
                 inputs = [self.joins.weight_tensor(name, replica)]
             copy.input.extend(inputs)
             copy.input.extend(self._controls(name, replica))
+
+    def _given(self, copy: Any, name: str, replica: int) -> str:
+        """Have a replica's copy of an input take what is fed, or else what is borrowed; returns what to feed.
+
+        Nothing but the copy may take it: a node that waits for a ``PlaceholderWithDefault`` has TensorFlow compute the
+        default even if it is fed, and what is borrowed then has not been.
+        """
+        given = self.graph_def.node.add()
+        given.CopyFrom(copy)
+        given.op, given.name = "PlaceholderWithDefault", _given_name(name, replica)
+        given.input.append(self.borrowed[name][1])
+        copy.op = "Identity"
+        copy.attr["T"].CopyFrom(given.attr["dtype"])
+        del copy.attr["dtype"], copy.attr["shape"]
+        return str(given.name)
 
     def _copied(self, name: str, new_name: str, device: str) -> Any:
         copy = self.graph_def.node.add()
@@ -199,7 +214,12 @@ class _Copier:
             name = node_of(step_input.tensor)
             if step_input.split:
                 used = name in self.demand.replica
-                feeds.append(tuple(f"replica_{r}/{name}" if used else None for r in range(self.count)))
+                feeds.append(tuple(_given_name(name, r) if used else None for r in range(self.count)))
             else:
                 feeds.append((name if name in self.demand.worker else None,) * self.count)
         return tuple(feeds)
+
+
+def _given_name(name: str, replica: int) -> str:
+    """What is fed to a replica for an input."""
+    return f"autodist/given/replica_{replica}/{name}"

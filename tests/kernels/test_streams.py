@@ -96,6 +96,25 @@ def test_nobody_answers_row_numbers_before_having_own_ones():
         assert all(any(t.startswith("^") for t in node.input) for node in taken)
 
 
+@pytest.mark.parametrize("builder", [*BUILDERS, AllReduce(communicator="tcp")], ids=str)
+def test_nothing_waits_for_what_is_fed(builder):
+    """TensorFlow would compute what a replica borrows that has no rows, which is fed only then."""
+    weight = tf.Variable(tf.ones([4]))
+
+    def waiting(x):
+        with tf.control_dependencies([x]), tf.GradientTape() as tape:
+            loss = tf.reduce_mean(x * weight)
+        weight.assign_sub(tape.gradient(loss, weight))
+        return loss
+
+    for source in (captured(), traced(waiting)):
+        for graph in rewritten(source, builder, 2, 2):
+            fed = {node_of(name) for feeds in graph.feeds for name in feeds if name is not None}
+            assert fed
+            waiting_for = {tensor[1:] for node in graph.graph_def.node for tensor in node.input if tensor[0] == "^"}
+            assert fed.isdisjoint(waiting_for)
+
+
 def test_numbers_of_rows_that_there_are_not_fail_the_step_that_has_them():
     asks = [g.nodes[n] for g in rewritten(captured(), STREAMS, 2, 1) for n in ops(g, "AutodistSend") if "/ask" in n]
     assert [node.attr["below"].i for node in asks] == [9]  # the table's rows
