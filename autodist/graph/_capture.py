@@ -28,7 +28,7 @@ from autodist.graph._refusals import (
 )
 from autodist.graph._roles import BareVariable, assign_roles
 from autodist.graph._row_counts import noticing_row_counts, refuse_fixed_rows
-from autodist.graph._tables import Table, embed_tables, read_table, refuse_changes
+from autodist.graph._tables import Table, embed_tables, lookups_with_shapes, read_table, refuse_changes
 from autodist.graph._training_graph import Output, StepInput, TrainingGraph
 
 __all__ = ["SOURCE_GRAPH", "CapturedStep", "NoGradientError", "VariableNames", "capture"]
@@ -208,6 +208,7 @@ def _trace(
             mark_gradients() as marked,
             synchronize_batch_norm(everywhere=synchronized_batch_norm),
             known_to_keep_apart(),
+            lookups_with_shapes(),
             noticing_row_counts() as asking,
         ):
             return tf.function(step).get_concrete_function(*relaxed), marked, asking

@@ -8,6 +8,7 @@ identity.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,15 +18,43 @@ from typing import Any
 import numpy as np
 
 from autodist.errors import CaptureError
+from autodist.graph._marks import replace_method
 from autodist.graph._nodes import NodeList
 
-__all__ = ["Table", "embed_tables", "read_table", "refuse_changes"]
+__all__ = ["Table", "embed_tables", "lookups_with_shapes", "read_table", "refuse_changes"]
 
 _CHANGES = frozenset({"LookupTableInsertV2", "LookupTableRemoveV2", "LookupTableImportV2", "InitializeTableV2"})
 _TYPES = {"LookupTableFindV2": ("Tin", "Tout"), "LookupTableExportV2": ("Tkeys", "Tvalues")}
 """By operation, the attributes that say what the table that it reads is of."""
 _KIND = "tensorflow::lookup::LookupInterface"
 """How TensorFlow calls what the handle of a table leads to."""
+
+
+@contextlib.contextmanager
+def lookups_with_shapes() -> Iterator[None]:
+    """What is looked up inside in a table that can change has the shape of the keys.
+
+    TensorFlow says so of tables that can't change alone; without it nobody knows where the batch is in what follows.
+    """
+    from tensorflow.python.ops import lookup_ops
+
+    with contextlib.ExitStack() as patches:
+        for table in (lookup_ops.DenseHashTable, lookup_ops.MutableHashTable):
+            replace_method(patches, table, "lookup", _with_shape)
+        yield
+
+
+def _with_shape(original: Any) -> Any:
+    import tensorflow as tf
+
+    def lookup(table: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
+        found = original(table, keys, *args, **kwargs)
+        is_scalar = table._value_shape.rank == 0 and np.ndim(getattr(table, "_empty_key", 0)) == 0
+        if is_scalar and isinstance(found, tf.Tensor) and tf.is_tensor(keys):
+            found.set_shape(keys.shape)
+        return found
+
+    return lookup
 
 
 @dataclass(frozen=True)
