@@ -122,10 +122,11 @@ def product_of(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -> Pro
 
 def rows_per_example(analysis: StepAnalysis, product: Product) -> int | None:
     """How many rows one example gives; None where the traced shapes don't tell."""
-    counts = [count for factor in (product.left, product.right) for count in _row_counts(analysis, factor)]
-    known = max((count for count in counts if count is not None), default=None)
-    # Rows of a sequence that was flattened look like one for each example.
-    return None if known == 1 and None in counts else known
+    counts = [list(_row_counts(analysis, factor)) for factor in (product.left, product.right)]
+    known = max((count for own in counts for count in own if count is not None), default=None)
+    # Rows of a sequence that was flattened look like one for each example; a gradient may have open dims in any case.
+    is_sure = any(own and None not in own for own in counts)
+    return known if known != 1 or is_sure else None
 
 
 def _row_counts(analysis: StepAnalysis, factor: Factor) -> Iterator[int | None]:
