@@ -28,6 +28,7 @@ from autodist.graph import (
     factors_of,
     node_of,
 )
+from autodist.kernels._rows import with_shape
 from autodist.strategies import Strategy, VariableConfig
 
 __all__ = ["factor_gradients"]
@@ -107,12 +108,9 @@ def _marked(out: NodeList, name: str, product: Product, factor: Factor, mark: Ma
     """A factor as a matrix of rows, or of the places of the ones in them, behind a mark."""
     dtype, width = product.message_dtype(factor), factor.message_width
     tensor = _rows(out, name, factor, dtype) if factor.ids is None else _places(out, name, factor.width, factor.ids)
-    out.identity(name, out.reshape(f"{name}/rows", tensor, [-1, width], dtype), dtype)
-    node = out.nodes[-1]
-    node.attr[MARK].s = mark.encode()
-    dims = node.attr["_output_shapes"].list.shape.add().dim
-    dims.add().size = -1
-    dims.add().size = width
+    rows = with_shape(out, out.reshape(f"{name}/rows", tensor, [-1, width], dtype), (None, width))
+    with_shape(out, out.identity(name, rows, dtype), (None, width))
+    out.nodes[-1].attr[MARK].s = mark.encode()
     return name
 
 
