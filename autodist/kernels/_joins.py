@@ -121,9 +121,13 @@ class Joins:
             name: The input.
             placeholder: Its node in G.
         """
-        dtype = tensor_dtype(self.analysis.nodes, name)
-        example = self.out.add("Placeholder", f"autodist/borrowed/{name}", dtype=dtype)
-        self.out.nodes[-1].attr["shape"].CopyFrom(placeholder.attr["shape"])
+        dtype, shape = tensor_dtype(self.analysis.nodes, name), placeholder.attr["shape"].shape
+        # It is fed where it is needed alone. TensorFlow's optimizer may have something wait for what is fed in place of
+        # borrowed rows, and then computes these too: so they are always there, none of them.
+        sizes = [0, *(max(1, dim.size) for dim in shape.dim[1:])]
+        none = self.out.constant(f"autodist/borrowed/{name}/none", np.zeros(sizes), dtype)
+        example = self.out.add("PlaceholderWithDefault", f"autodist/borrowed/{name}", [none], dtype=dtype)
+        self.out.nodes[-1].attr["shape"].shape.CopyFrom(shape)
         begin = self.out.constant(f"{example}/begin", [0], "int32")
         stride = self.out.constant(f"{example}/stride", [1], "int32")
         inputs = [example, begin, self._shares.some_if_any(f"{example}/count"), stride]
