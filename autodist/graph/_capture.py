@@ -15,6 +15,7 @@ from autodist.graph._extent import Extent
 from autodist.graph._frozen import FrozenValues, freeze
 from autodist.graph._graph_def import ancestors, data_inputs, is_stateful, node_of, normalize
 from autodist.graph._hoist import hoist_reads
+from autodist.graph._identity import Identity
 from autodist.graph._inline import inline_calls
 from autodist.graph._lines import SOURCE_GRAPH, Lines
 from autodist.graph._lookups import look_up_before_casting
@@ -27,7 +28,7 @@ from autodist.graph._refusals import (
     refuse_second_derivatives,
 )
 from autodist.graph._roles import BareVariable, assign_roles
-from autodist.graph._row_counts import noticing_row_counts, refuse_fixed_rows
+from autodist.graph._row_counts import RowCounts, answers_matter, noticing_row_counts, refuse_fixed_rows
 from autodist.graph._tables import Table, embed_tables, lookups_with_shapes, read_table, refuse_changes
 from autodist.graph._training_graph import Output, StepInput, TrainingGraph
 
@@ -76,7 +77,8 @@ class CapturedStep:
         structure: What the step returns, with graph tensors where values go.
         concrete: The traced function, kept alive because the handles belong to it.
         trace_s: The part of the capture that TensorFlow's tracing took.
-        asking: The user's lines that have asked in Python how many rows there are, and got None.
+        asking: The user's lines that have asked in Python how many rows there are and got None, where one device has a
+            number, by which the step is another one.
         tables: The lookup tables that it reads.
     """
 
@@ -109,6 +111,7 @@ def capture(
     *,
     split: Sequence[bool] | None = None,
     synchronized_batch_norm: bool = False,
+    rows: int | None = None,
 ) -> CapturedStep:
     """Trace `step` and describe what it does.
 
@@ -120,6 +123,7 @@ def capture(
             have a dim 0.
         synchronized_batch_norm: Whether all of Keras' batch normalization normalizes by the batch of all replicas, not
             only the layers with ``synchronized=True``.
+        rows: How many rows the batch has; None if tracing for one device would not know it either.
 
     Raises:
         NoGradientError: It differentiates nothing, and can't be captured either.
@@ -140,7 +144,7 @@ def capture(
     """
     started = time.perf_counter()
     split = [bool(spec.shape.rank) for spec in specs] if split is None else split
-    concrete, marked, asking = _trace(step, specs, split, synchronized_batch_norm)
+    concrete, marked, asked = _trace(step, specs, split, synchronized_batch_norm, rows)
     trace_s = time.perf_counter() - started
     try:
         captured = _described(concrete, marked, names, split, synchronized_batch_norm)
@@ -148,7 +152,13 @@ def capture(
         if marked:
             raise
         raise NoGradientError(error.message, hint=error.hint) from error
-    return replace(captured, trace_s=trace_s, asking=tuple(asking))
+
+    def answered() -> tuple[Identity, RowCounts]:
+        concrete, marked, counts = _trace(step, specs, split, synchronized_batch_norm, rows, answers=True)
+        return _described(concrete, marked, names, split, synchronized_batch_norm).graph.identity, counts
+
+    matters = rows is not None and asked.lines and answers_matter(captured.graph.identity, asked, answered)
+    return replace(captured, trace_s=trace_s, asking=tuple(asked.lines) if matters else ())
 
 
 def _described(
@@ -194,24 +204,31 @@ def _described(
 
 
 def _trace(
-    step: Callable[..., Any], specs: Sequence[Any], split: Sequence[bool], synchronized_batch_norm: bool
-) -> tuple[Any, list[Any], list[str]]:
+    step: Callable[..., Any],
+    specs: Sequence[Any],
+    split: Sequence[bool],
+    synchronized_batch_norm: bool,
+    rows: int | None,
+    *,
+    answers: bool = False,
+) -> tuple[Any, list[Any], RowCounts]:
+    """Trace a step for any number of rows; see :func:`noticing_row_counts` for how many there are."""
     import tensorflow as tf
 
     relaxed = [
         tf.TensorSpec([None, *spec.shape[1:]], spec.dtype) if is_split else spec
         for spec, is_split in zip(specs, split, strict=True)
     ]
-    asking: list[str] = []
+    asked = RowCounts(rows)
     try:
         with (
             mark_gradients() as marked,
             synchronize_batch_norm(everywhere=synchronized_batch_norm),
             known_to_keep_apart(),
             lookups_with_shapes(),
-            noticing_row_counts() as asking,
+            noticing_row_counts(rows, answers=answers) as asked,
         ):
-            return tf.function(step).get_concrete_function(*relaxed), marked, asking
+            return tf.function(step).get_concrete_function(*relaxed), marked, asked
     except AutoDistError:
         raise
     except Exception as error:
@@ -220,7 +237,7 @@ def _trace(
                 f"the step returns something that is no tensor: {str(error).splitlines()[0]}",
                 hint="return tensors, numbers, None, or lists, tuples and dicts of them",
             ) from error
-        refuse_fixed_rows(error, asking, lambda: tf.function(step).get_concrete_function(*specs))
+        refuse_fixed_rows(error, asked.lines, lambda: tf.function(step).get_concrete_function(*specs))
         raise
 
 

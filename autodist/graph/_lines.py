@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
-__all__ = ["SOURCE_GRAPH", "Lines", "is_foreign", "is_generated", "line_of_caller", "line_of_error"]
+__all__ = ["SOURCE_GRAPH", "Lines", "is_users", "line_of_caller", "line_of_error"]
 
 SOURCE_GRAPH = "_autodist_source"
 """Attribute of a function's graph: where its ops were imported from, under the same names."""
@@ -63,24 +64,48 @@ def line_of_caller() -> str | None:
     from tensorflow.python.util import tf_stack
 
     for frame in reversed(tf_stack.extract_stack()):
-        if not frame.filename.startswith(_ours()):
-            return None if is_foreign(frame.filename) else f"{frame.filename}:{frame.lineno}"
+        if not frame.filename.startswith(_ours()) and not _is_of_autograph(frame.filename):
+            return None if _is_foreign(frame.filename) else f"{frame.filename}:{frame.lineno}"
     return None
 
 
-def is_generated(file: str) -> bool:
+def is_users(frame: FrameType | None, through: str = "") -> bool:
+    """Whether a frame runs the user's code, or TensorFlow on its behalf.
+
+    Args:
+        frame: The frame.
+        through: What functions are called that come in between.
+    """
+    while frame is not None:
+        file, name = frame.f_code.co_filename, frame.f_code.co_name
+        if _is_generated(file) or not _is_foreign(file):
+            return True
+        if not (
+            _is_of_autograph(file) or (through and (name.startswith(through) or "/tensorflow/python/util/" in file))
+        ):
+            return False
+        frame = frame.f_back
+    return False
+
+
+def _is_generated(file: str) -> bool:
     """Whether a file holds what AutoGraph has made of somebody's code."""
     return "__autograph_generated_file" in file
 
 
-def is_foreign(file: str) -> bool:
+def _is_of_autograph(file: str) -> bool:
+    """Whether a file is of AutoGraph itself, which calls what somebody's code calls."""
+    return "/tensorflow/python/autograph/" in file
+
+
+def _is_foreign(file: str) -> bool:
     """Whether a file is not the user's, but of Python, a package or ours."""
     parts = ("site-packages", "lib/python")
-    return file.startswith(_foreign()) or is_generated(file) or any(part in file for part in parts)
+    return file.startswith(_foreign()) or _is_generated(file) or any(part in file for part in parts)
 
 
 def _nearest(places: Iterable[tuple[str, int]]) -> str | None:
-    users = [f"{file}:{number}" for file, number in places if not is_foreign(file)]
+    users = [f"{file}:{number}" for file, number in places if not _is_foreign(file)]
     return users[-1] if users else None
 
 

@@ -10,55 +10,121 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from autodist.errors import CaptureError
-from autodist.graph._lines import is_foreign, is_generated, line_of_caller, line_of_error
+from autodist.graph._identity import Identity
+from autodist.graph._lines import is_users, line_of_caller, line_of_error
 from autodist.graph._marks import replace_method
 
-__all__ = ["noticing_row_counts", "refuse_fixed_rows"]
+__all__ = ["RowCounts", "answers_matter", "noticing_row_counts", "refuse_fixed_rows"]
 
 _REMEDY = (
     "the replicas of a step get parts of each batch, with other numbers of rows: write `tf.shape(x)[0]` for the number "
     "of rows, and -1 in its place in `tf.reshape`"
 )
+_SOME = 7919
+"""A number of rows that no other dim has."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-@contextlib.contextmanager
-def noticing_row_counts() -> Iterator[list[str]]:
-    """Yield the growing list of the user's lines that ask a shape for dim 0 inside, where that is not known."""
-    import tensorflow as tf
+class RowCounts:
+    """What the user's code asks for while a step is traced.
 
-    found: list[str] = []
+    Args:
+        rows: How many rows the batch has, if that is known.
+        answers: Whether the code is told, rather than None.
 
-    def note() -> None:
-        file = sys._getframe(2).f_code.co_filename
-        if is_generated(file) or not is_foreign(file):
-            line = line_of_caller()
-            if line is not None and line not in found:
-                found.append(line)
+    Attributes:
+        lines: Those that have asked a shape for what is not known where the number of rows is not.
+        in_graph: How often the code has asked by ``tf.shape``, which knows the number when the step runs.
+    """
 
-    def one(original: Any) -> Any:
-        @functools.wraps(original)
-        def getitem(shape: Any, key: Any) -> Any:
-            value = original(shape, key)
-            if value is None and key == 0:
-                note()
+    def __init__(self, rows: int | None, *, answers: bool = False) -> None:
+        self.lines: list[str] = []
+        self.in_graph = 0
+        self._rows = _SOME if rows is None else rows
+        self._answers = answers
+
+    def of(self, shape: Any, value: Any, told: Any) -> Any:
+        """What to answer a question to a shape: what TensorFlow says, or what it would say if it knew the number."""
+        import tensorflow as tf
+
+        if not _is_open(shape) or not is_users(sys._getframe(2)):
             return value
+        known, line = told(self._known), line_of_caller()
+        if line is None or isinstance(value, tf.TensorShape):
+            return value  # a part of a shape will itself be asked
+        if isinstance(value, Iterator):
+            value, known = list(value), list(known)
+        if value == known:
+            return value
+        if line not in self.lines:
+            self.lines.append(line)
+        return known if self._answers else value
 
-        return getitem
+    def _known(self, given: Any) -> Any:
+        import tensorflow as tf
 
-    def each(original: Any) -> Any:
+        return tf.TensorShape([self._rows, *given._dims[1:]]) if _is_open(given) else given
+
+
+@contextlib.contextmanager
+def noticing_row_counts(rows: int | None, *, answers: bool = False) -> Iterator[RowCounts]:
+    """Yield what the user's code asks for inside, which grows; see :class:`RowCounts` for the arguments."""
+    import tensorflow as tf
+    from tensorflow.python.ops import array_ops
+
+    counts = RowCounts(rows, answers=answers)
+
+    def asking(original: Any) -> Any:
+        @functools.wraps(original)
+        def ask(shape: Any, *args: Any) -> Any:
+            return counts.of(shape, original(shape, *args), lambda known: original(*map(known, (shape, *args))))
+
+        return ask
+
+    def iterating(original: Any) -> Any:
         @functools.wraps(original)
         def iterate(shape: Any) -> Any:
-            if shape._dims and shape._dims[0] is None:
-                note()
-            return original(shape)
+            return iter(counts.of(shape, original(shape), lambda known: original(known(shape))))
 
         return iterate
 
+    def counting(original: Any) -> Any:
+        @functools.wraps(original)
+        def shape_internal(*args: Any, **kwargs: Any) -> Any:
+            counts.in_graph += is_users(sys._getframe(1), through="shape")
+            return original(*args, **kwargs)
+
+        return shape_internal
+
     with contextlib.ExitStack() as patches:
-        replace_method(patches, tf.TensorShape, "__getitem__", one)
-        replace_method(patches, tf.TensorShape, "__iter__", each)
-        yield found
+        for name in ("__getitem__", "as_list", "num_elements", "__eq__"):
+            replace_method(patches, tf.TensorShape, name, asking)
+        replace_method(patches, tf.TensorShape, "__iter__", iterating)
+        replace_method(patches, array_ops, "shape_internal", counting)
+        yield counts
+
+
+def _is_open(shape: Any) -> bool:
+    import tensorflow as tf
+
+    return isinstance(shape, tf.TensorShape) and bool(shape._dims) and shape._dims[0] is None
+
+
+def answers_matter(identity: Identity, asked: RowCounts, answered: Callable[[], tuple[Identity, RowCounts]]) -> bool:
+    """Whether a step that has asked for the number of rows and got None is another one than where it gets a number.
+
+    A program that takes the number of ``tf.shape`` where it gets None is prepared, it computes the same by it.
+
+    Args:
+        identity: Of the step as traced.
+        asked: What it has asked for.
+        answered: Traces it with an answer; what it is then, and has asked for.
+    """
+    try:
+        other, counts = answered()
+    except Exception:
+        return True
+    return identity.step != other.step and asked.in_graph <= counts.in_graph
 
 
 def refuse_fixed_rows(error: Exception, asked: list[str], trace: Callable[[], Any]) -> None:

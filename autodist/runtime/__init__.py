@@ -6,7 +6,7 @@ coordination too.
 
 from autodist.runtime._after_import import after_import
 from autodist.runtime._agreement import step_files
-from autodist.runtime._arguments import Arguments, flatten, split_by_rows
+from autodist.runtime._arguments import Arguments, flatten, flatten_batch, split_by_rows
 from autodist.runtime._batch import BatchSplit, LocalArray, WholeArray, batch_size, part_of, split_global, split_local
 from autodist.runtime._callback_state import best_weights, callback_states, restore_callbacks
 from autodist.runtime._checkpoint_note import CheckpointNote
@@ -90,6 +90,7 @@ __all__ = [
     "drawn_parts",
     "fingerprint_of",
     "flatten",
+    "flatten_batch",
     "going_on_together",
     "hashed",
     "hook_evaluation",

@@ -13,9 +13,10 @@ import numpy as np
 from autodist.errors import UsageError
 from autodist.runtime._batch import LocalArray, WholeArray
 
-__all__ = ["Arguments", "Splits", "flatten", "split_by_rows"]
+__all__ = ["Arguments", "Splits", "flatten", "flatten_batch", "split_by_rows"]
 
 _LOG = logging.getLogger("autodist")
+_OF_KERAS = ("x", "y", "sample_weight")
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Arguments:
             None where nothing is known.
         notes: Per array, a hash of the global batch that it comes from, if it came with one.
         split: Per array, whether dim 0 is the batch, to be split over the replicas; else each gets the whole array.
+        has_open_rows: Whether tracing for one device would not know either how many rows there are.
     """
 
     arrays: tuple[Any, ...]
@@ -40,6 +42,7 @@ class Arguments:
     parts: tuple[bool | None, ...]
     notes: tuple[int | None, ...]
     split: tuple[bool, ...]
+    has_open_rows: bool = False
 
     @property
     def is_local(self) -> bool:
@@ -106,8 +109,14 @@ class Arguments:
         return [tf.TensorSpec(a.shape, tf.string if a.dtype.kind == "O" else a.dtype) for a in self.arrays]
 
 
-def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-    """Take a call's arguments apart."""
+def flatten(args: tuple[Any, ...], kwargs: dict[str, Any], readable: Callable[[str], str] | None = None) -> Arguments:
+    """Take a call's arguments apart.
+
+    Args:
+        args: Those by position.
+        kwargs: Those by name.
+        readable: What to call an argument by its path in them.
+    """
     from tensorflow.python.util import nest
 
     structure = (args, kwargs)
@@ -116,19 +125,40 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
     static: list[tuple[int, Any]] = []
     parts: list[bool | None] = []
     notes: list[int | None] = []
+    readable = _readable if readable is None else readable
     leaves = nest.flatten_with_joined_string_paths(structure)
     for position, (path, leaf) in enumerate(leaves):
         array = _as_array(leaf)
         if array is None:
-            _refuse_ragged(leaf, _readable(path))
+            _refuse_ragged(leaf, readable(path))
             static.append((position, leaf))
             continue
         parts.append(_part(leaf, array))
         notes.append(leaf.note if isinstance(leaf, LocalArray | WholeArray) else None)
         arrays.append(array)
-        names.append(_readable(path))
+        names.append(readable(path))
     split = tuple(array.ndim > 0 for array in arrays)
     return Arguments(tuple(arrays), tuple(names), tuple(static), structure, tuple(parts), tuple(notes), split)
+
+
+def flatten_batch(batch: Any, *, has_open_rows: bool = False) -> Arguments:
+    """Take apart what a step of Keras gets: `x`, `y` and `sample_weight`, or what the dataset has in their place.
+
+    Args:
+        batch: The step's only argument.
+        has_open_rows: See :class:`Arguments`.
+    """
+
+    def readable(path: str) -> str:
+        keys = path.split("/")[2:]
+        name = "data"
+        if isinstance(batch, tuple) and len(batch) <= len(_OF_KERAS):
+            name, *keys = _OF_KERAS[int(keys[0])], *keys[1:]
+        elif not keys:
+            name = "x"
+        return f"`{name}{''.join(f'[{key}]' if key.isdigit() else f'[{key!r}]' for key in keys)}`"
+
+    return replace(flatten((batch,), {}, readable), has_open_rows=has_open_rows)
 
 
 def split_by_rows(arguments: Arguments, before: tuple[bool, ...] | None) -> tuple[bool, ...]:

@@ -188,6 +188,8 @@ class Compiler:
                 hint="a training step differentiates its loss by `tf.GradientTape.gradient` and applies the result",
             )
         self._check_parts(captured, arguments)
+        if captured.asking and len(self._spec.replicas) > 1:
+            self._warn(_of_asking(captured))
         return captured
 
     def _check_parts(self, captured: CapturedStep, arguments: Arguments) -> None:
@@ -226,14 +228,16 @@ class Compiler:
 
     def _capture(self, function: Callable[..., Any], arguments: Arguments, *, local: bool) -> CapturedStep:
         self._state.pull_all()  # tracing may build layers from current values
+        rows = self._batch_size(arguments, local)
         captured = capture(
             arguments.bind(function),
             arguments.specs(),
             self.names,
             split=arguments.split,
             synchronized_batch_norm=self._convention.batch_norm == "synchronized",
+            rows=None if arguments.has_open_rows else rows,
         )
-        return replace(captured, graph=captured.graph.with_batch_size(self._batch_size(arguments, local)))
+        return replace(captured, graph=captured.graph.with_batch_size(rows))
 
     def _check_shared(self, captured: CapturedStep) -> None:
         import tensorflow as tf
@@ -242,6 +246,8 @@ class Compiler:
         reason = None
         if captured.graph.trainable:
             reason = "it takes a gradient"
+        elif captured.asking:
+            reason = f"it asks in Python how many rows there are, at {captured.asking[0]}"
         elif any(isinstance(leaf, tf.__internal__.CompositeTensor) for leaf in leaves):
             reason = "it returns ragged or sparse tensors"
         elif any(self._homes.is_served(name) for name in _written(captured.graph)):
@@ -423,6 +429,15 @@ class Compiler:
     def _barrier(self, name: str) -> None:
         if self._worker.coordinator is not None and self._worker.world_size > 1:
             self._worker.coordinator.barrier(name, self._worker.environment.start_timeout_s)
+
+
+def _of_asking(captured: CapturedStep) -> str:
+    """What to tell of a program that wants a number where there is none."""
+    return (
+        f"the step asks in Python for the number of rows of its batch, at {', '.join(captured.asking)}. It gets None, "
+        f"where one device has {captured.graph.batch_size}, because replicas get parts of each batch, and is another "
+        "step by that: write `tf.shape(x)[0]` for the number of rows, and -1 in its place in `tf.reshape`"
+    )
 
 
 def _written(graph: TrainingGraph) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from autodist.errors import UsageError
 from autodist.runtime._pipeline import batched_sizes
 
-__all__ = ["which_are_batches"]
+__all__ = ["has_open_rows", "which_are_batches"]
 
 _NO_ROWS = -1
 _TO_DENSE = {"RaggedTensorSpec": "`x.to_tensor()`", "SparseTensorSpec": "`tf.sparse.to_dense(x)`"}
@@ -40,6 +40,13 @@ def which_are_batches(dataset: Any) -> tuple[bool, ...]:
     made = batched_sizes(dataset)
     size = next((size for size, _ in rows if size in made), rows[0][0])
     return tuple(other == size for other in sizes)
+
+
+def has_open_rows(specs: Any) -> bool:
+    """Whether something that these specs describe may have any number of rows."""
+    import tensorflow as tf
+
+    return any(isinstance(spec, tf.TensorSpec) and _fixed_rows(spec) is None for spec in tf.nest.flatten(specs))
 
 
 def _check_dense(spec: Any) -> None:

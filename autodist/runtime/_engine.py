@@ -8,6 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from autodist.errors import UsageError, WorkerFailed
 from autodist.graph import CapturedStep
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime._arguments import Arguments, Splits, flatten
+from autodist.runtime._arguments import Arguments, Splits, flatten, flatten_batch
 from autodist.runtime._batch import LocalArray
 from autodist.runtime._batch_check import BatchCheck
 from autodist.runtime._compile import Compiler, NotSharedError
@@ -153,6 +154,8 @@ class Engine:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         plain: Callable[[], Any] | None = None,
+        *,
+        has_open_rows: bool = False,
     ) -> Any:
         """Run a training step on a batch; traces it when it is new.
 
@@ -161,6 +164,7 @@ class Engine:
             args: Its arguments.
             kwargs: Its keywords.
             plain: Calls it as TensorFlow does without a scope, which is done on one device if it can't be captured.
+            has_open_rows: Whether TensorFlow would trace it for any number of rows then.
 
         Raises:
             CaptureError: The step can't be captured.
@@ -168,11 +172,26 @@ class Engine:
             UsageError: The arguments are no batch.
             WorkerFailed: Another worker is gone.
         """
-        return self._plain.call(function, args, kwargs, plain, lambda found: self._train(function, found))
 
-    def run_batch(self, function: Callable[..., Any], batch: Any, plain: Callable[[], Any] | None = None) -> Any:
-        """Run a training step that takes one structure of arrays; see :meth:`run`."""
-        return self.run(function, (batch,), {}, plain)
+        def flattened() -> Arguments:
+            return replace(flatten(args, kwargs), has_open_rows=has_open_rows)
+
+        return self._plain.call(function, flattened, plain, lambda found: self._train(function, found))
+
+    def run_batch(
+        self,
+        function: Callable[..., Any],
+        batch: Any,
+        plain: Callable[[], Any] | None = None,
+        *,
+        has_open_rows: bool = False,
+    ) -> Any:
+        """Run a training step of Keras, which takes one structure of arrays; see :meth:`run`."""
+
+        def flattened() -> Arguments:
+            return flatten_batch(batch, has_open_rows=has_open_rows)
+
+        return self._plain.call(function, flattened, plain, lambda found: self._train(function, found))
 
     def run_untrained(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a step that trains nothing on a batch of which every worker has its part; see :class:`WholeBatches`."""
@@ -186,12 +205,13 @@ class Engine:
         is_wanted = self._convention.evaluation == "shared" and self._convention.batch == "global"
         return is_wanted and self.num_replicas > 1 and self._compiler.can_share
 
-    def run_shared(self, function: Callable[..., Any], batch: Any) -> Any:
+    def run_shared(self, function: Callable[..., Any], batch: Any, *, has_open_rows: bool = False) -> Any:
         """Run a step that trains nothing on a batch that every worker has, each replica on its part.
 
         Args:
             function: The step; takes one structure of arrays.
             batch: Its argument.
+            has_open_rows: As for :meth:`run`.
 
         Returns:
             What it gives for the whole batch, on every worker.
@@ -202,7 +222,7 @@ class Engine:
             WorkerFailed: Another worker is gone.
         """
         try:
-            arguments = self._splits.of(("shared", function), flatten((batch,), {}))
+            arguments = self._splits.of(("shared", function), flatten_batch(batch, has_open_rows=has_open_rows))
         except UsageError as error:
             raise NotSharedError(error.message) from error
         key = ("shared", function, arguments.key)

@@ -11,6 +11,7 @@ import numpy as np
 from autodist.errors import CaptureError
 from autodist.graph import NoGradientError, marks_gradients
 from autodist.runtime._batch import has_parts
+from autodist.runtime._elements import has_open_rows
 from autodist.runtime._engine import Engine
 from autodist.runtime._patches import Patches
 from autodist.runtime._reference import ReferenceEngine
@@ -36,7 +37,9 @@ def hook_functions(patches: Patches, engine: Engine | ReferenceEngine) -> None:
                 return plain()
             if not others.known(function) and not others.is_other(function, args, kwargs):
                 try:
-                    return engine.run(function.python_function, *_as_declared(function, args, kwargs), plain)
+                    declared = _as_declared(function, args, kwargs)
+                    is_open = has_open_rows(function.input_signature)
+                    return engine.run(function.python_function, *declared, plain, has_open_rows=is_open)
                 except NoGradientError:
                     others.add(function)
             if engine.worker.world_size > 1 and has_parts(args, kwargs):

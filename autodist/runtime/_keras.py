@@ -10,6 +10,7 @@ from typing import Any
 
 from autodist.errors import CaptureError, UsageError
 from autodist.runtime._dense import refuse_sparse_arrays
+from autodist.runtime._elements import has_open_rows
 from autodist.runtime._engine import Engine
 from autodist.runtime._files_aside import FilesAside
 from autodist.runtime._fit_position import FitFollower, FitPosition, without_optionals
@@ -237,10 +238,14 @@ class TrainFunction:
         """Where the batches come from, if they are this worker's parts."""
 
     def __call__(self, iterator: Any) -> Any:
+        sharded = self.sharded
+        is_open = has_open_rows(getattr(iterator, "element_spec", ())) if sharded is None else sharded.has_open_rows
+
         def train(given: Any) -> Any:
             batch = without_optionals(given)
-            arrays = batch if self.sharded is None else self.sharded.arrays(batch)
-            return self._engine.run_batch(self._step, arrays, plain=lambda: self._plain_step(batch))
+            arrays = batch if sharded is None else sharded.arrays(batch)
+            plain = functools.partial(self._plain_step, batch)
+            return self._engine.run_batch(self._step, arrays, plain, has_open_rows=is_open)
 
         return last_of_call(iterator, self._batches_per_call(), train)
 

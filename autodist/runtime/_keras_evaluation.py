@@ -10,6 +10,7 @@ from typing import Any
 
 from autodist.errors import UsageError
 from autodist.runtime._compile import NotSharedError
+from autodist.runtime._elements import has_open_rows
 from autodist.runtime._engine import Engine
 from autodist.runtime._files_aside import FilesAside
 from autodist.runtime._fit_position import without_optionals
@@ -158,11 +159,13 @@ class _TestFunction(_SharedFunction):
     def __call__(self, iterator: Any) -> Any:
         if not self._is_shared:
             return self.whole(iterator)
-        return last_of_call(iterator, self._model.steps_per_execution, self._tested)
+        is_open = has_open_rows(getattr(iterator, "element_spec", ()))
+        tested = functools.partial(self._tested, is_open=is_open)
+        return last_of_call(iterator, self._model.steps_per_execution, tested)
 
-    def _tested(self, batch: Any) -> Any:
+    def _tested(self, batch: Any, is_open: bool) -> Any:
         try:
-            return self._engine.run_shared(self._step, without_optionals(batch))
+            return self._engine.run_shared(self._step, without_optionals(batch), has_open_rows=is_open)
         except NotSharedError:
             return self.whole(iter([batch]))
 

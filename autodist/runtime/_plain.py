@@ -9,7 +9,7 @@ from typing import Any
 
 from autodist.errors import AutoDistError, CaptureError, UsageError
 from autodist.graph import CapturedStep, NoGradientError
-from autodist.runtime._arguments import Arguments, flatten
+from autodist.runtime._arguments import Arguments
 from autodist.runtime._worker import Worker
 
 __all__ = ["NotCapturedError", "PlainSteps"]
@@ -80,8 +80,7 @@ class PlainSteps:
     def call(
         self,
         function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        flattened: Callable[[], Arguments],
         plain: Callable[[], Any] | None,
         train: Callable[[Arguments], Any],
     ) -> Any:
@@ -89,8 +88,7 @@ class PlainSteps:
 
         Args:
             function: The step.
-            args: Its arguments.
-            kwargs: Its keywords.
+            flattened: Takes its arguments apart.
             plain: Calls it as TensorFlow does without a scope; None if that can't be had.
             train: Captures it if it is new, and runs it.
 
@@ -99,7 +97,7 @@ class PlainSteps:
         """
         try:
             with self.capturing():
-                arguments = flatten(args, kwargs)
+                arguments = flattened()
             if plain is not None:
                 self._check(function, arguments)
             return train(arguments)

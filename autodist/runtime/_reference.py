@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from autodist.graph import CapturedStep, NoGradientError, VariableNames, capture
-from autodist.runtime._arguments import Arguments, flatten
+from autodist.runtime._arguments import Arguments, flatten, flatten_batch
 from autodist.runtime._orderings import keep_orderings_in_functions
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._shard import Passes
@@ -38,16 +38,24 @@ class ReferenceEngine:
         keep_orderings_in_functions()
 
     def run(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], plain: Any = None
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        plain: Any = None,
+        *,
+        has_open_rows: bool = False,
     ) -> Any:
         """Run a training step."""
         return self._run(function, flatten(args, kwargs), args, kwargs)
 
-    def run_batch(self, function: Callable[..., Any], batch: Any, plain: Any = None) -> Any:
+    def run_batch(
+        self, function: Callable[..., Any], batch: Any, plain: Any = None, *, has_open_rows: bool = False
+    ) -> Any:
         """Run a training step that takes one structure of arrays."""
-        return self._run(function, flatten((batch,), {}), (batch,), {})
+        return self._run(function, flatten_batch(batch), (batch,), {})
 
-    def run_shared(self, function: Callable[..., Any], batch: Any) -> Any:
+    def run_shared(self, function: Callable[..., Any], batch: Any, *, has_open_rows: bool = False) -> Any:
         """There is nobody to share with."""
         raise NotImplementedError
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from autodist.errors import UsageError
 from autodist.runtime._batch import LocalArray, WholeArray, part_of
-from autodist.runtime._elements import which_are_batches
+from autodist.runtime._elements import has_open_rows, which_are_batches
 from autodist.runtime._ends import Ends, going_on_together
 from autodist.runtime._fingerprints import hashed_in_graph, hashed_names
 from autodist.runtime._notes import check_rows, with_note, without_note
@@ -95,6 +95,7 @@ class ShardedDataset:
         split: Per tensor of an element, whether it is a batch.
         by: ``"batch"``, ``"element"`` or ``"file"``.
         listed: A hash of the names of the files that are dealt out; None where none are.
+        has_open_rows: Whether the global batches may have any number of rows, as far as their dataset tells.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class ShardedDataset:
         self.split = split
         self.listed = listed
         self.by = by
+        self.has_open_rows = False
         self._passes = Passes() if passes is None else passes
 
     def __iter__(self) -> Iterator[Any]:
@@ -208,6 +210,14 @@ def shard_dataset(
             f"`shard` was given a {type(dataset).__name__}, it takes a tf.data.Dataset",
             hint="make one: `tf.data.Dataset.from_tensor_slices((x, y)).batch(64)`",
         )
+    sharded = _sharded(dataset, shares, by, passes)
+    sharded.has_open_rows = has_open_rows(dataset.element_spec)
+    return sharded
+
+
+def _sharded(dataset: Any, shares: Shares, by: ShardBy, passes: Passes | None) -> ShardedDataset:
+    import tensorflow as tf
+
     if shares.is_alone and by in ("auto", "batch"):
         specs = tf.nest.flatten(dataset.element_spec)
         split = tuple(isinstance(spec, tf.TensorSpec) and spec.shape.rank != 0 for spec in specs)

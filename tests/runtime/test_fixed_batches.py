@@ -173,7 +173,7 @@ REFUSED = {
     weight_of_each_row: ("variable `offsets` has 16 rows too", "tf.gather"),
     graph_convolution: ("argument 0 has the number of the batch's rows in another dim too", "adjacency\\[None\\]"),
     graph_convolution_of_edges: ("by the numbers in argument 0", "adjacency\\[None\\]"),
-    graph_network_in_fit: ("has the number of the batch's rows in another dim too", "adjacency\\[None\\]"),
+    graph_network_in_fit: ("`x\\[0\\]` has the number of the batch's rows in another dim too", "adjacency\\[None\\]"),
 }
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import autodist
 from autodist.errors import AutoDistError
-from autodist.runtime import LocalArray, Shares, WholeArray, flatten, shard_dataset, split_by_rows
+from autodist.runtime import LocalArray, Shares, WholeArray, flatten, flatten_batch, shard_dataset, split_by_rows
 
 from .programs import TWO, run_distributed, run_plain
 
@@ -172,3 +172,16 @@ def test_fit_and_loops_on_such_datasets(name):
 def test_only_scalars_are_no_batch():
     with pytest.raises(AutoDistError, match="must be batches"):
         autodist.AutoDist(**TWO).shard(tf.data.Dataset.range(3))
+
+
+@pytest.mark.parametrize(
+    ("batch", "names"),
+    [
+        ((X, X, X), ["`x`", "`y`", "`sample_weight`"]),
+        (([X, {"age": X}], {"out": X}), ["`x[0]`", "`x[1]['age']`", "`y['out']`"]),
+        (X, ["`x`"]),
+        ({"age": X, "size": X}, ["`data['age']`", "`data['size']`"]),
+    ],
+)
+def test_arguments_of_keras_are_called_as_users_call_them(batch, names):
+    assert list(flatten_batch(batch).names) == names
