@@ -16,7 +16,16 @@ import numpy as np
 if TYPE_CHECKING:
     from autodist.runtime._arguments import Arguments
 
-__all__ = ["as_floats", "fingerprint_of", "hashed", "hashed_in_graph", "hashed_names"]
+__all__ = [
+    "as_floats",
+    "can_be_hashed",
+    "chained",
+    "fingerprint_of",
+    "hashed",
+    "hashed_block",
+    "hashed_in_graph",
+    "hashed_names",
+]
 
 _COLUMNS = 1021
 """A prime, so that rows of examples which change places are added to other columns."""
@@ -79,7 +88,45 @@ def hashed_in_graph(tensors: Sequence[Any]) -> Any:
     for tensor in tensors:
         rows = tf.fingerprint(tensor if tensor.shape.rank else tf.reshape(tensor, [-1]))
         contents += [tf.io.serialize_tensor(part) for part in (tf.shape(tensor), rows)]
-    return tf.strings.to_hash_bucket_fast(tf.strings.join(contents), 2**62)
+    return tf.strings.to_hash_bucket_fast(tf.strings.join(contents or [tf.constant("")]), 2**62)
+
+
+def can_be_hashed(dataset: Any) -> bool:
+    """Whether all parts of a dataset's elements are made of numbers and texts."""
+    import tensorflow as tf
+
+    specs = tf.nest.flatten(dataset.element_spec, expand_composites=True)
+    return all(isinstance(spec, tf.TensorSpec) and spec.dtype not in (tf.variant, tf.resource) for spec in specs)
+
+
+def hashed_block(block: Any, size: int, left_out: Sequence[bool]) -> Any:
+    """The same of a dataset of a few elements, in a function of an input pipeline.
+
+    Args:
+        block: The dataset.
+        size: How many elements it has at most.
+        left_out: Per part of an element, whether it does not count.
+    """
+    import tensorflow as tf
+
+    def kept(element: Any) -> Sequence[Any]:
+        parts = zip(tf.nest.flatten(element), left_out, strict=True)
+        found: Sequence[Any] = tf.nest.flatten([part for part, is_out in parts if not is_out], expand_composites=True)
+        return found
+
+    @tf.autograph.experimental.do_not_convert
+    def add(known: Any, *element: Any) -> Any:
+        return 31 * known + hashed_in_graph([tensor[None] for tensor in kept(element)])
+
+    specs = tf.nest.flatten(block.element_spec)
+    if all(isinstance(spec, tf.TensorSpec) and spec.shape.is_fully_defined() for spec in specs):
+        return hashed_in_graph(kept(block.batch(size).get_single_element()))  # many times faster than one by one
+    return block.reduce(tf.constant(0, tf.int64), add)
+
+
+def chained(known: int, following: int) -> int:
+    """A hash of two, in this order."""
+    return _number(value.to_bytes(8, "little", signed=True) for value in (known, following))
 
 
 def hashed_names(files: Any) -> int:

@@ -53,6 +53,11 @@ class Pipeline:
         return int(self.batching._batch_size)
 
     @property
+    def has_cache(self) -> bool:
+        """Whether a later pass may find elements in a cache instead of the source."""
+        return any(type(node).__name__ == "CacheDataset" for node in (*self.before, *self.behind))
+
+    @property
     def files(self) -> Any:
         """The dataset of names of files that the source reads, None where it reads none."""
         kind = type(self.source).__name__

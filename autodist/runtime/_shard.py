@@ -11,6 +11,7 @@ import numpy as np
 
 from autodist.errors import UsageError
 from autodist.runtime._batch import LocalArray, WholeArray, part_of
+from autodist.runtime._dealt_elements import BlocksRead, PassRead, of_elements
 from autodist.runtime._elements import has_open_rows, which_are_batches
 from autodist.runtime._ends import Ends, going_on_together
 from autodist.runtime._fingerprints import hashed_in_graph, hashed_names
@@ -94,7 +95,6 @@ class ShardedDataset:
         dataset: The ``tf.data.Dataset`` of this worker's parts.
         split: Per tensor of an element, whether it is a batch.
         by: ``"batch"``, ``"element"`` or ``"file"``.
-        listed: A hash of the names of the files that are dealt out; None where none are.
         has_open_rows: Whether the global batches may have any number of rows, as far as their dataset tells.
     """
 
@@ -104,14 +104,15 @@ class ShardedDataset:
         split: tuple[bool, ...],
         by: str = "batch",
         passes: Passes | None = None,
-        listed: int | None = None,
+        read: BlocksRead | None = None,
     ) -> None:
         self.dataset = dataset
         self.split = split
-        self.listed = listed
         self.by = by
         self.has_open_rows = False
         self._passes = Passes() if passes is None else passes
+        self._read = read
+        self._note: int | None = None
 
     def __iter__(self) -> Iterator[Any]:
         try:
@@ -142,7 +143,7 @@ class ShardedDataset:
         ]
         for array in arrays:
             if isinstance(array, LocalArray | WholeArray):
-                array.note = self.listed if note is None and isinstance(array, LocalArray) else note
+                array.note = self._note if note is None and isinstance(array, LocalArray) else note
         return tf.nest.pack_sequence_as(element, arrays)
 
     def batches(self, dataset: Any = None) -> Iterator[Any]:
@@ -152,9 +153,16 @@ class ShardedDataset:
             dataset: What others have made of the dataset, if they have, without changing the number of batches.
         """
         source = self.dataset if dataset is None else dataset
-        if not self.may_end_alone or self._passes.begin is None:
-            return iter(source)
-        return going_on_together(iter(source), self._passes.begin(), self._empty(source), self._passes.check)
+        read = None if self._read is None else self._read.begin()
+        batches = iter(source)
+        if self.may_end_alone and self._passes.begin is not None:
+            batches = going_on_together(batches, self._passes.begin(), self._empty(source), self._passes.check)
+        return batches if read is None else self._noting(batches, read)
+
+    def _noting(self, batches: Iterator[Any], read: PassRead) -> Iterator[Any]:
+        for batch in batches:
+            self._note = read.take()
+            yield batch
 
     def _empty(self, dataset: Any) -> Callable[[Any], Any]:
         """Makes a batch without rows like another one, or of nothing if it is None."""
@@ -227,10 +235,10 @@ def _sharded(dataset: Any, shares: Shares, by: ShardBy, passes: Passes | None) -
         pipeline = read_pipeline(dataset)
         _check_pipeline(pipeline, shares, by)
         if not shares.is_all:
-            parts, done = _read_apart(pipeline, shares, by)
+            read = _blocks_read(pipeline, shares)
+            parts, done = _read_apart(pipeline, shares, by, read)
             options = (_in_order(dataset) if done == "element" else dataset).options()
-            listed = None if pipeline.files is None else hashed_names(pipeline.files)
-            return ShardedDataset(parts.with_options(options), split, done, passes, listed)
+            return ShardedDataset(parts.with_options(options), split, done, passes, read)
     if shares.is_all:
         return ShardedDataset(read_ahead(dataset), split, "batch", passes)
     _check_order(dataset)
@@ -315,7 +323,14 @@ def _rows_of_batches(dataset: Any, split: tuple[bool, ...], shares: Shares) -> A
     return parts if reads_variables(dataset) else parts.prefetch(tf.data.AUTOTUNE)
 
 
-def _read_apart(pipeline: Pipeline, shares: Shares, by: str) -> tuple[Any, str]:
+def _blocks_read(pipeline: Pipeline, shares: Shares) -> BlocksRead:
+    listed = 0 if pipeline.files is None else hashed_names(pipeline.files)
+    if len(shares.readers) < len(shares.replicas):
+        return BlocksRead(listed, most_passes=0)  # a worker without replicas reads nothing
+    return BlocksRead(listed, most_passes=1 if pipeline.has_cache else None)
+
+
+def _read_apart(pipeline: Pipeline, shares: Shares, by: str, read: BlocksRead) -> tuple[Any, str]:
     """A dataset of this worker's part of the data, and how it was cut out."""
     start, stop = shares.rows(pipeline.batch_size)
     if by == "file" and not _has_files_for(pipeline, shares):
@@ -327,7 +342,7 @@ def _read_apart(pipeline: Pipeline, shares: Shares, by: str) -> tuple[Any, str]:
     elif by == "file":
         source = _of_files(pipeline.source, len(shares.readers), shares.readers.index(shares.rank))
     else:
-        source = _of_elements(pipeline.source, pipeline.batch_size, start, stop)
+        source = of_elements(pipeline.source, pipeline.batch_size, start, stop, read)
     return read_ahead(pipeline.on(source, max(stop - start, 1))), by
 
 
@@ -348,12 +363,3 @@ def _of_files(source: Any, count: int, index: int) -> Any:
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.FILE
     return distribute._AutoShardDataset(source.with_options(options), count, index)
-
-
-def _of_elements(source: Any, size: int, start: int, stop: int) -> Any:
-    """The elements of a source that are the rows `start` to `stop` - 1 of each `size` of them."""
-
-    def is_mine(number: Any, element: Any) -> Any:
-        return (number % size >= start) & (number % size < stop)
-
-    return source.enumerate().filter(is_mine).map(lambda number, element: element)

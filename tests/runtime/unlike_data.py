@@ -44,7 +44,8 @@ def main(way, files):
                 for batch in data.as_numpy_iterator():
                     model.train_on_batch(*batch)
             else:
-                for batch in ad.shard(data) if way == "shard" else data:
+                dealt_out = {"shard": ad.shard, "by element": lambda data: ad.shard(data, by="element")}
+                for batch in dealt_out.get(way, iter)(data):
                     step(*batch)
         finally:
             with open(f"{files}{RANK}.steps", "w") as file:
