@@ -225,6 +225,7 @@ class AutoDist:
         every_steps: int | None = None,
         every_s: float | None = None,
         keep: int = 2,
+        fresh: bool = False,
         **trackables: Any,
     ) -> LoopCheckpoint:
         """Save a training loop, and take it up again from the newest checkpoint, which is restored at once.
@@ -235,13 +236,17 @@ class AutoDist:
                 pass over the data.
             every_s: Seconds from one checkpoint to the next, by the chief's clock.
             keep: How many checkpoints to keep.
+            fresh: Begin anew, whatever is in the directory: nothing of it is restored, and what AutoDist has not
+                written stays. A restart of the same run goes on from what the run has written.
             trackables: What to save, by name: models, optimizers, modules, variables.
 
         Returns:
             Whose ``steps(dataset)`` the loop goes over.
 
         Raises:
-            UsageError: An argument is not allowed, a model is not built, or the checkpoint is of something else.
+            UsageError: An argument is not allowed, a model is not built, the checkpoint is of something else, none of
+                those that are there can be read, or another run is in the directory.
+            CheckpointFailed: A checkpoint can't be read at the moment.
 
         Example:
             >>> checkpoint = ad.checkpoint("checkpoints", every_steps=100, model=model)     # doctest: +SKIP
@@ -249,7 +254,7 @@ class AutoDist:
             ...     for step, (x, y) in checkpoint.steps(ad.shard(dataset)):
             ...         loss = train_step(x, y)
         """
-        return LoopCheckpoint(self._engine, directory, every_steps, every_s, keep, trackables)
+        return LoopCheckpoint(self._engine, directory, every_steps, every_s, keep, fresh, trackables)
 
 
 @contextlib.contextmanager

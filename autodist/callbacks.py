@@ -40,6 +40,8 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
         keep: How many checkpoints to keep; older ones are taken when the newest can't be read.
         delete_checkpoint: Whether to remove the checkpoints when ``fit`` has ended. If they are kept, the same ``fit``
             trains nothing the next time.
+        fresh: Begin anew, whatever is in the directory: nothing of it is restored, and what AutoDist has not written
+            stays. A restart of the same run goes on from what the run has written.
 
     Raises:
         UsageError: An argument is not allowed.
@@ -57,6 +59,7 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
         *,
         keep: int = 2,
         delete_checkpoint: bool = True,
+        fresh: bool = False,
     ) -> None:
         super().__init__()
         if save_freq != "epoch" and (not isinstance(save_freq, int) or save_freq < 1):
@@ -65,6 +68,7 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
         self.save_freq = save_freq
         self.keep = keep
         self.delete_checkpoint = delete_checkpoint
+        self.fresh = fresh
         self._engine: Engine | ReferenceEngine | None = None
 
     def follow(self, engine: Engine | ReferenceEngine, position: FitPosition, others: Sequence[Any]) -> None:
@@ -72,7 +76,7 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
         self._engine = engine
         self._position = position
         self._others = others
-        self._checkpoints = Checkpoints(engine.worker, self.directory, self.keep)
+        self._checkpoints = Checkpoints(engine.worker, self.directory, self.keep, fresh=self.fresh)
         self._steps = self._saved_steps = self._epoch = self._batch = 0
         self._found: dict[str, Any] | None = None
 
@@ -90,6 +94,9 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
             )
         found = self._checkpoints.find()
         if found is None:
+            return
+        if "data" not in found:  # of others: there are values in it, and no more
+            self._restore_values(0)
             return
         self._steps = self._saved_steps = found["steps"]
         self._position.go_to(found["data"], found["batch"])
@@ -159,14 +166,19 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
     def _restore(self, found: dict[str, Any]) -> None:
         if found["batch"]:
             self._position.build(self.model)  # metrics too: they stand in the middle of the epoch
-        elif not self.model.optimizer.built:
-            self.model.optimizer.build(self.model.trainable_variables)
         callbacks = best_weights(self._others)
         kept = [c for c, has_weights in zip(callbacks, found["best_weights"], strict=True) if has_weights]
-        trackables = self._trackables([self.model.get_weights() for _ in kept])
-        self._checkpoints.restore(trackables, self._variables())
-        for callback, weights in zip(kept, trackables.get("best_weights", ()), strict=True):
+        for callback, weights in zip(kept, self._restore_values(len(kept)), strict=True):
             callback.best_weights = [variable.numpy() for variable in weights]
+
+    def _restore_values(self, num_kept: int) -> Sequence[Sequence[Any]]:
+        """Restore the model; returns the weights that so many callbacks have kept."""
+        if not self.model.optimizer.built:
+            self.model.optimizer.build(self.model.trainable_variables)
+        trackables = self._trackables([self.model.get_weights() for _ in range(num_kept)])
+        self._checkpoints.restore(trackables, self._variables())
+        kept: Sequence[Sequence[Any]] = trackables.get("best_weights", ())
+        return kept
 
     def _trackables(self, kept: Sequence[Sequence[Any]]) -> dict[str, Any]:
         """What checkpoints hold by name; weights that callbacks keep need variables for that."""

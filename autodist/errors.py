@@ -14,6 +14,7 @@
     ├── WorkerFailed                     1   a worker ended with an error (or its own exit code)
     ├── SearchFailed                     1   a search in which no strategy could be measured
     ├── SpaceEmpty                       3   a search in which the user's constraints or memory leave no strategy
+    ├── CheckpointFailed                74   checkpoints that a disk does not take, or does not give away
     ├── CertificateFailed                3   distributed and single-device results differ
     ├── ConformanceFailed                3   a builder, compressor or kernel breaks its contract
     └── TimedOut          (TimeoutError) 124 a bounded wait ran out
@@ -29,6 +30,7 @@ __all__ = [
     "AutoDistError",
     "CaptureError",
     "CertificateFailed",
+    "CheckpointFailed",
     "ConformanceFailed",
     "GraphError",
     "HostUnreachable",
@@ -175,6 +177,15 @@ class CertificateFailed(AutoDistError):
     """The distributed run does not equal the single-device run."""
 
     exit_code = 3
+
+
+class CheckpointFailed(AutoDistError):
+    """Checkpoints can't be written, several times in a row, or not be read at the moment; the older ones are kept.
+
+    The exit code is that of the system for errors of input and output, ``EX_IOERR``.
+    """
+
+    exit_code = 74
 
 
 class ConformanceFailed(AutoDistError):

@@ -96,6 +96,7 @@ def _meaning(exit_code: int | None) -> str:
     meanings = {
         0: "success",
         1: "a worker failed",
+        74: "checkpoints can't be written, or not be read",
         124: "a worker made no step for too long",
         **{128 + signum: f"interrupted by {signum.name}" for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)},
     }

@@ -1,157 +1,280 @@
-"""The files of checkpoints: written whole or not at all, and only the newest are kept."""
+"""The files of checkpoints: written whole or not at all; of those that AutoDist has written the newest are kept."""
 
 from __future__ import annotations
 
 import contextlib
-import json
+import errno
 import logging
-import os
-import re
 import shutil
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autodist.errors import UsageError
+from autodist.errors import CheckpointFailed, UsageError
+from autodist.runtime._checkpoint_listing import LISTING, list_checkpoints, listed
+from autodist.runtime._checkpoint_lock import DirectoryLock
+from autodist.runtime._checkpoint_record import OwnCheckpoint, OwnFile, Record, Standing
+from autodist.runtime._checkpoint_search import DamagedCheckpoint, files_of, names_in, position_in, read_all
+from autodist.runtime._disk import to_disk
 from autodist.runtime._writings import own_writing
 
-__all__ = ["CheckpointFiles"]
+__all__ = ["CheckpointFiles", "FoundCheckpoint"]
 
 _LOG = logging.getLogger("autodist")
-_NAME = re.compile(r"ckpt-(\d+)\.(index|data-.*)")
-_UNFINISHED = ".unfinished"
-_POSITION = "position/.ATTRIBUTES/VARIABLE_VALUE"
+_OWN = ".autodist"
+_LOCK_S, _RESTART_S = 1.0, 30.0
+_OF_KERAS = ("latest.weights.h5", "training_metadata.json")
+_NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG})
+_ELSEWHERE = "name another directory; or begin anew beside what is there, by `fresh=True`, which removes none of it"
+
+
+@dataclass(frozen=True)
+class FoundCheckpoint:
+    """A checkpoint that can be read.
+
+    Attributes:
+        path: Of its files, without their endings.
+        position: Where training stood; None if others have written it.
+    """
+
+    path: str
+    position: dict[str, Any] | None
 
 
 class CheckpointFiles:
-    """Checkpoints in a directory, as ``tf.train.CheckpointManager`` lays them out; used by the chief alone.
+    """Checkpoints in a directory, named as ``tf.train.CheckpointManager`` names them; used by the chief alone.
 
     A checkpoint is written beside the others, forced to the disk, and renamed: whenever the process or the machine
-    dies, the directory holds the checkpoints that it held before, or one more.
+    dies, the directory holds the checkpoints that it held before, or one more. What is there is found by its own files.
+    What AutoDist has written stands in a record, and nothing else is ever removed. While the process lives, no other
+    gets into the directory.
 
     Args:
-        directory: Made when something is written.
+        directory: Made if missing.
         keep: How many checkpoints to keep.
+        run_id: The run of this process; empty outside of ``autodist run``.
+        attempt: How often the run was started before: then its processes may still be about to end.
     """
 
-    def __init__(self, directory: Path, keep: int) -> None:
+    def __init__(self, directory: Path, keep: int, run_id: str = "", attempt: int = 0) -> None:
         self._directory = directory
         self._keep = keep
+        self._run_id = run_id
+        self._attempt = attempt
+        self._own = directory / _OWN
+        self._unfinished = self._own / "unfinished"
+        self._lock: DirectoryLock | None = None
+        self._record = Record(self._own / "record.json")
 
-    def readable(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The path and the position of each checkpoint that can be read, the newest first."""
-        for number in reversed(self._listed()):
-            prefix = self._prefix(number)
-            try:
-                yield prefix, _read_position(prefix)
-            except Exception as error:  # of a damaged file TensorFlow speaks in errors of every kind
-                _LOG.warning("the checkpoint `%s` can't be read, an older one is taken: %s", prefix, error)
+    def find(self, *, fresh: bool = False) -> FoundCheckpoint | None:
+        """The newest checkpoint that can be read; None if there is none at all. Damaged ones are put aside.
 
-    def write(self, root: Any, number: int) -> None:
-        """Write the checkpoint with this number, which rises from one to the next.
+        AutoDist's own come before those that others have written.
+
+        Args:
+            fresh: Whether to begin anew, whatever is there. A restart goes on from what its run has written.
 
         Raises:
-            UsageError: The directory can't be written.
+            UsageError: Something is there, and nothing can be read; or another process is there.
+            CheckpointFailed: A checkpoint can't be read at the moment.
         """
-        import tensorflow as tf
+        self._open()
+        if fresh and self._attempt == 0:
+            self._begin_anew()
+            return None
+        found: dict[str, dict[str, Any] | None] = {}
+        damaged: dict[str, str] = {}
+        for name in self._candidates(fresh):
+            with _noting(damaged, name):
+                found[name] = position_in(self._directory, name)
+        for name in sorted(found, key=lambda name: self._age(name, found[name]), reverse=True):
+            with _noting(damaged, name):
+                read_all(self._directory, name)
+                self._put_aside(damaged)
+                return FoundCheckpoint(str(self._directory / name), found[name])
+        if not fresh:
+            self._refuse(damaged)
+        return None
 
+    def write(self, root: Any, steps: int) -> None:
+        """Write a checkpoint, and remove those of ours that are too many then.
+
+        Raises:
+            UsageError: Another process is there, or this one may not write there.
+            OSError: The disk is full, for one; what was there before is still there. So it is with TensorFlow's errors.
+        """
+        self._open()
+        name = self._free_name(steps)
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            older = [n for n in self._listed() if n < number]  # others are of a past that a restart has given up
-            self._list(older)
-            self._remove_all_but(older)
-            self._write(root, number)
-            kept = [*older, number][-self._keep :]
-            self._list(kept)
-            self._remove_all_but(kept)
-        except (OSError, tf.errors.OpError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error.message
-            raise UsageError(
-                f"a checkpoint can't be written into `{self._directory}`: {reason or error}",
-                hint="name a directory on a disk with space, in which you may write",
-            ) from error
+            self._write(root, name, steps)
+            kept = [*self._older(steps), name][-self._keep :]
+            self._record.mark(kept, Standing.KEPT)
+            self._record.mark([n for n in self._record.checkpoints if n not in kept], Standing.LEAVING)
+            self._list()
+            self._record.save()
+        finally:
+            self._sweep()
 
     def remove(self) -> None:
-        """Remove all checkpoints, and the directory if nothing else is in it."""
+        """Remove all checkpoints of ours, and the directory if nothing else is in it."""
         if not self._directory.is_dir():
             return
-        (self._directory / "checkpoint").unlink(missing_ok=True)
-        self._remove_all_but([])
-        with contextlib.suppress(OSError):
-            self._directory.rmdir()
+        self._open()
+        self._record.mark(self._record.checkpoints, Standing.LEAVING)
+        self._list()
+        self._record.save()
+        self._sweep()
+        self._record.path.unlink(missing_ok=True)
+        assert self._lock is not None, "the directory is open"
+        self._lock.give_back()
+        for directory in (self._own, self._directory):
+            with contextlib.suppress(OSError):
+                directory.rmdir()
 
-    def _write(self, root: Any, number: int) -> None:
-        unfinished = self._directory / _UNFINISHED
-        unfinished.mkdir()
+    # --- who comes in
+
+    def _open(self) -> None:
+        """Get the directory for this process, see what of it is ours, and finish what one before has begun."""
+        try:
+            if self._lock is None or not self._lock.is_held:
+                self._own.mkdir(parents=True, exist_ok=True)
+                wait_s = _RESTART_S if self._attempt else _LOCK_S
+                self._lock = DirectoryLock.take(self._own / "lock", self._directory, self._run_id, wait_s)
+            self._record = Record.read(self._record.path)
+        except OSError as error:
+            message = f"a checkpoint can't be written into `{self._directory}`: {error.strerror or error}"
+            hint = "name a directory on a disk with space, in which you may write"
+            if error.errno in _NOT_ALLOWED:
+                raise UsageError(message, hint=hint) from error
+            raise CheckpointFailed(message, hint=hint) from error
+        self._record.disown()
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Finish what was begun: what is written and has its index is there, what is to leave leaves."""
+        shutil.rmtree(self._unfinished, ignore_errors=True)
+        begun = self._record.names(Standing.WRITTEN)
+        here = [name for name in begun if (self._directory / f"{name}.index").exists()]
+        self._record.mark(here, Standing.KEPT)
+        leaving = [*(name for name in begun if name not in here), *self._record.names(Standing.LEAVING)]
+        with contextlib.suppress(OSError):  # then the next one does it
+            for name in leaving:
+                self._record.remove_files(name)
+            if begun or leaving:
+                self._record.save()
+
+    # --- what is there
+
+    def _candidates(self, fresh: bool) -> list[str]:
+        try:
+            names = names_in(self._directory, self._record.checkpoints)
+            past = self._record.names(Standing.PAST) if fresh else []
+            return [name for name in names if name not in past and not self._is_ignored(name)]
+        except OSError as error:
+            raise CheckpointFailed(
+                f"the directory `{self._directory}` can't be read at the moment: {error.strerror or error}",
+                hint="nothing was changed: see to the disk, and start again",
+            ) from error
+
+    def _is_ignored(self, name: str) -> bool:
+        return all(self._record.is_ignored(path) for path in files_of(self._directory, name))
+
+    def _age(self, name: str, position: dict[str, Any] | None) -> tuple[bool, int, float]:
+        number = name.rpartition("-")[2]
+        steps = position["steps"] if position is not None else int(number) if number.isdigit() else 0
+        return position is not None, steps, (self._directory / f"{name}.index").stat().st_mtime
+
+    def _refuse(self, damaged: Mapping[str, str]) -> None:
+        """Stop if something is there, since nothing of it can be read."""
+        there = [f"`{name}`: {reason}" for name, reason in damaged.items()]
+        there += [f"`{n}`: listed in `{LISTING}`, and not there" for n in self._listed() if n not in damaged]
+        there += [
+            f"`{name}`: of `keras.callbacks.BackupAndRestore`"
+            for name in _OF_KERAS
+            if (self._directory / name).exists() and not self._record.is_ignored(self._directory / name)
+        ]
+        if there:
+            lines = "".join(f"\n  {line}" for line in there)
+            raise UsageError(f"no checkpoint in `{self._directory}` can be read:{lines}", hint=_ELSEWHERE)
+
+    def _listed(self) -> list[str]:
+        is_ignored = self._record.is_ignored(self._directory / LISTING)
+        return [] if is_ignored else [n for n in listed(self._directory) if not self._is_there(n)]
+
+    def _is_there(self, name: str) -> bool:
+        return (self._directory / f"{name}.index").exists()
+
+    def _put_aside(self, damaged: Mapping[str, str]) -> None:
+        """Move what can't be read out of the way of what will be written."""
+        if not damaged:
+            return
+        place = self._free_directory(f"damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+        for name, reason in damaged.items():
+            _LOG.warning("the checkpoint `%s` can't be read, and was moved to `%s`: %s", name, place, reason)
+            for path in files_of(self._directory, name):
+                path.rename(place / path.name)
+            self._record.checkpoints.pop(name, None)
+        self._list()
+        self._record.save()
+
+    def _begin_anew(self) -> None:
+        """Leave all that is there where it is, and have it count no more."""
+        self._record.disown_incomplete()
+        self._record.mark(self._record.checkpoints, Standing.PAST)
+        own = {file for of in self._record.checkpoints.values() for file in of.files}
+        there = [path for name in names_in(self._directory) for path in files_of(self._directory, name)]
+        there += [path for name in (LISTING, *_OF_KERAS) if (path := self._directory / name).is_file()]
+        self._record.ignored = {path.name: OwnFile.of(path, reads=False) for path in there if path.name not in own}
+        self._record.save()
+
+    # --- what is written
+
+    def _free_name(self, steps: int) -> str:
+        """A name that no file has, so that writing never takes anything away."""
+        taken = set(names_in(self._directory, self._record.checkpoints)) | set(self._record.checkpoints)
+        names = (f"ckpt-{steps}" if k == 1 else f"ckpt-{steps}-{k}" for k in range(1, len(taken) + 2))
+        return next(name for name in names if name not in taken)
+
+    def _free_directory(self, name: str) -> Path:
+        for k in range(1, 1000):
+            path = self._directory / (name if k == 1 else f"{name}-{k}")
+            with contextlib.suppress(FileExistsError):
+                path.mkdir()
+                return path
+        raise CheckpointFailed(f"there are a thousand directories `{name}` in `{self._directory}`", hint="remove some")
+
+    def _older(self, steps: int) -> list[str]:
+        """Those of ours with fewer steps; the others are of a past that a restart has given up."""
+        kept = self._record.names(Standing.KEPT)
+        return [name for name in kept if self._record.checkpoints[name].steps < steps and self._is_there(name)]
+
+    def _write(self, root: Any, name: str, steps: int) -> None:
+        self._unfinished.mkdir()
         with own_writing():
-            root.write(str(unfinished / f"ckpt-{number}"))
+            root.write(str(self._unfinished / name))
         # The index last: with it the checkpoint is there.
-        files = sorted(unfinished.iterdir(), key=lambda path: path.suffix == ".index")
+        files = sorted(self._unfinished.iterdir(), key=lambda path: path.suffix == ".index")
         for path in files:
-            _to_disk(path)
+            to_disk(path)
+        own = {path.name: OwnFile.of(path) for path in files}
+        self._record.checkpoints[name] = OwnCheckpoint(steps, Standing.WRITTEN, own)
+        self._record.save()
         for path in files:
             path.rename(self._directory / path.name)
-        unfinished.rmdir()
-        _to_disk(self._directory)
+        to_disk(self._directory)
 
-    def _prefix(self, number: int) -> str:
-        return str(self._directory / f"ckpt-{number}")
-
-    def _listed(self) -> list[int]:
-        """The numbers of the checkpoints that are there, in order."""
-        import tensorflow as tf
-
-        state = tf.train.get_checkpoint_state(str(self._directory))
-        paths = state.all_model_checkpoint_paths if state is not None else ()
-        found = [_NAME.fullmatch(f"{Path(path).name}.index") for path in paths]
-        numbers = sorted({int(match[1]) for match in found if match is not None})
-        return [n for n in numbers if Path(f"{self._prefix(n)}.index").is_file()]
-
-    def _list(self, numbers: Sequence[int]) -> None:
-        """Write the file that names the checkpoints, in one go."""
-        from tensorflow.python.checkpoint.checkpoint_management import update_checkpoint_state_internal
-
-        if numbers == self._listed():
-            return
-        paths = [self._prefix(number) for number in numbers]
-        if not paths:
-            (self._directory / "checkpoint").unlink(missing_ok=True)
-            return
-        with own_writing():
-            update_checkpoint_state_internal(
-                str(self._directory),
-                paths[-1],
-                all_model_checkpoint_paths=paths,
-                save_relative_paths=True,
-                all_model_checkpoint_timestamps=[os.stat(f"{path}.index").st_mtime for path in paths],
-            )
-        _to_disk(self._directory / "checkpoint")
-        _to_disk(self._directory)
-
-    def _remove_all_but(self, numbers: Sequence[int]) -> None:
-        """Remove what is in no list any more, and what a killed process has left."""
-        shutil.rmtree(self._directory / _UNFINISHED, ignore_errors=True)
-        for path in self._directory.iterdir():
-            match = _NAME.fullmatch(path.name)
-            if match is not None and int(match[1]) not in numbers:
-                path.unlink(missing_ok=True)
+    def _list(self) -> None:
+        record = self._record
+        own = [name for name in record.names(Standing.KEPT) if self._is_there(name)]
+        record.listing = list_checkpoints(self._directory, own, record.checkpoints, record.listing)
 
 
-def _read_position(prefix: str) -> dict[str, Any]:
-    """The position in a checkpoint; reads all of it, so that what a disk has lost is noticed here."""
-    import tensorflow as tf
-
-    reader = tf.train.load_checkpoint(prefix)
-    position: dict[str, Any] = json.loads(reader.get_tensor(_POSITION))
-    for name in reader.get_variable_to_shape_map():
-        reader.get_tensor(name)
-    return position
-
-
-def _to_disk(path: Path) -> None:
-    """Have the kernel write a file or a directory's entries, so that they outlive the machine's own end."""
-    descriptor = os.open(path, os.O_RDONLY)
+@contextlib.contextmanager
+def _noting(damaged: dict[str, str], name: str) -> Iterator[None]:
+    """Note what is damaged, and go on."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        yield
+    except DamagedCheckpoint as error:
+        damaged[name] = str(error)

@@ -7,13 +7,14 @@ import itertools
 import json
 import logging
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from autodist.errors import UsageError
+from autodist.errors import CheckpointFailed, UsageError
 from autodist.runtime._checkpoint_files import CheckpointFiles
 from autodist.runtime._checkpoint_note import CheckpointNote
 from autodist.runtime._recorder import Recorder
@@ -24,6 +25,8 @@ __all__ = ["Checkpoints"]
 
 _LOG = logging.getLogger("autodist")
 _exchanges = itertools.count()
+_MOST_FAILURES = 3
+_OF_TENSORFLOW = re.compile(r"\{\{.*?\}\}|\[Op:\w+\]")
 
 _Found = tuple[str | None, dict[str, Any] | None]
 """The path of a checkpoint, and the position in it."""
@@ -42,33 +45,57 @@ class Checkpoints:
         worker: Who this process is.
         directory: On the chief's machine; the others needn't have it.
         keep: How many checkpoints to keep.
+        fresh: Whether training begins anew, whatever is there.
 
     Raises:
         UsageError: An argument is not allowed.
     """
 
-    def __init__(self, worker: Worker, directory: str | os.PathLike[str], keep: int) -> None:
+    def __init__(self, worker: Worker, directory: str | os.PathLike[str], keep: int, *, fresh: bool = False) -> None:
         _check(directory, keep)
         self._worker = worker
-        self._directory = Path(directory).absolute()
-        self._files = CheckpointFiles(self._directory, keep)
+        self._directory = Path(os.path.abspath(directory))
+        self._fresh = fresh
+        self._failures = 0
+        environment = worker.environment
+        self._files = CheckpointFiles(self._directory, keep, environment.run_id, environment.attempt)
         self._prefix: str | None = None
         self._restored = 0
+        self._is_of_others = False
         self._is_off = Recorder.from_environ() is not None
 
     def find(self) -> dict[str, Any] | None:
-        """The position in the newest checkpoint, for all workers the chief's; None if there is none."""
+        """The position in the newest checkpoint, for all workers the chief's; None if there is none.
+
+        Of a checkpoint that others have written it is ``{"steps": 0}``: where training stood is not known.
+
+        Raises:
+            UsageError: Something is there, and nothing can be read; or another run is there.
+            CheckpointFailed: A checkpoint can't be read at the moment.
+        """
         position: dict[str, Any] | None = None
         if self._worker.is_chief and not self._is_off:
-            self._prefix, position = next(self._files.readable(), (None, None))
+            found = self._files.find(fresh=self._fresh)
+            if found is not None:
+                self._prefix, position = found.path, found.position or {"steps": 0}
         self._prefix, position = self._from_chief((self._prefix, position))
+        self._is_of_others = position == {"steps": 0}
         self._restored = position["steps"] if position is not None else 0
         self._worker.steps_restored += self._restored
         if self._worker.is_chief:
             self._tell(self._restored)
-            if position is not None:
-                _LOG.info("training goes on after step %d, from `%s`", self._restored, self._prefix)
+            self._say(position)
         return position
+
+    def _say(self, position: dict[str, Any] | None) -> None:
+        if self._is_of_others:
+            _LOG.warning(
+                "`%s` was not written by `ad.checkpoint` or `autodist.BackupAndRestore`: values are restored, but not "
+                "the place in the data; steps count from 0, passes over the data from the first",
+                self._prefix,
+            )
+        elif position is not None:
+            _LOG.info("training goes on after step %d, from `%s`", self._restored, self._prefix)
 
     def restore(self, trackables: Mapping[str, Any], variables: Iterable[Any] = ()) -> None:
         """Give all workers the values of the checkpoint that :meth:`find` has found.
@@ -80,7 +107,7 @@ class Checkpoints:
         Raises:
             UsageError: The checkpoint does not hold all of their variables in their shapes.
         """
-        root = _root(trackables, variables)
+        root = _root(trackables, () if self._is_of_others else variables)
         if self._worker.is_chief:
             self._read(root)
         else:
@@ -104,8 +131,11 @@ class Checkpoints:
     def save(self, trackables: Mapping[str, Any], variables: Iterable[Any], position: Mapping[str, Any]) -> None:
         """Write a checkpoint; does nothing on workers other than the chief.
 
+        If that fails, the older ones are kept and the next one is tried.
+
         Raises:
-            UsageError: The directory can't be written.
+            UsageError: Another run is in the directory.
+            CheckpointFailed: It has failed several times in a row.
         """
         if not self._worker.is_chief or self._is_off:
             return
@@ -113,14 +143,32 @@ class Checkpoints:
 
         root = _root(trackables, variables, position=tf.Variable(json.dumps(position)))
         root.save_counter.assign(position["steps"])
-        self._files.write(root, position["steps"])
+        try:
+            self._files.write(root, position["steps"])
+        except (OSError, tf.errors.OpError, CheckpointFailed) as error:
+            self._note_failure(position["steps"], error)
+            return
+        self._failures = 0
         self._tell(position["steps"])
 
     def remove(self) -> None:
         """Remove all checkpoints: training is complete."""
         if self._worker.is_chief and not self._is_off:
-            self._files.remove()
+            try:
+                self._files.remove()
+            except (OSError, CheckpointFailed) as error:
+                _LOG.warning("the checkpoints in `%s` can't be removed: %s", self._directory, _reason(error))
             self._tell(0)
+
+    def _note_failure(self, steps: int, error: Exception) -> None:
+        self._failures += 1
+        message = f"the checkpoint after step {steps} can't be written into `{self._directory}`: {_reason(error)}"
+        if self._failures >= _MOST_FAILURES:
+            raise CheckpointFailed(
+                f"{message}; so it was {_MOST_FAILURES} times in a row",
+                hint="make space on the disk, and start again: the older checkpoints are there",
+            ) from error
+        _LOG.warning("%s; the older ones are kept, and the next one is tried", message)
 
     def _read(self, root: Any) -> None:
         assert self._prefix is not None, "`find` has found a checkpoint"
@@ -132,7 +180,8 @@ class Checkpoints:
             reason = str(error).strip().partition("\n")[0]
             raise UsageError(
                 f"the checkpoint `{self._prefix}` is of another model or optimizer: {reason}",
-                hint=f"train what it was made for, or give another directory, or remove `{self._directory}`",
+                hint="train what it was made for, with its names (`model=`, `optimizer=`), or give another directory; "
+                "or begin anew beside it, by `fresh=True`",
             ) from error
 
     def _read_if_here(self, root: Any) -> None:
@@ -164,6 +213,13 @@ def _check(directory: Any, keep: Any) -> None:
         raise UsageError(f"`keep` is {keep!r}, it must be a number of checkpoints, at least 1")
 
 
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    message = _OF_TENSORFLOW.sub("", str(getattr(error, "message", error)))
+    return message.strip().partition("\n")[0].rpartition("; ")[2]
+
+
 def _root(trackables: Mapping[str, Any], variables: Iterable[Any], **own: Any) -> Any:
     """What is written or read; of the variables those that TensorFlow does not find in the trackables by itself.
 
@@ -174,7 +230,9 @@ def _root(trackables: Mapping[str, Any], variables: Iterable[Any], **own: Any) -
     root = tf.train.Checkpoint(**trackables)
     known = {id(variable) for variable in _variables(root)}
     others = [v for v in map(_resource, variables) if id(v) not in known]
-    return tf.train.Checkpoint(**trackables, others=others, **own)
+    if others or own:
+        own["others"] = others
+    return tf.train.Checkpoint(**trackables, **own)
 
 
 def _variables(root: Any) -> list[Any]:

@@ -25,6 +25,7 @@ class LoopCheckpoint:
         every_steps: Steps from one checkpoint to the next.
         every_s: Seconds from one checkpoint to the next.
         keep: How many checkpoints to keep.
+        fresh: Whether training begins anew, whatever is there.
         trackables: What is saved, by name: models, optimizers, modules, variables.
 
     Raises:
@@ -44,6 +45,7 @@ class LoopCheckpoint:
         every_steps: int | None,
         every_s: float | None,
         keep: int,
+        fresh: bool,
         trackables: dict[str, Any],
     ) -> None:
         _check_intervals(every_steps, every_s)
@@ -52,12 +54,12 @@ class LoopCheckpoint:
         self._every_steps = every_steps
         self._every_s = every_s
         self._trackables = trackables
-        self._checkpoints = Checkpoints(engine.worker, directory, keep)
+        self._checkpoints = Checkpoints(engine.worker, directory, keep, fresh=fresh)
         self._step = self._pass = self._batch = self._calls = 0
         self._saved_s = time.monotonic()
         position = self._checkpoints.find()
         if position is not None:
-            self._step, self._pass, self._batch = (position[name] for name in ("steps", "passes", "batches"))
+            self._step, self._pass, self._batch = (position.get(name, 0) for name in ("steps", "passes", "batches"))
             self._checkpoints.restore(trackables, _variables_of(trackables))
         self._saved_step = self._step if position is not None else None
 

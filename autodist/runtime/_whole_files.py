@@ -1,7 +1,8 @@
 """Saved models are whole: written beside what was there before, and put in its place by one rename.
 
-Whenever the process dies, the file or directory holds what it held before, or the new model; what is left of the new
-one besides is a `.unfinished-...`, over which the next one is written.
+Whenever the process or the machine dies, the file or directory holds what it held before, or the new model: it is
+forced to the disk before the rename, and the rename after it. What is left of the new one besides is a
+`.unfinished-...`, over which the next one is written.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+
+from autodist.runtime._disk import to_disk, tree_to_disk
 
 __all__ = ["save_models_whole", "whole_directory", "whole_file"]
 
@@ -79,7 +82,9 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[str]:
         yield str(unfinished)
         if target.exists():
             shutil.copymode(target, unfinished)
+        to_disk(unfinished)
         unfinished.replace(target)
+        to_disk(target.parent)
     finally:
         unfinished.unlink(missing_ok=True)
 
@@ -103,7 +108,9 @@ def whole_directory(path: str | os.PathLike[str]) -> Iterator[str]:
     try:
         yield str(unfinished)
         _keep_others(target, unfinished)
+        tree_to_disk(unfinished)
         _put(unfinished, target)
+        to_disk(target.parent)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

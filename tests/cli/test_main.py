@@ -10,7 +10,7 @@ from autodist import __version__
 from autodist.cli import main
 from autodist.cli._main import _COMMANDS, autodist
 from autodist.cli._options import RanksType
-from autodist.errors import CertificateFailed, SpecError, TimedOut, WorkerFailed
+from autodist.errors import CertificateFailed, CheckpointFailed, SpecError, TimedOut, WorkerFailed
 
 
 def modules(code):
@@ -61,6 +61,7 @@ def test_usage_errors(capsys, args, text):
     [
         (SpecError("s"), 2), (WorkerFailed("w"), 1), (WorkerFailed("w", exit_code=7), 7), (CertificateFailed("c"), 3),
         (TimedOut("t"), 124), (KeyboardInterrupt(), 130), (click.Abort(), 130), (click.ClickException("c"), 1),
+        (CheckpointFailed("c"), 74),
     ],
 )  # fmt: skip
 def test_exit_codes_of_errors(monkeypatch, capsys, error, code):

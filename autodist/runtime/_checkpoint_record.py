@@ -1,0 +1,202 @@
+"""Which files in a directory of checkpoints are AutoDist's own: no others are ever removed."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autodist.documents import whole_file
+from autodist.runtime._disk import to_disk
+
+__all__ = ["OwnCheckpoint", "OwnFile", "Record", "Standing"]
+
+_LOG = logging.getLogger("autodist")
+_BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class OwnFile:
+    """A file as it was when it was written.
+
+    Attributes:
+        size_bytes: Its size.
+        inode: Its number in its file system.
+        changed_ns: When its content was last changed.
+        digest: Of its content; empty if nobody has read it.
+    """
+
+    size_bytes: int
+    inode: int
+    changed_ns: int
+    digest: str
+
+    @classmethod
+    def of(cls, path: Path, *, reads: bool = True) -> OwnFile:
+        """What there is to know of a file; its content is read only if ``reads``."""
+        found = path.stat()
+        return cls(found.st_size, found.st_ino, found.st_mtime_ns, _digest(path) if reads else "")
+
+    def is_at(self, path: Path) -> bool:
+        """Whether a path has this very file, or a copy of it."""
+        try:
+            found = path.lstat()
+            if (found.st_size, found.st_ino, found.st_mtime_ns) == (self.size_bytes, self.inode, self.changed_ns):
+                return True
+            return bool(self.digest) and found.st_size == self.size_bytes and _digest(path) == self.digest
+        except OSError:  # gone, or nobody can say what it is
+            return False
+
+
+class Standing(enum.Enum):
+    """How far a checkpoint of ours has come."""
+
+    WRITTEN = "written"  # on its way into the directory
+    KEPT = "kept"
+    PAST = "past"  # of a training that was begun anew: removed when the first checkpoint of the new one is there
+    LEAVING = "leaving"  # on its way out
+
+
+@dataclass
+class OwnCheckpoint:
+    """A checkpoint that AutoDist has written.
+
+    Attributes:
+        steps: Training steps in it.
+        standing: How far it has come.
+        files: Its files by name.
+    """
+
+    steps: int
+    standing: Standing
+    files: dict[str, OwnFile]
+
+
+@dataclass
+class Record:
+    """What AutoDist has written into a directory; kept in a file of it.
+
+    Attributes:
+        path: Of the record.
+        checkpoints: Ours by name, in the order in which they were written.
+        listing: The file ``checkpoint``, if we have written it.
+        ignored: Files that were there when training was begun anew, by name.
+    """
+
+    path: Path
+    checkpoints: dict[str, OwnCheckpoint] = field(default_factory=dict)
+    listing: OwnFile | None = None
+    ignored: dict[str, OwnFile] = field(default_factory=dict)
+
+    @property
+    def directory(self) -> Path:
+        """Of the checkpoints."""
+        return self.path.parents[1]
+
+    @classmethod
+    def read(cls, path: Path) -> Record:
+        """The record in a file; an empty one if there is none, or none that can be read: then nothing is ours.
+
+        Raises:
+            OSError: The file is there and can't be read at the moment.
+        """
+        try:
+            return cls._from_json(path, json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            pass
+        except (ValueError, KeyError, TypeError, AttributeError):
+            _LOG.warning("`%s` is damaged: no checkpoint beside it counts as AutoDist's own, and none is removed", path)
+        return cls(path)
+
+    @classmethod
+    def _from_json(cls, path: Path, content: Any) -> Record:
+        checkpoints = {
+            name: OwnCheckpoint(int(of["steps"]), Standing(of["standing"]), _files(of["files"]))
+            for name, of in content["checkpoints"].items()
+        }
+        listing = content["listing"] and OwnFile(**content["listing"])
+        return cls(path, checkpoints, listing, _files(content["ignored"]))
+
+    def save(self) -> None:
+        """Write it, whole or not at all.
+
+        Raises:
+            OSError: The disk is full, for one.
+        """
+        checkpoints = {
+            name: {"steps": of.steps, "standing": of.standing.value, "files": _as_json(of.files)}
+            for name, of in self.checkpoints.items()
+        }
+        listing = self.listing and asdict(self.listing)
+        content = {"checkpoints": checkpoints, "listing": listing, "ignored": _as_json(self.ignored)}
+        with whole_file(self.path) as draft:
+            draft.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            to_disk(draft)
+        to_disk(self.path.parent)
+
+    def names(self, *standings: Standing) -> list[str]:
+        """Our checkpoints of these standings, in the order in which they were written."""
+        return [name for name, of in self.checkpoints.items() if of.standing in standings]
+
+    def mark(self, names: Iterable[str], standing: Standing) -> None:
+        """Note how far some have come."""
+        for name in names:
+            self.checkpoints[name].standing = standing
+
+    def disown(self) -> None:
+        """Forget the checkpoints that others have written over."""
+        for name, of in list(self.checkpoints.items()):
+            path = self.directory / f"{name}.index"
+            if path.exists() and not (path.name in of.files and of.files[path.name].is_at(path)):
+                del self.checkpoints[name]
+
+    def disown_incomplete(self) -> None:
+        """Forget those that lack a file, or have one that is not what we have written."""
+        for name, of in list(self.checkpoints.items()):
+            if not all(own.is_at(self.directory / file) for file, own in of.files.items()):
+                del self.checkpoints[name]
+
+    def remove_files(self, name: str) -> None:
+        """Remove a checkpoint of ours, the index first, and forget it.
+
+        If a file of it is not what we have written, all stay and count no more.
+        """
+        files = self.checkpoints[name].files
+        there = {self.directory / file: own for file, own in files.items() if (self.directory / file).exists()}
+        if all(own.is_at(path) for path, own in there.items()):
+            for path in sorted(there, key=lambda path: path.suffix != ".index"):
+                path.unlink()
+        else:
+            self.ignored |= {path.name: OwnFile.of(path, reads=False) for path in there}
+        del self.checkpoints[name]
+
+    def is_ignored(self, path: Path) -> bool:
+        """Whether training was begun anew in spite of this file."""
+        ignored = self.ignored.get(path.name)
+        return ignored is not None and ignored.is_at(path)
+
+
+def _files(content: dict[str, Any]) -> dict[str, OwnFile]:
+    return {str(name): OwnFile(**values) for name, values in content.items()}
+
+
+def _as_json(files: dict[str, OwnFile]) -> dict[str, Any]:
+    return {name: asdict(file) for name, file in files.items()}
+
+
+def _digest(path: Path) -> str:
+    found = hashlib.blake2b(digest_size=16)
+    for block in _blocks(path):
+        found.update(block)
+    return found.hexdigest()
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            yield block

@@ -1,0 +1,50 @@
+"""What stands in a file outlives the machine's own end only once it was forced to the disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["to_disk", "tree_to_disk"]
+
+_NOT_THERE = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
+
+
+def to_disk(path: str | os.PathLike[str]) -> None:
+    """Have the kernel write a file or a directory's entries now.
+
+    Raises:
+        OSError: The disk is full or broken; that a file system knows no such thing is no error.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        if os.path.isdir(path):
+            return  # one may write into it, and not look
+        raise
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NOT_THERE:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def tree_to_disk(root: Path) -> None:
+    """Do so with all files and directories below one, and with itself last.
+
+    Raises:
+        OSError: As in :func:`to_disk`.
+    """
+    for path in _below(root):
+        to_disk(path)
+
+
+def _below(root: Path) -> Iterator[Path]:
+    for directory, _, names in os.walk(root, topdown=False):
+        here = Path(directory)
+        yield from (here / name for name in names if (here / name).is_file())
+        yield here
