@@ -172,7 +172,10 @@ class BatchDependence:
 
     def meetings(self, tensors: Iterable[str]) -> tuple[str, ...]:
         """The nodes in which examples meet on the way to some tensors, so far as these are computed by replicas."""
-        found: dict[str, None] = {}
+        return tuple(sorted(self.causes.keys() & self.computed_by_replicas(tensors)))
+
+    def computed_by_replicas(self, tensors: Iterable[str]) -> set[str]:
+        """The nodes on the way to some tensors that are computed by replicas, each of its own rows."""
         seen: set[str] = set()
         stack = [tensor for tensor in tensors if not self.is_global(tensor)]
         while stack:
@@ -180,14 +183,12 @@ class BatchDependence:
             if name in seen or name not in self.extents:
                 continue
             seen.add(name)
-            if name in self.causes:
-                found[name] = None
             node = self.nodes[name]
             if EXTENT_OF in node.attr:
                 stack.append(node.attr[EXTENT_OF].s.decode())
             elif node.op not in SHAPE_OPS:
                 stack.extend(tensor for tensor in data_inputs(node) if not self.is_global(tensor))
-        return tuple(sorted(found))
+        return seen
 
     def uses_global(self, name: str) -> bool:
         """Whether a node's copies in the replicas take global values as inputs, rather than make a part of one."""

@@ -8,6 +8,7 @@ from autodist.kernels._exact import why_not_exact
 from autodist.kernels._extra import ExtraKernel
 from autodist.kernels._part_shapes import refuse_fixed_batches
 from autodist.kernels._partition import shard_name
+from autodist.kernels._picked_rows import PICKED
 from autodist.kernels._pipeline import KernelTiming, kernels_for, rewrite
 from autodist.kernels._place import Place
 from autodist.kernels._prepare import prepare
@@ -19,6 +20,7 @@ from autodist.kernels._warnings import warnings_of
 
 __all__ = [
     "DIFFERENT_BATCHES",
+    "PICKED",
     "AllReduceGradients",
     "AllReduceState",
     "BroadcastFactors",

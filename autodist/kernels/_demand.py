@@ -46,6 +46,13 @@ class Demand:
         self._run()
         self.intermediate = self._find_intermediate()
 
+    @cached_property
+    def losses(self) -> tuple[str, ...]:
+        """The tensors that the step differentiates, so far as their gradients depend on the batch."""
+        marks = sorted(mark for mark in self.cuts if mark in self.analysis.marks)
+        targets = (self.analysis.targets.get(self.analysis.marks[mark].target, ()) for mark in marks)
+        return tuple(dict.fromkeys(tensor for found in targets for tensor in found))
+
     def _effect(self, name: str) -> None:
         inputs = data_inputs(self.analysis.nodes[name])
         evaluable = all(self.analysis.dependence.is_evaluable(tensor) for tensor in inputs)

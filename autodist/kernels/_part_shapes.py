@@ -15,6 +15,7 @@ from typing import Any
 
 from autodist.errors import CaptureError
 from autodist.graph import (
+    LOOPS,
     Bodies,
     Extent,
     Role,
@@ -28,6 +29,7 @@ from autodist.graph import (
     split_tensor,
 )
 from autodist.kernels._demand import Demand
+from autodist.kernels._picked_rows import PICKED, picked_beyond, turns
 
 __all__ = ["refuse_fixed_batches"]
 
@@ -54,6 +56,7 @@ _PER_ROW = (
 
 _FORWARDING = frozenset({"Cast", "Identity", "StopGradient"})
 _FORMING = _FORWARDING | {"ExpandDims", "Reshape", "Squeeze", "StridedSlice", "Transpose", "Unpack", "Split"}
+_PICKING = frozenset({"Slice", "Split", "SplitV", "StridedSlice", "TopKV2", "Unpack"})
 _NODE = re.compile(r"\{\{node ([^}]+)\}\}|Node '([^']+)'")
 _SAID = "_output_shapes attribute inconsistent"
 """In TensorFlow's error where the program, not an op, has said which shape a tensor has."""
@@ -62,7 +65,7 @@ _MOST_LOOKED_AT = 400  # nodes; what is said of others would be far-fetched
 
 def refuse_fixed_batches(
     graph: TrainingGraph, num_replicas: int, names: Sequence[str], line_of: Callable[[str], str]
-) -> None:
+) -> bool:
     """Refuse a step that only the whole batch can go through.
 
     Args:
@@ -71,13 +74,19 @@ def refuse_fixed_batches(
         names: What to call its arguments.
         line_of: The user's line of a node.
 
+    Returns:
+        Whether it may need all rows of a batch with another number of them.
+
     Raises:
-        CaptureError: It needs all rows of the batch that it was captured for.
+        CaptureError: It needs all rows of a batch with the graph's number of them.
     """
     rows = graph.batch_size or 0
     part = -(-rows // num_replicas)
-    if part < rows:
-        _Check(graph, rows, part, names, line_of).run()
+    if part >= rows:
+        return True
+    check = _Check(graph, rows, part, names, line_of)
+    check.run()
+    return bool(check.meeting)  # else there is no number of rows in it, or it was the one of this batch
 
 
 @dataclass(frozen=True)
@@ -101,11 +110,18 @@ class _Check:
         self.arguments = {
             node_of(given.tensor): (name, given) for name, given in zip(names, graph.inputs, strict=True) if given.split
         }
-        self.replica = Demand(self.analysis, graph).replica
+        demand = Demand(self.analysis, graph)
+        self.replica = demand.replica
+        self.meeting = self._meeting(demand.losses)
         self.bodies = Bodies(self.analysis.graph_def)
 
+    def _meeting(self, losses: Sequence[str]) -> set[str]:
+        """What replicas compute of losses in which examples meet; of others their gradients say all."""
+        dependence = self.analysis.dependence
+        return dependence.computed_by_replicas(losses) if dependence.meetings(losses) else set()
+
     def run(self) -> None:
-        for name in (name for name in self.analysis.order if name in self.replica):
+        for name in (name for name in self.analysis.order if name in self.replica | self.meeting):
             self._check_rows_named(name)
             self._check_reshape(name)
         self._check_shapes()
@@ -118,7 +134,6 @@ class _Check:
         if node.op not in ("GatherV2", "GatherNd") or not self._picks_rows(node):
             return
         index = self.nodes[self._origin(node.input[1], _FORMING)]
-        constant = constant_value(index)
         params = self._origin(node.input[0], _FORWARDING)
         if index.name in self.arguments or (index.op == "Placeholder" and index.name not in self.variables):
             numbers = self.arguments[index.name][0] if index.name in self.arguments else "an argument"
@@ -128,8 +143,6 @@ class _Check:
                 name,
                 _WHOLE if params in self.arguments else _GRAPHS,
             )
-        elif constant is not None and node.op == "GatherV2" and constant.size and constant.max() >= self.part:
-            self._refuse(f"picks row {constant.max()} of the batch's {self.rows}", name, _NUMBERS)
         elif self.analysis.extent(node.input[1]) is Extent.CONSTANT and self._shape(node.input[1])[:1] == (self.rows,):
             self._refuse(f"picks {self.rows} rows of the batch by numbers", name, _NUMBERS)
 
@@ -152,17 +165,39 @@ class _Check:
     # Shapes --------------------------------------------------------------------------------------------------------
 
     def _check_shapes(self) -> None:
-        kept = ancestors(self.nodes, self.replica)
-        nodes = [node for node in self.analysis.graph_def.node if node.name in kept]
+        nodes = self._needed(self.meeting)  # of a backward pass the program has no lines
         imported = self._imported(nodes, self._sizes(self.part))
         if not isinstance(imported, _Conflict):
+            self._check_picked(imported, nodes)
+        nodes = self._needed(self.replica | self.meeting)
+        imported = self._imported(nodes, self._sizes(self.part))
+        if not isinstance(imported, _Conflict):
+            self._check_picked(imported, nodes)
             for node in nodes:
-                self._check_bodies(node, imported.get_operation_by_name(node.name).inputs, node.name)
+                self._check_bodies(node, imported.get_operation_by_name(node.name), node.name)
         elif not isinstance(self._imported(nodes, self._sizes(self.rows)), _Conflict):
             self._explain(imported, imported.node)  # else one device could not run it either
 
-    def _check_bodies(self, node: Any, inputs: Sequence[Any], outer: str) -> None:
+    def _needed(self, names: set[str]) -> list[Any]:
+        kept = ancestors(self.nodes, names)
+        return [node for node in self.analysis.graph_def.node if node.name in kept]
+
+    def _check_picked(self, imported: Any, nodes: Sequence[Any]) -> None:
+        """Refuse to pick what a part does not have, but the whole batch has."""
+        names = (node.name for node in nodes if node.name in self.replica | self.meeting)
+        found = ((name, picked_beyond(imported.get_operation_by_name(name))) for name in names)
+        missing = {name: beyond for name, beyond in found if beyond is not None}
+        if not missing:
+            return
+        whole = self._imported(nodes, self._sizes(self.rows))
+        for name, (number, count) in missing.items():
+            if isinstance(whole, _Conflict) or picked_beyond(whole.get_operation_by_name(name)) is None:
+                what = f"picks number {number} of the {self.rows} that the whole batch has, of which a part has {count}"
+                self._refuse(what, name, PICKED)
+
+    def _check_bodies(self, node: Any, operation: Any, outer: str) -> None:
         """Look into control flow, whose functions get the shapes of what goes into them."""
+        inputs, found = operation.inputs, []
         for function in called_functions(node):
             body = list(self.bodies.nodes(function.name).values())
             arguments = [other for other in body if other.op == "Placeholder"]
@@ -170,10 +205,15 @@ class _Check:
             shapes = {a.name: t.shape.as_proto() for a, t in zip(arguments, given, strict=True)}
             imported = self._imported(body, shapes)
             if not isinstance(imported, _Conflict):
+                found.append(imported)
                 for other in body:
-                    self._check_bodies(other, imported.get_operation_by_name(other.name).inputs, outer)
+                    self._check_bodies(other, imported.get_operation_by_name(other.name), outer)
             elif not isinstance(self._imported(body, {}), _Conflict):
                 self._explain(imported, outer)
+        if node.op in LOOPS and outer in self.analysis.dependence.causes:
+            count = next((n for n in turns(operation, found, self.part) if self.part < n <= self.rows), None)
+            if count is not None:
+                self._refuse(f"goes through {count} rows by number, of which a part has {self.part}", outer, PICKED)
 
     def _sizes(self, rows: int) -> dict[str, Any]:
         """By placeholder, the shape of an argument with so many rows."""
@@ -217,6 +257,7 @@ class _Check:
         else:
             text = conflict.reason.partition(" for '{{node")[0].splitlines()[0].rstrip(".")
             why = f"fails with the {self.part} of a part: {text}"
+            hint = PICKED if self.nodes[name].op in _PICKING else hint
             fact, hint = next(self._suspects(name), (fact, hint))
         self._refuse(f"needs all {self.rows} rows of the batch, it {why}{fact}", name, hint)
 

@@ -31,8 +31,7 @@ def warnings_of(
 def _of_losses(graph: TrainingGraph, demand: Demand, gradient_reduction: str) -> Iterator[str]:
     analysis = demand.analysis
     marks = sorted(mark for mark in demand.cuts if mark in analysis.marks)
-    targets = dict.fromkeys(t for mark in marks for t in analysis.targets.get(analysis.marks[mark].target, ()))
-    meetings = analysis.dependence.meetings(targets)
+    meetings = analysis.dependence.meetings(demand.losses)
     for place, name in _by_line(graph, demand, meetings):
         yield (
             f"the loss: {place} {analysis.dependence.causes[name]}, and each replica has only a part of the batch: "

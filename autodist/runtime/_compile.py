@@ -17,7 +17,6 @@ from autodist.graph import (
     TrainingGraph,
     VariableNames,
     capture,
-    refuse_fixed_beside_rows,
 )
 from autodist.kernels import (
     DistributedGraph,
@@ -25,7 +24,6 @@ from autodist.kernels import (
     Layout,
     kernels_for,
     prepare,
-    refuse_fixed_batches,
     rewrite,
     why_not_exact,
 )
@@ -39,6 +37,7 @@ from autodist.runtime._fingerprints import fingerprint_of
 from autodist.runtime._homes import Homes, Settle
 from autodist.runtime._horovod_network import check_listeners
 from autodist.runtime._host import SessionHost, Wiring
+from autodist.runtime._part_checks import PartChecks
 from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._whereabouts import Whereabouts
@@ -105,6 +104,7 @@ class Compiler:
         self._agreement = Agreement(worker, scope)
         self._whereabouts = Whereabouts(worker)
         self._homes = Homes()
+        self._parts = PartChecks(len(spec.replicas))
         self._compiled: list[_Compiled] = []
         self._warned: set[str] = set()
 
@@ -187,16 +187,18 @@ class Compiler:
                 f"`{getattr(function, '__name__', function)}` takes no gradient with respect to a variable",
                 hint="a training step differentiates its loss by `tf.GradientTape.gradient` and applies the result",
             )
-        self._check_parts(captured, arguments)
+        self.check_parts(captured, arguments, local=local)
         if captured.asking and len(self._spec.replicas) > 1:
             self._warn(_of_asking(captured))
         return captured
 
-    def _check_parts(self, captured: CapturedStep, arguments: Arguments) -> None:
-        """Refuse what replicas can't do with parts of the batch."""
-        if len(self._spec.replicas) > 1:
-            refuse_fixed_batches(captured.graph, len(self._spec.replicas), arguments.names, captured.line_of)
-            refuse_fixed_beside_rows(captured.graph, arguments.names, captured.line_of)
+    def check_parts(self, captured: CapturedStep, arguments: Arguments, *, local: bool) -> None:
+        """Refuse what replicas can't do with their parts of a batch; see :meth:`capture` for the arguments.
+
+        Raises:
+            CaptureError: There is such a thing.
+        """
+        self._parts.check(captured, arguments, self._batch_size(arguments, local))
 
     def compile_shared(
         self, function: Callable[..., Any], arguments: Arguments, *, local: bool = False
@@ -215,7 +217,7 @@ class Compiler:
         assert self.can_share
         try:
             captured = self._capture(function, arguments, local=local)
-            self._check_parts(captured, arguments)
+            self.check_parts(captured, arguments, local=local)
         except CaptureError as error:
             raise NotSharedError(error.message) from error
         self._check_shared(captured)

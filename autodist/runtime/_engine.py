@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from autodist.errors import UsageError, WorkerFailed
+from autodist.errors import CaptureError, UsageError, WorkerFailed
 from autodist.graph import CapturedStep
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._arguments import Arguments, Splits, flatten, flatten_batch
@@ -233,6 +233,11 @@ class Engine:
         if not self._is_settled:
             self.settle()
         step = self._steps[key]
+        try:
+            self._compiler.check_parts(step.captured, arguments, local=False)
+        except CaptureError as error:
+            self._not_shared[key] = NotSharedError(error.message)
+            raise self._not_shared[key] from error
         values = self._execute(step, arguments, local=False, trains=False)
         return step.captured.pack([_tensor(value) for value in values])
 
@@ -303,6 +308,7 @@ class Engine:
                 self.state.pull_all()  # compiling frees the eager copies of large variables
                 roles = {v.name: v.role.value for v in captured.graph.variables}
                 self._recorder.add_variables(captured.handles, roles)
+        self._compiler.check_parts(self._steps[key].captured, arguments, local=local)
         return self._steps[key]
 
     def _compiled(self, captured: CapturedStep, arguments: Arguments, local: bool) -> CompiledStep:

@@ -16,6 +16,7 @@ from autodist.runtime._arguments import Arguments
 from autodist.runtime._batch import BatchSplit, batch_size, split_global, split_local
 from autodist.runtime._fingerprints import as_floats
 from autodist.runtime._host import SessionHost
+from autodist.runtime._part_failures import part_failures
 
 __all__ = ["CompiledStep", "Feeds"]
 
@@ -150,7 +151,8 @@ class CompiledStep:
         self._refresh_proxies()
         for server in self.servers:
             server.check()
-        result = act()
+        with part_failures(self.captured, self.graph, self._prefix):
+            result = act()
         self.taken += 1
         self._host.outdated |= self._written - self.graph.refreshers.keys()
         return result

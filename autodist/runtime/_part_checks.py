@@ -1,0 +1,50 @@
+"""Whether steps can run on the parts of their batches, of each number of rows that they meet."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from autodist.graph import CapturedStep, refuse_fixed_beside_rows
+from autodist.kernels import refuse_fixed_batches
+from autodist.runtime._arguments import Arguments
+
+__all__ = ["PartChecks"]
+
+_MOST = 8
+"""Numbers of rows that a step is looked at with: it takes a part of the time of tracing each time."""
+
+
+class PartChecks:
+    """What was looked at so far.
+
+    Args:
+        num_replicas: Into how many parts batches go.
+    """
+
+    def __init__(self, num_replicas: int) -> None:
+        self._num_replicas = num_replicas
+        self._rows: WeakKeyDictionary[Any, set[int | None]] = WeakKeyDictionary()
+        """By step, the numbers of rows that it was looked at with; None if others would tell nothing new."""
+
+    def check(self, captured: CapturedStep, arguments: Arguments, rows: int | None) -> None:
+        """Look at a step that gets so many rows, unless nothing new is to be found.
+
+        Args:
+            captured: The step.
+            arguments: Those of a call.
+            rows: How many the batch of all replicas has.
+
+        Raises:
+            CaptureError: Replicas can't do with parts of such a batch what one device does with all of it.
+        """
+        if self._num_replicas == 1:
+            return
+        seen = self._rows.setdefault(captured.concrete, set())
+        if rows in seen or None in seen:
+            return
+        graph = captured.graph.with_batch_size(rows)
+        depends = refuse_fixed_batches(graph, self._num_replicas, arguments.names, captured.line_of)
+        if not seen:
+            refuse_fixed_beside_rows(graph, arguments.names, captured.line_of)
+        seen.add(rows if depends and len(seen) < _MOST else None)
