@@ -13,11 +13,13 @@ is computed nor how long that takes, and each run draws its own.
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from autodist.graph._graph_def import FROZEN, called_functions, node_of, topological_order
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEME", "Identity", "combined"]
 
-SCHEME = 1
+SCHEME = 2
 """Of how the hashes are made: those of another scheme say nothing."""
 
 _VOLATILE = frozenset({
@@ -53,13 +55,13 @@ class Identity:
 
     @classmethod
     def of(cls, graph: TrainingGraph) -> Identity:
-        """The identity of a graph; takes about 10 us per node, once."""
-        variables = combined(repr(_row(v)).encode() for v in graph.variables)
+        """The identity of a graph; takes some 5 us per node, once."""
+        variables = combined(map(_row, graph.variables))
         if graph.graph_def is None:
             ends = combined(repr(part).encode() for part in (graph.inputs, graph.outputs, graph.effects))
             return cls(combined([variables.encode(), ends.encode()]), variables, "")
         contents = _Contents(graph.graph_def.library).of_nodes(graph.graph_def.node)
-        kinds = Counter(content.kind for content in contents.values())
+        kinds = Counter(kind for (kind, _), _ in contents.values())
         operations = combined([repr(sorted(kinds.items())).encode()])
         return cls(combined([variables.encode(), *_computed(graph, contents)]), variables, operations)
 
@@ -77,34 +79,31 @@ def combined(parts: Iterable[bytes]) -> str:
     return _digest(b"".join(b"%d:" % len(part) + part for part in parts)).hex()
 
 
-def _row(variable: Variable) -> tuple[object, ...]:
-    gradients = [gradient.is_sparse for gradient in variable.gradients]
-    return tuple(
-        gradients if field.name == "gradients" else getattr(variable, field.name)
-        for field in fields(variable)
-        if field.name not in ("handle", "content")
-    )
+def _row(variable: Variable) -> bytes:
+    row = dict(vars(variable))
+    for name in ("handle", "content"):
+        del row[name]
+    return repr(row | {"gradients": [gradient.is_sparse for gradient in variable.gradients]}).encode()
 
 
 def _computed(graph: TrainingGraph, contents: Mapping[str, _Content]) -> Iterator[bytes]:
     """What is computed, and what of it is returned, or is a gradient."""
-    given = {v.handle: f"variable {k} {v.content}".encode() for k, v in enumerate(graph.variables)}
-    given |= {node_of(argument.tensor): b"input %d" % k for k, argument in enumerate(graph.inputs)}
+    given = {v.handle: _digest(f"variable {k} {v.content}".encode()) for k, v in enumerate(graph.variables)}
+    given |= {node_of(argument.tensor): _digest(b"input %d" % k) for k, argument in enumerate(graph.inputs)}
     hashes = _hashes(graph.analysis.order, contents, given)
     gradients = [[hashes[node_of(t)] for g in v.gradients for t in g.tensors] for v in graph.variables]
     inputs = [(argument.split, argument.shape, argument.dtype) for argument in graph.inputs]
     outputs = [(_hash_of(output.tensor, hashes), output.shape, output.dtype) for output in graph.outputs]
     effects = sorted(hashes[node] for node in graph.effects)
     yield from (repr(part).encode() for part in (gradients, inputs, outputs, effects))
-    yield b"".join(sorted(hashes.values()))
+    everything = np.frombuffer(b"".join(hashes.values()), np.uint64).reshape(-1, 2)
+    yield everything.sum(axis=0).tobytes()  # their order does not count
 
 
-class _Content(NamedTuple):
-    """What a node is, without its name: a hash of its type and attributes, and what it is computed from."""
-
-    kind: bytes
-    inputs: Sequence[str]
-    value: bytes = b""
+_Kind = tuple[bytes, bytes]
+"""A hash of a node's type and attributes, and one of its value if it is a constant."""
+_Content = tuple[_Kind, Sequence[str]]
+"""What a node is, without its name, and what it is computed from."""
 
 
 def _hashes(order: Iterable[str], contents: Mapping[str, _Content], given: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -113,15 +112,19 @@ def _hashes(order: Iterable[str], contents: Mapping[str, _Content], given: Mappi
     for name in order:
         if name in given:
             continue
-        content = contents[name]
-        parts: list[bytes] = [content.kind, content.value]
-        waits: list[bytes] = []
-        for tensor in content.inputs:
-            (waits if tensor[0] == "^" else parts).append(_hash_of(tensor, found))
-        if waits:
-            parts += [b"^", *sorted(waits)]
-        found[name] = _digest(b"|".join(parts))
+        kind, inputs = contents[name]
+        try:
+            parts = [*kind, *[found[tensor] for tensor in inputs]]
+        except KeyError:
+            parts = [*kind, *_parts(inputs, found)]
+        found[name] = blake2b(b"|".join(parts), digest_size=16).digest()
     return found
+
+
+def _parts(inputs: Sequence[str], found: Mapping[str, bytes]) -> list[bytes]:
+    """The hashes of inputs; in what order a node waits for others does not count."""
+    waits = sorted(_hash_of(tensor, found) for tensor in inputs if tensor[0] == "^")
+    return [*(_hash_of(tensor, found) for tensor in inputs if tensor[0] != "^"), b"^", *waits]
 
 
 def _hash_of(tensor: str, hashes: Mapping[str, bytes]) -> bytes:
@@ -138,29 +141,35 @@ class _Contents:
 
     def __init__(self, library: Any) -> None:
         self._functions = {function.signature.name: function for function in library.function}
-        self._kinds: dict[bytes, bytes] = {}
-        """By type and attributes, their hash: most nodes of a graph are like others."""
+        self._kinds: dict[bytes, _Kind] = {}
+        """By type and attributes: most nodes of a graph are like others."""
 
     def of_nodes(self, nodes: Iterable[Any]) -> dict[str, _Content]:
         """By name, what nodes are."""
-        return {node.name: self._of(node) for node in nodes}
+        found: dict[str, _Content] = {}
+        for node in nodes:
+            content, (name, *inputs) = _taken_apart(node.SerializeToString())
+            kind = self._kinds.get(content)
+            if kind is None:
+                kind = self._kinds[content] = self._kind(node)
+            found[name] = kind, inputs
+        return found
 
-    def _of(self, node: Any) -> _Content:
+    def _kind(self, node: Any) -> _Kind:
         if node.op == "Const":
             value = node.attr["value"].tensor
             kind = b"Const %d " % value.dtype + value.tensor_shape.SerializeToString(deterministic=True)
-            return _Content(kind, node.input, _digest(value.SerializeToString(deterministic=True)))
+            return kind, _digest(value.SerializeToString(deterministic=True))
         bare = type(node)()
         bare.CopyFrom(node)
-        bare.name = ""
-        del bare.input[:]
+        for field in ("name", "input", "experimental_debug_info"):
+            bare.ClearField(field)
+        for name in _VOLATILE & bare.attr.keys():
+            del bare.attr[name]
         if _calls_functions(node.op):
             for called in called_functions(bare):
                 called.name = self._function(called.name)
-        content = bare.SerializeToString(deterministic=True)
-        if content not in self._kinds:
-            self._kinds[content] = _kind(bare)
-        return _Content(self._kinds[content], node.input)
+        return _digest(bare.SerializeToString(deterministic=True)), b""
 
     @functools.cache  # noqa: B019  # lives as long as one identity is made
     def _function(self, name: str) -> str:
@@ -178,16 +187,44 @@ class _Contents:
         return combined([repr(types).encode(), *results, b"", *waits, b"", *sorted(hashes.values())])
 
 
-def _kind(bare: Any) -> bytes:
-    """A hash of a node's type and attributes."""
-    for name in _VOLATILE & bare.attr.keys():
-        del bare.attr[name]
-    bare.ClearField("experimental_debug_info")
-    return _digest(bare.SerializeToString(deterministic=True))
+_NAME, _TYPE, _INPUT = _FIRST_FIELDS = b"\x0a\x12\x1a"
+_SEVEN_BITS = 127
+
+
+def _taken_apart(node: bytes) -> tuple[bytes, list[str]]:
+    """The type and the attributes of a serialized NodeDef, and its name, followed by its inputs.
+
+    The name, the type and the inputs come first in it. To read them here takes a third of the time that the objects of
+    protobuf take.
+    """
+    names: list[str] = []
+    kind = b""
+    at, end = 0, len(node)
+    while at < end and (tag := node[at]) in _FIRST_FIELDS:
+        begin = at + 2
+        at = begin + node[at + 1]
+        if at - begin > _SEVEN_BITS:
+            begin, at = _long(node, begin - 1)
+        if tag == _TYPE:
+            kind = node[begin:at]
+        else:
+            names.append(node[begin:at].decode())
+    return kind + node[at:], names
+
+
+def _long(content: bytes, at: int) -> tuple[int, int]:
+    """Where a field begins and ends whose size is a number of several bytes, of seven bits each."""
+    size = shift = 0
+    while content[at] > _SEVEN_BITS:
+        size += (content[at] & _SEVEN_BITS) << shift
+        shift += 7
+        at += 1
+    begin = at + 1
+    return begin, begin + size + (content[at] << shift)
 
 
 def _digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=16).digest()
+    return blake2b(content, digest_size=16).digest()
 
 
 @functools.cache
