@@ -12,7 +12,7 @@ from autodist.graph._analysis import StepAnalysis
 from autodist.graph._apart import known_to_keep_apart
 from autodist.graph._batch_norm import synchronize_batch_norm
 from autodist.graph._extent import Extent
-from autodist.graph._frozen import FrozenValues, freeze
+from autodist.graph._frozen import FrozenValues, embed_constants, freeze, large_arrays_as_tensors
 from autodist.graph._graph_def import ancestors, data_inputs, is_stateful, node_of, normalize
 from autodist.graph._hoist import hoist_reads
 from autodist.graph._identity import Identity
@@ -144,7 +144,7 @@ def capture(
     """
     started = time.perf_counter()
     split = [bool(spec.shape.rank) for spec in specs] if split is None else split
-    concrete, marked, asked = _trace(step, specs, split, synchronized_batch_norm, rows)
+    concrete, marked, asked = _trace(step, specs, names, split, synchronized_batch_norm, rows)
     trace_s = time.perf_counter() - started
     try:
         captured = _described(concrete, marked, names, split, synchronized_batch_norm)
@@ -154,7 +154,7 @@ def capture(
         raise NoGradientError(error.message, hint=error.hint) from error
 
     def answered() -> tuple[Identity, RowCounts]:
-        concrete, marked, counts = _trace(step, specs, split, synchronized_batch_norm, rows, answers=True)
+        concrete, marked, counts = _trace(step, specs, names, split, synchronized_batch_norm, rows, answers=True)
         return _described(concrete, marked, names, split, synchronized_batch_norm).graph.identity, counts
 
     matters = rows is not None and asked.lines and answers_matter(captured.graph.identity, asked, answered)
@@ -176,10 +176,11 @@ def _described(
     refuse_changes(graph_def, lines.of)
     tables = _tables(tracing, graph_def, lines)
     bare, handles = _variables(tracing, names, tables)
-    for variable, handle in freeze(graph_def, _captured_values(tracing), names):
+    flat, aliases = inline_calls(graph_def)
+    for variable, handle in freeze(flat, tracing, names):
         bare.append(variable)
         handles[variable.name] = handle
-    flat, aliases = _flattened(tracing, graph_def, bare)
+    _simplify(flat, tracing, bare)
     filling = embed_tables(flat, tables)
     inputs = tuple(_step_input(*given) for given in zip(tracing.inputs[:num_arguments], split, strict=True))
     batch = [node_of(argument.tensor) for argument in inputs if argument.split]
@@ -206,6 +207,7 @@ def _described(
 def _trace(
     step: Callable[..., Any],
     specs: Sequence[Any],
+    names: VariableNames,
     split: Sequence[bool],
     synchronized_batch_norm: bool,
     rows: int | None,
@@ -226,6 +228,7 @@ def _trace(
             synchronize_batch_norm(everywhere=synchronized_batch_norm),
             known_to_keep_apart(),
             lookups_with_shapes(),
+            large_arrays_as_tensors(names.frozen),
             noticing_row_counts(rows, answers=answers) as asked,
         ):
             return tf.function(step).get_concrete_function(*relaxed), marked, asked
@@ -246,14 +249,12 @@ def _is_of_outputs(error: Exception) -> bool:
     return isinstance(error, TypeError) and any(text in str(error) for text in texts)
 
 
-def _flattened(tracing: Any, graph_def: Any, variables: Sequence[BareVariable]) -> tuple[Any, dict[str, str]]:
-    """The flat GraphDef, and for every output tensor of an inlined call the tensor that takes its place."""
-    flat, aliases = inline_calls(graph_def)
-    _embed_constants(flat, tracing)
+def _simplify(flat: Any, tracing: Any, variables: Sequence[BareVariable]) -> None:
+    """What makes a flat graph simpler, and the same on all workers."""
+    embed_constants(flat, tracing)
     look_up_before_casting(flat)
     hoist_reads(flat, {v.handle: (v.dtype, v.shape) for v in variables})
     _drop_devices(flat)
-    return flat, aliases
 
 
 def _variables(
@@ -306,30 +307,6 @@ def _foreign_resource(placeholder: Any, lines: Lines) -> CaptureError:
     consumers = placeholder.consumers()
     user = consumers[0] if consumers else placeholder.op
     return foreign_resource(user.name, user.type, lines.of(user.name))
-
-
-def _embed_constants(flat: Any, graph: Any) -> None:
-    """Turn the captured eager tensors that are left into constants."""
-    import tensorflow as tf
-
-    values = _captured_values(graph)
-    for node in flat.node:
-        if node.name not in values or node.op != "Placeholder":
-            continue
-        array = values[node.name].numpy()
-        node.op = "Const"
-        node.attr.clear()
-        node.attr["dtype"].type = values[node.name].dtype.as_datatype_enum
-        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(array, dtype=values[node.name].dtype))
-        shape = node.attr["_output_shapes"].list.shape.add()
-        shape.CopyFrom(values[node.name].shape.as_proto())
-
-
-def _captured_values(graph: Any) -> dict[str, Any]:
-    """By placeholder, the captured eager tensors."""
-    import tensorflow as tf
-
-    return {inner.op.name: outer for outer, inner in graph.captures if outer.dtype not in (tf.resource, tf.variant)}
 
 
 def _drop_devices(flat: Any) -> None:

@@ -3,12 +3,16 @@
 As constants they would be copied with every copy of the graph, and a GraphDef holds 2 GB at most. So they become
 variables that nothing writes: the session holds them in the memory of the program's own tensors. Small values stay
 constants, because what is computed from them is looked at: shapes, dims, ranges.
+
+TensorFlow makes constants of arrays while it traces, and tensors of another graph it captures. So large arrays are made
+tensors before, one for each content: the constant of a large array costs it minutes, and several copies.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,17 +23,29 @@ from autodist.graph._roles import BareVariable
 if TYPE_CHECKING:
     from autodist.graph._capture import VariableNames
 
-__all__ = ["FROZEN_FROM_BYTES", "FrozenValues", "freeze"]
+__all__ = ["FROZEN_FROM_BYTES", "FrozenValues", "embed_constants", "freeze", "large_arrays_as_tensors"]
 
 FROZEN_FROM_BYTES = 64 * 1024
 
 
 class FrozenValues:
-    """The variables that stand for large values, one for each content."""
+    """The tensors and the variables that stand for large values, one for each content."""
 
     def __init__(self) -> None:
         self._contents: dict[int, tuple[Any, str]] = {}
+        self._tensors: dict[str, Any] = {}
         self._variables: dict[str, Any] = {}
+
+    def tensor(self, array: np.ndarray) -> Any:
+        """An eager tensor with an array's content."""
+        import tensorflow as tf
+
+        content = _digest(array)
+        if content not in self._tensors:
+            with tf.init_scope():
+                value = self._tensors[content] = tf.constant(array)
+            self._contents[id(value)] = value, content
+        return self._tensors[content]
 
     def variable(self, value: Any) -> tuple[str, Any]:
         """A hash of an eager tensor's content, and a variable in its memory."""
@@ -44,23 +60,79 @@ class FrozenValues:
         return content, self._variables[content]
 
 
-def freeze(graph_def: Any, captures: Mapping[str, Any], names: VariableNames) -> list[tuple[BareVariable, Any]]:
+@contextlib.contextmanager
+def large_arrays_as_tensors(values: FrozenValues) -> Iterator[None]:
+    """What is traced inside captures large arrays, instead of making constants of them."""
+    import tensorflow as tf
+    from tensorflow.python.framework import ops
+    from tensorflow.python.framework.func_graph import FuncGraph
+
+    original = ops._create_graph_constant
+    known: dict[tuple[int, np.dtype], tuple[np.ndarray, Any]] = {}
+
+    def constant(value: Any, dtype: Any, shape: Any, *others: Any, **named: Any) -> Any:
+        graph = ops.get_default_graph()
+        if not isinstance(graph, FuncGraph) or not _is_large(value, shape):
+            return original(value, dtype, shape, *others, **named)
+        wanted = value.dtype if dtype is None else tf.as_dtype(dtype).as_numpy_dtype
+        key = id(value), np.dtype(wanted)
+        if key not in known:
+            known[key] = value, values.tensor(value.astype(wanted, copy=False))
+        return graph.capture(known[key][1])
+
+    ops._create_graph_constant = constant
+    try:
+        yield
+    finally:
+        ops._create_graph_constant = original
+
+
+def _is_large(value: Any, shape: Any) -> bool:
+    """Whether a value is a large array of numbers, of this shape if one is given."""
+    is_array = isinstance(value, np.ndarray) and value.nbytes > FROZEN_FROM_BYTES and value.dtype.kind in "biufc"
+    return is_array and (shape is None or tuple(shape) == value.shape)
+
+
+def freeze(flat: Any, tracing: Any, names: VariableNames) -> list[tuple[BareVariable, Any]]:
     """Make variables of large values in a graph.
 
     Args:
-        graph_def: The graph, which is changed.
-        captures: By placeholder, the eager tensors that it has captured.
+        flat: The graph, which is changed.
+        tracing: TensorFlow's graph that it comes from, which has captured eager tensors.
         names: Where variables get their names.
 
     Returns:
         The variables with the program's handles.
 
     """
-    found = list(_large(graph_def, captures))
-    return [_freeze(graph_def, node, value, names) for node, value in found]
+    found = list(_large(flat, _captured_values(tracing)))
+    return [_freeze(flat, node, value, names) for node, value in found]
 
 
-def _large(graph_def: Any, captures: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+def embed_constants(flat: Any, tracing: Any) -> None:
+    """Turn the captured eager tensors that are left in a graph into constants."""
+    import tensorflow as tf
+
+    values = _captured_values(tracing)
+    for node in flat.node:
+        if node.name not in values or node.op != "Placeholder":
+            continue
+        value = values[node.name]
+        node.op = "Const"
+        node.attr.clear()
+        node.attr["dtype"].type = value.dtype.as_datatype_enum
+        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value.numpy(), dtype=value.dtype))
+        node.attr["_output_shapes"].list.shape.add().CopyFrom(value.shape.as_proto())
+
+
+def _captured_values(graph: Any) -> dict[str, Any]:
+    """By placeholder, the captured eager tensors."""
+    import tensorflow as tf
+
+    return {inner.op.name: outer for outer, inner in graph.captures if outer.dtype not in (tf.resource, tf.variant)}
+
+
+def _large(graph_def: Any, captures: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
     """The nodes that give large numbers, and their values."""
     import tensorflow as tf
 

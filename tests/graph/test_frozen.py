@@ -42,6 +42,58 @@ def test_a_large_value_is_a_variable_that_nothing_writes(kind, dtype, tmp_path):
     assert TrainingGraph.load(tmp_path / "g.zip").variables == graph.variables
 
 
+def in_a_loop(table, ids):
+    start = tf.zeros([tf.shape(ids)[0], 64])
+    return tf.while_loop(lambda k, _: k < 3, lambda k, x: (k + 1, x + tf.gather(table, ids)), (0, start))[1]
+
+
+TABLE = np.arange(5000 * 64, dtype="float32").reshape(5000, 64) % 99
+NESTED = tf.function(lambda table, ids: tf.gather(table, ids))
+TRACED_BEFORE = tf.function(lambda ids: tf.gather(TABLE, ids))
+TRACED_BEFORE.get_concrete_function(X[0])
+PLACES = {
+    "nested": NESTED,
+    "nested twice": tf.function(lambda table, ids: NESTED(table, ids) + tf.gather(table, ids)),
+    "captured by a nested one": lambda table, ids: tf.function(lambda ids: tf.gather(table, ids))(ids),
+    "traced before": lambda table, ids: TRACED_BEFORE(ids) + tf.gather(table, ids),
+    "loop": in_a_loop,
+    "branch": lambda table, ids: tf.cond(tf.reduce_sum(ids) > 0, lambda: tf.gather(table, ids), lambda: table[:8]),
+    "for each": lambda table, ids: tf.map_fn(lambda k: tf.gather(table, k), ids, fn_output_signature=tf.float32),
+    "cast": lambda table, ids: tf.gather(tf.constant(table.astype("float64"), tf.float32), ids),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_an_array_is_held_once_wherever_it_is_used(place):
+    def program(scope):
+        with scope():
+            w = tf.Variable(tf.zeros([64, 1]), name="w")
+
+            def step(ids, y):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean((PLACES[place](TABLE, ids) / 99 @ w - y) ** 2)
+                w.assign_sub(0.1 * tape.gradient(loss, w))
+                return loss
+
+            graphs.append(capture(step, X, VariableNames()).graph)
+            losses = [tf.function(step)(tf.range(8) * 600 + k, tf.ones([8, 1])) for k in range(3)]
+        return losses, w.numpy()
+
+    graphs = []
+    assert_same(program)
+    assert graphs[0].graph_def.ByteSize() < 40_000
+    assert [v.shape for v in graphs[0].variables if v.content is not None] == [(5000, 64)]
+
+
+def test_an_array_that_changes_is_another_value():
+    names, table = VariableNames(), np.zeros((5000, 64), "float32")
+    contents = []
+    for number in range(3):
+        table[7] = number
+        contents += [v.content for v in graph_of(table, names).variables if v.content is not None]
+    assert len(set(contents)) == 3
+
+
 def test_a_small_one_is_a_constant():
     graph = graph_of(tf.ones([200, 64]))
     assert [v.name for v in graph.variables] == ["w"]
