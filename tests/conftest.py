@@ -17,6 +17,10 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile("random" if os.environ.get("AUTODIST_TESTS_RANDOM") else "same")
 
+# For the processes that tests start: see there.
+_LEAN = str(Path(__file__).with_name("lean"))
+if _LEAN not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_LEAN, os.environ.get("PYTHONPATH")]))
 
 _LONGEST_FIRST = ("certify", "fit", "restarts", "runtime", "checkpoints", "tuning", "cli", "launch", "remote")
 """Directories: a long one must not be left for the end, when other processes have nothing more to do."""

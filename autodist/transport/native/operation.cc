@@ -9,7 +9,6 @@
 namespace autodist {
 namespace {
 
-constexpr size_t kPiece = 128 << 10;      // bytes of a message: small enough that sums begin early
 constexpr size_t kUndivided = 32 << 10;   // bytes up to which a tensor has one owner: messages cost more than bytes
 constexpr size_t kLeastPart = 16 << 10;   // bytes of what one of many owners sums
 constexpr size_t kUnit = 64;              // bytes; shares begin at multiples
@@ -18,10 +17,25 @@ constexpr size_t kUnit = 64;              // bytes; shares begin at multiples
 constexpr int kFirst = std::numeric_limits<int>::min();
 constexpr int kSoon = kFirst + 1;
 
+constexpr size_t kBelieved = size_t{1} << 30;  // bytes for which there is memory as soon as they are announced
+constexpr size_t kMostDims = 254;  // of a tensor of TensorFlow
+
+std::string sizes(size_t announced, size_t expected) {
+  return std::to_string(announced) + " bytes, but " + std::to_string(expected) + " here";
+}
+
+// The pieces of a tensor come one after another, each as large as it can be: so none comes twice, and none overlaps.
+void check_next(const Header& header, size_t come, size_t size) {
+  if (header.offset != come || header.length != std::min(kPiece, size - come)) {
+    throw Lost("it sent a piece twice, or not whole");
+  }
+}
+
 }  // namespace
 
-Operation::Operation(Transport& transport, Id id)
-    : transport_(transport), id_(id), unsent_(transport.peers_.size()), staging_(transport.peers_.size()) {}
+Operation::Operation(Transport& transport, Id id, Call::Kind kind)
+    : transport_(transport), id_(id), kind_(kind), unsent_(transport.peers_.size()),
+      staging_(transport.peers_.size()) {}
 
 Operation::~Operation() {
   for (auto& buffer : staging_) transport_.pool_.give(std::move(buffer));
@@ -44,6 +58,7 @@ void Operation::finish(const std::string& error) {
 
 void Operation::send(int rank, Kind kind, const char* data, size_t size, size_t total, int priority, size_t offset) {
   Peer& peer = *transport_.peers_[rank];
+  if (peer.is_gone) throw Unreachable(transport_.broken_);
   const bool is_floats = kind != Kind::kShape && call_.type == DataType::kFloat;
   size_t sent = 0;
   do {
@@ -55,19 +70,28 @@ void Operation::send(int rank, Kind kind, const char* data, size_t size, size_t 
   } while (sent < size);
 }
 
-char* Operation::staging(int rank, size_t size) {
-  if (staging_[rank].capacity < size) staging_[rank] = transport_.pool_.take(size);
-  return staging_[rank].data.get();
+// Memory for all that is announced, but for what is so large that it must first be believed: that grows as bytes come.
+char* Operation::staging(int rank, size_t come, size_t total) {
+  Pool::Buffer& buffer = staging_[rank];
+  const size_t wanted = std::min(total, std::max(kBelieved, 2 * (come + kPiece)));
+  if (buffer.capacity < std::min(total, come + kPiece)) {
+    Pool::Buffer larger = transport_.pool_.take(wanted);
+    if (come) std::memcpy(larger.data.get(), buffer.data.get(), come);
+    transport_.pool_.give(std::move(buffer));
+    buffer = std::move(larger);
+  }
+  return buffer.data.get() + come;
 }
 
 Reduction::Reduction(Transport& transport, Id id)
-    : Operation(transport, id), parts_(count()), sums_(count()) {}
+    : Operation(transport, id, Call::Kind::kReduce), parts_(count()), sums_(count()) {}
 
 // Who sums what: the same on all processes. A tensor that has not a fair part for everybody is summed by some, who are
 // others for each tensor: those at whose place among the fractions one of as many points is, at equal distances. The
 // first bits of the key say where the first point is (`owner_places` in Python).
 void Reduction::divide(size_t total) {
   if (!shares_.empty()) return;
+  total_ = total;
   shares_.assign(count(), {0, 0});
   const size_t owners = total <= kUndivided ? 1 : total / kLeastPart;
   const bool is_for_all = owners >= static_cast<size_t>(count());
@@ -90,6 +114,7 @@ void Reduction::divide(size_t total) {
 
 void Reduction::leave() {
   divide(call_.size);
+  if (total_ != call_.size) throw Lost("a tensor has " + sizes(total_, call_.size));
   for (int step = 1; step < count(); ++step) {
     const int rank = (own() + step) % count();  // not all at once to the same
     const Range share = shares_[rank];
@@ -102,11 +127,11 @@ char* Reduction::place(int rank, const Header& header) {
   divide(header.total);
   const bool is_part = header.kind == Kind::kPart;
   const Range share = shares_[is_part ? own() : rank];
-  if (header.offset + header.length > share.size || (has_begun_ && header.total != call_.size) ||
-      (!is_part && !has_begun_)) {
-    throw Lost("its tensor has another size");
-  }
-  return is_part ? staging(rank, share.size) + header.offset : call_.output + share.begin + header.offset;
+  const size_t come = (is_part ? parts_ : sums_)[rank];
+  if (header.total != total_) throw Lost("its tensor has " + sizes(header.total, total_));
+  if (come == share.size || (!is_part && !has_begun_)) throw Lost("it sent more than its tensor");
+  check_next(header, come, share.size);
+  return is_part ? staging(rank, come, share.size) : call_.output + share.begin + come;
 }
 
 void Reduction::arrived(int rank, const Header& header) {
@@ -148,7 +173,7 @@ bool Reduction::is_done() const {
 }
 
 Gathering::Gathering(Transport& transport, Id id)
-    : Operation(transport, id), sizes_(count()), is_known_(count()), come_(count()), is_staged_(count()) {}
+    : Operation(transport, id, Call::Kind::kGather), sizes_(count()), is_known_(count()), come_(count()), is_staged_(count()) {}
 
 void Gathering::leave() {
   sizes_[own()] = call_.size;
@@ -165,13 +190,14 @@ char* Gathering::slot(int rank) const {
 }
 
 char* Gathering::place(int rank, const Header& header) {
-  if (is_known_[rank] && sizes_[rank] != header.total) throw Lost("its tensor has another size");
-  if (header.offset + header.length > header.total) throw Lost("it sent more than its tensor");
+  if (is_known_[rank] && sizes_[rank] != header.total) throw Lost("its tensor has " + sizes(header.total, sizes_[rank]));
+  if (is_known_[rank] && come_[rank] == sizes_[rank]) throw Lost("it sent more than its tensor");
+  check_next(header, come_[rank], header.total);
   sizes_[rank] = header.total;
   is_known_[rank] = true;
   advance();
   is_staged_[rank] = output_ == nullptr;
-  return (output_ ? slot(rank) : staging(rank, header.total)) + header.offset;
+  return output_ ? slot(rank) + header.offset : staging(rank, come_[rank], header.total);
 }
 
 void Gathering::arrived(int rank, const Header& header) {
@@ -185,8 +211,8 @@ void Gathering::arrived(int rank, const Header& header) {
 void Gathering::advance() {
   if (!has_begun_ || output_ || std::find(is_known_.begin(), is_known_.end(), false) != is_known_.end()) return;
   output_ = call_.gather(sizes_);
-  if (!output_) throw Lost("there is no memory for what is gathered");
-  std::memcpy(slot(own()), call_.input, call_.size);
+  if (!output_) throw Lost("what is gathered has rows of unlike sizes, or there is no memory for it");
+  if (call_.size) std::memcpy(slot(own()), call_.input, call_.size);
   for (int rank = 0; rank < count(); ++rank) {
     if (rank != own() && come_[rank]) std::memcpy(slot(rank), staging_[rank].data.get(), come_[rank]);
   }
@@ -201,6 +227,8 @@ bool Gathering::is_done() const {
   return output_ != nullptr;
 }
 
+Sending::Sending(Transport& transport, Id id) : Operation(transport, id, Call::Kind::kSend) {}
+
 void Sending::leave() {
   const int priority = call_.size <= kUndivided ? kSoon : call_.priority;
   const size_t size = call_.shape.size() * sizeof(int64_t);
@@ -212,29 +240,50 @@ void Sending::leave() {
 
 char* Sending::place(int, const Header&) { throw Lost("it sent what nobody waits for"); }
 
+Receipt::Receipt(Transport& transport, Id id) : Operation(transport, id, Call::Kind::kReceive) {}
+
 char* Receipt::place(int rank, const Header& header) {
-  if (header.offset + header.length > header.total) throw Lost("it sent more than its tensor");
+  check_source(rank);
   if (header.kind == Kind::kShape) {
-    shape_.resize(header.total / sizeof(int64_t));
-    return reinterpret_cast<char*>(shape_.data()) + header.offset;
+    const size_t dims = header.total / sizeof(int64_t);
+    if (has_shape_ || header.length != header.total || header.total % sizeof(int64_t) != 0 || dims > kMostDims) {
+      throw Lost("it sent what is no shape");
+    }
+    shape_.resize(dims);
+    return reinterpret_cast<char*>(shape_.data());
   }
+  if (!has_shape_) throw Lost("it sent a tensor before its shape");
+  if (is_sized_ && header.total != total_) throw Lost("its tensor has " + sizes(header.total, total_));
+  if (is_come_ && come_ == total_) throw Lost("it sent more than its tensor");
+  check_next(header, come_, header.total);
   total_ = header.total;
   is_sized_ = true;
   advance();
   is_staged_ = output_ == nullptr;
-  return (output_ ? output_ : staging(rank, total_)) + header.offset;
+  return output_ ? output_ + header.offset : staging(rank, come_, total_);
 }
 
 void Receipt::arrived(int rank, const Header& header) {
-  if (header.kind == Kind::kShape) return;
+  if (header.kind == Kind::kShape) {
+    has_shape_ = true;
+    return;
+  }
   const char* staged = staging_[rank].data.get();
   if (is_staged_ && output_) std::memcpy(output_ + header.offset, staged + header.offset, header.length);
   come_ += header.length;
   is_come_ = true;
 }
 
+// One process sends it, and no other.
+void Receipt::check_source(int rank) {
+  if (source_ < 0) source_ = has_begun_ ? call_.targets.front() : rank;
+  if (source_ != rank) throw Lost("it sent what another was to send");
+}
+
 void Receipt::advance() {
-  if (!has_begun_ || output_ || !is_sized_) return;
+  if (!has_begun_) return;
+  check_source(call_.targets.front());
+  if (output_ || !is_sized_) return;
   output_ = call_.receive(shape_, total_);
   if (!output_) throw Lost("its tensor does not fit, or there is no memory for it");
   for (auto& staged : staging_) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -9,16 +10,22 @@
 
 namespace autodist {
 
+// A message is to go to a process that is lost.
+struct Unreachable : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 class Operation {
  public:
-  Operation(Transport& transport, Id id);
+  Operation(Transport& transport, Id id, Call::Kind kind);
   virtual ~Operation();
 
   // This process takes part from now on.
   void begin(Call call);
   bool has_begun() const { return has_begun_; }
+  Call::Kind kind() const { return kind_; }
 
-  // Where the bytes of a message go.
+  // Where the bytes of a message go. All that its header says of them is checked: `Lost` if it can't be.
   virtual char* place(int rank, const Header& header) = 0;
   virtual void arrived(int rank, const Header& header) = 0;
   void sent(int rank) { --unsent_[rank]; }
@@ -38,10 +45,12 @@ class Operation {
   const std::vector<double>& fractions() const { return transport_.shares_; }
   int count() const { return static_cast<int>(transport_.peers_.size()); }
   void send(int rank, Kind kind, const char* data, size_t size, size_t total, int priority, size_t offset = 0);
-  char* staging(int rank, size_t size);
+  // Where the next bytes of a process are kept until it is known where they belong, of `total`, after what has come.
+  char* staging(int rank, size_t come, size_t total);
 
   Transport& transport_;
   const Id id_;
+  const Call::Kind kind_;
   Call call_;
   bool has_begun_ = false;
   std::vector<size_t> unsent_;  // messages, by rank
@@ -68,6 +77,7 @@ class Reduction final : public Operation {
   void divide(size_t total);
 
   std::vector<Range> shares_;    // by rank; empty until the tensor's size is known
+  size_t total_ = 0;             // that size, bytes
   std::vector<size_t> parts_;    // bytes of the own share, by rank that they come from
   std::vector<size_t> sums_;     // bytes of the others' shares
   size_t summed_ = 0;            // bytes of the own share
@@ -99,7 +109,7 @@ class Gathering final : public Operation {
 // A tensor that goes to some of the others.
 class Sending final : public Operation {
  public:
-  using Operation::Operation;
+  Sending(Transport& transport, Id id);
   char* place(int rank, const Header& header) override;
   void arrived(int, const Header&) override {}
 
@@ -113,7 +123,7 @@ class Sending final : public Operation {
 // A tensor that comes from one of the others.
 class Receipt final : public Operation {
  public:
-  using Operation::Operation;
+  Receipt(Transport& transport, Id id);
   char* place(int rank, const Header& header) override;
   void arrived(int rank, const Header& header) override;
 
@@ -124,8 +134,12 @@ class Receipt final : public Operation {
   bool is_done() const override { return output_ && is_come_ && come_ == total_; }
 
  private:
+  void check_source(int rank);
+
+  int source_ = -1;  // the rank of who sends it, once that is known
   std::vector<int64_t> shape_;
-  bool is_sized_ = false;  // whether shape and size are known
+  bool has_shape_ = false;  // whether all of it has come
+  bool is_sized_ = false;  // whether the size is known
   bool is_come_ = false;   // whether any bytes have come, perhaps none at all
   size_t total_ = 0, come_ = 0;
   bool is_staged_ = false;  // whether the bytes that are on their way go into the staging

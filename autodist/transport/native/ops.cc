@@ -201,7 +201,8 @@ void all_gather(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneC
   call.kind = Call::Kind::kGather;
   call.input = running->input();
   call.size = running->size();
-  call.gather = [running, shape, row](const std::vector<size_t>& sizes) mutable {
+  call.gather = [running, shape, row](const std::vector<size_t>& sizes) mutable -> char* {
+    if (std::any_of(sizes.begin(), sizes.end(), [row](size_t size) { return size % row != 0; })) return nullptr;
     const size_t total = std::accumulate(sizes.begin(), sizes.end(), size_t{0});
     shape[0] = static_cast<int64_t>(total / row);
     return running->allocate(0, shape, total);
@@ -256,7 +257,9 @@ void receive(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCall
     call.kind = Call::Kind::kReceive;
     call.receive = [running, k](const std::vector<int64_t>& shape, size_t size) -> char* {
       size_t expected = running->element(k);
-      for (const int64_t dim : shape) expected *= static_cast<size_t>(dim);
+      for (const int64_t dim : shape) {
+        if (dim < 0 || __builtin_mul_overflow(expected, static_cast<size_t>(dim), &expected)) return nullptr;
+      }
       return expected == size ? running->allocate(k, shape, size) : nullptr;
     };
     start(kernel, running, std::move(call), static_cast<size_t>(k));

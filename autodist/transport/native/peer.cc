@@ -26,6 +26,19 @@ constexpr size_t kMostFree = size_t{512} << 20;  // bytes that a pool keeps
 
 }  // namespace
 
+const char* wrong_header(const Header& header) {
+  if (header.mark != kMark || header.kind < Kind::kPart || header.kind > Kind::kTensor || header.length > kPiece) {
+    return "it sent what is no message";
+  }
+  // In this order, since a sum of two of these may be too large for a number.
+  if (header.total > kMostBytes || header.offset > header.total || header.length > header.total - header.offset) {
+    return "it sent more than its tensor";
+  }
+  const bool may_be_coded = header.kind != Kind::kShape && header.length % sizeof(float) == 0;
+  if (header.coded && (header.coded >= header.length || !may_be_coded)) return "it sent what is no message";
+  return nullptr;
+}
+
 Pool::Buffer Pool::take(size_t size) {
   auto best = free_.end();
   for (auto it = free_.begin(); it != free_.end(); ++it) {
@@ -157,9 +170,7 @@ void Peer::consume(const std::function<char*(const Header&)>& place,
       header_size_ += size;
       begin_ += size;
       if (header_size_ < sizeof(Header)) return;
-      if (header_.mark != kMark || (header_.coded && header_.coded >= header_.length)) {
-        throw Lost("it sent what is no message");
-      }
+      if (const char* wrong = wrong_header(header_)) throw Lost(wrong);
       payload_ = place(header_);
       payload_size_ = 0;
       if (header_.coded > codes_.size()) codes_.resize(header_.coded);

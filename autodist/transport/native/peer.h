@@ -21,6 +21,8 @@ enum class Kind : uint16_t {
 };
 
 constexpr uint16_t kMark = 0xA0D1;  // shows that both ends agree on where a message begins
+constexpr size_t kPiece = 128 << 10;  // bytes of a message at most: small enough that sums begin early
+constexpr size_t kMostBytes = size_t{1} << 44;  // of a tensor
 
 // What precedes the bytes of a message; processors of both ends have the same order of bytes.
 struct Header {
@@ -40,6 +42,9 @@ struct Header {
 struct Lost : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+// Why a header can't be one, whatever it belongs to; null if it can.
+const char* wrong_header(const Header& header);
 
 // Memory that is used again, since new memory costs as much as what is done with it.
 class Pool {

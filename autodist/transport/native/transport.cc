@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <exception>
+#include <new>
 #include <utility>
 
 #include "operation.h"
@@ -18,6 +20,8 @@ constexpr int kWakeup = -1;  // instead of a rank
 constexpr int kMostEvents = 64;
 constexpr int kNice = -10;
 constexpr uint64_t kSliceNs = 100'000;
+constexpr int32_t kMostRounds = 1 << 16;      // how many a process may be ahead of this one
+constexpr size_t kMostOperations = 1 << 20;   // under way at a time
 
 // Has the system run this thread soon after there is something to do, beside threads that compute: what it does takes
 // little time, and others wait for it. A short slice may be asked for by anyone (Linux 6.12), a lower niceness by few.
@@ -92,22 +96,31 @@ void Transport::start(Call call) {
   if (is_first) (void)!write(wakeup_, &one, sizeof one);
 }
 
+void Transport::handle_events() {
+  epoll_event events[kMostEvents];
+  const int count = epoll_wait(epoll_, events, kMostEvents, -1);
+  for (int k = 0; k < count; ++k) {
+    const int rank = events[k].data.fd;
+    if (rank == kWakeup) {
+      take_inbox();
+    } else {
+      if (events[k].events & ~EPOLLOUT) receive(rank);
+      if (events[k].events & EPOLLOUT) flush(rank);
+    }
+  }
+  for (int rank = 0; rank < static_cast<int>(peers_.size()); ++rank) {
+    if (peers_[rank] && !peers_[rank]->is_writing) flush(rank);
+  }
+}
+
 void Transport::run() {
   run_soon();
   for (;;) {
-    epoll_event events[kMostEvents];
-    const int count = epoll_wait(epoll_, events, kMostEvents, -1);
-    for (int k = 0; k < count; ++k) {
-      const int rank = events[k].data.fd;
-      if (rank == kWakeup) {
-        take_inbox();
-      } else {
-        if (events[k].events & ~EPOLLOUT) receive(rank);
-        if (events[k].events & EPOLLOUT) flush(rank);
-      }
-    }
-    for (int rank = 0; rank < static_cast<int>(peers_.size()); ++rank) {
-      if (peers_[rank] && !peers_[rank]->is_writing) flush(rank);
+    // What is thrown here must not end the process, nor keep anybody waiting.
+    try {
+      handle_events();
+    } catch (const std::exception& error) {
+      fail(error);
     }
     const std::lock_guard<std::mutex> lock(mutex_);
     if (is_stopping_) break;
@@ -131,11 +144,14 @@ void Transport::take_inbox() {
 void Transport::begin(Call call) {
   if (!broken_.empty()) return call.done(broken_);
   const Id id{call.key, rounds_[call.key]++};
+  Operation* found = nullptr;
   try {
-    operation(id, call.kind).begin(std::move(call));
-  } catch (const Lost& error) {
-    broken_ = error.what();
-    return fail();
+    found = &operation(id, call.kind);
+    found->begin(std::move(call));
+  } catch (const std::exception& error) {
+    fail(error);
+    if (!found) call.done(broken_);
+    return;
   }
   end_if_complete(id);
 }
@@ -143,22 +159,36 @@ void Transport::begin(Call call) {
 Operation& Transport::operation(const Id& id, Call::Kind kind) {
   std::unique_ptr<Operation>& found = operations_[id];
   if (!found) found = made(kind, *this, id);
+  if (found->kind() != kind) throw Lost("it takes part in another collective of the same name");
   return *found;
+}
+
+// What a message belongs to. Its sender may be ahead, within limits; what has ended here gets nothing more.
+Operation& Transport::addressed(const Header& header) {
+  const Id id{header.key, header.round};
+  if (operations_.count(id) == 0) {
+    const auto begun = rounds_.find(header.key);
+    const auto ahead = static_cast<int32_t>(header.round - (begun == rounds_.end() ? 0 : begun->second));
+    if (ahead < 0 || ahead > kMostRounds) throw Lost("it sent what nobody waits for");
+    if (operations_.size() >= kMostOperations) throw Lost("it is too far ahead");
+  }
+  return operation(id, kind_of(header.kind));
 }
 
 void Transport::receive(int rank) {
   if (peers_[rank]->is_gone) return;
-  const auto find = [this](const Header& header) -> Operation& {
-    return operation({header.key, header.round}, kind_of(header.kind));
-  };
   try {
-    peers_[rank]->receive([&](const Header& header) { return find(header).place(rank, header); },
+    peers_[rank]->receive([&](const Header& header) { return addressed(header).place(rank, header); },
                           [&](const Header& header) {
-                            find(header).arrived(rank, header);
+                            addressed(header).arrived(rank, header);
                             end_if_complete({header.key, header.round});
                           });
   } catch (const Lost& error) {
     lose(rank, error.what());
+  } catch (const std::bad_alloc&) {
+    lose(rank, "there is no memory for what it sends");
+  } catch (const Unreachable&) {
+    fail();  // what has come is to go on to a process that was lost before
   }
 }
 
@@ -201,6 +231,12 @@ void Transport::lose(int rank, const std::string& why) {
   epoll_ctl(epoll_, EPOLL_CTL_DEL, peer.socket(), nullptr);
   const auto needs = [rank](const auto& one) { return one.second->has_begun() && one.second->needs(rank); };
   if (std::any_of(operations_.begin(), operations_.end(), needs)) fail();
+}
+
+void Transport::fail(const std::exception& error) {
+  const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  if (broken_.empty()) broken_ = is_memory ? "there is no memory for what the workers exchange" : error.what();
+  fail();
 }
 
 // Ends all that has begun. The sockets stay open until the process ends, so that each process learns by itself who is

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -84,9 +85,12 @@ class Transport {
   void watch(int rank, bool writing);
   void flush(int rank);
   Operation& operation(const Id& id, Call::Kind kind);
+  Operation& addressed(const Header& header);
+  void handle_events();
   void end_if_complete(const Id& id);
   void lose(int rank, const std::string& why);
   void fail();
+  void fail(const std::exception& error);
 
   const int rank_;
   const std::vector<double> shares_;

@@ -1,0 +1,210 @@
+// Three processes' transports in one process, for the sanitizers: many collectives at once, begun by several threads,
+// and what happens where one is lost. Ends with 0 if all is as it should be.
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "peer.h"
+#include "transport.h"
+
+using autodist::Call;
+using autodist::Header;
+using autodist::Kind;
+using autodist::Transport;
+
+namespace {
+
+constexpr int kCount = 3, kRounds = 6, kTensors = 8;
+constexpr size_t kFloats = 60'000;
+constexpr auto kMostWait = std::chrono::seconds(60);
+const std::vector<double> kShares = {0.5, 0.25, 0.25};
+
+void expect(bool is_so, const char* what) {
+  if (is_so) return;
+  std::fprintf(stderr, "not so: %s\n", what);
+  std::exit(1);
+}
+
+struct Pairs {
+  int ends[kCount][kCount];
+  Pairs() {
+    for (int one = 0; one < kCount; ++one) {
+      ends[one][one] = -1;
+      for (int other = one + 1; other < kCount; ++other) {
+        int pair[2];
+        expect(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "sockets are to be had");
+        ends[one][other] = pair[0];
+        ends[other][one] = pair[1];
+      }
+    }
+  }
+  std::vector<int> of(int rank) const { return {ends[rank], ends[rank] + kCount}; }
+};
+
+// A call that can be waited for.
+struct Task {
+  std::vector<float> input, output;
+  std::promise<std::string> end;
+
+  Call call(uint64_t key, Call::Kind kind, size_t size, float value) {
+    output.reserve(1);  // what is empty has a place as well
+    input.assign(size, value);
+    output.assign(size, -1);
+    Call call;
+    call.kind = kind;
+    call.key = key;
+    call.input = reinterpret_cast<const char*>(input.data());
+    call.size = 4 * size;
+    call.output = reinterpret_cast<char*>(output.data());
+    call.shape = {static_cast<int64_t>(size)};
+    call.gather = [this](const std::vector<size_t>& sizes) {
+      size_t total = 0;
+      for (const size_t one : sizes) total += one;
+      output.assign(total / 4, -1);
+      return reinterpret_cast<char*>(output.data());
+    };
+    call.receive = [this](const std::vector<int64_t>&, size_t bytes) {
+      output.assign(bytes / 4, -1);
+      return reinterpret_cast<char*>(output.data());
+    };
+    call.done = [this](const std::string& error) { end.set_value(error); };
+    return call;
+  }
+  std::string wait() {
+    auto future = end.get_future();
+    expect(future.wait_for(kMostWait) == std::future_status::ready, "each call ends");
+    return future.get();
+  }
+};
+
+void expect_all(const std::vector<float>& values, size_t begin, size_t size, float wanted) {
+  expect(values.size() >= begin + size, "the tensor is whole");
+  for (size_t k = begin; k < begin + size; ++k) expect(values[k] == wanted, "the values are right");
+}
+
+// One process: each tensor is summed, gathered, and sent around in a ring, over and over.
+void take_part(Transport& transport, int rank) {
+  const int next = (rank + 1) % kCount, previous = (rank + kCount - 1) % kCount;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<std::unique_ptr<Task>> tasks;
+    for (int tensor = 0; tensor < kTensors; ++tensor) {
+      const size_t size = tensor % 2 ? kFloats : static_cast<size_t>(tensor * 10);
+      const uint64_t key = 100 * static_cast<uint64_t>(tensor);
+      const auto begin = [&](uint64_t at, Call::Kind kind, int target, size_t floats) {
+        tasks.push_back(std::make_unique<Task>());
+        Call call = tasks.back()->call(key + at, kind, floats, static_cast<float>(rank + round));
+        call.targets = {target};
+        call.priority = tensor;
+        transport.start(std::move(call));
+      };
+      begin(0, Call::Kind::kReduce, next, size);
+      begin(1, Call::Kind::kGather, next, size + static_cast<size_t>(rank));
+      begin(2 + static_cast<uint64_t>(rank), Call::Kind::kSend, next, size);
+      begin(2 + static_cast<uint64_t>(previous), Call::Kind::kReceive, previous, 0);
+    }
+    for (const auto& task : tasks) {
+      const std::string error = task->wait();
+      expect(error.empty(), error.c_str());
+    }
+    for (size_t k = 0; k < tasks.size(); k += 4) {
+      const size_t size = tasks[k]->input.size();
+      const auto first = static_cast<float>(round);
+      expect_all(tasks[k]->output, 0, size, 3 * first + 3);
+      for (size_t other = 0, begin = 0; other < kCount; begin += size + other, ++other) {
+        expect_all(tasks[k + 1]->output, begin, size + other, first + static_cast<float>(other));
+      }
+      expect_all(tasks[k + 3]->output, 0, size, first + static_cast<float>(previous));
+    }
+  }
+}
+
+void exchange() {
+  const Pairs pairs;
+  std::vector<std::unique_ptr<Transport>> transports;
+  for (int rank = 0; rank < kCount; ++rank) {
+    const std::vector<bool> coding(kCount, rank == 1);
+    transports.push_back(std::make_unique<Transport>(rank, pairs.of(rank), kShares, coding));
+  }
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kCount; ++rank) {
+    threads.emplace_back([&transports, rank] { take_part(*transports[static_cast<size_t>(rank)], rank); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+void put(int socket, const Header& header, const std::vector<char>& bytes) {
+  expect(write(socket, &header, sizeof header) == sizeof header, "a header leaves");
+  expect(write(socket, bytes.data(), header.length) == header.length, "a message leaves");
+}
+
+void drain(int socket, size_t size) {
+  std::vector<char> bytes(size);
+  expect(recv(socket, bytes.data(), size, MSG_WAITALL) == static_cast<ssize_t>(size), "what was sent comes");
+}
+
+// Process 1 has given and got all that it can before the sum of process 0, and is lost; then the last part comes.
+void lose_before_the_last_part() {
+  const Pairs pairs;
+  const int one = pairs.ends[1][0], two = pairs.ends[2][0];
+  Transport transport(0, pairs.of(0), kShares, std::vector<bool>(kCount, false));
+  constexpr size_t kSize = 100'000 / 64 * 64;  // bytes, whose owners are all
+  Task task;
+  transport.start(task.call(7, Call::Kind::kReduce, kSize / 4, 1));
+  const size_t parts[] = {kSize / 2 / 64 * 64, 0, 0};
+  const size_t second = kSize * 3 / 4 / 64 * 64 - parts[0];
+  const std::vector<char> bytes(kSize);
+  const auto header = [&](size_t size, Kind kind) {
+    return Header{7, 0, kSize, 0, static_cast<uint32_t>(size), 0, kind};
+  };
+  drain(one, sizeof(Header) + second);  // the part of process 1
+  put(one, header(parts[0], Kind::kPart), bytes);
+  put(one, header(second, Kind::kSum), bytes);
+  close(one);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until that is seen
+  put(two, header(parts[0], Kind::kPart), bytes);
+  expect(task.wait().find("worker 1 is lost") == 0, "who waits for the sum is told who is lost");
+}
+
+// A part that comes twice is not added twice.
+void repeat_a_part() {
+  const Pairs pairs;
+  Transport transport(0, pairs.of(0), kShares, std::vector<bool>(kCount, false));
+  Task task;
+  transport.start(task.call(0, Call::Kind::kReduce, 100, 1));  // of which process 0 is the owner
+  const Header header{0, 0, 400, 0, 400, 0, Kind::kPart};
+  for (const int from : {1, 1, 2}) {
+    put(pairs.ends[from][0], header, std::vector<char>(400));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until that is seen
+  }
+  expect(task.wait().find("worker 1 is lost: it sent more than its tensor") == 0, "who sends twice is named");
+}
+
+// Our tensor has another size than the one that was announced before.
+void differ_in_size() {
+  const Pairs pairs;
+  Transport transport(0, pairs.of(0), kShares, std::vector<bool>(kCount, false));
+  put(pairs.ends[1][0], {0, 0, 800, 0, 800, 0, Kind::kPart}, std::vector<char>(800));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  Task task;
+  transport.start(task.call(0, Call::Kind::kReduce, 100, 1));
+  expect(task.wait().find("800 bytes, but 400 here") != std::string::npos, "both sizes are told");
+}
+
+}  // namespace
+
+int main() {
+  exchange();
+  lose_before_the_last_part();
+  repeat_a_part();
+  differ_in_size();
+}

@@ -1,0 +1,46 @@
+"""The library under the sanitizers of the compilers, and fuzzed by libFuzzer; their findings end the programs."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from tests.transport.native import built
+
+LIBRARY = ("peer.cc", "floats.cc", "operation.cc", "summing.cc", "transport.cc")
+FUZZED_S = 30
+FUZZED_LONG_S = 1800
+
+
+@pytest.mark.parametrize("sanitizers", ["thread", "address,undefined"])
+def test_many_collectives_at_once(tmp_path, sanitizers):
+    flags = ("-g", "-O1", f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all")
+    program = built(tmp_path, "exchange.cc", *flags, of=LIBRARY)
+    ended = subprocess.run([program], capture_output=True, text=True, timeout=200)
+    assert ended.returncode == 0, ended.stderr
+
+
+def _fuzz(tmp_path, target: str, seconds: int) -> None:
+    compiler = next(filter(shutil.which, ["clang++", "clang++-14"]), None)
+    if compiler is None:
+        pytest.skip(
+            "there is no clang, which has libFuzzer: `scripts/install-test-tools` installs it on Debian as root"
+        )
+    flags = ("-g", "-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all")
+    program = built(tmp_path, f"{target}.cc", *flags, of=LIBRARY, compiler=compiler)
+    command = [program, f"-max_total_time={seconds}", "-max_len=4000", "-verbosity=0", "-print_final_stats=1"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=seconds + 120)
+    assert ended.returncode == 0, ended.stderr[-5000:]
+    assert "stat::number_of_executed_units:" in ended.stderr
+
+
+@pytest.mark.parametrize("target", ["fuzz_messages", "fuzz_codes"])
+def test_nothing_that_comes_does_harm(tmp_path, target):
+    _fuzz(tmp_path, target, FUZZED_S)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(FUZZED_LONG_S + 300)
+@pytest.mark.parametrize("target", ["fuzz_messages", "fuzz_codes"])
+def test_nothing_that_comes_does_harm_for_long(tmp_path, target):
+    _fuzz(tmp_path, target, FUZZED_LONG_S)
