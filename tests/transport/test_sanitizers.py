@@ -24,7 +24,7 @@ def _fuzz(tmp_path, target: str, seconds: int) -> None:
     compiler = next(filter(shutil.which, ["clang++", "clang++-14"]), None)
     if compiler is None:
         pytest.skip(
-            "there is no clang, which has libFuzzer: `scripts/install-test-tools` installs it on Debian as root"
+            "no clang with libFuzzer: `scripts/install-test-tools` installs it on Debian as root"
         )
     flags = ("-g", "-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all")
     program = built(tmp_path, f"{target}.cc", *flags, of=LIBRARY, compiler=compiler)
