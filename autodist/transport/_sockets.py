@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import hmac
 import secrets
 import socket
-import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autodist.errors import LaunchError
+from autodist.transport._callers import answered
+from autodist.transport._handshake import NONCE_BYTES, OPENING, PROOF_BYTES, difference, hello, proof
 
 __all__ = ["Endpoint", "connected", "listening"]
 
-_NONCE_BYTES = 32
-_RANK = struct.Struct("!I")
-_HELLO_BYTES = _RANK.size + _NONCE_BYTES
-_PROOF_BYTES = hashlib.sha256().digest_size
-_STRANGER_S = 10.0
 _UNSENT_BYTES = 256 << 10
 """How much may wait inside the system: what is more urgent can't overtake it any more."""
 
@@ -64,9 +59,14 @@ def connected(
             if other < rank:
                 found[other] = stack.enter_context(_called(endpoints[other], rank, other, secret, until_s))
         awaited = {other for other in endpoints if other > rank}
-        while awaited - found.keys():
-            other, connection = _answered(listener, rank, awaited - found.keys(), secret, until_s)
-            found[other] = stack.enter_context(connection)
+        callers = answered(listener, rank, awaited, secret, until_s) if awaited else {}
+        found |= {other: stack.enter_context(connection) for other, connection in callers.items()}
+        if missing := awaited - callers.keys():
+            raise LaunchError(
+                f"worker {rank} was not connected to by all others in time, missing: "
+                f"{', '.join(map(str, sorted(missing)))}",
+                hint="their own logs say why; a longer time can be given by `--start-timeout`",
+            )
         stack.pop_all()
     for connection in found.values():
         _tune(connection)
@@ -91,13 +91,16 @@ def _called(endpoint: Endpoint, rank: int, other: int, secret: bytes, until_s: f
         with contextlib.ExitStack() as stack:
             stack.enter_context(connection)
             connection.settimeout(_left_s(until_s))
-            nonce = secrets.token_bytes(_NONCE_BYTES)
-            connection.sendall(_RANK.pack(rank) + nonce)
-            challenge = _received(connection, _NONCE_BYTES + _PROOF_BYTES)
-            theirs, proof = challenge[:_NONCE_BYTES], challenge[_NONCE_BYTES:]
-            if not hmac.compare_digest(proof, _proof(secret, b"listens", rank, other, nonce, theirs)):
+            nonce = secrets.token_bytes(NONCE_BYTES)
+            connection.sendall(hello(rank, nonce))
+            why = difference(_received(connection, len(OPENING)))
+            if why is not None:
+                raise ConnectionError(f"who listens there {why}; all hosts need the same version of AutoDist")
+            challenge = _received(connection, NONCE_BYTES + PROOF_BYTES)
+            theirs, told = challenge[:NONCE_BYTES], challenge[NONCE_BYTES:]
+            if not hmac.compare_digest(told, proof(secret, b"listens", rank, other, nonce, theirs)):
                 raise ConnectionError("who listens there is not of this run")
-            connection.sendall(_proof(secret, b"calls", rank, other, nonce, theirs))
+            connection.sendall(proof(secret, b"calls", rank, other, nonce, theirs))
             stack.pop_all()
     except OSError as error:
         raise LaunchError(
@@ -106,38 +109,6 @@ def _called(endpoint: Endpoint, rank: int, other: int, secret: bytes, until_s: f
             "`--strategy \"AllReduce(communicator='horovod')\"`",
         ) from error
     return connection
-
-
-def _answered(
-    listener: socket.socket, rank: int, awaited: set[int], secret: bytes, until_s: float
-) -> tuple[int, socket.socket]:
-    """A connection of one of those that are awaited; who can't prove that it is one is sent away."""
-    while True:
-        listener.settimeout(_left_s(until_s))
-        try:
-            connection, _ = listener.accept()
-        except TimeoutError:
-            names = ", ".join(map(str, sorted(awaited)))
-            raise LaunchError(
-                f"worker {rank} was not connected to by all others in time, missing: {names}",
-                hint="their own logs say why; a longer time can be given by `--start-timeout`",
-            ) from None
-        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-            stack.enter_context(connection)
-            connection.settimeout(min(_STRANGER_S, _left_s(until_s)))
-            hello = _received(connection, _HELLO_BYTES)
-            (other,), nonce = _RANK.unpack(hello[: _RANK.size]), hello[_RANK.size :]
-            own = secrets.token_bytes(_NONCE_BYTES)
-            connection.sendall(own + _proof(secret, b"listens", other, rank, nonce, own))
-            proof = _received(connection, _PROOF_BYTES)
-            if other in awaited and hmac.compare_digest(proof, _proof(secret, b"calls", other, rank, nonce, own)):
-                stack.pop_all()
-                return other, connection
-
-
-def _proof(secret: bytes, role: bytes, caller: int, listener: int, *nonces: bytes) -> bytes:
-    said = role + _RANK.pack(caller) + _RANK.pack(listener) + b"".join(nonces)
-    return hmac.digest(secret, said, "sha256")
 
 
 def _received(connection: socket.socket, size: int) -> bytes:

@@ -9,6 +9,7 @@ import pytest
 
 from autodist.errors import LaunchError
 from autodist.transport import Endpoint, connected, listening
+from autodist.transport._handshake import HELLO_BYTES, OPENING
 
 SECRET = b"of this run"
 
@@ -64,25 +65,90 @@ def test_who_does_not_know_the_secret_is_refused():
     assert "who listens there is not of this run" in found[1].message
 
 
-def test_strangers_do_not_keep_workers_waiting():
-    listener = listening("127.0.0.1")
-    place = listener.getsockname()
-    silent = socket.create_connection(place)
-    wrong = socket.create_connection(place)
-    wrong.sendall(b"GET / HTTP/1.1\r\nHost: a.host.that.asks.for.something\r\n\r\n")
-    wrong.close()
-    silent.close()
+@contextlib.contextmanager
+def two_workers(waiting_s=10.0):
+    """A worker that waits for another one; the function given connects that, and returns what both have then."""
     found = {}
-    waiting = threading.Thread(
-        target=lambda: found.update({0: connected(listener, 0, {1: Endpoint("", 0)}, SECRET, 10.0)})
-    )
-    waiting.start()
-    with listening("127.0.0.1") as other:
-        found[1] = connected(other, 1, {0: Endpoint(*place)}, SECRET, 10.0)
-    waiting.join()
-    listener.close()
-    with closing(found):
-        assert list(found[0]) == [1]
+    with listening("127.0.0.1") as listener, listening("127.0.0.1") as other:
+        place = listener.getsockname()
+        waiting = threading.Thread(
+            target=lambda: found.update({0: connected(listener, 0, {1: Endpoint("", 0)}, SECRET, waiting_s)})
+        )
+        waiting.start()
+
+        def connect():
+            found[1] = connected(other, 1, {0: Endpoint(*place)}, SECRET, waiting_s)
+            waiting.join()
+            return found
+
+        yield place, connect
+        waiting.join()
+
+
+def test_strangers_do_not_keep_workers_waiting(caplog):
+    with contextlib.ExitStack() as stack, two_workers() as (place, connect):
+        silent = [stack.enter_context(socket.create_connection(place)) for _ in range(20)]
+        with socket.create_connection(place) as wrong:
+            wrong.sendall(b"GET / HTTP/1.1\r\nHost: a.host.that.asks.for.something\r\n\r\n")
+            assert wrong.recv(100)[:4] == b"ADtp"
+        silent[3].sendall(b"A")  # a drop, and then nothing
+        began = time.monotonic()
+        with closing(connect()):
+            pass
+        assert time.monotonic() - began < 1
+    assert "a stranger at 127.0.0.1" in caplog.text
+    assert "it speaks something else" in caplog.text
+
+
+def test_who_drips_is_sent_away_after_three_seconds(caplog):
+    with two_workers(waiting_s=6.0) as (place, connect), socket.create_connection(place) as drip:
+        drip.settimeout(0.4)
+        began = time.monotonic()
+        with contextlib.suppress(OSError):
+            while time.monotonic() - began < 5:
+                drip.sendall(b"A" if time.monotonic() - began > 0.5 else b"")
+                with contextlib.suppress(TimeoutError):
+                    assert drip.recv(1) == b""
+                    break
+        assert 2 < time.monotonic() - began < 4.5
+        with closing(connect()):
+            pass
+    assert "it has not proved within 3 s that it is of this run" in caplog.text
+
+
+def test_more_strangers_than_are_listened_to():
+    with contextlib.ExitStack() as stack, two_workers() as (place, connect):
+        for _ in range(300):
+            stack.enter_context(socket.create_connection(place))
+        with closing(connect()):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("opening", "words"),
+    [(b"ADtp\x09<", "speaks version 9 of the transport"), (b"ADtp\x01>", "has numbers in big-endian order")],
+)
+def test_another_version_is_named_by_both(opening, words, caplog, monkeypatch):
+    with two_workers() as (place, connect), socket.create_connection(place) as other:
+        other.sendall(opening + bytes(HELLO_BYTES - len(opening)))
+        other.settimeout(5)
+        assert other.recv(100) == OPENING
+        with closing(connect()):
+            pass
+    assert words in caplog.text
+
+    def answer():
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(HELLO_BYTES)
+            connection.sendall(opening)
+
+    with listening("127.0.0.1") as listener, listening("127.0.0.1") as own:
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(LaunchError, match=words):
+            connected(own, 1, {0: Endpoint(*listener.getsockname())}, SECRET, 5.0)
+        thread.join()
 
 
 def test_a_worker_that_does_not_come_is_named_in_time():

@@ -1,0 +1,52 @@
+"""What two workers say first: what they speak, and, without telling it, that they know the run's secret."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import struct
+import sys
+
+__all__ = ["HELLO_BYTES", "NONCE_BYTES", "OPENING", "PROOF_BYTES", "difference", "hello", "parsed", "proof"]
+
+_MARK = b"ADtp"
+_VERSION = 1
+"""Of messages, and of what precedes them: see ``native/peer.h``. Another number for each change."""
+_ORDERS = {"little": b"<", "big": b">"}
+OPENING = _MARK + bytes([_VERSION]) + _ORDERS[sys.byteorder]
+"""What each end sends first."""
+NONCE_BYTES = 32
+PROOF_BYTES = hashlib.sha256().digest_size
+_RANK = struct.Struct("!I")
+HELLO_BYTES = len(OPENING) + _RANK.size + NONCE_BYTES
+
+
+def hello(rank: int, nonce: bytes) -> bytes:
+    """Return the first message of who calls."""
+    return OPENING + _RANK.pack(rank) + nonce
+
+
+def parsed(message: bytes) -> tuple[int, bytes]:
+    """Return the rank and the nonce of a hello."""
+    begin = len(OPENING)
+    (rank,) = _RANK.unpack(message[begin : begin + _RANK.size])
+    return rank, message[begin + _RANK.size :]
+
+
+def difference(opening: bytes) -> str | None:
+    """Return why there is no speaking with an end that opens so, in words that follow "it"; None if there is."""
+    if opening == OPENING:
+        return None
+    if opening[: len(_MARK)] != _MARK:
+        return "speaks something else"
+    version, order = opening[len(_MARK)], opening[len(_MARK) + 1 :]
+    if version != _VERSION:
+        return f"speaks version {version} of the transport, and this worker version {_VERSION}"
+    named = {sign: name for name, sign in _ORDERS.items()}.get(order, "unknown")
+    return f"has numbers in {named}-endian order, and this worker in {sys.byteorder}-endian order"
+
+
+def proof(secret: bytes, role: bytes, caller: int, listener: int, *nonces: bytes) -> bytes:
+    """Return what only who knows the secret can say about these nonces, as the one that calls or that listens."""
+    said = role + OPENING + _RANK.pack(caller) + _RANK.pack(listener) + b"".join(nonces)
+    return hmac.digest(secret, said, "sha256")
