@@ -79,6 +79,7 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
         self._checkpoints = Checkpoints(engine.worker, self.directory, self.keep, fresh=self.fresh)
         self._steps = self._saved_steps = self._epoch = self._batch = 0
         self._found: dict[str, Any] | None = None
+        engine.worker.interruption.will_save()
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Find the newest checkpoint; what it holds of an epoch's middle is restored when the epoch has begun."""
@@ -124,6 +125,8 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
         self._batch = batch + 1
         if self.save_freq != "epoch" and self._steps - self._saved_steps >= self.save_freq:
             self._save()
+        assert self._engine is not None
+        self._engine.worker.interruption.may_save(self._save_once)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Save when it is time."""
@@ -144,6 +147,10 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
         """Have Keras give the metrics as the logs of this epoch even if it finds that no step of it is left."""
         original = self.model._get_metrics_result_or_logs
         self.model._get_metrics_result_or_logs = lambda logs: original(logs or self.model.get_metrics_result())
+
+    def _save_once(self) -> None:
+        if self._steps != self._saved_steps:
+            self._save()
 
     def _save(self) -> None:
         assert self._engine is not None

@@ -14,7 +14,7 @@ from autodist.launch._gang import Event, Exited, ExitStatus, Gang, Interrupted, 
 from autodist.launch._run_directory import RunDirectory
 from autodist.launch._status import StatusKeeper
 from autodist.report import RunState
-from autodist.runtime import CoordinatorServer
+from autodist.runtime import SAVES_AT_END, TOLD, CoordinatorServer
 
 __all__ = ["Supervisor"]
 
@@ -22,6 +22,7 @@ _TICK_S = 0.2
 _SETTLE_S = 0.3  # in which a second symptom may still turn out to be the cause
 _OWN_END_S = 1.5  # for a worker that has reported its failure to end by itself, with its own exit code
 _STACKS_S = 1.0
+_SAVING_S = 60.0  # for what scripts do after Ctrl-C
 _AFTER_GRACE_S = 15.0  # for processes that were sent SIGKILL, and for the way there and back
 
 
@@ -62,6 +63,7 @@ class Supervisor:
         self._lost: set[int] = set()
         self._symptoms: list[Symptom] = []
         self._interrupts: list[signal.Signals] = []
+        self._is_stopping = False
 
     def run(self) -> Verdict:
         """Wait for the end or for the first trouble, then end everything that is left."""
@@ -69,7 +71,7 @@ class Supervisor:
             self._take_event(_TICK_S)
             self._check_deadlines()
         if self._interrupts:
-            self._stop()
+            self._stop(now=not self._end_by_themselves())
             return Verdict(interrupted=self._interrupts[0])
         if not self._symptoms:
             self._stop()
@@ -178,15 +180,50 @@ class Supervisor:
             note=said.note,
         )
 
-    def _stop(self) -> None:
-        """End everything that is left, within the grace time or at a further Ctrl-C."""
+    def _end_by_themselves(self) -> bool:
+        """Have the workers end after Ctrl-C, or save what they would; False if they don't in time, or at a further one.
+
+        Ctrl-C is ``KeyboardInterrupt`` in their scripts, which may save then, and longer than for the grace time. TERM
+        and HUP are told beforehand to scripts with checkpoints; for others they are what ends them.
+        """
+        if not self._running() or self._is_to_be_told_by_signal():
+            return True
+        self._say_stopping()
+        self._coordinator.interrupt("SIGINT" if self._interrupts[0] == signal.SIGINT else "SIGTERM")
+        began_s = time.monotonic()
+        while not self._all_ended():
+            allowed_s = max(self._job.grace_s, _SAVING_S) if self._are_interrupted() else self._job.grace_s
+            if len(self._interrupts) > 1 or time.monotonic() - began_s > allowed_s:
+                return False
+            self._take_event(0.05)
+        return True
+
+    def _is_to_be_told_by_signal(self) -> bool:
+        saves = any(self._has_said(SAVES_AT_END, rank) for rank in self._running())
+        return self._interrupts[0] != signal.SIGINT and not saves
+
+    def _are_interrupted(self) -> bool:
+        """Whether the scripts have got their ``KeyboardInterrupt``: what they do now they do because of it."""
+        is_ctrl_c = self._interrupts[0] == signal.SIGINT
+        return is_ctrl_c and all(self._has_said(TOLD, rank) for rank in self._running())
+
+    def _has_said(self, what: str, rank: int) -> bool:
+        return self._coordinator.peek(f"{what}/{rank}") is not None
+
+    def _say_stopping(self) -> None:
         running = len(self._running())
-        if running:
-            self._status.enter(RunState.STOPPING)
-            noun = "worker" if running == 1 else "workers"
-            again = "; press again to kill" if self._interrupts else ""
-            self._observer.notice(f"stopping {running} {noun} (grace {self._job.grace_s:g} s{again})")
-        self._gang.stop()
+        if not running or self._is_stopping:
+            return
+        self._is_stopping = True
+        self._status.enter(RunState.STOPPING)
+        noun = "worker" if running == 1 else "workers"
+        again = "; press again to kill" if self._interrupts else ""
+        self._observer.notice(f"stopping {running} {noun} (grace {self._job.grace_s:g} s{again})")
+
+    def _stop(self, now: bool = False) -> None:
+        """End everything that is left, within the grace time or at a further Ctrl-C; at once if ``now``."""
+        self._say_stopping()
+        self._gang.stop(now=now)
         if not self._wait_until_gone(self._job.grace_s + _AFTER_GRACE_S, interruptible=True):
             self._gang.stop(now=True)
             self._wait_until_gone(_AFTER_GRACE_S, interruptible=False)

@@ -24,7 +24,7 @@ from autodist.launch._exceptions import note_of
 from autodist.launch._generated_code import keep_generated_code_in
 from autodist.launch._own_caches import keep_caches_apart
 from autodist.launch._parent_death import die_with_parent
-from autodist.launch._script import Ending, run_module, run_script
+from autodist.launch._script import INTERRUPTED, Ending, run_module, run_script
 from autodist.launch._seeding import seed_when_imported
 from autodist.runtime import (
     FailureNote,
@@ -56,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     ended = threading.Event()
     heartbeat = threading.Thread(target=_report_progress, args=(worker, ended), name="heartbeat", daemon=True)
     heartbeat.start()
+    threading.Thread(target=worker.interruption.listen, name="interruptions", daemon=True).start()
     ending = _checked(run(script, args), worker)
     ended.set()
     _leave(_wind_up(worker, ending, script))
@@ -68,6 +69,7 @@ def _join_run() -> Worker:
     worker = current_worker()
     environment = worker.environment
     die_with_parent(environment.launcher_pid)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have had ignored
     if environment.seed is not None:
         seed_when_imported(environment.seed)
     if environment.scratch is not None:
@@ -100,7 +102,8 @@ def _report_once(worker: Worker) -> None:
 
 def _checked(ending: Ending, worker: Worker) -> Ending:
     """Turn success into an error if nothing was trained: copies of the script have only run side by side."""
-    if ending.exit_code != 0 or worker.steps_taken > 0 or worker.steps_restored > 0:
+    has_trained = worker.steps_taken > 0 or worker.steps_restored > 0
+    if ending.exit_code != 0 or has_trained or worker.interruption.is_taken:
         return ending
     if worker.world_size == 1:
         sys.stderr.write("warning: the script ended without a training step inside `autodist.scope()`\n")
@@ -122,7 +125,9 @@ def _wind_up(worker: Worker, ending: Ending, script: str) -> int:
     """Report the end, then run what the script and the runtime have registered for it."""
     _report_once(worker)
     note = ending.note
-    _tell(worker, note)
+    if ending.exit_code != INTERRUPTED or not worker.interruption.is_taken:
+        _tell(worker, note)  # an interruption is no failure, which would end what other workers do before they end
+    worker.interruption.leave()
     for callback in worker.take_exit_callbacks():
         try:
             callback()

@@ -23,6 +23,7 @@ from autodist.runtime._fit_position import FitFollower, FitPosition
 from autodist.runtime._graph_session import GraphSession, make_session, refuse_plain_sessions
 from autodist.runtime._hooks import hook_functions, hook_optimizers
 from autodist.runtime._horovod_environment import HorovodRendezvous
+from autodist.runtime._interruption import SAVES_AT_END, TOLD
 from autodist.runtime._keras import hook_fit
 from autodist.runtime._keras2 import hook_keras2
 from autodist.runtime._keras_evaluation import hook_evaluation
@@ -47,6 +48,8 @@ __all__ = [
     "LAST_WORDS_MARK",
     "OPEN",
     "ORDERED",
+    "SAVES_AT_END",
+    "TOLD",
     "Arguments",
     "BatchSplit",
     "CheckpointNote",

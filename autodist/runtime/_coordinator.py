@@ -103,6 +103,17 @@ class CoordinatorClient:
         """
         self._request("POST", f"/barriers/{quote(name, safe='')}", {"timeout_s": timeout_s}, wait_s=timeout_s)
 
+    def interruption(self, timeout_s: float) -> str:
+        """Wait until somebody wants the run to end; returns the name of the signal that says so.
+
+        Raises:
+            TimedOut: Nobody wanted it within ``timeout_s`` seconds.
+            WorkerFailed: The run has failed.
+            LaunchError: The coordinator can't be reached or refuses the token.
+
+        """
+        return self._request("GET", "/interruption", {"timeout_s": timeout_s}, wait_s=timeout_s).decode()
+
     def fail(self, note: FailureNote) -> None:
         """Tell the launcher that this worker has failed, and how; waits of the other workers end with an error.
 

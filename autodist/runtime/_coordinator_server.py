@@ -91,6 +91,8 @@ class CoordinatorServer:
         self._barriers: dict[str, _Barrier] = {}
         self._progress: dict[int, Progress] = {}
         self._aborted = ""
+        self._interruption = ""
+        self._ending = threading.Condition()  # of its own: all workers wait here all the time
         self._http = _HttpServer((address, 0), self)
         self.address = address
         self.port: int = self._http.server_address[1]
@@ -113,6 +115,23 @@ class CoordinatorServer:
         with self._changed:
             self._aborted = self._aborted or message
             self._changed.notify_all()
+        with self._ending:
+            self._ending.notify_all()
+
+    def interrupt(self, signal_name: str) -> None:
+        """Tell all workers that the run is to end, and by which signal."""
+        with self._ending:
+            self._interruption = signal_name
+            self._ending.notify_all()
+
+    def interruption(self, timeout_s: float) -> str:
+        """Wait until the run is to end."""
+        with self._ending:
+            self._ending.wait_for(lambda: bool(self._aborted or self._interruption), timeout_s)
+            self._raise_if_aborted()
+            if not self._interruption:
+                raise _Answer(Status.TIMED_OUT, f"nobody wanted the run to end within {timeout_s:g} s")
+            return self._interruption
 
     @property
     def is_aborted(self) -> bool:
@@ -280,6 +299,8 @@ def _serve(server: CoordinatorServer, action: str, name: str, query: dict[str, s
     rank = int(query["rank"])
     if action == "GET values":
         return server.get(name, float(query["timeout_s"]))
+    if action == "GET interruption":
+        return server.interruption(float(query["timeout_s"])).encode()
     if action == "GET clock":
         return repr(time.time()).encode()
     if action == "PUT values":

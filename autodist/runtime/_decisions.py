@@ -13,6 +13,7 @@ from typing import Any
 
 from autodist.errors import TimedOut, UsageError
 from autodist.runtime._agreement import SAME_DATA
+from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._state import StateStore
 from autodist.runtime._transfer import digest, receive_value, send_value
 from autodist.runtime._watchdog import DEFAULT_STEP_TIMEOUT_S
@@ -122,6 +123,10 @@ class Decisions:
         coordinator = self._worker.coordinator
         if coordinator is None or self._worker.world_size == 1:
             return [json.loads(json.dumps(mine))]
+        with self._worker.interruption.together():
+            return self._said(coordinator, mine, here)
+
+    def _said(self, coordinator: CoordinatorClient, mine: Any, here: str) -> list[Any]:
         self._number += 1
         # Two keys are enough: who writes to one again knows that all have read what is in the other.
         key = f"{self._prefix}/{self._number % 2}"

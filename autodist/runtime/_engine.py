@@ -254,7 +254,7 @@ class Engine:
         step = self._steps[_sum]
         if len(step.graph.layout.senders) < self.worker.world_size:
             return True  # a worker without replicas has no part in what is joined
-        with self._watchdog.step(), peer_failures(self.worker):
+        with self.worker.interruption.together(), self._watchdog.step(), peer_failures(self.worker):
             return bool(step.run(step.feeds(arguments, local=True))[0] > 0)
 
     def check_batches(self) -> None:
@@ -344,6 +344,10 @@ class Engine:
         self.has_local_batch = False
 
     def _execute(self, step: CompiledStep, arguments: Arguments, local: bool, *, trains: bool = True) -> list[Any]:
+        with self.worker.interruption.together(counts=not step.graph.relaxed):
+            return self._execute_begun(step, arguments, local, trains=trains)
+
+    def _execute_begun(self, step: CompiledStep, arguments: Arguments, local: bool, *, trains: bool) -> list[Any]:
         self._check_not_failed()
         fingerprint = self._batches.fingerprint(arguments)
         self.decisions.note_batch(fingerprint)

@@ -62,6 +62,7 @@ class LoopCheckpoint:
             self._step, self._pass, self._batch = (position.get(name, 0) for name in ("steps", "passes", "batches"))
             self._checkpoints.restore(trackables, _variables_of(trackables))
         self._saved_step = self._step if position is not None else None
+        engine.worker.interruption.will_save()
 
     @property
     def step(self) -> int:
@@ -97,6 +98,7 @@ class LoopCheckpoint:
             self._batch += 1
             if self._is_due():
                 self.save()
+            self._engine.worker.interruption.may_save(self.save)
         self._pass, self._batch = number + 1, 0
         if self._every_steps is None and self._every_s is None:
             self.save()

@@ -13,6 +13,7 @@ from pathlib import Path
 from autodist.errors import LaunchError
 from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._horovod_environment import HorovodRendezvous
+from autodist.runtime._interruption import Interruption
 
 __all__ = ["Worker", "WorkerEnvironment", "current_worker"]
 
@@ -205,10 +206,19 @@ class Worker:
         steps_restored: Training steps of earlier attempts that a checkpoint has brought back.
         in_step: True while a step blocks on other workers, False between steps, None when nobody says. With it the
             launcher tells a worker that waits for others from one that saves a model.
+        interruption: Where an end that somebody wants reaches the script.
 
     """
 
-    __slots__ = ("_exit_callbacks", "coordinator", "environment", "in_step", "steps_restored", "steps_taken")
+    __slots__ = (
+        "_exit_callbacks",
+        "coordinator",
+        "environment",
+        "in_step",
+        "interruption",
+        "steps_restored",
+        "steps_taken",
+    )
 
     def __init__(self, environment: WorkerEnvironment, coordinator: CoordinatorClient | None = None) -> None:
         self.environment = environment
@@ -216,6 +226,7 @@ class Worker:
         self.steps_taken = 0
         self.steps_restored = 0
         self.in_step: bool | None = None
+        self.interruption = Interruption(self)
         self._exit_callbacks: list[Callable[[], None]] = []
 
     @property

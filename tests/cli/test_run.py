@@ -230,7 +230,8 @@ def test_ctrl_c_leaves_nothing(shell):
 
 
 def test_second_ctrl_c_kills(shell):
-    shell.write(STEP + "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + READY + "time.sleep(60)")
+    deaf = "import signal\nfor signum in (signal.SIGINT, signal.SIGTERM): signal.signal(signum, signal.SIG_IGN)\n"
+    shell.write(STEP + deaf + READY + "time.sleep(60)")
     with shell.start("run", "train.py", "-n", "2", "--grace", "50") as process:
         shell.wait_for("ready0")
         shell.wait_for("ready1")

@@ -17,6 +17,7 @@ from tests.processes import marked
 
 STEP = "from autodist.runtime._worker import current_worker; w = current_worker(); w.steps_taken += 1\n"
 READY = "import os, sys, time, signal\nopen(f'ready{w.rank}', 'w').close()\n"
+DEAF = "for n in (signal.SIGINT, signal.SIGTERM): signal.signal(n, signal.SIG_IGN)\nopen('deaf', 'w')\n"
 UNTIL_TOLD = "while not os.path.exists('go'): time.sleep(0.02)\n"
 
 
@@ -219,7 +220,7 @@ def test_stop(shell, running, status_of, call):
 
 
 def test_stop_waits_for_the_grace_and_now_does_not(shell, status_of, call):
-    shell.write(STEP + READY + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nopen('deaf', 'w')\n" + UNTIL_TOLD)
+    shell.write(STEP + READY + DEAF + UNTIL_TOLD)
     with shell.start("run", "train.py", "--grace", "50") as process:
         shell.wait_for("deaf")
         result = shell("stop", "latest", "--timeout", "1.5")
@@ -234,7 +235,7 @@ def test_stop_waits_for_the_grace_and_now_does_not(shell, status_of, call):
 
 
 def test_stop_now_from_the_start(shell):
-    shell.write(STEP + READY + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nopen('deaf', 'w')\n" + UNTIL_TOLD)
+    shell.write(STEP + READY + DEAF + UNTIL_TOLD)
     with shell.start("run", "train.py", "--grace", "200") as process:
         shell.wait_for("deaf")
         assert shell("stop", "latest", "--now").returncode == 0

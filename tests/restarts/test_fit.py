@@ -1,11 +1,15 @@
 """`fit` with `autodist.BackupAndRestore`: interrupted at any batch, it ends where it ends otherwise, bit by bit."""
 
+import signal
+
 import keras
 import numpy as np
 import pytest
 
 import autodist
 from autodist.errors import UsageError
+from autodist.runtime import current_worker
+from autodist.runtime._interruption import Interruption
 
 from .killing import dataset, model
 
@@ -146,6 +150,56 @@ def test_what_callbacks_count(tmp_path):
     assert np.isfinite(expected[1]["loss"]).all()
     found = interrupted(tmp_path, (0, 3), (1, 5), (2, 0), **options)
     assert_equal(found, expected)
+
+
+# --- signals
+
+
+class Tells(keras.callbacks.Callback):
+    """Tells the process of a signal in the middle of an epoch, as its launcher would."""
+
+    def __init__(self, signum):
+        super().__init__()
+        self.signum = signum
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 3 and current_worker().interruption.signal_wanted is None:
+            current_worker().interruption.tell(self.signum)
+
+
+@pytest.fixture
+def interruption(monkeypatch):
+    """Of this process, which does not end."""
+
+    def ends(self):
+        raise Stop
+
+    monkeypatch.setattr(Interruption, "end_by_term", ends)
+    monkeypatch.setattr(current_worker(), "interruption", Interruption(current_worker()))
+
+
+def test_term_in_the_middle_of_an_epoch(tmp_path, interruption, monkeypatch):
+    options = {"save_freq": "epoch", "epochs": 2}
+    expected = train(None, **options)
+    with pytest.raises(Stop):
+        train(tmp_path / "backup", callbacks=[lambda: Tells(signal.SIGTERM)], **options)
+    assert (tmp_path / "backup" / "ckpt-4.index").exists()
+    monkeypatch.setattr(current_worker(), "interruption", Interruption(current_worker()))
+    assert_equal(train(tmp_path / "backup", **options), expected)
+
+
+def test_ctrl_c_in_the_middle_of_an_epoch(interruption):
+    """The script goes on with the values that it has, in the scope."""
+    with autodist.scope(spec=autodist.ResourceSpec.local(cpus=2)):
+        trained = model()
+        trained.compile("adam", "mse")
+        with pytest.raises(KeyboardInterrupt):
+            trained.fit(dataset(), epochs=2, verbose=0, callbacks=[Tells(signal.SIGINT)])
+        assert trained.optimizer.iterations.numpy() == 4
+        before = trained.get_weights()
+        trained.fit(dataset(), epochs=1, verbose=0)
+        assert trained.optimizer.iterations.numpy() == 12
+    assert not np.allclose(before[0], trained.get_weights()[0])
 
 
 # --- what is refused

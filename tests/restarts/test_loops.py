@@ -1,5 +1,7 @@
 """`ad.checkpoint` in one process: loops of all kinds, interrupted at any step, and what it refuses."""
 
+import signal
+
 import keras
 import numpy as np
 import pytest
@@ -7,6 +9,8 @@ import tensorflow as tf
 
 import autodist
 from autodist.errors import UsageError
+from autodist.runtime import current_worker
+from autodist.runtime._interruption import Interruption
 
 from .killing import dataset, model
 
@@ -93,6 +97,44 @@ def test_interrupted_loops(loop, tmp_path):
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
     assert taken == all_taken[16 if loop == "by passes" else 20 :]
+
+
+def test_term_in_the_middle_of_a_pass(tmp_path, monkeypatch):
+    """It is saved where the script stands, though only passes would be; the next process goes on from there."""
+
+    def ends(self):
+        raise Stop
+
+    def told():
+        for number, batch in enumerate(dataset(seed=1)):
+            if number == 5:
+                current_worker().interruption.tell(signal.SIGTERM)
+            yield batch
+
+    def data(source):
+        return Again(source) if source is told else list(dataset(seed=1))
+
+    monkeypatch.setattr(Interruption, "end_by_term", ends)
+    monkeypatch.setattr(current_worker(), "interruption", Interruption(current_worker()))
+    options = {"passes": 2, "sharded": False}
+    expected, all_taken = train(tmp_path / "other", data=lambda: data(None), **options)
+    with pytest.raises(Stop):
+        train(tmp_path / "backup", data=lambda: data(told), **options)
+    monkeypatch.setattr(current_worker(), "interruption", Interruption(current_worker()))
+    found, taken = train(tmp_path / "backup", data=lambda: data(None), **options)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert taken == all_taken[6:]
+
+
+class Again:
+    """What can be iterated over again and again."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __iter__(self):
+        return self.make()
 
 
 def test_files_are_read_by_plain_tensorflow(tmp_path):
