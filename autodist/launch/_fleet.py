@@ -64,6 +64,7 @@ class Fleet:
         self._transports: list[Transport] = []
         self._lost: set[Machine] = set()
         self._workers: dict[int, StartedWorker] = {}
+        self._are_released = False
         self._checks: list[concurrent.futures.Future[Any]] = []
         self._stops: dict[Machine, list[concurrent.futures.Future[tuple[int, ...]]]] = {}
         self.agents: dict[Machine, Agent] = {}
@@ -107,7 +108,7 @@ class Fleet:
 
     def _is_full(self) -> bool:
         """Whether workers had better wait: somebody reads slowly, or no more; what is to end must not wait for that."""
-        return self._pump.is_full and not self._stops
+        return self._pump.is_full and not self._are_released
 
     async def spawn(self, commands: Sequence[WorkerCommand]) -> None:
         """Start all workers.
@@ -190,6 +191,10 @@ class Fleet:
         agent = self.agents[self._by_rank[rank]]
         self._loop.start(_calmly(lambda: agent.signal(rank, signum)))
 
+    def release(self) -> None:
+        """Let workers write what they have, whoever reads it."""
+        self._are_released = True
+
     def check_machines(self) -> None:
         """Ask the other machines for a sign of life."""
         others = [agent for machine, agent in self._present() if not is_here(machine)]
@@ -203,6 +208,7 @@ class Fleet:
 
     def stop(self, now: bool = False) -> None:
         """End all workers."""
+        self.release()
         for machine, agent in self._present():
             self._stops.setdefault(machine, []).append(self._loop.start(agent.stop(now)))
 

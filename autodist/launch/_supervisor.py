@@ -189,6 +189,7 @@ class Supervisor:
         if not self._running() or self._is_to_be_told_by_signal():
             return True
         self._say_stopping()
+        self._gang.release()
         self._coordinator.interrupt("SIGINT" if self._interrupts[0] == signal.SIGINT else "SIGTERM")
         began_s = time.monotonic()
         while not self._all_ended():

@@ -164,14 +164,15 @@ class Interruption:
                 self._interrupt_when_idle()
 
     def _heard(self) -> signal.Signals | None:
-        assert self._worker.coordinator is not None, "only workers of a run have a launcher"
-        while True:
+        coordinator = self._worker.coordinator
+        while coordinator is not None:
             try:
-                return signal.Signals[self._worker.coordinator.interruption(_LISTEN_S)]
+                return signal.Signals[coordinator.interruption(_LISTEN_S)]
             except TimedOut:
                 continue
-            except AutoDistError:
-                return None  # the run is over
+            except AutoDistError:  # the run is over
+                break
+        return None
 
     def tell(self, signum: signal.Signals) -> None:
         """Have the main thread stop where the furthest worker is.

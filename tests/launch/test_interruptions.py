@@ -56,7 +56,7 @@ def last(bench, workers=2):
     return [bench.observer.texts(rank)[-1] for rank in range(workers)]
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("workers", [1, 3])
 def test_keyboard_interrupt_at_the_same_step(workers, bench, interrupted):
     result, _ = interrupted(MEETINGS + LOOP, ("running", signal.SIGINT), workers=workers)
     assert (result.exit_code, result.failure) == (130, None)
@@ -84,7 +84,6 @@ def test_scripts_save_longer_than_the_grace_and_for_each_other(bench, interrupte
     [
         "time.sleep(60)",
         "w.rank or time.sleep(60)\nw.coordinator.barrier('never', 60.0)",
-        "while True: sum(range(1000))",
     ],
 )
 def test_keyboard_interrupt_outside_of_steps(elsewhere, bench, interrupted):
