@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from autodist.graph._bodies import Bodies
+from autodist.graph._by_tensors import By, Ratio, by_of, ratio_of
 from autodist.graph._dependence import BatchDependence
 from autodist.graph._extent import Extent
 from autodist.graph._graph_def import BRANCHES, CALLS, LOOPS, data_inputs, is_stateful, node_of, topological_order
@@ -129,14 +130,33 @@ class StepAnalysis:
     @cached_property
     def joins(self) -> dict[str, Join]:
         """The nodes at which replicas meet in the midst of a step, and how; see :class:`Join`."""
+        return self._marked_joins | dict.fromkeys(sorted(self.dependence.joined), Join.GRADIENT)
+
+    @cached_property
+    def _marked_joins(self) -> dict[str, Join]:
         kinds = {name: join_of(node) for name, node in self.nodes.items()}
         return {name: kind for name, kind in kinds.items() if kind is not None}
 
+    @cached_property
+    def by_tensors(self) -> dict[str, By]:
+        """The gradients by what is no variable."""
+        kinds = {name: by_of(node) for name, node in self.nodes.items()}
+        return {name: by for name, by in kinds.items() if by is not None}
+
+    @cached_property
+    def ratios(self) -> dict[str, Ratio]:
+        """The nodes at which the weight of one differentiation is exchanged for that of another."""
+        kinds = {name: ratio_of(node) for name, node in self.nodes.items()}
+        return {name: ratio for name, ratio in kinds.items() if ratio is not None}
+
     def is_joined(self, name: str) -> bool:
         """Whether a node has the whole batch's value, although it is made from the replicas' own ones."""
+        return self._is_marked(name) or name in self.dependence.joined
+
+    def _is_marked(self, name: str) -> bool:
         if self.nodes[name].op == "RngReadAndSkip":  # the batch says how far it goes on, not where it is
             return True
-        return name in self.marks or self.joins.get(name) in (Join.EACH, Join.GRADIENT)
+        return name in self.marks or self._marked_joins.get(name) in (Join.EACH, Join.GRADIENT)
 
     @cached_property
     def bodies(self) -> Bodies:
@@ -146,7 +166,7 @@ class StepAnalysis:
     @cached_property
     def dependence(self) -> BatchDependence:
         """How the nodes depend on the batch."""
-        return BatchDependence(self.nodes, self.order, self.split, self.handles, self.is_joined, self.bodies)
+        return BatchDependence(self.nodes, self.order, self.split, self.handles, self._is_marked, self.bodies)
 
     @property
     def extents(self) -> dict[str, tuple[Extent, ...]]:
@@ -169,7 +189,14 @@ class StepAnalysis:
 
     def reduction(self, mark: str) -> Reduction | None:
         """How replicas' gradients at a mark combine, as far as that is known; see :func:`reduction_of`."""
-        targets = self.targets.get(self.marks[mark].target, ())
+        target = self.marks[mark].target
+        if target < 0:  # nobody has seen of what it was taken: it may be written by hand, and be a sum or a mean itself
+            return reduction_of(self.dependence, self.nodes[mark].input[0])
+        return self.reduction_of(target)
+
+    def reduction_of(self, target: int) -> Reduction | None:
+        """How replicas' gradients of a differentiation combine, as far as that is known."""
+        targets = self.targets.get(target, ())
         found = {reduction_of(self.dependence, tensor) for tensor in targets} or {"mean"}
         return found.pop() if len(found) == 1 else None
 

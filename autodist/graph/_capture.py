@@ -336,6 +336,7 @@ def _lines_of_interest(
     dependence = analysis.dependence
     tensors = [*(o.tensor for o in outputs), *(t for targets in analysis.targets.values() for t in targets)]
     tensors += [tensor for effect in effects for tensor in data_inputs(analysis.nodes[effect])]
+    tensors += [analysis.nodes[name].input[1] for name in analysis.by_tensors]
     varying = [node_of(t) for t in tensors if analysis.extent(t) is not Extent.CONSTANT]
     sources = [node_of(t) for name in varying for t in data_inputs(analysis.nodes[name])]
     names = [*effects, *varying, *sources, *dependence.meetings(tensors)]

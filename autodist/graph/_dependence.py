@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from autodist.graph._bodies import Bodies
+from autodist.graph._by_tensors import RATIO, by_of
 from autodist.graph._extent import ROWLIKE, Extent, ExtentRules
 from autodist.graph._graph_def import (
     BRANCHES,
@@ -28,7 +29,7 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._joins import Join, join_of
 from autodist.graph._marks import SEED
-from autodist.graph.operators import EXTENT_OF, PRODUCTS, SHAPE_OPS, Follower, Rows, Value
+from autodist.graph.operators import BY, EXTENT_OF, PRODUCTS, SHAPE_OPS, Follower, Rows, Value
 
 __all__ = ["WHOLE", "BatchDependence"]
 
@@ -37,6 +38,8 @@ WHOLE = "_autodist_whole"
 
 _REDUCED = frozenset({Extent.SUM, Extent.COUNT, Extent.MEAN, Extent.SAME})
 _COSTLY = PRODUCTS | BRANCHES | LOOPS | {"Einsum", "Conv2D", "Conv3D", "DepthwiseConv2dNative"}
+_ENDS = frozenset({"StopGradient", "ZerosLike", "OnesLike", "Sign", "Floor", "Ceil", "Round", "Rint"})
+"""What no gradient flows through, although it gives floats."""
 _NO_SIZES = ("float", "bfloat", "complex", "bool")
 _GLOBAL = frozenset({Extent.SUM, Extent.MEAN, Extent.MIXED})
 
@@ -55,6 +58,7 @@ class BatchDependence:
 
     Attributes:
         extents: By node name, the extents of its outputs; a node that is not in it does not depend on the batch.
+        joined: The gradients by what is the same for all examples: each replica has a part of them.
     """
 
     def __init__(
@@ -68,8 +72,10 @@ class BatchDependence:
     ) -> None:
         self.nodes = nodes
         self.extents: dict[str, tuple[Extent, ...]] = dict.fromkeys(split, (Extent.ROWS,))
+        self.joined: set[str] = set()
         self._evaluable: dict[str, bool] = dict.fromkeys(self.extents, False)
         self._differentiable = {handle for handle in handles if FROZEN not in nodes[handle].attr}
+        self._differentiable |= {node_of(node.input[1]) for node in nodes.values() if BY in node.attr}
         self._sizes: set[str] = set()
         self._computable: dict[str, bool] = {}
         self._backward: set[str] = set()
@@ -84,19 +90,38 @@ class BatchDependence:
             own = SEED in node.attr or join_of(node) is Join.OWN
             if own or (not self._differentiable.isdisjoint(inputs) and _carries_gradients(node)):
                 self._differentiable.add(name)
-            if name in self.extents or is_joined(name):
+            if name in self.extents or is_joined(name) or self._is_joined_gradient(node):
                 continue
-            if SEED in node.attr or not self._backward.isdisjoint(inputs):
+            if self._is_of_backward_pass(node, inputs):
                 self._backward.add(name)  # as apart as the forward pass that it belongs to
-            if not any(i in self.extents for i in inputs):
-                continue
-            if name not in self._backward:
-                self._follower.visit(node)
-            rules = as_data if name in self._differentiable else as_it_is
-            self.extents[name] = rules.outputs(node)
-            self._evaluable[name] = self._can_be_evaluated(node)
-            if self._is_size(node):
-                self._sizes.add(name)
+            if any(i in self.extents for i in inputs):
+                self._visit(node, as_data if name in self._differentiable else as_it_is)
+            elif RATIO in node.attr:  # the replicas have other weights
+                self.extents[name], self._evaluable[name] = (Extent.MIXED,), False
+
+    def _visit(self, node: Any, rules: ExtentRules) -> None:
+        if node.name not in self._backward:
+            self._follower.visit(node)
+        self.extents[node.name] = rules.outputs(node)
+        self._evaluable[node.name] = self._can_be_evaluated(node)
+        if self._is_size(node):
+            self._sizes.add(node.name)
+
+    def _is_of_backward_pass(self, node: Any, inputs: Iterable[str]) -> bool:
+        by = by_of(node)
+        if by is not None and by.is_returned:
+            return False
+        return SEED in node.attr or RATIO in node.attr or not self._backward.isdisjoint(inputs)
+
+    def _is_joined_gradient(self, node: Any) -> bool:
+        """Whether a gradient was taken by something that is the same for all examples, and for all replicas."""
+        if BY not in node.attr or node_of(node.input[0]) not in self.extents:
+            return False
+        source = node.input[1]
+        if self.extent(source) not in (Extent.CONSTANT, Extent.SAME) and not self.is_global(source):
+            return False
+        self.joined.add(node.name)
+        return True
 
     def extent(self, tensor: str) -> Extent:
         """Extent of a tensor."""
@@ -232,8 +257,8 @@ class BatchDependence:
 
 
 def _carries_gradients(node: Any) -> bool:
-    """Whether an output is a float, or a handle on the way to one."""
-    return any(kind in _gradient_types() for kind in output_types(node))
+    """Whether gradients flow through a node: an output is a float, or a handle on the way to one."""
+    return node.op not in _ENDS and any(kind in _gradient_types() for kind in output_types(node))
 
 
 @functools.cache

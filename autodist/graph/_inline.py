@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from autodist.graph._graph_def import CALLS, is_stateful, node_of, normalize, strip_missing_colocation
+from autodist.graph.operators import BY
 
 __all__ = ["inline_calls"]
 
@@ -38,7 +39,7 @@ class _Inliner:
     def emit(self, node: Any) -> None:
         if node.op in CALLS:
             self._emit_call(node)
-        elif node.op == "IdentityN":
+        elif node.op == "IdentityN" and BY not in node.attr:
             self._emit_identity(node)
         else:
             self.flat.node.add().CopyFrom(node)

@@ -3,10 +3,10 @@
 While a step is traced, every gradient with respect to a variable passes through an ``Identity`` that carries the
 attribute :data:`MARK`. Marks are set in two places:
 
-* on what ``tf.GradientTape.gradient`` returns (*early* marks). A gradient is linear in the batch there, so everything
-  the user does to it afterwards (clipping by the global norm, say) sees the gradient of the global batch, as on one
-  device;
-* on what an optimizer is given (*late* marks), for gradients that come from elsewhere, ``tf.gradients`` for one. A
+* on what ``tf.GradientTape.gradient`` and ``tf.gradients`` return (*early* marks). A gradient is linear in the batch
+  there, so everything the user does to it afterwards (clipping by the global norm, say) sees the gradient of the global
+  batch, as on one device;
+* on what an optimizer is given (*late* marks), for gradients that come from elsewhere: written by hand, for one. A
   late mark on a gradient that already went through an early one is ignored by the capture.
 
 A marked gradient may be differentiated itself (a step of an inner optimization). What comes back through the mark is
@@ -22,13 +22,16 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
+from autodist.graph._attributes import identity_with
 from autodist.graph._branches import in_control_flow, made_of
+from autodist.graph._by_tensors import by_tensor, ratio
 
 __all__ = [
     "MARK", "SECOND", "SEED", "TARGET", "Mark", "Marker",
-    "adopt_marks", "identity_with", "mark_gradients", "marks_gradients", "parse_mark", "replace_method", "seeds",
+    "adopt_marks", "mark_gradients", "marks_gradients", "marks_what_is_taken", "parse_mark", "replace_method",
 ]  # fmt: skip
 
 MARK = "_autodist_gradient"
@@ -96,12 +99,14 @@ class Marker:
             self.target = outer
 
     def gradient(self, gradient: Any, source: Any, *, late: bool) -> Any:
-        """`gradient` behind a mark, or as it is if `source` is no variable or nothing is being traced."""
+        """`gradient` behind a mark, or as it is if nothing is being traced."""
         import tensorflow as tf
 
         handle = _variable_handle(source)
-        if gradient is None or handle is None or tf.executing_eagerly():
+        if gradient is None or tf.executing_eagerly():
             return gradient
+        if handle is None:
+            return gradient if late or in_control_flow() else by_tensor(gradient, source, lambda: self.target)
         if late and in_control_flow():
             return self._marked_outside(gradient, handle)
         return self._marked(gradient, handle, late=late)
@@ -145,7 +150,7 @@ class Marker:
             def backward(upstream: Any) -> Any:
                 if mark.part == "values":  # the capture refuses it, if the step needs it
                     return _mark(tf.convert_to_tensor(upstream), replace(mark, part=SECOND))
-                return self._marked(upstream, handle, late=False)
+                return ratio(self._marked(upstream, handle, late=False), mark.target, self.target)
 
             return _mark(value, mark), backward
 
@@ -174,16 +179,6 @@ def _mark(tensor: Any, mark: Mark) -> Any:
     return identity_with(tensor, MARK, mark.encode(), name=f"autodist_gradient/{mark.part}_{mark.gradient}")
 
 
-def identity_with(tensor: Any, attribute: str, value: bytes, name: str = "autodist_target") -> Any:
-    """A tensor behind an Identity that carries an attribute."""
-    import tensorflow as tf
-    from tensorflow.core.framework import attr_value_pb2
-
-    graph = tf.compat.v1.get_default_graph()
-    with graph._attr_scope({attribute: attr_value_pb2.AttrValue(s=value)}):
-        return tf.identity(tensor, name=name)
-
-
 _TRACING: list[Marker] = []
 """The markers of the tracings that are going on."""
 
@@ -194,6 +189,7 @@ def mark_gradients() -> Iterator[list[Any]]:
     marker = Marker()
     with contextlib.ExitStack() as patches:
         _patch_tape(marker, patches)
+        _patch_gradients(marker, patches)
         _patch_keras_optimizers(marker, patches)
         _patch_keras2_optimizers(marker, patches)
         _patch_v1_optimizers(marker, patches)
@@ -224,22 +220,62 @@ def _patch_tape(marker: Marker, patches: contextlib.ExitStack) -> None:
 
     def wrap(original: Any) -> Any:
         def gradient(tape: Any, target: Any, sources: Any, output_gradients: Any = None, **kwargs: Any) -> Any:
-            # A backward pass may itself use a tape (recomputation): what that one returns is a part of a gradient.
-            if marker.depth:
-                return original(tape, target, sources, output_gradients, **kwargs)
-            with marker.differentiating(target):
-                begin = seeds(target, output_gradients)
-                marker.depth += 1
-                try:
-                    result = original(tape, target, sources, begin, **kwargs)
-                finally:
-                    marker.depth -= 1
-                flat = zip(tf.nest.flatten(result), tf.nest.flatten(sources), strict=True)
-                return tf.nest.pack_sequence_as(sources, [marker.gradient(g, s, late=False) for g, s in flat])
+            def take(begin: Any) -> Any:
+                return original(tape, target, sources, begin, **kwargs)
+
+            return marks_what_is_taken(marker, take, target, sources, output_gradients)
 
         return gradient
 
     replace_method(patches, tf.GradientTape, "gradient", wrap)
+
+
+def _patch_gradients(marker: Marker, patches: contextlib.ExitStack) -> None:
+    """What `tf.gradients` calls, and the optimizers of TensorFlow 1; TensorFlow's own functions call it elsewhere."""
+    import tensorflow as tf
+    from tensorflow.python.ops import gradients_impl
+
+    def wrap(module: Any) -> Any:
+        def gradients(ys: Any, xs: Any, grad_ys: Any = None, *args: Any, **kwargs: Any) -> Any:
+            def take(begin: Any) -> Any:
+                return module._GradientsHelper(ys, xs, begin, *args, **kwargs)
+
+            if tf.executing_eagerly() or in_control_flow():
+                return take(grad_ys)
+            sources = list(xs) if isinstance(xs, list | tuple) else [xs]
+            return marks_what_is_taken(marker, take, ys, sources, grad_ys)
+
+        return SimpleNamespace(_GradientsHelper=gradients, _AsList=module._AsList)
+
+    replace_method(patches, gradients_impl, "gradients_util", wrap)
+
+
+def marks_what_is_taken(
+    marker: Marker, take: Callable[[Any], Any], target: Any, sources: Any, output_gradients: Any
+) -> Any:
+    """Differentiate with marks.
+
+    Args:
+        marker: Marks what comes out.
+        take: Differentiates `target` by `sources`; it is given what to begin with.
+        target: What is differentiated: tensors in any structure.
+        sources: What it is differentiated by.
+        output_gradients: The gradients by the target that the program has given; None for ones.
+    """
+    import tensorflow as tf
+
+    # A backward pass may itself use a tape (recomputation): what that one returns is a part of a gradient.
+    if marker.depth:
+        return take(output_gradients)
+    with marker.differentiating(target):
+        begin = seeds(target, output_gradients)
+        marker.depth += 1
+        try:
+            result = take(begin)
+        finally:
+            marker.depth -= 1
+        flat = zip(tf.nest.flatten(result), tf.nest.flatten(sources), strict=True)
+        return tf.nest.pack_sequence_as(sources, [marker.gradient(g, s, late=False) for g, s in flat])
 
 
 def seeds(target: Any, given: Any = None) -> Any:

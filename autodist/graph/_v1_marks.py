@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from autodist.errors import CaptureError
-from autodist.graph._marks import Marker, replace_method, seeds
+from autodist.graph._marks import Marker, marks_what_is_taken, replace_method
 
 __all__ = ["mark_v1_gradients"]
 
@@ -32,18 +32,14 @@ def _patch_gradients(marker: Marker, patches: contextlib.ExitStack) -> None:
 
     def wrap(original: Any) -> Any:
         def gradients(ys: Any, xs: Any, grad_ys: Any = None, *args: Any, **kwargs: Any) -> Any:
+            def take(begin: Any) -> Any:
+                return original(ys, xs, begin, *args, **kwargs)
+
             if marker.depth or not _is_building_graph():
-                return original(ys, xs, grad_ys, *args, **kwargs)
-            sources = xs if isinstance(xs, list | tuple) else [xs]
+                return take(grad_ys)
+            sources = list(xs) if isinstance(xs, list | tuple) else [xs]
             _check_resources(sources)
-            with marker.differentiating(ys):
-                begin = seeds(ys, grad_ys)
-                marker.depth += 1
-                try:
-                    found = original(ys, xs, begin, *args, **kwargs)
-                finally:
-                    marker.depth -= 1
-                return [marker.gradient(g, x, late=False) for g, x in zip(found, sources, strict=True)]
+            return marks_what_is_taken(marker, take, ys, sources, grad_ys)
 
         return gradients
 

@@ -47,11 +47,21 @@ class Demand:
         self.intermediate = self._find_intermediate()
 
     @cached_property
+    def taken(self) -> dict[str, tuple[str, ...]]:
+        """By gradient that depends on the batch, what it was taken of; itself where nobody has seen that."""
+        analysis, found = self.analysis, {}
+        for name in sorted(self.cuts.keys() & analysis.marks.keys()):
+            target = analysis.marks[name].target
+            found[name] = analysis.targets.get(target, ()) if target >= 0 else (analysis.nodes[name].input[0],)
+        for name, by in analysis.by_tensors.items():
+            if name in self.cuts or name in self.replica:
+                found[name] = analysis.targets.get(by.target, ())
+        return found
+
+    @property
     def losses(self) -> tuple[str, ...]:
         """The tensors that the step differentiates, so far as their gradients depend on the batch."""
-        marks = sorted(mark for mark in self.cuts if mark in self.analysis.marks)
-        targets = (self.analysis.targets.get(self.analysis.marks[mark].target, ()) for mark in marks)
-        return tuple(dict.fromkeys(tensor for found in targets for tensor in found))
+        return tuple(dict.fromkeys(tensor for found in self.taken.values() for tensor in found))
 
     def _effect(self, name: str) -> None:
         inputs = data_inputs(self.analysis.nodes[name])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels._demand import Demand, tensor_shape
 from autodist.kernels._same_batches import compare_batches
 from autodist.kernels._shares import Shares
+from autodist.kernels._weights import Weights
 
 __all__ = ["ROWS", "TOTAL", "Joins", "with_layers"]
 
@@ -69,7 +69,7 @@ class Joins:
         self._layout = graph.layout
         self._count = len(graph.layout.local_replicas)
         self._shares = Shares(out, self._count, graph.layout.num_replicas, graph.layout.is_idle)
-        self._gradient_reduction = gradient_reduction
+        self._weights = Weights(analysis, demand, gradient_reduction)
         self._own_state = own_state
         self._state_share = "own" if own_state else "share"
 
@@ -110,9 +110,15 @@ class Joins:
             return self.renamed.get(tensor, tensor)
         return f"replica_{replica}/{name}" + (f":{index}" if index > 0 else "")
 
+    def factor(self, name: str, replica: int) -> tuple[str, str] | None:
+        """What a replica multiplies a gradient with, or divides it by, that it goes on with: the op and the number."""
+        op = self._weights.exchanged(name)
+        dtype = tensor_dtype(self.analysis.nodes, name)
+        return None if op is None else (op, self._shares.scalar("share", replica, dtype))
+
     def weight_tensor(self, share: str, replica: int) -> str:
         """What a replica's gradients are multiplied with, those that a node of kind ``Join.SHARE`` is about."""
-        return self._shares.scalar(self._weight_behind(share), replica, tensor_dtype(self.analysis.nodes, share))
+        return self._shares.scalar(self._weights.behind(share), replica, tensor_dtype(self.analysis.nodes, share))
 
     def borrowed(self, name: str, placeholder: Any) -> tuple[str, str]:
         """A placeholder for an example of an input, and what replicas without any take of it.
@@ -170,7 +176,7 @@ class Joins:
 
     def _join_dense_gradient(self, variable: str | None, mark: str, shape: tuple[int | None, ...] | None) -> None:
         dtype = tensor_dtype(self.analysis.nodes, mark)
-        terms = self._terms(mark, self.analysis.nodes[mark].input[0], self._weight(mark), "share", dtype)
+        terms = self._terms(mark, self.analysis.nodes[mark].input[0], self._weights.of_mark(mark), "share", dtype)
         local = self.out.sum(f"autodist/local/{mark}", terms, dtype)
         parts = tuple((term,) for term in terms)
         self._point(mark, variable, Combine.SUM, (local,), (dtype,), (shape,), synced=(mark,), parts=parts)
@@ -181,7 +187,7 @@ class Joins:
             dtype = tensor_dtype(self.analysis.nodes, mark)
             source = self.analysis.nodes[mark].input[0]
             is_values = self.analysis.marks[mark].part == "values"
-            rows.append(self._rows(mark, source, dtype, self._weight(mark) if is_values else None))
+            rows.append(self._rows(mark, source, dtype, self._weights.of_mark(mark) if is_values else None))
             local.append(self.out.concat(f"autodist/local/{mark}", rows[-1], dtype))
             dtypes.append(dtype)
         shapes = (None,) * len(marks)
@@ -197,7 +203,7 @@ class Joins:
         shapes = [tensor_shape(self.analysis.nodes, mark) for mark in marks]
         dtypes = tuple(tensor_dtype(self.analysis.nodes, mark) for mark in marks)
         weighted = min((k for k in range(2) if dtypes[k] != ID_DTYPE), key=lambda k: shapes[k] or ())
-        weight = self._weight(marks[weighted])
+        weight = self._weights.of_mark(marks[weighted])
         rows = [
             self._rows(mark, self.analysis.nodes[mark].input[0], dtype, weight if k == weighted else None)
             for k, (mark, dtype) in enumerate(zip(marks, dtypes, strict=True))
@@ -209,13 +215,6 @@ class Joins:
         parts = tuple(zip(*rows, strict=True))
         self._point(marks[0], variable, Combine.CONCAT, local, dtypes, tuple(shapes), marks, parts)
 
-    def _weight(self, mark: str) -> str:
-        """The factor of a replica's gradient: its share of the batch for means, 1 for sums."""
-        reduction = self._gradient_reduction
-        if reduction == "auto":
-            reduction = self.analysis.reduction(mark) or "mean"
-        return "share" if reduction == "mean" else "active"
-
     def _join_in_step(self, name: str) -> None:
         """A value that the replicas go on with."""
         nodes, source = self.analysis.nodes, self.analysis.nodes[name].input[0]
@@ -223,7 +222,7 @@ class Joins:
         if self.analysis.joins[name] is Join.EACH:
             self._join_each(name, source, dtype, shape)
         else:
-            local = self._weighted_sum(name, source, self._weight_behind(name), dtype)
+            local = self._weighted_sum(name, source, self._weights.behind(name), dtype)
             self._point(name, None, Combine.SUM, (local,), (dtype,), (shape,), synced=(name,))
 
     def _join_each(self, name: str, source: str, dtype: str, shape: tuple[int | None, ...] | None) -> None:
@@ -243,19 +242,6 @@ class Joins:
         local = self.out.reshape(f"autodist/local/{name}", joined, message, dtype)
         (synced,) = self._point(name, None, Combine.CONCAT, (local,), (dtype,), (message,), even=True)
         self.out.reshape(name, synced, [-1, *row], dtype)
-
-    def _weight_behind(self, name: str) -> str:
-        """The factor of the gradients that a node's value becomes a part of."""
-        (weight,) = self._weights_behind[name]  # all of them were taken of the same loss
-        return weight
-
-    @cached_property
-    def _weights_behind(self) -> dict[str, set[str]]:
-        """By node at which gradients are joined in the step, the factors of the gradients behind it."""
-        names = [name for name, kind in self.analysis.joins.items() if kind in (Join.GRADIENT, Join.SHARE)]
-        behind = self.analysis.reached(names, self.analysis.marks)
-        marks = [(behind.get(m, 0), self._weight(m)) for m in self.demand.cuts if m in self.analysis.marks and names]
-        return {name: {w for bits, w in marks if bits >> k & 1} or {"share"} for k, name in enumerate(names)}
 
     def _join_state(self, tensor: str, extent: Extent) -> None:
         dtype = tensor_dtype(self.analysis.nodes, tensor)

@@ -151,6 +151,9 @@ class _Copier:
                 inputs = [self._given(copy, name, replica)]
             if self.analysis.joins.get(name) is Join.SHARE:
                 inputs = [self.joins.weight_tensor(name, replica)]
+            factor = self.joins.factor(name, replica)
+            if factor is not None:
+                inputs = [inputs[0], _made_product(copy, *factor)]
             copy.input.extend(inputs)
             copy.input.extend(self._controls(name, replica))
 
@@ -218,6 +221,17 @@ class _Copier:
             else:
                 feeds.append((name if name in self.demand.worker else None,) * self.count)
         return tuple(feeds)
+
+
+def _made_product(copy: Any, op: str, factor: str) -> str:
+    """Have a copy of a node that passes on its first input multiply it with a factor, or divide by it."""
+    kinds = copy.attr["T"].list.type
+    dtype = kinds[0] if kinds else copy.attr["T"].type
+    copy.op = op
+    del copy.attr["T"]
+    copy.attr["T"].type = dtype
+    del copy.attr["_output_shapes"].list.shape[1:]
+    return factor
 
 
 def _given_name(name: str, replica: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from autodist.graph import Extent, TrainingGraph, node_of, tensor_dtype
+from autodist.graph import ROWLIKE, Extent, Reduction, StepAnalysis, TrainingGraph, node_of, tensor_dtype
 from autodist.kernels._demand import Demand, tensor_shape
 
 __all__ = ["warnings_of"]
@@ -25,12 +25,12 @@ def warnings_of(
         gradient_reduction: How the caller has gradients combined.
     """
     demand = Demand(graph.analysis, graph) if demand is None else demand
-    return (*_of_losses(graph, demand, gradient_reduction), *_of_values(graph, demand), *_of_gathering(graph, demand))
+    losses = (*_of_losses(graph, demand, gradient_reduction), *_of_sources(graph, demand))
+    return (*losses, *_of_values(graph, demand), *_of_gathering(graph, demand))
 
 
 def _of_losses(graph: TrainingGraph, demand: Demand, gradient_reduction: str) -> Iterator[str]:
     analysis = demand.analysis
-    marks = sorted(mark for mark in demand.cuts if mark in analysis.marks)
     meetings = analysis.dependence.meetings(demand.losses)
     for place, name in _by_line(graph, demand, meetings):
         yield (
@@ -38,7 +38,7 @@ def _of_losses(graph: TrainingGraph, demand: Demand, gradient_reduction: str) ->
             "gradients, and so weights, will differ from those of a single device. What needs no weights can be "
             "computed in the input pipeline (`dataset.map`) instead"
         )
-    unclear = {t for mark in marks if analysis.reduction(mark) is None for t in _targets(demand, mark)}
+    unclear = {t for name, targets in demand.taken.items() if _reduction(analysis, name) is None for t in targets}
     if gradient_reduction == "auto" and unclear and not meetings:
         for place, _ in _by_line(graph, demand, map(node_of, sorted(unclear))):
             yield (
@@ -47,8 +47,25 @@ def _of_losses(graph: TrainingGraph, demand: Demand, gradient_reduction: str) ->
             )
 
 
-def _targets(demand: Demand, mark: str) -> tuple[str, ...]:
-    return demand.analysis.targets.get(demand.analysis.marks[mark].target, ())
+def _of_sources(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
+    """Gradients by values that each replica computes of its own examples, and that have no row for each."""
+    analysis = demand.analysis
+    sources = {
+        name: analysis.nodes[name].input[1]
+        for name, by in analysis.by_tensors.items()
+        if by.is_returned and name in demand.replica
+    }
+    unlike = {node_of(source) for source in sources.values() if analysis.extent(source) not in ROWLIKE}
+    for place, _ in _by_line(graph, demand, sorted(unlike)):
+        yield (
+            f"a gradient is taken by what {place} gives, which each replica computes of its own part of the batch: "
+            "gradients, and so weights, will differ from those of a single device"
+        )
+
+
+def _reduction(analysis: StepAnalysis, name: str) -> Reduction | None:
+    is_mark = name in analysis.marks
+    return analysis.reduction(name) if is_mark else analysis.reduction_of(analysis.by_tensors[name].target)
 
 
 def _of_values(graph: TrainingGraph, demand: Demand) -> Iterator[str]:

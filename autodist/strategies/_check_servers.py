@@ -96,7 +96,9 @@ def _waits_within_steps(strategy: Strategy, graph: TrainingGraph, spec: Resource
     if not strategy.is_relaxed or graph.graph_def is None or spec.world_size == 1 or not graph.analysis.joins:
         return
     names = [name for name, synchronizer in _servers(strategy) if synchronizer.is_relaxed]
-    reason = "the step has synchronized batch normalization, for which the workers wait for each other"
+    goes_on = "goes on with a gradient by what weights were made into"
+    what = goes_on if graph.analysis.dependence.joined else "has synchronized batch normalization"
+    reason = f"the step {what}, for which the workers wait for each other"
     yield Problem(None, "synchronization", f"relaxed for {listed(names)}", "`sync` true and staleness 0", reason)
 
 

@@ -20,7 +20,7 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph.operators._lists import RULES as LISTS
 from autodist.graph.operators._lists import merged
-from autodist.graph.operators._rows import APART, BY_REPLICA, EXTENT_OF, Batch, Call, Kind, Rows, Shape, Value
+from autodist.graph.operators._rows import APART, BY, BY_REPLICA, EXTENT_OF, Batch, Call, Kind, Rows, Shape, Value
 from autodist.graph.operators._sizes import Sizes
 from autodist.graph.operators._table import CREATIONS, ELEMENTWISE, RULES, SHAPE_OPS
 
@@ -130,6 +130,8 @@ class Follower:
             return _Found([_by_shape(shape) for shape in call.results])
         if EXTENT_OF in call.node.attr:
             return _Found([_alike(self.value(call.node.attr[EXTENT_OF].s.decode()))])
+        if BY in call.node.attr:
+            return _Found([call.values[1]] * count)
         if call.node.op in SHAPE_OPS:
             return _Found([self._size(call, k) for k in range(count)])
         if call.node.op in _FLOW:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 __all__ = [
     "APART",
+    "BY",
     "BY_REPLICA",
     "EVERYWHERE",
     "EXTENT_OF",
@@ -28,6 +29,9 @@ BY_REPLICA = "_autodist_by_replica"
 
 APART = "_autodist_apart"
 """NodeDef attribute of what belongs to a function that is known to keep examples apart."""
+
+BY = "_autodist_by"
+"""NodeDef attribute of an IdentityN that has a gradient, and what it was taken by; see `graph/_by_tensors.py`."""
 
 EXTENT_OF = "_autodist_extent_of"
 """NodeDef attribute that names a tensor with whose batch a node's output comes, where its op does not show it."""

@@ -16,7 +16,9 @@ def _names(text: str) -> list[str]:
     return text.split()
 
 
-SHAPE_OPS = frozenset({"Shape", "ShapeN", "Size", "Rank", "TensorListLength", "TensorListElementShape"})
+SHAPE_OPS = frozenset(
+    {"Shape", "ShapeN", "Size", "Rank", "TensorListLength", "TensorListElementShape", "BroadcastGradientArgs"}
+)
 """What asks for sizes, whatever the values are."""
 
 ELEMENTWISE = frozenset(

@@ -1,0 +1,110 @@
+"""Gradients by what is no variable: by inputs and activations, or by values that weights were made into.
+
+A replica differentiates a loss of its own examples. In a mean over them, each has a larger part than in the mean over
+the whole batch, so a gradient with a row per example is multiplied with the weight that the replica's gradients have:
+its share of the batch, or 1 of a sum. Of what is the same for all examples, each replica has a part of the gradient:
+they are joined, as those by variables are.
+
+While a step is traced, such a gradient passes through an ``IdentityN`` together with what it was taken by; the
+attribute :data:`BY` names the differentiation. Behind it, the gradient is data like all other. On one device nothing
+changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from autodist.graph._attributes import attributed, identity_with
+from autodist.graph.operators import BY
+
+__all__ = ["RATIO", "By", "Ratio", "by_of", "by_tensor", "ratio", "ratio_of"]
+
+RATIO = "_autodist_ratio"
+"""NodeDef attribute of what is multiplied with the weight of one differentiation's gradients over that of another."""
+
+
+class By(NamedTuple):
+    """A gradient by a tensor.
+
+    Attributes:
+        target: Number of the differentiation.
+        is_returned: Whether the program gets it; else it belongs to the backward pass of another differentiation.
+    """
+
+    target: int
+    is_returned: bool
+
+
+class Ratio(NamedTuple):
+    """Numbers of two differentiations, of which the second went through the first one's gradient."""
+
+    inner: int
+    outer: int
+
+
+def by_of(node: Any) -> By | None:
+    """What is known of a node that is a gradient by a tensor."""
+    if BY not in node.attr:
+        return None
+    target, returned = node.attr[BY].s.decode().split("|")
+    return By(int(target), returned == "1")
+
+
+def ratio_of(node: Any) -> Ratio | None:
+    """Of a node at which a weight is exchanged for another, the two differentiations."""
+    return Ratio(*map(int, node.attr[RATIO].s.decode().split("|"))) if RATIO in node.attr else None
+
+
+def by_tensor(gradient: Any, source: Any, current: Callable[[], int]) -> Any:
+    """A gradient behind a node that also knows what it was taken by.
+
+    Args:
+        gradient: What a differentiation has given.
+        source: A tensor, perhaps ragged.
+        current: The number of the differentiation that goes on.
+    """
+    import tensorflow as tf
+
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(_known(gradient.values, source, current), gradient.indices, gradient.dense_shape)
+    if isinstance(gradient, tf.RaggedTensor):
+        return gradient.with_flat_values(by_tensor(gradient.flat_values, source.flat_values, current))
+    return _known(gradient, source, current) if isinstance(gradient, tf.Tensor) else gradient
+
+
+def _known(gradient: Any, source: Any, current: Callable[[], int], *, is_returned: bool = True) -> Any:
+    import tensorflow as tf
+
+    target = current()
+
+    @tf.custom_gradient
+    def known(value: Any, taken_by: Any) -> Any:
+        def backward(upstream: Any) -> Any:
+            part = _known(tf.convert_to_tensor(upstream), taken_by, current, is_returned=False)
+            return ratio(part, target, current()), None
+
+        with attributed(BY, f"{target}|{int(is_returned)}".encode()):
+            return tf.identity_n([value, taken_by], name="autodist_by_tensor")[0], backward
+
+    return known(gradient, source)
+
+
+def ratio(tensor: Any, inner: int, outer: int) -> Any:
+    """What flows back through a gradient of the whole batch, and will be multiplied with the weight of the outer one.
+
+    A replica's part of the inner gradient was multiplied with a weight of its own, which may be another.
+    """
+    import tensorflow as tf
+
+    if inner < 0 or outer < 0:
+        return tensor
+
+    @tf.custom_gradient
+    def exchanged(value: Any) -> Any:
+        def backward(upstream: Any) -> Any:
+            return ratio(upstream, inner, outer)
+
+        return identity_with(value, RATIO, f"{inner}|{outer}".encode(), name="autodist_ratio"), backward
+
+    return exchanged(tensor)

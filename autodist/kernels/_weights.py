@@ -1,0 +1,68 @@
+"""What replicas' gradients are multiplied with, so that they add up to that of the whole batch.
+
+It is the replica's share of the batch where they were taken of a mean, and 1 where of a sum. A gradient with which
+replicas go on has it at once: see `graph/_by_tensors.py`.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from autodist.graph import ROWLIKE, Join, Reduction, StepAnalysis
+from autodist.kernels._demand import Demand
+
+__all__ = ["Weights"]
+
+
+class Weights:
+    """Finds the weight of each gradient: ``share`` or ``active``, as :meth:`Shares.scalar` has them.
+
+    Args:
+        analysis: The flat step.
+        demand: Which tensors are joined.
+        gradient_reduction: ``auto``, ``mean`` or ``sum``.
+    """
+
+    def __init__(self, analysis: StepAnalysis, demand: Demand, gradient_reduction: str) -> None:
+        self._analysis = analysis
+        self._demand = demand
+        self._gradient_reduction = gradient_reduction
+
+    def of_mark(self, mark: str) -> str:
+        """That of a gradient by a variable."""
+        return self._of(self._analysis.reduction(mark))
+
+    def of_target(self, target: int) -> str:
+        """That of all gradients of one differentiation."""
+        return self._of(self._analysis.reduction_of(target))
+
+    def behind(self, name: str) -> str:
+        """That of the gradients that a joined value becomes a part of."""
+        if name in self._analysis.by_tensors:
+            return self.of_target(self._analysis.by_tensors[name].target)
+        (weight,) = self._behind[name]  # all of them were taken of the same loss
+        return weight
+
+    def exchanged(self, name: str) -> str | None:
+        """By which op a gradient with which replicas go on takes the share of the batch; None where it is right."""
+        if name in self._analysis.by_tensors and self._analysis.extent(name) in ROWLIKE:
+            weights = (self.of_target(self._analysis.by_tensors[name].target), "active")
+        elif name in self._analysis.ratios:
+            inner, outer = self._analysis.ratios[name]
+            weights = (self.of_target(inner), self.of_target(outer))
+        else:
+            return None
+        return {("share", "active"): "Mul", ("active", "share"): "DivNoNan"}.get(weights)
+
+    def _of(self, reduction: Reduction | None) -> str:
+        chosen = reduction if self._gradient_reduction == "auto" else self._gradient_reduction
+        return "active" if chosen == "sum" else "share"
+
+    @cached_property
+    def _behind(self) -> dict[str, set[str]]:
+        """By node at which gradients are joined in the step, the weights of the gradients behind it."""
+        analysis = self._analysis
+        names = [name for name, kind in analysis.joins.items() if kind in (Join.GRADIENT, Join.SHARE)]
+        behind = analysis.reached(names, analysis.marks)
+        marks = [(behind.get(m, 0), self.of_mark(m)) for m in self._demand.cuts if m in analysis.marks and names]
+        return {name: {w for bits, w in marks if bits >> k & 1} or {"share"} for k, name in enumerate(names)}
