@@ -29,7 +29,7 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._joins import Join, join_of
 from autodist.graph._marks import SEED
-from autodist.graph.operators import BY, EXTENT_OF, PRODUCTS, SHAPE_OPS, Follower, Rows, Value
+from autodist.graph.operators import BY, BY_REPLICA, EXTENT_OF, PRODUCTS, SHAPE_OPS, Follower, Rows, Value
 
 __all__ = ["WHOLE", "BatchDependence"]
 
@@ -180,7 +180,7 @@ class BatchDependence:
         name = node_of(tensor)
         if WHOLE in self.nodes[name].attr:
             return name in self.extents
-        if self.extent(tensor) not in _GLOBAL or name in self._differentiable:
+        if self.extent(tensor) not in _GLOBAL or name in self._differentiable or BY_REPLICA in self.nodes[name].attr:
             return False
         # Whole numbers may be sizes, and a replica's tensors have its own sizes.
         is_size = name in self._sizes or not tensor_dtype(self.nodes, tensor).startswith(_NO_SIZES)

@@ -69,7 +69,7 @@ MEETING = {
     "centred": (lambda x: x @ W - tf.reduce_mean(x @ W, 0), "Sub"),
     "normalized by hand": (
         lambda x: tf.nn.batch_normalization(x @ W, *tf.nn.moments(x @ W, 0), 0.0, 1.0, 1e-3),
-        "SquaredDifference",
+        "Mul",  # by the mean; the variance is taken from a detached one, which is that of the whole batch
     ),
     "softmax over the batch": (lambda x: tf.nn.softmax(x, axis=0), "Softmax"),
     "first": (lambda x: x[0], "StridedSlice"),
