@@ -162,12 +162,12 @@ class Joins:
         if "dense_shape" in kinds:  # the variable's on every replica
             mark = kinds["dense_shape"]
             self.out.identity(mark, self._source(mark, 0), tensor_dtype(self.analysis.nodes, mark))
-        if "indices" in kinds:
-            sparse = tuple(kinds[part] for part in ("values", "indices") if part in kinds)
+        sparse = tuple(kinds[part] for part in ("values", "indices") if part in kinds)
+        shape = tensor_shape(self.analysis.nodes, sparse[0]) if sparse else None
+        if "indices" in kinds or (sparse and shape is not None and shape[:1] == (None,)):
             self._join_sparse_gradient(receiver, sparse)
-        elif "values" in kinds:  # of the same rows on all replicas
-            shape = tensor_shape(self.analysis.nodes, kinds["values"])
-            self._join_dense_gradient(receiver, kinds["values"], shape)
+        elif sparse:  # of the same rows on all replicas
+            self._join_dense_gradient(receiver, sparse[0], shape)
         if "left" in kinds:
             self._join_factors(receiver, (kinds["left"], kinds["right"]))
 
