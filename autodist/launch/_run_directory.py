@@ -171,6 +171,8 @@ def _link_latest(target: Path) -> None:
     """Point ``runs/latest`` at a run; several runs may do so at the same time, and a link is only a convenience."""
     link = target.parent / "latest"
     temporary = target.parent / f".latest-{target.name}"
+    if link.exists() and not link.is_symlink():
+        return  # somebody's own
     try:
         temporary.symlink_to(target.name)
         temporary.replace(link)

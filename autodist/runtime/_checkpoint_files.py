@@ -142,6 +142,12 @@ class CheckpointFiles:
                 self._own.mkdir(parents=True, exist_ok=True)
                 wait_s = _RESTART_S if self._attempt else _LOCK_S
                 self._lock = DirectoryLock.take(self._own / "lock", self._directory, self._run_id, wait_s)
+                self._lock.hand_to(self)
+            elif not self._lock.is_with(self):
+                raise UsageError(
+                    f"two parts of the script use the directory of checkpoints `{self._directory}`",
+                    hint="give each `ad.checkpoint` and `BackupAndRestore` a directory of its own",
+                )
             self._record = Record.read(self._record.path)
         except OSError as error:
             message = f"a checkpoint can't be written into `{self._directory}`: {error.strerror or error}"

@@ -31,6 +31,15 @@ class DirectoryLock:
         self._path = path
         self._close = weakref.finalize(self, os.close, descriptor)
         self._close.atexit = False
+        self._user: weakref.ref[object] | None = None
+
+    def hand_to(self, user: object) -> None:
+        """Note who in this process uses the directory from now on."""
+        self._user = weakref.ref(user)
+
+    def is_with(self, user: object) -> bool:
+        """Whether it was handed to nobody else after this user."""
+        return self._user is not None and self._user() is user
 
     @classmethod
     def take(cls, path: Path, what: Path, run_id: str, wait_s: float) -> DirectoryLock:

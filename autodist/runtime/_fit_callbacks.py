@@ -15,8 +15,9 @@ from keras.src.utils.python_utils import is_default
 
 from autodist.runtime._engine import Engine
 from autodist.runtime._files_aside import FilesAside
+from autodist.runtime._worker import Worker
 
-__all__ = ["deciding_together", "writing_aside"]
+__all__ = ["deciding_together", "saving_at_end", "writing_aside"]
 
 _HOOKS = tuple(name for name in dir(keras.callbacks.Callback) if name.startswith("on_"))
 _MOMENTS = (("on_epoch_begin",), ("on_batch_begin", "on_train_batch_begin"), ("on_batch_end", "on_train_batch_end"))
@@ -38,6 +39,32 @@ def deciding_together(engine: Engine, callbacks: Sequence[Any]) -> list[Any]:
     else:
         agreeing = _Agree(engine, epochs=epochs)
     return [_ChiefLogs(engine), *callbacks, agreeing]
+
+
+def saving_at_end(worker: Worker, callbacks: Sequence[Any]) -> list[Any]:
+    """The callback to come behind others so that Keras' own backups among them save when the run is to end by TERM."""
+    backups = [callback for callback in callbacks if isinstance(callback, keras.callbacks.BackupAndRestore)]
+    if not backups:
+        return []
+    worker.interruption.will_save()
+    return [_SaveAtEnd(worker, backups)]
+
+
+class _SaveAtEnd(keras.callbacks.Callback):
+    """Has other callbacks save what they do; after a restart the epoch begins again, as Keras has it."""
+
+    def __init__(self, worker: Worker, backups: Sequence[Any]) -> None:
+        super().__init__()
+        self._worker = worker
+        self._backups = backups
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Come to a place where they may save."""
+        self._worker.interruption.may_save(self._save)
+
+    def _save(self) -> None:
+        for backup in self._backups:
+            backup._save_model()
 
 
 def _is_own(callback: Any, hook: str) -> bool:

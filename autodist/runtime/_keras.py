@@ -104,12 +104,20 @@ class FitHooks:
                     bound.arguments["x"] = sharded.dataset
                     stack.enter_context(self._given(model, sharded))
                 stack.enter_context(self._together(bound.arguments))
+                self._save_at_end(bound.arguments)
                 stack.enter_context(_followed(bound.arguments, self._engine))
                 history = original(*bound.args, **bound.kwargs)
             self._engine.settle()
             return history
 
         return fit
+
+    def _save_at_end(self, arguments: dict[str, Any]) -> None:
+        from autodist.runtime._fit_callbacks import saving_at_end
+
+        callbacks = _callbacks(arguments)
+        if behind := saving_at_end(self._engine.worker, callbacks):
+            arguments["callbacks"] = [*callbacks, *behind]
 
     @contextlib.contextmanager
     def _together(self, arguments: dict[str, Any]) -> Iterator[None]:

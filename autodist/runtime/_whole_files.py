@@ -139,7 +139,11 @@ def _put(new: Path, target: Path) -> None:
         previous = target.with_name(f".previous-{target.name}")
         shutil.rmtree(previous, ignore_errors=True)
         target.rename(previous)  # a file system that can't exchange them: for a moment there is neither
-        new.rename(target)
+        try:
+            new.rename(target)
+        except OSError:
+            previous.rename(target)
+            raise
         shutil.rmtree(previous)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from autodist.errors import LaunchError, SpecError, StrategyError, UsageError
 from autodist.launch import FailureKind, Job, LocalLauncher
+from autodist.launch._run_directory import RunDirectory
 from autodist.resource_spec import Host, ResourceSpec
 
 STEP = "w.steps_taken += 1\n"
@@ -350,6 +351,14 @@ def test_unknown_strategy_is_refused(bench):
         LocalLauncher().launch(Job(bench.script(STEP), ResourceSpec.local(1, 1), strategy="AllReduc"))
     with pytest.raises(StrategyError):
         LocalLauncher().launch(Job(bench.script(STEP), ResourceSpec.local(1, 1), strategy="nope.json"))
+
+
+def test_a_file_of_ones_own_named_latest_stays(bench):
+    own = bench.directory / "runs" / "latest"
+    own.parent.mkdir()
+    own.write_text("mine")
+    assert RunDirectory.create(None).path.parent == own.parent
+    assert own.read_text() == "mine"
 
 
 def test_run_directory_in_use_is_refused(bench):

@@ -315,6 +315,16 @@ def test_a_second_run_is_refused_by_name(checkpoints, tmp_path):
             os.killpg(first.pid, signal.SIGKILL)
 
 
+def test_two_in_one_script_are_refused(checkpoints, tmp_path):
+    one, other = checkpoints(), checkpoints()
+    for made in (one, other):
+        assert made.find() is None
+    save(other, 3)
+    with pytest.raises(UsageError, match="two parts of the script use the directory"):
+        save(one, 3)
+    assert names(tmp_path) == files(3)
+
+
 # --- full disks
 
 

@@ -188,6 +188,22 @@ def test_term_in_the_middle_of_an_epoch(tmp_path, interruption, monkeypatch):
     assert_equal(train(tmp_path / "backup", **options), expected)
 
 
+def test_term_with_the_callback_of_keras(tmp_path, interruption):
+    with autodist.scope(spec=autodist.ResourceSpec.local(cpus=2)):
+        trained = model()
+        trained.compile("adam", "mse")
+        callbacks = [keras.callbacks.BackupAndRestore(tmp_path / "backup"), Tells(signal.SIGTERM)]
+        with pytest.raises(Stop):
+            trained.fit(dataset(), epochs=2, verbose=0, callbacks=callbacks)
+        assert trained.optimizer.iterations.numpy() == 4
+    saved = model()
+    saved.compile("adam", "mse")
+    saved.optimizer.build(saved.trainable_variables)
+    saved.load_weights(tmp_path / "backup" / "latest.weights.h5")
+    for one, other in zip(saved.get_weights(), trained.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_ctrl_c_in_the_middle_of_an_epoch(interruption):
     """The script goes on with the values that it has, in the scope."""
     with autodist.scope(spec=autodist.ResourceSpec.local(cpus=2)):
