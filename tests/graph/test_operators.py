@@ -40,6 +40,16 @@ APART = {
     "one hot": lambda x: tf.one_hot(positive(x), 3),
     "tensordot": lambda x: tf.tensordot(x[:, None, :], W, [[2], [0]]),
     "map": lambda x: tf.map_fn(lambda row: tf.reduce_sum(tf.square(row)), x),
+    "vectorized map": lambda x: tf.vectorized_map(lambda row: tf.reduce_sum(tf.square(row)) * row[0], x),
+    "vectorized map of both": lambda x: tf.vectorized_map(
+        lambda rows: tf.where(rows[0] > 0, rows[0], 0.1 * rows[0]) / tf.norm(rows[1]), (x, x @ W)
+    ),
+    "vectorized map by number": lambda x: tf.vectorized_map(
+        lambda k: tf.reduce_sum(tf.gather(x, k)), tf.range(size(x))
+    ),
+    "sorted by a vectorized map": lambda x: tf.vectorized_map(
+        lambda row: tf.sort(tf.reshape(row[:, None] * row[None], [-1]))[:3], x
+    ),
     "scan over columns": lambda x: tf.scan(lambda a, e: a * e, tf.transpose(x)),
     "loop": lambda x: tf.while_loop(lambda k, a: k < 3, lambda k, a: (k + 1, a * x), [0, x])[1],
     "choice": lambda x: tf.cond(tf.reduce_mean(x) > 0, lambda: x, lambda: 2.0 * x),
@@ -86,6 +96,15 @@ MEETING = {
     "unique": (lambda x: tf.unique(positive(x))[0], "Unique"),
     "class means": (lambda x: tf.gather(tf.math.unsorted_segment_mean(x @ W, positive(x), 2), positive(x)), "GatherV2"),
     "scan": (lambda x: tf.scan(lambda a, row: a + row, x), "StatelessWhile"),
+    "vectorized map of pairs": (
+        lambda x: tf.vectorized_map(lambda row: tf.reduce_max(tf.linalg.matvec(x, row)), x),
+        "Transpose",
+    ),
+    "vectorized map of differences": (
+        lambda x: tf.vectorized_map(lambda row: row - tf.reduce_mean(x @ W, 0), x),
+        "Sub",
+    ),
+    "chosen by the size": (lambda x: tf.where(size(x) > 3, x, 2.0 * x), "SelectV2"),
     "loop over rows": (
         lambda x: tf.while_loop(lambda k, a: k < size(x), lambda k, a: (k + 1, a + x[k]), [0, tf.zeros(2)])[1],
         "StatelessWhile",

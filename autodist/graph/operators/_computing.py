@@ -12,6 +12,7 @@ __all__ = [
     "by_example",
     "by_last_dims",
     "by_leading_dims",
+    "chosen",
     "convolved",
     "einsum",
     "elementwise",
@@ -81,6 +82,16 @@ def _one_batch(call: Call) -> bool:
     """Whether the result has no more open dims than its inputs."""
     open_dims = max((shape or ()).count(None) for shape in call.shapes)
     return call.result is None or call.result.count(None) <= open_dims
+
+
+def chosen(call: Call) -> Value:
+    """``Select``: one of two, element by element; `tf.vectorized_map` takes 0 for the numbers of a single example."""
+    if Kind.SIZE not in call.values:
+        return elementwise(call)
+    rows = call.rows(1)
+    are_numbers = rows is not None and rows.position == EVERYWHERE and rows.stride == 1
+    is_by_size = call.values[0] is Kind.SIZE and call.values[2] is None and call.numbers(2) == (0,)
+    return rows if are_numbers and is_by_size else MET
 
 
 def numbers_plus(call: Call) -> Value:

@@ -187,6 +187,15 @@ def _greater(one: Size, other: Size) -> Size:
     return max(one, other) if isinstance(one, int) and isinstance(other, int) else one if other in (0, 1) else None
 
 
+def _largest(sizes: Sizes, node: Any, index: int) -> Entries:
+    entries = sizes.of(sizes.inputs(node)[0])
+    return entries[:1] if entries and len(set(entries)) == 1 else None
+
+
+def _at_least(one: Size, other: Size) -> Size:
+    return int(one >= other) if isinstance(one, int) and isinstance(other, int) else None
+
+
 _RULES: dict[str, Callable[[Sizes, Any, int], Entries]] = {
     "Shape": _shape,
     "ShapeN": _shape,
@@ -208,4 +217,6 @@ _RULES: dict[str, Callable[[Sizes, Any, int], Entries]] = {
     "AddV2": _arithmetic(_add),
     "Sub": _arithmetic(_subtract),
     "Maximum": _arithmetic(_greater),
+    "GreaterEqual": _arithmetic(_at_least),
+    "Max": _largest,
 }

@@ -29,7 +29,7 @@ ELEMENTWISE = frozenset(
     DivNoNan Elu EluGrad Equal Erf Erfc Erfinv Exp Expm1 FakeQuantWithMinMaxArgs Floor Greater GreaterEqual Igamma
     Igammac Imag Inv Invert IsFinite IsInf IsNan LeakyRelu LeftShift Less LessEqual Lgamma Log Log1p LogicalAnd
     LogicalNot LogicalOr Maximum Minimum Mod MulNoNan Ndtri Neg NextAfter NotEqual OnesLike Polygamma Pow Real RealDiv
-    Reciprocal Relu Relu6 ReluGrad RightShift Rint Round Rsqrt RsqrtGrad Select SelectV2 Selu SeluGrad Sigmoid
+    Reciprocal Relu Relu6 ReluGrad RightShift Rint Round Rsqrt RsqrtGrad Selu SeluGrad Sigmoid
     SigmoidGrad Sign Sin Sinh Softplus SoftplusGrad Softsign SoftsignGrad Sqrt SqrtGrad Square SquaredDifference
     Sub Tan Tanh TanhGrad TruncateDiv TruncateMod Xdivy Xlog1py Xlogy ZerosLike Zeta BesselI0 BesselI0e BesselI1
     BesselI1e BesselJ0 BesselJ1 BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1 Dawsn Expint FresnelCos
@@ -104,6 +104,8 @@ RULES: dict[str, Rule] = {
     "Mul": computing.numbers_times,
     "FloorDiv": computing.numbers_over,
     "FloorMod": computing.numbers_over,
+    "Select": computing.chosen,
+    "SelectV2": computing.chosen,
     "ArgMax": computing.along_axis,
     "ArgMin": computing.along_axis,
     "Cumsum": computing.along_axis,
