@@ -339,8 +339,13 @@ def _lines_of_interest(
     tensors += [analysis.nodes[name].input[1] for name in analysis.by_tensors]
     varying = [node_of(t) for t in tensors if analysis.extent(t) is not Extent.CONSTANT]
     sources = [node_of(t) for name in varying for t in data_inputs(analysis.nodes[name])]
-    names = [*effects, *varying, *sources, *dependence.meetings(tensors)]
+    reduced = [n for n, node in analysis.nodes.items() if node.op in ("Sum", "Mean") and _is_met(analysis, node)]
+    names = [*effects, *varying, *sources, *reduced, *dependence.meetings(tensors)]
     return {name: lines.of(name) for name in dict.fromkeys(names)}
+
+
+def _is_met(analysis: StepAnalysis, node: Any) -> bool:
+    return analysis.extent(node.input[0]) is Extent.MET
 
 
 def _drop_output_controls(analysis: StepAnalysis, outputs: Sequence[Output]) -> None:

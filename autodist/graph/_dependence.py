@@ -166,6 +166,18 @@ class BatchDependence:
             )
         return self._computable[name]
 
+    def is_of_values(self, tensor: str) -> bool:
+        """Whether a tensor is computed, at no great cost, from floats without a row per example, however these come."""
+        node = self.nodes[node_of(tensor)]
+        is_alone = node.name in self._backward or is_stateful(node.op) or node.op in BRANCHES | LOOPS
+        return not (is_alone or self._is_costly(node)) and all(map(self._is_value, data_inputs(node)))
+
+    def _is_value(self, tensor: str) -> bool:
+        extent = self.extent(tensor)
+        if extent is Extent.CONSTANT or self.is_reduced(tensor):
+            return True
+        return extent is Extent.MIXED and tensor_dtype(self.nodes, tensor).startswith(("float", "bfloat"))
+
     def _is_costly(self, node: Any) -> bool:
         """Whether a node applies weights, which each replica does for its own examples alone."""
         if node.op not in _COSTLY:

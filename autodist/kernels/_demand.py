@@ -92,7 +92,8 @@ class Demand:
             return
         dependence, extent = self.analysis.dependence, self.analysis.extent(tensor)
         is_cut = dependence.is_reduced(tensor) or dependence.is_in_order(tensor)
-        if extent is Extent.CONSTANT or (dependence.is_computable(tensor) and not is_cut):
+        is_computed = dependence.is_computable(tensor) or dependence.is_of_values(tensor)
+        if extent is Extent.CONSTANT or (is_computed and not is_cut):
             self._add(name)
         elif tensor not in self.cuts:
             self.cuts[tensor] = extent if is_cut else self._inexact(tensor)
@@ -159,6 +160,8 @@ class Demand:
             chosen, way = Extent.ROWS, "the replicas', one after another"
         elif None not in shape and dtype.startswith(("float", "bfloat")):
             chosen, way = Extent.MEAN, "averaged over the replicas"
+            if self.analysis.nodes[node_of(tensor)].op == "Sum":
+                chosen, way = Extent.SUM, "added over the replicas"
         name = node_of(tensor)
         while self.analysis.nodes[name].op == "Identity":  # of a returned tensor; the user knows what it returns
             name = node_of(self.analysis.nodes[name].input[0])

@@ -10,6 +10,7 @@ from autodist.kernels._demand import Demand, tensor_shape
 
 __all__ = ["warnings_of"]
 
+_NEITHER = "is neither a sum nor a mean over the batch"
 _MANY_BYTES = 4 * 2**20
 _BYTES = {"float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "float16": 2, "bfloat16": 2, "bool": 1, "int8": 1}
 
@@ -70,7 +71,9 @@ def _reduction(analysis: StepAnalysis, name: str) -> Reduction | None:
 
 def _of_values(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
     for place, name in _by_line(graph, demand, sorted(demand.inexact)):
-        yield f"{place} is neither a sum nor a mean over the batch; its value will be {demand.inexact[name]}"
+        of_rows = demand.analysis.nodes[name].op in ("Sum", "Mean")
+        what = "is taken of examples that have met, each replica's own" if of_rows else _NEITHER
+        yield f"{place} {what}; its value will be {demand.inexact[name]}"
 
 
 def _gathered(graph: TrainingGraph, demand: Demand) -> list[str]:

@@ -99,6 +99,39 @@ def test_values_of_rows_that_meet_are_those_of_one_device():
         assert not ran.warnings
 
 
+def test_values_that_only_replicas_have_keep_their_scale():
+    """As a metric of a loss does, that adds up the loss times the number of examples."""
+    w = tf.Variable([[1.0, 0.5], [2.0, -1.0]], name="w")
+    v = tf.Variable([[1.0], [-2.0]], name="v")
+
+    def mean_of(x):
+        hidden = x @ w
+        return tf.reduce_mean(tf.square((hidden - tf.reduce_mean(hidden, 0)) @ v))
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            value = mean_of(x)
+        v.assign_sub(0.01 * tape.gradient(value, v))
+        count = tf.cast(tf.shape(x)[0], tf.float32)
+        hidden = tf.tanh(x @ w)
+        total = tf.reduce_sum(tf.square((hidden - tf.reverse(hidden, [0])) @ w))
+        return {"mean": value * count / 16.0, "root": tf.sqrt(value), "sum": 2.0 * total / 5.0}
+
+    x = batch(16)
+    ran = single.run(step, [[x]], (9, 7))
+    parts = [x[:9], x[9:]]
+    mean = sum(len(part) / 16 * mean_of(tf.constant(part)).numpy() for part in parts)
+    hidden = [tf.tanh(part @ w) for part in parts]
+    total = sum(tf.reduce_sum(tf.square((h - tf.reverse(h, [0])) @ w)).numpy() for h in hidden)
+    np.testing.assert_allclose(ran.outputs[0], [mean, np.sqrt(mean), 0.4 * total], rtol=1e-5)
+    told = [text for text in ran.warnings if "examples that have met" in text]
+    assert {text.partition("its value will be ")[2] for text in told} == {
+        "averaged over the replicas",
+        "added over the replicas",
+    }
+    assert all("test_whole.py:" in text for text in told)
+
+
 def test_a_loss_in_which_rows_meet_is_named_with_its_line_once():
     w = tf.Variable([[1.0], [2.0]], name="w")
 
