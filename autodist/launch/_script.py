@@ -12,9 +12,9 @@ from autodist.errors import AutoDistError
 from autodist.launch._exceptions import note_of, trace_of
 from autodist.runtime import FailureNote, say_last
 
-__all__ = ["INTERRUPTED", "Ending", "run_module", "run_script"]
+__all__ = ["Ending", "run_module", "run_script"]
 
-INTERRUPTED = 130
+_INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _ending(run: Callable[[], object], script: str) -> Ending:
     except SystemExit as exit_:
         return _of_exit(exit_, script)
     except KeyboardInterrupt:
-        return Ending.failed(FailureNote("interrupted", INTERRUPTED))
+        return Ending.failed(FailureNote("interrupted", _INTERRUPTED))
     except AutoDistError as error:
         note = note_of(error, script, error.exit_code)
         _show_error(error, note, script)

@@ -24,7 +24,7 @@ from autodist.launch._exceptions import note_of
 from autodist.launch._generated_code import keep_generated_code_in
 from autodist.launch._own_caches import keep_caches_apart
 from autodist.launch._parent_death import die_with_parent
-from autodist.launch._script import INTERRUPTED, Ending, run_module, run_script
+from autodist.launch._script import Ending, run_module, run_script
 from autodist.launch._seeding import seed_when_imported
 from autodist.runtime import (
     FailureNote,
@@ -125,8 +125,9 @@ def _wind_up(worker: Worker, ending: Ending, script: str) -> int:
     """Report the end, then run what the script and the runtime have registered for it."""
     _report_once(worker)
     note = ending.note
-    if ending.exit_code != INTERRUPTED or not worker.interruption.is_taken:
-        _tell(worker, note)  # an interruption is no failure, which would end what other workers do before they end
+    was_interrupted = worker.interruption.is_taken
+    if not was_interrupted:  # else the run ends anyway, and to say more would end what other workers save
+        _tell(worker, note)
     worker.interruption.leave()
     for callback in worker.take_exit_callbacks():
         try:
@@ -137,7 +138,7 @@ def _wind_up(worker: Worker, ending: Ending, script: str) -> int:
                 say_last("".join(traceback.format_exception(error)))
                 note = note_of(error, script, error.exit_code if isinstance(error, AutoDistError) else 1)
                 note = replace(note, message=f"after the script's end: {note.message}")
-    if ending.note is None:
+    if ending.note is None and not was_interrupted:
         _tell(worker, note)
     return 0 if note is None else note.exit_code
 

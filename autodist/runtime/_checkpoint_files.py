@@ -118,7 +118,7 @@ class CheckpointFiles:
             self._sweep()
 
     def remove(self) -> None:
-        """Remove all checkpoints of ours, and the directory if nothing else is in it."""
+        """Remove all checkpoints of ours, and the directory if it was made for them and nothing else is in it."""
         if not self._directory.is_dir():
             return
         self._open()
@@ -129,7 +129,7 @@ class CheckpointFiles:
         self._record.path.unlink(missing_ok=True)
         assert self._lock is not None, "the directory is open"
         self._lock.give_back()
-        for directory in (self._own, self._directory):
+        for directory in (self._own, self._directory) if self._record.made else (self._own,):
             with contextlib.suppress(OSError):
                 directory.rmdir()
 
@@ -137,6 +137,7 @@ class CheckpointFiles:
 
     def _open(self) -> None:
         """Get the directory for this process, see what of it is ours, and finish what one before has begun."""
+        is_new = not self._directory.exists()
         try:
             if self._lock is None or not self._lock.is_held:
                 self._own.mkdir(parents=True, exist_ok=True)
@@ -155,6 +156,10 @@ class CheckpointFiles:
             if error.errno in _NOT_ALLOWED:
                 raise UsageError(message, hint=hint) from error
             raise CheckpointFailed(message, hint=hint) from error
+        if is_new:
+            self._record.made = True
+            with contextlib.suppress(OSError):  # then it is not removed at the end
+                self._record.save()
         self._record.disown()
         self._sweep()
 

@@ -29,6 +29,7 @@ class DirectoryLock:
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
+        self._descriptor = descriptor
         self._close = weakref.finalize(self, os.close, descriptor)
         self._close.atexit = False
         self._user: weakref.ref[object] | None = None
@@ -69,15 +70,15 @@ class DirectoryLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether it was not given back."""
-        return self._close.alive
+        """Whether it was not given back, and nobody has removed its file."""
+        return self._close.alive and _is_at(self._descriptor, self._path)
 
     def give_back(self) -> None:
         """Remove the file, and let others have the directory."""
         if self.is_held:
             with contextlib.suppress(OSError):
                 self._path.unlink(missing_ok=True)
-            self._close()
+        self._close()
 
     def forget(self) -> None:
         """Let go of it in a process that was forked from its owner, which goes on to have it."""

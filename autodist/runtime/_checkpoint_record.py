@@ -86,12 +86,14 @@ class Record:
         checkpoints: Ours by name, in the order in which they were written.
         listing: The file ``checkpoint``, if we have written it.
         ignored: Files that were there when training was begun anew, by name.
+        made: Whether the directory was made for them.
     """
 
     path: Path
     checkpoints: dict[str, OwnCheckpoint] = field(default_factory=dict)
     listing: OwnFile | None = None
     ignored: dict[str, OwnFile] = field(default_factory=dict)
+    made: bool = False
 
     @property
     def directory(self) -> Path:
@@ -120,7 +122,7 @@ class Record:
             for name, of in content["checkpoints"].items()
         }
         listing = content["listing"] and OwnFile(**content["listing"])
-        return cls(path, checkpoints, listing, _files(content["ignored"]))
+        return cls(path, checkpoints, listing, _files(content["ignored"]), bool(content["made"]))
 
     def save(self) -> None:
         """Write it, whole or not at all.
@@ -133,7 +135,12 @@ class Record:
             for name, of in self.checkpoints.items()
         }
         listing = self.listing and asdict(self.listing)
-        content = {"checkpoints": checkpoints, "listing": listing, "ignored": _as_json(self.ignored)}
+        content = {
+            "made": self.made,
+            "checkpoints": checkpoints,
+            "listing": listing,
+            "ignored": _as_json(self.ignored),
+        }
         with whole_file(self.path) as draft:
             draft.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
             to_disk(draft)

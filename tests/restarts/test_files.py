@@ -5,6 +5,7 @@ import errno
 import gc
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -133,6 +134,25 @@ def test_leavings_are_swept(checkpoints, tmp_path):
     checkpoints().remove()
     assert names(tmp_path) == {"mine.txt", "faiss.index"}
     assert not (tmp_path / "c" / ".autodist").exists()
+
+
+def test_a_directory_that_is_removed_meanwhile_is_made_again(checkpoints, tmp_path):
+    used = checkpoints()
+    save(used, 3)
+    shutil.rmtree(tmp_path / "c")
+    save(used, 6)
+    assert names(tmp_path) == files(6)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_directory_of_the_users_stays(own, checkpoints, tmp_path):
+    if own:
+        (tmp_path / "c").mkdir()
+    assert newest(checkpoints()) is None
+    save(checkpoints(), 3)
+    checkpoints().remove()
+    assert [path.name for path in tmp_path.iterdir()] == (["c"] if own else [])
+    assert not own or names(tmp_path) == set()
 
 
 # --- what others have written
