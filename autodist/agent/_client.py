@@ -283,6 +283,14 @@ class Agent:
         """
         self._line.send_request("signal", rank=rank, signum=int(signum), everything=everything)
 
+    async def check(self, within_s: float) -> None:
+        """Have the machine answer that it is there; it is lost if it does not in time."""
+        with contextlib.suppress(HostUnreachable):
+            try:
+                await asyncio.wait_for(self.call("site.ping", timeout_s=within_s), within_s)
+            except (asyncio.TimeoutError, TimedOut):
+                self._line.give_up(f"it did not answer within {within_s:g} s when it was asked who had failed")
+
     async def stop(self, now: bool = False) -> tuple[int, ...]:
         """End all workers and all that descends from them; the agent stays and may spawn others.
 

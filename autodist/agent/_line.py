@@ -53,7 +53,7 @@ class Line:
         self._is_silent = False
         self._said_why = ""
         self._over = asyncio.Event()
-        self._heard_s = asyncio.get_running_loop().time()
+        self._heard_s = self._said_s = asyncio.get_running_loop().time()
         self.streams = Streams(channel.write, channel.drain)
 
     def serve(
@@ -97,6 +97,12 @@ class Line:
     def send_request(self, name: str, /, **arguments: Any) -> None:
         """Ask for something whose answer nobody waits for."""
         self._channel.write(self._encoded(0, name, arguments))
+
+    def give_up(self, reason: str) -> None:
+        """Take the agent for lost, as if nothing had been heard of it for too long."""
+        if not self._over.is_set():
+            self._is_silent = True
+            self._end(reason)
 
     async def ended(self, timeout_s: float) -> None:
         """Wait until nothing more comes, but not longer than this."""
@@ -159,17 +165,20 @@ class Line:
         loop = asyncio.get_running_loop()
         while not self._over.is_set():
             self._channel.write(encode(Kind.BEAT))
+            self._said_s = loop.time()
             await asyncio.sleep(self._heartbeat_s / _BEATS)
             if loop.time() - self._heard_s < self._heartbeat_s:
                 continue
             # If it was this process that had no time, what has come meanwhile is read now.
             await asyncio.sleep(_SECOND_LOOK_S)
-            if loop.time() - self._heard_s >= self._heartbeat_s and not self._over.is_set():
-                self._is_silent = True
-                self._end(f"nothing was heard of it for {self._heartbeat_s:g} s")
+            if loop.time() - self._heard_s >= self._heartbeat_s:
+                self.give_up(f"nothing was heard of it for {self._heartbeat_s:g} s")
 
     def _end(self, reason: str) -> None:
         """Let everybody know that there is no agent any more."""
+        stopped_s = asyncio.get_running_loop().time() - self._said_s - self._heartbeat_s / _BEATS
+        if stopped_s >= self._heartbeat_s / 2:
+            reason = f"the launcher itself was stopped for {stopped_s:.0f} s, as by Ctrl-Z; after that: {reason}"
         self._loss = reason
         self._over.set()
         for answer in self._answers.values():

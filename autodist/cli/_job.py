@@ -117,7 +117,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "it.",
     ),
     seconds_option("--connect-timeout", 30.0, "Longest time until a machine has answered."),
-    seconds_option("--host-timeout", 3.0, "Longest silence of a machine, after which it counts as lost."),
+    seconds_option("--host-timeout", 30.0, "Longest silence of a machine, after which it counts as lost."),
     click.option("--no-check-versions", is_flag=True, help="Start although the machines have different software."),
     environment_options,
     seconds_option("--start-timeout", 300.0, "Longest time to a worker's first step, 0 for no bound."),

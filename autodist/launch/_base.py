@@ -74,7 +74,7 @@ class Job:
     attempt: int = 0
     bring: tuple[Path, ...] | None = None
     connect_timeout_s: float = 30.0
-    host_timeout_s: float = 3.0
+    host_timeout_s: float = 30.0
     check_versions: bool = True
     is_module: bool = False
     program: Program = field(init=False, repr=False)

@@ -24,6 +24,7 @@ __all__ = ["Fleet", "raise_all"]
 T = TypeVar("T")
 
 _MOST_AT_ONCE = 16  # handshakes; each of them costs CPU on this side
+_BLAME_S = 3.0  # for a sign of life once something has failed, by which those that are lost are told from the others
 _CLOSE_S = 20.0  # on top of the grace time
 _LOCAL_HEARTBEAT_S = 3600.0  # this machine notices the launcher's end by itself, and a suspended one is no lost one
 
@@ -198,8 +199,8 @@ class Fleet:
     def check_machines(self) -> None:
         """Ask the other machines for a sign of life."""
         others = [agent for machine, agent in self._present() if not is_here(machine)]
-        timeout_s = self._heartbeat_s + 1.0
-        self._checks = [self._loop.start(agent.call("site.ping", timeout_s=timeout_s)) for agent in others]
+        within_s = min(_BLAME_S, self._heartbeat_s)
+        self._checks = [self._loop.start(agent.check(within_s)) for agent in others]
 
     @property
     def is_checked(self) -> bool:

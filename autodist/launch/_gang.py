@@ -64,7 +64,7 @@ class Gang(Protocol):
         """Let the workers write whatever they have, though nobody reads it: they are about to end."""
 
     def check_machines(self) -> None:
-        """Have every machine answer that it is there; one that doesn't within the heartbeat time is :class:`Lost`."""
+        """Have every machine answer that it is there; one that doesn't within seconds is :class:`Lost`."""
 
     @property
     def is_checked(self) -> bool:

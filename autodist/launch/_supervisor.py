@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import signal
 import time
@@ -23,6 +24,8 @@ _SETTLE_S = 0.3  # in which a second symptom may still turn out to be the cause
 _OWN_END_S = 1.5  # for a worker that has reported its failure to end by itself, with its own exit code
 _STACKS_S = 1.0
 _SAVING_S = 60.0  # for what scripts do after Ctrl-C
+_PAUSE_S = 5.0  # longer than any turn of the launcher takes: it was stopped meanwhile
+_CATCH_UP_S = 10.0  # for what workers have reported meanwhile
 _AFTER_GRACE_S = 15.0  # for processes that were sent SIGKILL, and for the way there and back
 
 
@@ -64,11 +67,14 @@ class Supervisor:
         self._symptoms: list[Symptom] = []
         self._interrupts: list[signal.Signals] = []
         self._is_stopping = False
+        self._turn_s = time.monotonic()
+        self._resumed_s = -math.inf
 
     def run(self) -> Verdict:
         """Wait for the end or for the first trouble, then end everything that is left."""
         while not (self._symptoms or self._interrupts or self._all_ended()):
             self._take_event(_TICK_S)
+            self._notice_pause()
             self._check_deadlines()
         if self._interrupts:
             self._stop(now=not self._end_by_themselves())
@@ -133,8 +139,17 @@ class Supervisor:
         if unfinished:
             self._symptoms.append(Symptom(unfinished[0], self._statuses.get(unfinished[0]), lost=event.reason))
 
+    def _notice_pause(self) -> None:
+        """See whether this process was stopped, as by Ctrl-Z: then nobody is to blame for the silence meanwhile."""
+        now_s = time.monotonic()
+        paused_s, self._turn_s = now_s - self._turn_s, now_s
+        if paused_s >= _PAUSE_S:
+            self._resumed_s = now_s
+            self._directory.event("paused", seconds=round(paused_s, 1))
+            self._observer.notice(f"the launcher was stopped for {paused_s:.0f} s, as by Ctrl-Z")
+
     def _check_deadlines(self) -> None:
-        if self._symptoms or self._interrupts:
+        if self._symptoms or self._interrupts or time.monotonic() - self._resumed_s < _CATCH_UP_S:
             return
         standing = Standing(self._started_s, self._ended_s, self._coordinator.progress())
         overdue = find_overdue(self._job, standing, time.monotonic())

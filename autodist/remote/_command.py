@@ -9,11 +9,11 @@ from autodist.remote._base import Machine
 
 __all__ = ["KEEPALIVE_COUNT", "KEEPALIVE_S", "remote_command"]
 
-KEEPALIVE_S = 2
-"""Time without a word from the machine after which it is asked for one."""
+KEEPALIVE_S = 15
+"""Time without a word from the machine after which it is asked for one, which routers on the way notice as well."""
 
-KEEPALIVE_COUNT = 3
-"""Unanswered questions after which the connection is given up: a cut network is seen within 10 s."""
+KEEPALIVE_COUNT = 4
+"""Unanswered questions after which the connection is given up: later than agents, whose silence is what ends a run."""
 
 
 def remote_command(machine: Machine, argv: Sequence[str], *before: str) -> str:

@@ -123,6 +123,14 @@ class Run:
         assert len(found) == 1, self.cluster.processes("head")
         return found[0]
 
+    def stop_for(self, seconds):
+        """Stop the launcher as Ctrl-Z does, and have it go on."""
+        launcher = self.launcher()
+        kill(launcher, signal.SIGSTOP)
+        time.sleep(seconds)
+        for pid in (launcher, self.process.pid):  # nsenter stops itself with what it waits for
+            kill(pid, signal.SIGCONT)
+
     def end(self, timeout_s=60):
         """Its exit code, once nothing is left anywhere."""
         code = self.process.wait(timeout_s)
@@ -158,9 +166,10 @@ class Run:
 def start(cluster, tmp_path):
     started = []
 
-    def start(what="", *options, grace_s=GRACE_S, user="root", script="train.py"):
+    def start(what="", *options, grace_s=GRACE_S, user="root", script="train.py", silence_s=3.0):
         output = tmp_path / f"output{len(started)}"
-        command = ["autodist", "run", script, "--no-check-versions", "--grace", str(grace_s), *options, "--", what]
+        options = ["--grace", str(grace_s), "--host-timeout", str(silence_s), *options]
+        command = ["autodist", "run", script, "--no-check-versions", *options, "--", what]
         with output.open("wb") as file:
             process = subprocess.Popen(cluster.command("head", command, user=user), stdout=file, stderr=file)
         run = Run(cluster, process, output, user)
@@ -309,6 +318,41 @@ def test_a_machine_that_crashes_is_named(start):
         )
     finally:
         run.cluster.restart("h3")
+
+
+def test_a_short_silence_interrupts_nothing_and_a_launcher_that_was_stopped_says_so(start, cluster):
+    run = start(silence_s=30.0)
+    run.wait_until_up()
+    cluster.cut("h3")
+    time.sleep(6)
+    cluster.heal("h3")
+    run.stop_for(10)
+    assert within(10, lambda: "the launcher was stopped for 10 s, as by Ctrl-Z" in run.told), run.told
+    time.sleep(2)
+    assert run.process.poll() is None, run.told
+    kill(run.launcher(), signal.SIGINT)
+    assert run.end() == 130
+
+
+def test_a_launcher_that_was_stopped_for_long_blames_no_host_alone(start):
+    run = start()
+    run.wait_until_up()
+    run.stop_for(8)
+    assert run.end() == 1
+    assert "the launcher itself was stopped for" in run.told
+
+
+def test_a_machine_that_crashed_is_found_to_blame_in_seconds(start, cluster):
+    run = start("", "--strategy", "PSLoadBalancing", script="train_by_steps.py", silence_s=200.0)
+    assert within(200, lambda: "step 5" in run.told or run.process.poll() is not None)
+    began = time.monotonic()
+    cluster.crash("h3")
+    try:
+        assert run.process.wait(60) == 1
+        assert time.monotonic() - began < 40
+        run.check_failure(code=1, rank=2, host="h3", how="lost with its host", said=LOST)
+    finally:
+        cluster.restart("h3")
 
 
 def test_a_slow_link_is_no_lost_machine(start, cluster):

@@ -283,12 +283,12 @@ def test_a_machine_that_accepts_and_says_nothing_is_given_up(person):
 
 @pytest.mark.slow
 def test_a_cut_machine_is_seen_to_be(person):
-    process = person.start([{"address": "h1", "argv": ["sleep", "100"]}])
+    process = person.start([{"address": "h1", "argv": ["sleep", "200"]}])
     person.cluster.cut("h1")
     began = time.monotonic()
     found = json.loads(process.stdout.readline())
     process.communicate(timeout=30)
-    assert 2.0 < time.monotonic() - began < 30.0  # 10 s, on a machine that is not busy
+    assert 2.0 < time.monotonic() - began < 110.0  # 75 s, on a machine that is not busy
     assert found["code"] is None
     assert found["closing"] < 10.0
 
