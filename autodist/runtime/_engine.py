@@ -24,7 +24,7 @@ from autodist.runtime._convention import Convention
 from autodist.runtime._decisions import Decisions
 from autodist.runtime._ends import Ends
 from autodist.runtime._online import FirstSteps
-from autodist.runtime._peers import peer_failures
+from autodist.runtime._peers import peer_failures, said_by
 from autodist.runtime._plain import PlainSteps
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._settling import Settling
@@ -358,8 +358,10 @@ class Engine:
         try:
             with self._watchdog.step(), peer_failures(self.worker), self._batches.refusing(fingerprint):
                 return step.run(feeds)
-        except BaseException:
+        except BaseException as error:
             self._failed = True
+            # If the script catches this, the others would wait in vain: their watchdogs find this note.
+            self._whereabouts.stay(f"has failed in that step ({said_by(error)}), and its script went on")
             for server in step.servers:
                 server.check()  # what has failed there is why this step did
             raise

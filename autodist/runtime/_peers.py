@@ -10,7 +10,9 @@ from typing import Any
 from autodist.errors import AutoDistError, WorkerFailed
 from autodist.runtime._worker import Worker
 
-__all__ = ["peer_failures"]
+__all__ = ["peer_failures", "said_by"]
+
+_MOST_SAID = 200  # characters of an error that is told in passing
 
 
 @contextlib.contextmanager
@@ -39,8 +41,11 @@ def peer_failures(worker: Worker) -> Iterator[None]:
 def _peer_lost(error: Any) -> AutoDistError:
     # The launcher learns of the worker that failed first from that worker's own end; give it the time.
     time.sleep(2.0)
-    lines = [line for line in error.message.splitlines() if line and not line.startswith(("From /job", "Additional"))]
-    return WorkerFailed(
-        f"another worker is gone: {lines[0] if lines else type(error).__name__}",
-        hint="its own log says why it ended",
-    )
+    return WorkerFailed(f"another worker is gone: {said_by(error)}", hint="its own log says why it ended")
+
+
+def said_by(error: BaseException) -> str:
+    """Return in one line what an error says, without the devices and nodes that TensorFlow names around it."""
+    said = getattr(error, "message", str(error))
+    lines = [line for line in said.splitlines() if line and not line.startswith(("From /job", "Additional"))]
+    return lines[0][:_MOST_SAID] if lines else type(error).__name__

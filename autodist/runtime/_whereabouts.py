@@ -21,6 +21,7 @@ class Whereabouts:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
+        self._standing = ""
 
     @contextlib.contextmanager
     def at(self, place: str) -> Iterator[None]:
@@ -33,7 +34,12 @@ class Whereabouts:
         try:
             yield
         finally:
-            self._note("")
+            self._note(self._standing)
+
+    def stay(self, place: str) -> None:
+        """Leave a note for good: this worker takes part in no step any more, whatever its script does."""
+        self._standing = place
+        self._note(place)
 
     def elsewhere(self) -> dict[int, str]:
         """By rank, where others wait that should be in the step that this worker is in."""

@@ -1,6 +1,7 @@
-"""`wrong_rows.py WORKER STRATEGY`: looks up rows in two tables; in the third step a worker has a wrong number."""
+"""`wrong_rows.py WORKER STRATEGY [caught]`: looks up rows in two tables; in the third step one has a wrong number."""
 
 import sys
+import time
 
 import numpy as np
 import tensorflow as tf
@@ -26,7 +27,13 @@ def main():
         for number in range(3):
             if number == 2:
                 ids[4 * wrong] = 99
-            print(f"loss {number}", float(step(ids)), file=sys.stderr, flush=True)
+            try:
+                print(f"loss {number}", float(step(ids)), file=sys.stderr, flush=True)
+            except Exception as error:
+                if "caught" not in sys.argv:
+                    raise
+                print("caught", type(error).__name__, file=sys.stderr, flush=True)
+                time.sleep(200)
 
 
 if __name__ == "__main__":
