@@ -19,7 +19,7 @@ from autodist.graph._identity import Identity
 from autodist.graph._inline import inline_calls
 from autodist.graph._lines import SOURCE_GRAPH, Lines
 from autodist.graph._lookups import look_up_before_casting
-from autodist.graph._marks import mark_gradients
+from autodist.graph._marks import mark_gradients, marks_gradients
 from autodist.graph._means import sum_up_means
 from autodist.graph._refusals import (
     foreign_resource,
@@ -240,7 +240,9 @@ def _trace(
                 f"the step returns something that is no tensor: {str(error).splitlines()[0]}",
                 hint="return tensors, numbers, None, or lists, tuples and dicts of them",
             ) from error
-        refuse_fixed_rows(error, asked.lines, lambda: tf.function(step).get_concrete_function(*specs))
+        trains = refuse_fixed_rows(error, asked.lines, lambda: marks_gradients(tf.function(step), tuple(specs), {}))
+        if trains is False:
+            raise NoGradientError("the step takes no gradient, and is for one number of rows only") from error
         raise
 
 

@@ -127,21 +127,25 @@ def answers_matter(identity: Identity, asked: RowCounts, answered: Callable[[], 
     return identity.step != other.step and asked.in_graph <= counts.in_graph
 
 
-def refuse_fixed_rows(error: Exception, asked: list[str], trace: Callable[[], Any]) -> None:
+def refuse_fixed_rows(error: Exception, asked: list[str], trace: Callable[[], bool]) -> bool | None:
     """Refuse a step that can only be traced for one number of rows.
 
     Args:
         error: That of tracing it for any number.
         asked: The lines that have asked for the number.
-        trace: Traces it for the batch that is there.
+        trace: Traces it for the batch that is there; returns whether it takes a gradient.
+
+    Returns:
+        Whether it takes one; None if it can't be traced for that batch either.
 
     Raises:
-        CaptureError: It can be traced for that one.
+        CaptureError: It does, and can be traced for that batch.
     """
     try:
-        trace()
+        if not trace():
+            return False
     except Exception:
-        return  # the error is the user's, not ours
+        return None  # the error is the user's, not ours
     where = (asked and asked[-1]) or line_of_error(error) or "an unknown line"
     what = (
         "asks in Python for the number of rows of its batch"

@@ -94,6 +94,7 @@ class Engine:
         self._batches = BatchCheck(worker, convention, scope)
         self._whole_batches = WholeBatches(worker, scope)
         self._failed = False
+        self._has_warned = False
         is_alone = worker.world_size == 1 and self.num_replicas == 1
         self._plain = PlainSteps(worker, is_allowed=is_alone and self._trials is None and recorder is None)
         self._whereabouts = Whereabouts(worker)
@@ -116,6 +117,8 @@ class Engine:
         prefix = f"ends/{self._scope}/{self._datasets}"
 
         def handed_out(pending: bool) -> None:
+            if pending and self.has_local_batch:
+                self._warn_of_lost_batch()
             self.has_local_batch = pending
 
         def begin() -> Ends:
@@ -124,6 +127,15 @@ class Engine:
 
         is_alone = coordinator is None or self.worker.world_size == 1
         return Passes(handed_out, None if is_alone else begin, self._check_ends_can_be_told)
+
+    def _warn_of_lost_batch(self) -> None:
+        if self.worker.is_chief and self.worker.world_size > 1 and not self._has_warned:
+            _LOG.warning(
+                "a loop over `ad.shard(dataset)` goes on to the next batch, and has given the last one to no step. "
+                "What is computed from it outside of steps, metrics for one, is computed from each worker's part "
+                "alone: do that in an `@ad.function`, or loop over the dataset itself"
+            )
+        self._has_warned = True
 
     def gather(self, place: str = "takes up training again") -> None:
         """Wait for the other workers: after batches of a dataset were passed over, no steps have kept them together.

@@ -51,6 +51,8 @@ class _EvaluationHooks:
         self._made: list[tuple[Any, str]] = []
         self._order_differs = False
         """Whether the data of the running call come in another order on every worker."""
+        self._calls = 0
+        """Of ``evaluate`` and ``predict``, that are going on."""
 
     def forget(self) -> None:
         """Give models Keras' own functions back."""
@@ -68,7 +70,7 @@ class _EvaluationHooks:
                 original(model, force)
                 made = getattr(model, name)
                 if not model.run_eagerly and not isinstance(made, _SharedFunction):
-                    setattr(model, name, kind(model, made, self._engine, lambda: self._order_differs))
+                    setattr(model, name, kind(model, made, self._engine, self._check))
                     self._made.append((model, name))
                 return getattr(model, name)
 
@@ -111,10 +113,28 @@ class _EvaluationHooks:
 
         before = self._order_differs
         self._order_differs = isinstance(data, tf.data.Dataset) and _differs(data)
+        self._calls += 1
         try:
             yield
         finally:
+            self._calls -= 1
             self._order_differs = before
+
+    def _check(self) -> bool:
+        """Whether the replicas can share the next batch.
+
+        Raises:
+            UsageError: It is a part of one.
+        """
+        engine = self._engine
+        if not self._calls and engine.has_local_batch and engine.worker.world_size > 1:
+            raise UsageError(
+                "a loop over `ad.shard(dataset)` evaluates or predicts batch by batch, but has only this worker's part "
+                "of each batch",
+                hint="loop over the dataset itself, `for x, y in dataset: model.test_on_batch(x, y)`: the workers "
+                "share each batch anyway",
+            )
+        return engine.can_share and not self._order_differs
 
 
 def _differs(dataset: Any) -> bool:
@@ -137,27 +157,21 @@ class _SharedFunction:
         model: The model.
         whole: Keras' own function.
         engine: Runs the steps that can be shared.
-        order_differs: Whether the workers have the batches in different orders.
+        is_shared: Whether the replicas can share the next batch.
     """
 
-    def __init__(
-        self, model: Any, whole: Any, engine: Engine | ReferenceEngine, order_differs: Callable[[], bool]
-    ) -> None:
+    def __init__(self, model: Any, whole: Any, engine: Engine | ReferenceEngine, is_shared: Callable[[], bool]) -> None:
         self.whole = whole
         self._model = model
         self._engine = engine
-        self._order_differs = order_differs
-
-    @property
-    def _is_shared(self) -> bool:
-        return self._engine.can_share and not self._order_differs()
+        self._is_shared = is_shared
 
 
 class _TestFunction(_SharedFunction):
     """What ``evaluate`` calls once per ``steps_per_execution`` batches, with an iterator of batches."""
 
     def __call__(self, iterator: Any) -> Any:
-        if not self._is_shared:
+        if not self._is_shared():
             return self.whole(iterator)
         is_open = has_open_rows(getattr(iterator, "element_spec", ()))
         tested = functools.partial(self._tested, is_open=is_open)
@@ -178,7 +192,7 @@ class _PredictFunction(_SharedFunction):
     """What ``predict`` calls with ``steps_per_execution`` batches."""
 
     def __call__(self, batches: Sequence[Any]) -> Any:
-        if not self._is_shared:
+        if not self._is_shared():
             return self.whole(batches)
         try:
             outputs = [self._engine.run_shared(self._step, without_optionals(batch)) for batch in batches]

@@ -55,7 +55,7 @@ class WholeBatches:
         pairs = zip(arguments.arrays, arguments.parts, strict=True)
         first = sum(sizes[: self._worker.rank])
         own = slice(first, first + sizes[self._worker.rank])
-        return known([next(whole) if is_part else array for array, is_part in pairs], own)
+        return known([next(whole) if is_part else array for array, is_part in pairs], own, sum(sizes))
 
     def _all_parts(self, arguments: Arguments) -> list[list[np.ndarray]]:
         """By rank, the parts of the batch's tensors."""
@@ -93,20 +93,28 @@ class _OfWhole:
             tf.TensorSpec([None, *spec.shape[1:]], spec.dtype) if is_part else spec
             for spec, is_part in zip(arguments.specs(), arguments.parts, strict=True)
         ]
-        self._run = tf.function(arguments.bind(function)).get_concrete_function(*specs)
-        self._by_row = [_has_rows(leaf) for leaf in tf.nest.flatten(self._run.structured_outputs)]
+        # It is run as on one device, where its Python code knows how many rows there are.
+        self._run = tf.function(arguments.bind(function))
+        self._by_row: list[bool] | None = None
+        try:
+            of_any_size = tf.function(arguments.bind(function)).get_concrete_function(*specs)
+        except Exception:
+            return  # it is for batches of one size only
+        self._by_row = [_rows(leaf) == (None,) for leaf in tf.nest.flatten(of_any_size.structured_outputs)]
 
-    def __call__(self, arrays: Sequence[Any], own: slice) -> Any:
-        """What it gives for a batch; of a result per example, some rows."""
+    def __call__(self, arrays: Sequence[Any], own: slice, rows: int) -> Any:
+        """What it gives for a batch of so many rows; of a result per example, some of them."""
         import tensorflow as tf
 
         found = self._run(*map(tf.convert_to_tensor, arrays))
-        leaves = zip(tf.nest.flatten(found), self._by_row, strict=True)
-        return tf.nest.pack_sequence_as(found, [leaf[own] if by_row else leaf for leaf, by_row in leaves])
+        leaves = tf.nest.flatten(found)
+        by_row = self._by_row or [_rows(leaf) == (rows,) for leaf in leaves]
+        parts = [leaf[own] if is_by_row else leaf for leaf, is_by_row in zip(leaves, by_row, strict=True)]
+        return tf.nest.pack_sequence_as(found, parts)
 
 
-def _has_rows(leaf: Any) -> bool:
-    """Whether a result has a row per example: a number of rows that was not known when it was traced."""
+def _rows(leaf: Any) -> tuple[int | None, ...]:
+    """The number of rows of a result, None where it was not known when it was traced; nothing if it has no rows."""
     import tensorflow as tf
 
-    return isinstance(leaf, tf.Tensor) and bool(leaf.shape.rank) and leaf.shape[0] is None
+    return tuple(leaf.shape[:1]) if isinstance(leaf, tf.Tensor) and leaf.shape.rank else ()

@@ -22,6 +22,8 @@ def test_two_workers_find_what_one_device_finds(tmp_path, strategy):
     )
     assert result.returncode == 0, result.stderr
     assert "a step takes no batch: every worker does all of it" in result.stderr
+    assert result.stderr.count("has given the last one to no step") == 1
+    assert result.stdout.count("of 8.0: a loop over `ad.shard(dataset)` evaluates or predicts batch by batch") == 2
     ranks = [dict(np.load(tmp_path / f"found.{rank}.npz")) for rank in range(2)]
     for name, expected in untrained.plain().items():
         assert np.abs(expected).max() > 0

@@ -110,7 +110,42 @@ def without_batch(ad):
     return {"weights": [image.numpy(), *(v.numpy() for v in optimizer.variables)], "losses": np.array(losses)}
 
 
-PROGRAMS = (without_batch, outside, quickstart)
+def evaluations(ad):
+    """A function that knows how many rows there are, and a model that is evaluated batch by batch."""
+    keras.utils.set_random_seed(4)
+    random = np.random.default_rng(4)
+    x, y = random.normal(size=(12, 6)).astype("float32"), random.normal(size=(12, 2)).astype("float32")
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)])
+    model.compile(keras.optimizers.SGD(0.1), "mse", metrics=["mae"])
+    dataset, mean = tf.data.Dataset.from_tensor_slices((x, y)).batch(5), keras.metrics.Mean()
+
+    @tf.function
+    def test_step(inputs, wanted):
+        outputs = tf.reshape(model(inputs), [inputs.shape[0], 2])
+        mean(tf.reduce_sum(tf.square(outputs - wanted)) / (inputs.shape[0] or 1))
+        return outputs
+
+    rows = np.concatenate([test_step(*batch) for batch in ad.shard(dataset)])
+    model.fit(dataset, shuffle=False, verbose=0)
+    by_batch = [model.test_on_batch(*batch) for batch in dataset]
+    return {"weights": model.get_weights(), "found": np.array([mean.result(), *np.ravel(by_batch)]), "rows": [rows]}
+
+
+def parts_outside_of_steps(ad):
+    """What a loop over parts of batches must not do; says what is refused."""
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    dataset = tf.data.Dataset.from_tensor_slices(np.ones((8, 2), "float32")).batch(4)
+    with ad.scope():
+        total = sum(float(tf.reduce_sum(part)) for part in ad.shard(dataset))
+        for part in ad.shard(dataset):
+            try:
+                model.predict_on_batch(part)
+            except autodist.errors.UsageError as error:
+                print(f"of {total}: {error}")
+                break
+
+
+PROGRAMS = (without_batch, outside, quickstart, evaluations)
 
 
 def results(ad, scope):
@@ -132,3 +167,4 @@ def plain():
 if __name__ == "__main__":
     distributed = autodist.AutoDist()
     np.savez(f"{sys.argv[1]}.{os.environ['RANK']}.npz", **results(distributed, distributed.scope))
+    parts_outside_of_steps(distributed)
