@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import tempfile
 import threading
 import time
@@ -54,7 +55,19 @@ class _Gang:
 
     @property
     def is_interrupted(self) -> bool:
-        return self.result is not None and self.result.failure is None and self.result.exit_code > _SIGNALLED
+        return self.result is not None and _is_interrupted(self.result)
+
+
+def _is_interrupted(result: RunResult) -> bool:
+    return result.failure is None and result.exit_code > _SIGNALLED
+
+
+def _interrupted(result: RunResult | None) -> SearchInterrupted:
+    """Ctrl-C is not named."""
+    by = ""
+    if result is not None and _is_interrupted(result) and result.exit_code != _SIGNALLED + signal.SIGINT:
+        by = f" by {signal.Signals(result.exit_code - _SIGNALLED).name}"
+    return SearchInterrupted(f"the search was interrupted{by}")
 
 
 class LaunchedBench:
@@ -241,25 +254,31 @@ class LaunchedBench:
             raise self._ended(self._end)
 
     def _ended(self, result: RunResult | None) -> Exception:
+        """Why there are no workers that take orders."""
         if result is not None and result.failure is not None:
             return SearchFailed(f"the workers have failed: {result.failure.message}", result.failure.hint)
-        return SearchInterrupted("the search was interrupted")
-
-    def _without_a_step(self, gang: _Gang) -> Exception:
-        """Why there is nothing to search for."""
-        self._wait_for_end(gang)
-        if gang.result is None or gang.result.failure is not None or gang.is_interrupted:
-            return self._ended(gang.result)
+        if result is None or _is_interrupted(result) or self.subject is not None:
+            return _interrupted(result)
         return SearchFailed(
             f"`{self._job.script}` has ended without a training step in a scope",
             hint="train inside `with autodist.scope():`, by `fit` or a function that takes gradients and applies them",
         )
 
+    def _without_a_step(self, gang: _Gang) -> Exception:
+        """Why there is nothing to search for."""
+        self._wait_for_end(gang)
+        if gang.result is None and not self._is_closed:
+            return SearchFailed(
+                f"`{self._job.script}` has come to no training step, and its workers could not be ended",
+                hint="the machine may have too much to do; the run directory has their output",
+            )
+        return self._ended(gang.result)
+
     def _died(self, gang: _Gang) -> Failure:
         """What a trial came to whose workers have ended."""
         self._wait_for_end(gang)
         if gang.is_interrupted or gang.result is None:
-            raise SearchInterrupted("the search was interrupted")
+            raise _interrupted(gang.result)
         failure = gang.result.failure
         if failure is None:
             return Failure("crash", "the workers have ended in the middle of a trial")

@@ -1,9 +1,14 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from graph.expressions import expressions
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from autodist.graph import VariableNames, capture
+from autodist.kernels import warnings_of
 
 from . import single
 
@@ -156,6 +161,23 @@ def test_outputs_that_cannot_be_joined_are_named():
         "averaged over the replicas",
         "the first replica's",
     }
+
+
+def test_what_a_large_gathering_is_for_is_told():
+    w = tf.Variable(tf.ones([4, 1000]), name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            rows = x @ w
+            value = tf.reduce_mean(rows**2)
+        w.assign_sub(tape.gradient(value, w))
+        return value, tf.reverse(rows, [0], name="last_first")[0]
+
+    graph = capture(step, [tf.TensorSpec([8, 4])], VariableNames()).graph
+    assert not warnings_of(replace(graph, batch_size=1000)), "4 MB are not much"
+    (warning,) = warnings_of(replace(graph, batch_size=2000))
+    assert "test_replicate.py" in warning
+    assert "is gathered from all replicas in each step, 8 MB, because a value of the whole batch" in warning
 
 
 def test_one_replica_changes_nothing():

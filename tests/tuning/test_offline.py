@@ -1,17 +1,18 @@
 """A search without a cluster: what a script's first step is captured for."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from autodist.errors import SearchFailed, SpaceEmpty, UsageError
+from autodist.errors import SearchFailed, SearchInterrupted, SpaceEmpty, UsageError
 from autodist.graph import Role
 from autodist.launch import ClusterLauncher, Job
 from autodist.resource_spec import Host, ResourceSpec, parse_hosts
 from autodist.search import Cost, Effort, hosts_of
 from autodist.simulator import Domain, Profile
-from autodist.tuning import SearchRequest, captured_graph, search_offline
+from autodist.tuning import LaunchedBench, SearchRequest, captured_graph, search_offline
 from tests.strategies.examples import graph, variable
 
 FAR = parse_hosts("far1:2,far2:2,far3:2", kind="CPU")
@@ -69,6 +70,27 @@ def test_the_batch_is_that_of_all_workers_of_the_cluster(tmp_path, batch, call, 
 def test_a_script_without_a_step(tmp_path, text, message):
     with pytest.raises(SearchFailed, match=message):
         captured(tmp_path, text)
+
+
+@pytest.mark.parametrize("text", ["", pytest.param("1 / 0", marks=pytest.mark.slow)])
+def test_a_script_that_has_ended_before_anybody_looks(tmp_path, text):
+    """The search's thread may come late on a busy machine."""
+    script = tmp_path / "train.py"
+    script.write_text(text)
+    bench = LaunchedBench(ClusterLauncher(), Job(script, ResourceSpec.local(cpus=1), run_dir=tmp_path / "run"))
+    bench.serve()
+    with pytest.raises(SearchFailed, match="without a training step" if not text else "ended with exit code 1"):
+        bench.captured()
+
+
+@pytest.mark.slow
+def test_what_has_interrupted_a_search_is_named(tmp_path):
+    (tmp_path / "train.py").write_text("import os, signal; os.kill(int(os.environ['LAUNCHER']), signal.SIGTERM)")
+    job = Job(
+        tmp_path / "train.py", FAR, run_dir=tmp_path / "run", grace_s=2.0, env={"LAUNCHER": str(os.getpid())}
+    )  # fmt: skip
+    with pytest.raises(SearchInterrupted, match="interrupted by SIGTERM"):
+        captured_graph(job, ClusterLauncher())
 
 
 # --- the cheapest
