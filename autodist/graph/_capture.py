@@ -341,8 +341,10 @@ def _lines_of_interest(
     tensors += [analysis.nodes[name].input[1] for name in analysis.by_tensors]
     varying = [node_of(t) for t in tensors if analysis.extent(t) is not Extent.CONSTANT]
     sources = [node_of(t) for name in varying for t in data_inputs(analysis.nodes[name])]
+    meetings = dependence.meetings(tensors)
+    sources += [node_of(t) for name in meetings for t in data_inputs(analysis.nodes[name])]
     reduced = [n for n, node in analysis.nodes.items() if node.op in ("Sum", "Mean") and _is_met(analysis, node)]
-    names = [*effects, *varying, *sources, *reduced, *dependence.meetings(tensors)]
+    names = [*effects, *varying, *sources, *reduced, *meetings]
     return {name: lines.of(name) for name in dict.fromkeys(names)}
 
 
