@@ -17,7 +17,7 @@ from measuring import SCRIPTS, Result, Row, progress, ratio_row, row, run_script
 _KINDS = {"tensor": "a tensor", "array": "an array", "nested": "an array in a nested function"}
 _LIMIT = "plain tf.function"
 _MOST = 1.2
-_MEGABYTES, _QUICK_MEGABYTES, _TINY_MEGABYTES = 600.0, 50.0, 0.001
+_MEGABYTES, _QUICK_MEGABYTES, _TINY_MEGABYTES = 600.0, 50.0, 0.1
 _TIMEOUT_S = 900.0
 _TOLD = re.compile(r"^\[\d+\] (\{.*\})$", re.MULTILINE)
 _WAYS = ("plain", "autodist", "workers")
