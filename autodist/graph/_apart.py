@@ -19,10 +19,11 @@ def known_to_keep_apart() -> Iterator[None]:
 
     CTC's loss counts through the labels of the whole batch; frames and counts along the last dim are taken by numbers
     that are made of the whole shape. A layer that makes numbers of texts splits all of them into one list of words.
+    Sampled classes are compared with the labels of the whole batch.
     """
     import keras
     import tensorflow as tf
-    from tensorflow.python.ops import bincount_ops, ctc_ops
+    from tensorflow.python.ops import bincount_ops, ctc_ops, nn_impl
     from tensorflow.python.ops.signal import shape_ops
 
     found = (
@@ -35,6 +36,7 @@ def known_to_keep_apart() -> Iterator[None]:
     with contextlib.ExitStack() as patches:
         for owner, name, axis in found:
             replace_method(patches, owner, name, _along_last_dim(axis))
+        replace_method(patches, nn_impl, "_compute_sampled_logits", _of_given_samples)
         replace_method(patches, keras.layers.TextVectorization, "call", _of_fixed_length)
         yield
 
@@ -52,6 +54,17 @@ def _along_last_dim(axis: str | None) -> Callable[[Any], Any]:
         return call
 
     return wrap
+
+
+def _of_given_samples(original: Any) -> Any:
+    """Not where it draws by itself, which each replica does."""
+    apart, parameters = with_attribute(original, APART), inspect.signature(original)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        is_given = parameters.bind(*args, **kwargs).arguments.get("sampled_values") is not None
+        return (apart if is_given else original)(*args, **kwargs)
+
+    return call
 
 
 def _of_fixed_length(original: Any) -> Any:

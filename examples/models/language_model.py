@@ -12,17 +12,23 @@ __all__ = ["WORKLOADS"]
 
 
 def make(vocabulary, width, units, length, num_sampled, batch_size):
-    """The classes that the softmax samples come with the batch: the same for all examples of it."""
+    """The classes that the softmax samples are drawn anew in each step: the same for all examples of the batch."""
     random = np.random.default_rng(0)
     embedding = _variable(random, "embedding", (vocabulary, width))
     softmax = _variable(random, "softmax", (vocabulary, units))
     bias = tf.Variable(tf.zeros([vocabulary]), name="softmax_bias")
     lstm = keras.layers.LSTM(units, return_sequences=True)
     lstm.build((None, length, width))
+    # Not the paper's Adagrad: that of Keras squares the gradients of a row one by one before it adds them up, so that
+    # its result depends on how many replicas share the sampled classes.
+    optimizer = keras.optimizers.SGD(0.5)
 
-    def loss_of(ids, sampled):
+    def loss_of(ids):
         hidden = tf.reshape(lstm(tf.nn.embedding_lookup(embedding, ids[:, :-1])), [-1, units])
-        candidates = sampled[0]
+        # Drawn by the number of the step: on all workers alike, and evenly spaced, so that none comes twice.
+        seed = tf.stack([0, tf.cast(optimizer.iterations.value, tf.int32)])
+        first = tf.random.stateless_uniform([], seed, maxval=vocabulary, dtype=tf.int32)
+        candidates = (first + vocabulary // num_sampled * tf.range(num_sampled)) % vocabulary
         # Every class is drawn equally often, so that the correction of the logits is one constant.
         expected = tf.fill([num_sampled], num_sampled / vocabulary)
         labels = tf.reshape(ids[:, 1:], [-1, 1])
@@ -33,22 +39,18 @@ def make(vocabulary, width, units, length, num_sampled, batch_size):
         return tf.reduce_mean(losses)
 
     variables = [embedding, softmax, bias, *(variable.value for variable in lstm.trainable_variables)]
-    batch = partial(_batch, vocabulary, length, num_sampled, batch_size)
-    # Not the paper's Adagrad: that of Keras squares the gradients of a row one by one before it adds them up, so that
-    # its result depends on how many replicas share the sampled classes.
-    return from_loss(loss_of, variables, keras.optimizers.SGD(0.5), batch)
+    return from_loss(loss_of, variables, optimizer, partial(_batch, vocabulary, length, batch_size))
 
 
 def _variable(random, name, shape):
     return tf.Variable(0.1 * random.standard_normal(shape, dtype=np.float32), name=name)
 
 
-def _batch(vocabulary, length, num_sampled, batch_size, number):
+def _batch(vocabulary, length, batch_size, number):
     random = np.random.default_rng(number)
     # Few words are frequent, as in a language.
     ids = np.minimum(random.zipf(1.3, size=(batch_size, length + 1)) - 1, vocabulary - 1)
-    sampled = random.choice(vocabulary, num_sampled, replace=False)
-    return ids.astype(np.int32), np.tile(sampled.astype(np.int32), (batch_size, 1))
+    return (ids.astype(np.int32),)
 
 
 WORKLOADS = (
