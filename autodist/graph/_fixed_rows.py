@@ -61,18 +61,19 @@ def _fixed_beside_rows(analysis: StepAnalysis, node: Any) -> Iterator[tuple[str,
     shapes = [_shape(analysis, tensor) for tensor in tensors]
     if None in shapes:
         return
-    rows = [_has_rows(analysis, tensor) for tensor in tensors]
-    for dims in zip_longest(*(reversed(shape or ()) for shape in shapes), fillvalue=1):
-        if any(size is None and is_rows for size, is_rows in zip(dims, rows, strict=True)):
+    rows = {_place_of_rows(analysis, tensor, len(shape or ())) for tensor, shape in zip(tensors, shapes, strict=True)}
+    for place, dims in enumerate(zip_longest(*(reversed(shape or ()) for shape in shapes), fillvalue=1)):
+        if place in rows:
             yield from (
                 (tensor, size) for tensor, size in zip(tensors, dims, strict=True) if size is not None and size > 1
             )
 
 
-def _has_rows(analysis: StepAnalysis, tensor: str) -> bool:
-    """Whether a tensor has a dim for the batch, and not another one that tracing has left open."""
+def _place_of_rows(analysis: StepAnalysis, tensor: str, rank: int) -> int | None:
+    """Which dim, counted from the last one, a tensor has for the batch; tracing may have left others open."""
+    dim = analysis.dependence.dim_of_batch(tensor)
     is_open = analysis.extent(tensor) in (Extent.ROWS, Extent.SUBSET)
-    return is_open and analysis.dependence.dim_of_batch(tensor) is not None
+    return None if dim is None or not is_open else rank - 1 - dim
 
 
 def _shape(analysis: StepAnalysis, tensor: str) -> tuple[int | None, ...] | None:
