@@ -16,9 +16,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from autodist.graph._attributes import attributed, identity_with
+from autodist.graph._branches import in_control_flow
 from autodist.graph.operators import BY
 
-__all__ = ["RATIO", "By", "Ratio", "by_of", "by_tensor", "ratio", "ratio_of"]
+__all__ = ["INSIDE", "RATIO", "By", "Ratio", "by_of", "by_tensor", "ratio", "ratio_of"]
+
+INSIDE = "_autodist_inside"
+"""NodeDef attribute of what flows back through a gradient by a tensor, inside of a branch or a loop; its value is the
+number of the differentiation. Nothing can be multiplied there with a replica's share."""
 
 RATIO = "_autodist_ratio"
 """NodeDef attribute of what is multiplied with the weight of one differentiation's gradients over that of another."""
@@ -81,6 +86,8 @@ def _known(gradient: Any, source: Any, current: Callable[[], int], *, is_returne
     @tf.custom_gradient
     def known(value: Any, taken_by: Any) -> Any:
         def backward(upstream: Any) -> Any:
+            if in_control_flow():
+                return identity_with(upstream, INSIDE, str(target).encode(), name="autodist_inside"), None
             part = _known(tf.convert_to_tensor(upstream), taken_by, current, is_returned=False)
             return ratio(part, target, current()), None
 

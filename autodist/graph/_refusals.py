@@ -7,6 +7,7 @@ from typing import Any
 
 from autodist.errors import CaptureError
 from autodist.graph._analysis import StepAnalysis
+from autodist.graph._by_tensors import INSIDE
 from autodist.graph._graph_def import BRANCHES, LOOPS, ancestors, called_functions
 from autodist.graph._joins import JOIN, Join
 from autodist.graph._marks import MARK, SECOND, parse_mark
@@ -91,7 +92,7 @@ def refuse_other_batch_norms(analysis: StepAnalysis, roots: Iterable[str], line_
 def refuse_joins_in_control_flow(analysis: StepAnalysis, line_of: Callable[[str], str]) -> None:
     """Refuse what would have to be joined over replicas inside ``tf.cond`` and ``tf.while_loop``."""
     functions = {f.signature.name: f for f in analysis.graph_def.library.function}
-    kinds = {name: kind for name, f in functions.items() if (kind := _joined_in(f)) is not None}
+    kinds = {name: kind for name, f in functions.items() if (kind := _joined_in(f, analysis)) is not None}
     for node in analysis.nodes.values() if kinds else ():
         called = [function.name for function in called_functions(node)] if node.op in _CONTROL_FLOW else []
         found = _reachable(functions, called) & kinds.keys()
@@ -101,10 +102,11 @@ def refuse_joins_in_control_flow(analysis: StepAnalysis, line_of: Callable[[str]
             raise CaptureError(f"{what} inside control flow: {where}", hint=hint)
 
 
-def _joined_in(function: Any) -> tuple[str, str] | None:
+def _joined_in(function: Any, analysis: StepAnalysis) -> tuple[str, str] | None:
     """What in a function of control flow would have to be joined, and what to do instead."""
     marks = [parse_mark(node.attr[MARK].s) for node in function.node_def if MARK in node.attr]
-    if any(not mark.late for mark in marks):
+    inside = [int(node.attr[INSIDE].s) for node in function.node_def if INSIDE in node.attr]
+    if any(not mark.late for mark in marks) or any(analysis.reduction_of(target) != "sum" for target in inside):
         return _TAKEN
     if marks:
         return _APPLIED

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from autodist.errors import CaptureError
+
 from . import single
 from .test_replicate import batch, check
 
@@ -194,3 +196,19 @@ def test_derivatives_in_which_examples_meet_are_named(op):
 
     warnings = single.run(step, [[batch(8)]], (4, 4)).warnings
     assert any(f"({op}) at" in text and "test_derivatives.py:" in text for text in warnings), warnings
+
+
+@pytest.mark.parametrize("reduce", [tf.reduce_mean, tf.reduce_sum])
+def test_second_derivatives_in_a_loop_are_refused_of_a_mean(reduce):
+    w = tf.Variable([[1.0, 0.3], [2.0, -0.5]], name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            value = tf.reduce_sum(tf.square(tf.hessians(reduce(net(w, x)), x)[0]))
+        w.assign_sub(0.01 * tape.gradient(value, w))
+
+    if reduce is tf.reduce_sum:
+        single.rewritten(step, [batch(8)], 2)
+        return
+    with pytest.raises(CaptureError, match="a gradient is taken inside control flow"):
+        single.rewritten(step, [batch(8)], 2)
