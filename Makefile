@@ -7,7 +7,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 # Tests side by side: most of them wait, for other processes or for time to pass.
-AT_ONCE ?= 2
+AT_ONCE ?= 3
 
 BIN := .venv/bin
 READY := .venv/.ready
