@@ -1,4 +1,6 @@
+import contextlib
 import http.client
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autodist.errors import LaunchError, TimedOut, UsageError, WorkerFailed
-from autodist.runtime import FailureNote
+from autodist.runtime import FailureNote, _coordinator_server
 from autodist.runtime._coordinator import MAX_VALUE_BYTES, CoordinatorClient
 from autodist.runtime._coordinator_server import CoordinatorServer
 
@@ -173,6 +175,33 @@ def test_end_of_the_server_ends_waits():
     with pytest.raises(LaunchError, match=f"lost the coordinator at 127.0.0.1:{server.port}"):
         client(server).get("k", 1.0)
     client(server).fail(FailureNote("nobody hears it"))
+
+
+def test_strangers_have_a_bound_and_keep_no_worker_waiting(monkeypatch):
+    monkeypatch.setattr(_coordinator_server, "_STRANGER_S", 1.0)
+    monkeypatch.setattr(_coordinator_server, "_MOST_STRANGERS", 20)
+    threads = threading.active_count()
+    with CoordinatorServer(2, TOKEN) as server, contextlib.ExitStack() as stack:
+        place = (server.address, server.port)
+        silent = [stack.enter_context(socket.create_connection(place)) for _ in range(100)]
+        client(server).put("key", b"value")
+        deadline = time.monotonic() + 10
+        while threading.active_count() > threads + 22 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert threading.active_count() <= threads + 22
+        waiting = later(2.0, client(server, 1).put, "late", b"value")
+        assert client(server).get("late", timeout_s=5.0) == b"value"  # who has shown the token may wait longer
+        waiting.join()
+        for one in silent:
+            one.settimeout(5)
+            assert one.recv(1) == b""
+        drip = stack.enter_context(socket.create_connection(place))
+        began = time.monotonic()
+        with contextlib.suppress(OSError):
+            while time.monotonic() - began < 10:
+                drip.sendall(b"G")
+                time.sleep(0.2)
+        assert time.monotonic() - began < 5
 
 
 def test_progress_keeps_the_time_of_the_last_change(server):
