@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from autodist.errors import AutoDistError, TimedOut
+from autodist.errors import AutoDistError, TimedOut, WorkerFailed
 
 if TYPE_CHECKING:
     from autodist.runtime._worker import Worker
@@ -29,7 +29,8 @@ __all__ = ["SAVES_AT_END", "TOLD", "Interruption"]
 
 SAVES_AT_END = "interruption/saves"
 TOLD = "interruption/told"
-_LISTEN_S = 3600.0
+_LISTEN_S = 60.0
+_AGAIN_S = 1.0
 _AGREE_S = 2.0
 _IDLE_S = 0.25  # outside of meetings for so long: the script does something else, and is interrupted in it
 _LOOK_S = 0.02
@@ -170,8 +171,10 @@ class Interruption:
                 return signal.Signals[coordinator.interruption(_LISTEN_S)]
             except TimedOut:
                 continue
-            except AutoDistError:  # the run is over
+            except WorkerFailed:  # the run is over
                 break
+            except AutoDistError:  # a connection was lost, which may pass
+                time.sleep(_AGAIN_S)
         return None
 
     def tell(self, signum: signal.Signals) -> None:
