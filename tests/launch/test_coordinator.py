@@ -1,6 +1,8 @@
 import contextlib
 import http.client
 import socket
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -217,3 +219,8 @@ def test_progress_keeps_the_time_of_the_last_change(server):
 
 def test_repr_has_no_token(server):
     assert TOKEN not in repr(client(server))
+
+
+def test_names_of_hosts_can_be_encoded_by_the_first_of_several_threads():
+    code = "import sys, autodist.runtime._coordinator; sys.meta_path.clear(); 'localhost'.encode('idna')"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
