@@ -5,8 +5,8 @@ Bytes over HTTP on the launcher's address. Nothing is ever unpickled, and every 
 
 from __future__ import annotations
 
-# Names of hosts are encoded by this. If two threads need it first at the same moment, one may find it half imported, and
-# the process then never has it (python/cpython#73474): so it is there before there are threads.
+# Names of hosts are encoded by this. If two threads need it first at the same moment, one may find it half imported,
+# and the process then never has it (python/cpython#73474): so it is there before there are threads.
 import encodings.idna  # noqa: F401
 import http.client
 import json
