@@ -15,7 +15,7 @@ SHAPES = ((2, 1, 0), (2, 2, 0), (2, 1, 1), (3, 1, 0), (1, 3, 0))
 """Workers, replicas of each, and how many more the last one has."""
 
 MANY = int(os.environ.get("AUTODIST_TESTS_DRAWN", "100"))
-QUICK = {("servers", (2, 1, 0)): 1, ("collectives", (2, 1, 1)): 1}
+QUICK = {("collectives", (2, 1, 1)): 1}
 """How many cases of a place every run of the tests draws."""
 
 

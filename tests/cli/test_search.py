@@ -72,13 +72,6 @@ def test_a_search_is_interrupted_and_taken_up_again(shell):
     known = {"PSLoadBalancing", "PartitionedPS", "Parallax(communicator='horovod')"}
     assert {baseline["name"] for baseline in found["baselines"]} >= known
 
-    refused = shell("search", TRAIN, *QUICK, "--resume", "--", "--half")
-    assert refused.returncode == 1
-    assert "has no search of this graph on this cluster with a batch of 32: those of this graph are" in refused.stderr
-    refused = shell("search", TRAIN, *QUICK, "--resume", "--", "--tanh")
-    assert refused.returncode == 1
-    assert "has no search of this graph on this cluster with a batch of 64: none is of this graph" in refused.stderr
-
     listed = json.loads(shell("trials", "--json").stdout)
     assert listed["trials"][0]["number"] == best.number
     assert Strategy.from_json(shell("best").stdout) == best.strategy
@@ -99,6 +92,17 @@ def finished(shell, *arguments):
         output, errors = process.communicate(timeout=180)
     assert process.returncode == 0, errors
     return output, errors
+
+
+@pytest.mark.slow
+def test_a_search_of_another_graph_or_batch_is_not_taken_up(shell):
+    finished(shell, TRAIN, *QUICK, "--trials", "3")
+    refused = shell("search", TRAIN, *QUICK, "--resume", "--", "--half")
+    assert refused.returncode == 1
+    assert "has no search of this graph on this cluster with a batch of 32: those of this graph are" in refused.stderr
+    refused = shell("search", TRAIN, *QUICK, "--resume", "--", "--tanh")
+    assert refused.returncode == 1
+    assert "has no search of this graph on this cluster with a batch of 64: none is of this graph" in refused.stderr
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from autodist.resource_spec import ResourceSpec
 from . import all_batches
 
 STRATEGIES = [
-    "PSLoadBalancing",
+    pytest.param("PSLoadBalancing", marks=pytest.mark.slow),
     pytest.param("AllReduce(communicator='horovod')", marks=[pytest.mark.horovod, pytest.mark.slow]),
     pytest.param("AllReduce(communicator='collective')", marks=pytest.mark.slow),
     pytest.param("PartitionedPS(communicator='tcp')", marks=pytest.mark.slow),

@@ -23,7 +23,10 @@ def trained(directory, strategy, bandwidth_gbps):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("strategy", ["AllReduce(communicator='tcp')", "PSLoadBalancing(communicator='tcp')"])
+@pytest.mark.parametrize(
+    "strategy",
+    ["AllReduce(communicator='tcp')", pytest.param("PSLoadBalancing(communicator='tcp')", marks=pytest.mark.slow)],
+)
 def test_an_eighth_less_is_sent_and_nothing_is_lost(tmp_path, strategy):
     fast, slow = (trained(tmp_path / name, strategy, gbps) for name, gbps in (("fast", 1.0), ("slow", 0.5)))
     for one, other in zip(fast, slow, strict=True):

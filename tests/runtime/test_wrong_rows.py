@@ -12,7 +12,7 @@ SCRIPT = Path(__file__).with_name("wrong_rows.py")
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("wrong", [0, 1])
+@pytest.mark.parametrize("wrong", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_row_number_that_there_is_not_ends_the_run(tmp_path, wrong):
     arguments = (str(wrong), "PSLoadBalancing(communicator='tcp')")
     begun = time.monotonic()
