@@ -22,7 +22,18 @@ _LEAN = str(Path(__file__).with_name("lean"))
 if _LEAN not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_LEAN, os.environ.get("PYTHONPATH")]))
 
-_LONGEST_FIRST = ("certify", "fit", "restarts", "runtime", "checkpoints", "tuning", "cli", "launch", "remote")
+_LONGEST_FIRST = (
+    "certify",
+    "fit",
+    "restarts",
+    "runtime",
+    "checkpoints",
+    "tuning",
+    "cli",
+    "launch",
+    "test_readme.py",
+    "remote",
+)
 """Directories: a long one must not be left for the end, when other processes have nothing more to do."""
 _TOGETHER = ("certify", "fit")
 """Whose files share what their cases do on one device: made once in one process, not in each that has such a file."""

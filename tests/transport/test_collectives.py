@@ -41,7 +41,14 @@ def run(case, count):
             process.kill()
 
 
-@pytest.mark.parametrize(("case", "count"), [("sums", 2), ("sums", 5), ("everything", 3), ("coded", 3), ("lost", 3)])
+SLOW = pytest.mark.slow  # what `coded` does as well, over links that are not slow; and more processes
+CASES = [
+    ("sums", 2), ("coded", 3), ("lost", 3),
+    pytest.param("sums", 5, marks=SLOW), pytest.param("everything", 3, marks=SLOW),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "count"), CASES)
 def test_on_several_processes(case, count):
     for told, code in run(case, count):
         assert code == 0, told
