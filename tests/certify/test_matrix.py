@@ -31,6 +31,7 @@ QUICK = (
     (SERVERS, (2, 1)),
     (SERVERS, (1, 2)),
     (HOROVOD, (2, 2)),
+    (HOROVOD, (3, 1)),
     (COLLECTIVE, (2, 1)),
     (TCP, (3, 1)),
     (STREAMS, (2, 2)),
