@@ -40,7 +40,6 @@ from autodist.runtime._host import SessionHost, Wiring
 from autodist.runtime._part_checks import PartChecks
 from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
-from autodist.runtime._whereabouts import Whereabouts
 from autodist.runtime._worker import Worker
 from autodist.strategies import AllReduce, Strategy, StrategyBuilder, compose
 
@@ -102,7 +101,6 @@ class Compiler:
         self._state = state
         self._scope = scope
         self._agreement = Agreement(worker, scope)
-        self._whereabouts = Whereabouts(worker)
         self._homes = Homes()
         self._parts = PartChecks(len(spec.replicas))
         self._compiled: list[_Compiled] = []
@@ -136,7 +134,7 @@ class Compiler:
     def compile_captured(self, captured: CapturedStep, arguments: Arguments, *, local: bool) -> CompiledStep:
         """Compile a step that has been traced; see :meth:`compile`."""
         number = len(self.strategies)
-        with self._whereabouts.at("is tracing a new step"):
+        with self._worker.whereabouts.at("is tracing a new step"):
             strategy = self._agreement.strategy(
                 number, captured, self._fingerprint(arguments), lambda: self._propose(captured)
             )
@@ -155,7 +153,7 @@ class Compiler:
         """
         alike = replace(captured, graph=captured.graph.without_gradients())
         strategy = replace(AllReduce().build(captured.graph, self._spec), variables=(), builder="")
-        with self._whereabouts.at("is tracing a new step"):
+        with self._worker.whereabouts.at("is tracing a new step"):
             step = self._bring_in_untrained(alike, strategy, None)
         if self._worker.is_chief:
             _LOG.info("a step takes no batch: every worker does all of it, alike, and nothing is sent")
@@ -222,7 +220,7 @@ class Compiler:
             raise NotSharedError(error.message) from error
         self._check_shared(captured)
         strategy = replace(self._compiled[-1].strategy, variables=(), builder="")
-        with self._whereabouts.at("evaluates or predicts"):
+        with self._worker.whereabouts.at("evaluates or predicts"):
             return self._bring_in_untrained(captured, strategy, self._fingerprint(arguments))
 
     def _fingerprint(self, arguments: Arguments) -> int:

@@ -17,7 +17,6 @@ from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._state import StateStore
 from autodist.runtime._transfer import digest, receive_value, send_value
 from autodist.runtime._watchdog import DEFAULT_STEP_TIMEOUT_S
-from autodist.runtime._whereabouts import Whereabouts
 from autodist.runtime._worker import Worker
 
 __all__ = ["Decisions"]
@@ -42,7 +41,6 @@ class Decisions:
         self._worker = worker
         self._state = state
         self._prefix = f"decisions/{scope}"
-        self._whereabouts = Whereabouts(worker)
         environment = worker.environment
         # Others may wait here for as long as the chief needs to save a model.
         self._timeout_s = max(environment.step_timeout_s or DEFAULT_STEP_TIMEOUT_S, environment.start_timeout_s)
@@ -130,7 +128,7 @@ class Decisions:
         self._number += 1
         # Two keys are enough: who writes to one again knows that all have read what is in the other.
         key = f"{self._prefix}/{self._number % 2}"
-        with self._whereabouts.at(here):
+        with self._worker.whereabouts.at(here):
             coordinator.put(f"{key}/{self._worker.rank}", json.dumps([here, mine]).encode())
             try:
                 coordinator.barrier(f"{key}/said", self._timeout_s)

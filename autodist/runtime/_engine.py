@@ -35,7 +35,6 @@ from autodist.runtime._step import CompiledStep
 from autodist.runtime._trials import Trials
 from autodist.runtime._untrained import WholeBatches
 from autodist.runtime._watchdog import Watchdog
-from autodist.runtime._whereabouts import Whereabouts
 from autodist.runtime._worker import Worker
 from autodist.strategies import Strategy, StrategyBuilder
 
@@ -97,8 +96,7 @@ class Engine:
         self._has_warned = False
         is_alone = worker.world_size == 1 and self.num_replicas == 1
         self._plain = PlainSteps(worker, is_allowed=is_alone and self._trials is None and recorder is None)
-        self._whereabouts = Whereabouts(worker)
-        self._watchdog = Watchdog(worker, self._whereabouts)
+        self._watchdog = Watchdog(worker)
 
     @property
     def strategies(self) -> tuple[Strategy, ...]:
@@ -361,6 +359,7 @@ class Engine:
 
     def _execute_begun(self, step: CompiledStep, arguments: Arguments, local: bool, *, trains: bool) -> list[Any]:
         self._check_not_failed()
+        self.worker.whereabouts.take_part()
         fingerprint = self._batches.fingerprint(arguments)
         self.decisions.note_batch(fingerprint)
         feeds = step.feeds(arguments, local=local, fingerprint=fingerprint)
@@ -373,7 +372,7 @@ class Engine:
         except BaseException as error:
             self._failed = True
             # If the script catches this, the others would wait in vain: their watchdogs find this note.
-            self._whereabouts.stay(f"has failed in that step ({said_by(error)}), and its script went on")
+            self.worker.whereabouts.stay(f"has failed in that step ({said_by(error)})")
             for server in step.servers:
                 server.check()  # what has failed there is why this step did
             raise
@@ -429,7 +428,7 @@ class Engine:
         yield
         if is_relaxed:
             self._standstills += 1
-            with self._whereabouts.at("saves a checkpoint"):
+            with self.worker.whereabouts.at("saves a checkpoint"):
                 self._barrier(f"standstill/{self._scope}/{self._standstills}")
 
     def _check_not_failed(self) -> None:
@@ -445,7 +444,7 @@ class Engine:
         Waits for the other workers: one that ended earlier would take its server away from them.
         """
         self.settle()
-        with self._whereabouts.at("has left the scope"):
+        with self.worker.whereabouts.at("has left the scope"):
             self.state.pull_all()
             self.state.push_all_next()
             if self._steps:

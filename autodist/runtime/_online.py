@@ -9,7 +9,6 @@ import statistics
 from autodist.errors import TimedOut
 from autodist.graph import CapturedStep
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime._whereabouts import Whereabouts
 from autodist.runtime._worker import Worker
 from autodist.strategies import Strategy, StrategyBuilder
 
@@ -104,7 +103,7 @@ class FirstSteps:
             return [own]
         coordinator.put(f"online/{self._scope}/{self._worker.rank}", json.dumps(own).encode())
         timeout_s = self._worker.environment.start_timeout_s
-        with Whereabouts(self._worker).at("has tried strategies"):
+        with self._worker.whereabouts.at("has tried strategies"):
             try:
                 keys = [f"online/{self._scope}/{rank}" for rank in range(self._worker.world_size)]
                 return [json.loads(coordinator.get(key, timeout_s)) for key in keys]

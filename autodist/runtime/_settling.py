@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from autodist.errors import TimedOut
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._watchdog import DEFAULT_STEP_TIMEOUT_S
-from autodist.runtime._whereabouts import Whereabouts
 from autodist.runtime._worker import Worker
 
 __all__ = ["Settling"]
@@ -33,7 +32,6 @@ class Settling:
     def __init__(self, worker: Worker, scope: str) -> None:
         self._worker = worker
         self._scope = scope
-        self._whereabouts = Whereabouts(worker)
         self._number = 0
         self._said = 0.0
         environment = worker.environment
@@ -63,7 +61,7 @@ class Settling:
         assert coordinator is not None, "only workers of a run have relaxed servers"
         self._number += 1
         key = f"settled/{self._scope}/{self._number}"
-        with self._whereabouts.at("waits for all updates to be applied"):
+        with self._worker.whereabouts.at("waits for all updates to be applied"):
             coordinator.put(f"{key}/{self._worker.rank}", json.dumps([step.taken for step in steps]).encode())
             taken = [json.loads(self._await(f"{key}/{rank}", rank)) for rank in range(self._worker.world_size)]
             for number, step in enumerate(steps):

@@ -31,7 +31,6 @@ from autodist.runtime._eager import assign_eager, handle_dtype, read_eager, rele
 from autodist.runtime._host import SessionHost
 from autodist.runtime._parts import Copy, Part, assembled, is_held_here, whole_name
 from autodist.runtime._transfer import adopt_chief_values, average_over_workers
-from autodist.runtime._whereabouts import Whereabouts
 from autodist.runtime._worker import Worker
 
 __all__ = ["StateStore"]
@@ -54,7 +53,6 @@ class StateStore:
         self._worker = worker
         self._scope = scope
         self._borrows = borrows
-        self._whereabouts = Whereabouts(worker)
         self._copies: dict[str, Copy] = {}
         self._whole_of: dict[str, str] = {}
         self._names: dict[int, str] = {}
@@ -376,7 +374,7 @@ class StateStore:
         self._exchanges += 1
         timeout_s = self._worker.environment.start_timeout_s
         try:
-            with self._whereabouts.at(f"has assigned `{shared[0]}`"):
+            with self._worker.whereabouts.at(f"has assigned `{shared[0]}`"):
                 coordinator.barrier(f"pushed/{self._scope}/{self._exchanges}", timeout_s)
         except TimedOut as error:
             raise TimedOut(

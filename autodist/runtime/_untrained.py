@@ -13,7 +13,6 @@ import numpy as np
 
 from autodist.runtime._arguments import Arguments
 from autodist.runtime._transfer import receive_bytes, send_bytes
-from autodist.runtime._whereabouts import Whereabouts
 from autodist.runtime._worker import Worker
 
 __all__ = ["WholeBatches"]
@@ -31,7 +30,6 @@ class WholeBatches:
     def __init__(self, worker: Worker, scope: str) -> None:
         self._worker = worker
         self._key = f"whole/{scope}"
-        self._whereabouts = Whereabouts(worker)
         self._numbers = itertools.count()
         self._functions: dict[Any, _OfWhole] = {}
 
@@ -67,7 +65,7 @@ class WholeBatches:
         assert coordinator is not None, "one worker has whole batches"
         key = f"{self._key}/{next(self._numbers) % 2}"  # who writes to one again knows that all have read the other
         sent: list[str] = []
-        with self._whereabouts.at("evaluates or predicts"):
+        with self._worker.whereabouts.at("evaluates or predicts"):
             for k, tensor in enumerate(mine):
                 content = tf.io.serialize_tensor(tensor).numpy()
                 sent += send_bytes(coordinator, f"{key}/{self._worker.rank}/{k}", content)

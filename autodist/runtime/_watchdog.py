@@ -14,7 +14,7 @@ from typing import NoReturn
 from autodist.errors import TimedOut, WorkerFailed
 from autodist.runtime._failure_note import FailureNote
 from autodist.runtime._last_words import say_last
-from autodist.runtime._whereabouts import Whereabouts
+from autodist.runtime._whereabouts import Place
 from autodist.runtime._worker import Worker
 
 __all__ = ["DEFAULT_STEP_TIMEOUT_S", "Watchdog"]
@@ -22,6 +22,10 @@ __all__ = ["DEFAULT_STEP_TIMEOUT_S", "Watchdog"]
 DEFAULT_STEP_TIMEOUT_S = 600.0
 _LOOK_AROUND_AFTER_S = 4.0
 _LOOKS = 3  # a note may be a moment old, so one look proves nothing
+_IN_ORDER = (
+    "all workers must do the same steps in the same order: look for a condition on the rank or on a worker's own data"
+)
+_FAILED = "let the error of that step end the script, or see its log"
 
 
 class Watchdog:
@@ -33,16 +37,14 @@ class Watchdog:
 
     Args:
         worker: Who this process is.
-        whereabouts: What the other workers do instead of this worker's step.
     """
 
-    def __init__(self, worker: Worker, whereabouts: Whereabouts) -> None:
+    def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._whereabouts = whereabouts
         self._timeout_s = worker.environment.step_timeout_s or DEFAULT_STEP_TIMEOUT_S
         self._started: float | None = None
         self._thread: threading.Thread | None = None
-        self._seen: dict[int, str] = {}
+        self._seen: dict[int, Place] = {}
         self._looks = 0
 
     @contextlib.contextmanager
@@ -72,18 +74,17 @@ class Watchdog:
 
     def _look_around(self, started: float) -> None:
         """End if others keep waiting somewhere else, as they will for ever."""
-        elsewhere = self._whereabouts.elsewhere()
+        elsewhere = self._worker.whereabouts.elsewhere()
         self._looks = self._looks + 1 if elsewhere and elsewhere == self._seen else 0
         self._seen = elsewhere
         if self._looks >= _LOOKS and self._started == started:
             self._end_alone(elsewhere)
 
-    def _end_alone(self, elsewhere: dict[int, str]) -> NoReturn:
-        others = "; ".join(f"worker {rank} {place}" for rank, place in sorted(elsewhere.items()))
+    def _end_alone(self, elsewhere: dict[int, Place]) -> NoReturn:
+        others = "; ".join(f"worker {rank} {place.words}" for rank, place in sorted(elsewhere.items()))
         self._end(
             f"worker {self._worker.rank} is in step {self._worker.steps_taken + 1}, but {others}",
-            "all workers must do the same steps in the same order: look for a condition on the rank or on a worker's "
-            "own data",
+            _FAILED if any(place.is_for_good for place in elsewhere.values()) else _IN_ORDER,
             WorkerFailed.exit_code,
         )
 

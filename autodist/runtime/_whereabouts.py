@@ -5,15 +5,32 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from autodist.errors import AutoDistError
-from autodist.runtime._worker import Worker
 
-__all__ = ["Whereabouts"]
+if TYPE_CHECKING:
+    from autodist.runtime._worker import Worker
+
+__all__ = ["Place", "Whereabouts"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where another worker is.
+
+    Attributes:
+        words: What it does there, to follow the worker's name.
+        is_for_good: Whether it takes part in no step any more.
+    """
+
+    words: str
+    is_for_good: bool
 
 
 class Whereabouts:
-    """Notes of all workers on what they wait for between two steps.
+    """Notes of all workers on what they wait for between two steps; each worker has one note.
 
     Args:
         worker: Who this process is.
@@ -21,11 +38,11 @@ class Whereabouts:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._standing = ""
+        self._stays = False
 
     @contextlib.contextmanager
     def at(self, place: str) -> Iterator[None]:
-        """Leave a note while this worker waits for all others at the same place.
+        """Leave a note while this worker waits for all others at the same place, unless it has left one for good.
 
         Args:
             place: What it does there, in words that follow the worker's name: "has left the scope".
@@ -34,36 +51,43 @@ class Whereabouts:
         try:
             yield
         finally:
-            self._note(self._standing)
+            self._note("")
 
     def stay(self, place: str) -> None:
         """Leave a note for good: this worker takes part in no step any more, whatever its script does."""
-        self._standing = place
-        self._note(place)
+        self._note(place, is_for_good=True)
+        self._stays = True
 
-    def elsewhere(self) -> dict[int, str]:
+    def take_part(self) -> None:
+        """Take back what :meth:`stay` has noted: this worker takes part in a step again, of another scope."""
+        if self._stays:
+            self._stays = False
+            self._note("")
+
+    def elsewhere(self) -> dict[int, Place]:
         """By rank, where others wait that should be in the step that this worker is in."""
         found = {}
         for rank in range(self._worker.world_size):
-            place, steps = self._read(rank) if rank != self._worker.rank else ("", 0)
+            place, steps, is_for_good = self._read(rank) if rank != self._worker.rank else ("", 0, False)
             if place and steps <= self._worker.steps_taken:
-                found[rank] = f"{place} after {steps} step{'' if steps == 1 else 's'}"
+                after = "" if is_for_good else f" after {steps} step{'' if steps == 1 else 's'}"
+                found[rank] = Place(f"{place}{after}", is_for_good)
         return found
 
-    def _note(self, place: str) -> None:
+    def _note(self, place: str, *, is_for_good: bool = False) -> None:
         coordinator = self._worker.coordinator
-        if coordinator is None or self._worker.world_size == 1:
+        if coordinator is None or self._worker.world_size == 1 or self._stays:
             return
-        note = json.dumps([place, self._worker.steps_taken]).encode()
+        note = json.dumps([place, self._worker.steps_taken, is_for_good]).encode()
         with contextlib.suppress(AutoDistError):  # what the worker is about to do fails with the better error
             coordinator.put(f"whereabouts/{self._worker.rank}", note)
 
-    def _read(self, rank: int) -> tuple[str, int]:
+    def _read(self, rank: int) -> tuple[str, int, bool]:
         coordinator = self._worker.coordinator
         if coordinator is None:
-            return "", 0
+            return "", 0, False
         try:
-            place, steps = json.loads(coordinator.get(f"whereabouts/{rank}", timeout_s=0.0))
+            place, steps, is_for_good = json.loads(coordinator.get(f"whereabouts/{rank}", timeout_s=0.0))
         except AutoDistError:  # it has left none so far
-            return "", 0
-        return place, steps
+            return "", 0, False
+        return place, steps, is_for_good

@@ -14,6 +14,7 @@ from autodist.errors import LaunchError
 from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._horovod_environment import HorovodRendezvous
 from autodist.runtime._interruption import Interruption
+from autodist.runtime._whereabouts import Whereabouts
 
 __all__ = ["Worker", "WorkerEnvironment", "current_worker"]
 
@@ -207,6 +208,7 @@ class Worker:
         in_step: True while a step blocks on other workers, False between steps, None when nobody says. With it the
             launcher tells a worker that waits for others from one that saves a model.
         interruption: Where an end that somebody wants reaches the script.
+        whereabouts: Where the workers wait for each other outside of steps.
 
     """
 
@@ -218,6 +220,7 @@ class Worker:
         "interruption",
         "steps_restored",
         "steps_taken",
+        "whereabouts",
     )
 
     def __init__(self, environment: WorkerEnvironment, coordinator: CoordinatorClient | None = None) -> None:
@@ -227,6 +230,7 @@ class Worker:
         self.steps_restored = 0
         self.in_step: bool | None = None
         self.interruption = Interruption(self)
+        self.whereabouts = Whereabouts(self)
         self._exit_callbacks: list[Callable[[], None]] = []
 
     @property

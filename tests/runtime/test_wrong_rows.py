@@ -39,3 +39,5 @@ def test_who_waits_for_a_worker_that_has_caught_its_failure_names_it(tmp_path, s
     assert "caught" in (tmp_path / "run" / "logs" / "0.log").read_text()
     assert "worker 0 has failed in that step (" in result.failure.message
     assert "is not in [0, 10)" in result.failure.message
+    assert "has left the scope" not in result.failure.message
+    assert "let the error of that step end the script" in (tmp_path / "run" / "logs" / "1.log").read_text()

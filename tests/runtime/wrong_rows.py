@@ -1,7 +1,6 @@
 """`wrong_rows.py WORKER STRATEGY [caught]`: looks up rows in two tables; in the third step one has a wrong number."""
 
 import sys
-import time
 
 import numpy as np
 import tensorflow as tf
@@ -33,7 +32,7 @@ def main():
                 if "caught" not in sys.argv:
                     raise
                 print("caught", type(error).__name__, file=sys.stderr, flush=True)
-                time.sleep(200)
+                break
 
 
 if __name__ == "__main__":

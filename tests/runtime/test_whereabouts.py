@@ -1,0 +1,48 @@
+"""What a worker that waits in vain is told of the others."""
+
+import pytest
+
+from autodist.runtime import WorkerEnvironment
+from autodist.runtime._coordinator import CoordinatorClient
+from autodist.runtime._coordinator_server import CoordinatorServer
+from autodist.runtime._worker import Worker
+
+
+@pytest.fixture
+def workers():
+    with CoordinatorServer(world_size=2, token="test") as server:
+        clients = [CoordinatorClient(server.address, server.port, "test", rank) for rank in range(2)]
+        yield [Worker(WorkerEnvironment(rank=rank, world_size=2), client) for rank, client in enumerate(clients)]
+
+
+def told(worker):
+    return {rank: place.words for rank, place in worker.whereabouts.elsewhere().items()}
+
+
+def test_who_waits_outside_of_steps_is_told_of_while_it_does(workers):
+    first, second = workers
+    first.steps_taken = second.steps_taken = 1
+    with first.whereabouts.at("has left the scope"):
+        assert told(second) == {0: "has left the scope after 1 step"}
+        assert told(first) == {}
+    assert told(second) == {}
+
+
+def test_a_step_that_has_failed_is_told_of_wherever_the_script_goes_on(workers):
+    first, second = workers
+    first.steps_taken = second.steps_taken = 2
+    first.whereabouts.stay("has failed in that step (no such row)")
+    first.steps_taken = 3  # the engine counts it, whether it has failed or not
+    with first.whereabouts.at("has left the scope"):
+        assert told(second) == {0: "has failed in that step (no such row)"}
+    assert told(second) == {0: "has failed in that step (no such row)"}
+    assert all(place.is_for_good for place in second.whereabouts.elsewhere().values())
+
+
+def test_a_failed_step_is_forgotten_when_the_worker_takes_part_in_those_of_another_scope(workers):
+    first, second = workers
+    first.whereabouts.stay("has failed in that step (other batches)")
+    first.whereabouts.take_part()
+    assert told(second) == {}
+    with first.whereabouts.at("has left the scope"):
+        assert told(second) == {0: "has left the scope after 0 steps"}
