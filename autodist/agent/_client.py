@@ -285,10 +285,10 @@ class Agent:
 
     async def check(self, within_s: float) -> None:
         """Have the machine answer that it is there; it is lost if it does not in time."""
-        with contextlib.suppress(HostUnreachable):
+        with contextlib.suppress(HostUnreachable, TimedOut):  # who says that it is late is there
             try:
-                await asyncio.wait_for(self.call("site.ping", timeout_s=within_s), within_s)
-            except (asyncio.TimeoutError, TimedOut):
+                await asyncio.wait_for(self.call("site.ping", timeout_s=within_s + _MARGIN_S), within_s)
+            except asyncio.TimeoutError:
                 self._line.give_up(f"it did not answer within {within_s:g} s when it was asked who had failed")
 
     async def stop(self, now: bool = False) -> tuple[int, ...]:

@@ -91,3 +91,20 @@ def test_arguments_that_json_cannot_hold_are_refused_here():
                 await agent.call("facts.add", a=object())
 
     run(test())
+
+
+SLOW_SITE = "import time\n__all__ = ['ping']\ndef ping(): time.sleep(1.0)\n"
+
+
+@pytest.mark.parametrize(("within_s", "losses"), [(0.2, 1), (30.0, 0)])
+def test_a_machine_is_lost_if_it_does_not_answer_in_the_time_that_it_is_given(monkeypatch, within_s, losses):
+    sources = {**_sources._modules(), "autodist.agent._site": SLOW_SITE}
+    monkeypatch.setattr(_sources, "_modules", lambda: sources)
+
+    async def test():
+        async with agent_here() as (agent, events):
+            await agent.check(within_s)
+            assert len(events.losses) == losses
+            assert all(f"did not answer within {within_s:g} s" in reason for reason in events.losses)
+
+    run(test())
