@@ -15,7 +15,7 @@ from autodist.launch._gang import Event, Exited, ExitStatus, Gang, Interrupted, 
 from autodist.launch._run_directory import RunDirectory
 from autodist.launch._status import StatusKeeper
 from autodist.report import RunState
-from autodist.runtime import SAVES_AT_END, TOLD, CoordinatorServer
+from autodist.runtime import INTERRUPTION_TOLD, SAVES_AT_END, CoordinatorServer
 
 __all__ = ["Supervisor"]
 
@@ -221,7 +221,7 @@ class Supervisor:
     def _are_interrupted(self) -> bool:
         """Whether the scripts have got their ``KeyboardInterrupt``: what they do now they do because of it."""
         is_ctrl_c = self._interrupts[0] == signal.SIGINT
-        return is_ctrl_c and all(self._has_said(TOLD, rank) for rank in self._running())
+        return is_ctrl_c and all(self._has_said(INTERRUPTION_TOLD, rank) for rank in self._running())
 
     def _has_said(self, what: str, rank: int) -> bool:
         return self._coordinator.peek(f"{what}/{rank}") is not None

@@ -23,7 +23,7 @@ from autodist.runtime._fit_position import FitFollower, FitPosition
 from autodist.runtime._graph_session import GraphSession, make_session, refuse_plain_sessions
 from autodist.runtime._hooks import hook_functions, hook_optimizers
 from autodist.runtime._horovod_environment import HorovodRendezvous
-from autodist.runtime._interruption import SAVES_AT_END, TOLD
+from autodist.runtime._interruption import INTERRUPTION_TOLD, SAVES_AT_END, SCRIPT_ENDED
 from autodist.runtime._keras import hook_fit
 from autodist.runtime._keras2 import hook_keras2
 from autodist.runtime._keras_evaluation import hook_evaluation
@@ -45,11 +45,12 @@ from autodist.runtime._worker import Worker, WorkerEnvironment, current_worker
 from autodist.runtime._writings import Writings
 
 __all__ = [
+    "INTERRUPTION_TOLD",
     "LAST_WORDS_MARK",
     "OPEN",
     "ORDERED",
     "SAVES_AT_END",
-    "TOLD",
+    "SCRIPT_ENDED",
     "Arguments",
     "BatchSplit",
     "CheckpointNote",

@@ -25,10 +25,11 @@ from autodist.errors import AutoDistError, TimedOut, WorkerFailed
 if TYPE_CHECKING:
     from autodist.runtime._worker import Worker
 
-__all__ = ["SAVES_AT_END", "TOLD", "Interruption"]
+__all__ = ["INTERRUPTION_TOLD", "SAVES_AT_END", "SCRIPT_ENDED", "Interruption"]
 
 SAVES_AT_END = "interruption/saves"
-TOLD = "interruption/told"
+INTERRUPTION_TOLD = "interruption/told"
+SCRIPT_ENDED = "interruption/left"
 _LISTEN_S = 60.0
 _AGAIN_S = 1.0
 _AGREE_S = 2.0
@@ -67,11 +68,6 @@ class Interruption:
         """Whether the script was interrupted."""
         return self._stage is _Stage.TAKEN
 
-    @property
-    def signal_wanted(self) -> signal.Signals | None:
-        """The signal by which the script is to end; None as long as nobody wants that."""
-        return None if self._stage is _Stage.NOTHING else self._signum
-
     # --- the main thread
 
     @contextlib.contextmanager
@@ -87,10 +83,12 @@ class Interruption:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        if self._depth == 0:
-            self._begin(counts)
-        self._depth += 1
+        with self._changed:  # once it is counted it is no place to be interrupted in, though others wait
+            is_to_stop = self._depth == 0 and self._is_to_stop(signal.SIGINT, counts)
+            self._depth += 1
         try:
+            if is_to_stop:
+                signal.raise_signal(signal.SIGINT)  # a handler of the script's own may not raise anything
             yield
         finally:
             self._left_s = time.monotonic()
@@ -104,7 +102,7 @@ class Interruption:
         """
         if self._is_to_stop(signal.SIGTERM):
             save()
-            self._meet("saved", _AGREE_S)
+            self._wait_until_saved()
             self.end_by_term()
 
     def will_save(self) -> None:
@@ -114,15 +112,20 @@ class Interruption:
         self._saves = True
 
     def leave(self) -> None:
-        """The script has ended: after an interruption, wait for the others, who may be saving what this one holds."""
+        """The script has ended: after an interruption, wait for the others, who may be saving what this one holds.
+
+        Nothing interrupts this process any more.
+        """
         with self._changed:
             was_interrupted, self._stage = self.is_taken, _Stage.TAKEN
-        if was_interrupted:
-            self._meet("left", _LEAVE_S)
-
-    def _begin(self, counts: bool) -> None:
-        if self._is_to_stop(signal.SIGINT, counts):
-            signal.raise_signal(signal.SIGINT)  # a handler of the script's own may not raise anything
+        coordinator, size = self._worker.coordinator, self._worker.world_size
+        if coordinator is None or size == 1:
+            return
+        with contextlib.suppress(AutoDistError):
+            coordinator.put(f"{SCRIPT_ENDED}/{self._worker.rank}", b"")
+            deadline_s = time.monotonic() + _LEAVE_S
+            for rank in range(size) if was_interrupted else ():
+                coordinator.get(f"{SCRIPT_ENDED}/{rank}", max(deadline_s - time.monotonic(), 0.0))
 
     def _is_to_stop(self, signum: signal.Signals, counts: bool = True) -> bool:
         """Whether the program stops at this meeting because of a signal; if not, the meeting is counted as begun."""
@@ -140,12 +143,12 @@ class Interruption:
         self._stage = _Stage.TAKEN
         if self._worker.coordinator is not None:
             with contextlib.suppress(AutoDistError):
-                self._worker.coordinator.put(f"{TOLD}/{self._worker.rank}", b"")
+                self._worker.coordinator.put(f"{INTERRUPTION_TOLD}/{self._worker.rank}", b"")
 
-    def _meet(self, name: str, timeout_s: float) -> None:
+    def _wait_until_saved(self) -> None:
         if self._worker.coordinator is not None and self._worker.world_size > 1:
             with contextlib.suppress(AutoDistError):
-                self._worker.coordinator.barrier(f"interruption/{name}", timeout_s)
+                self._worker.coordinator.barrier("interruption/saved", _AGREE_S)
 
     def end_by_term(self) -> None:
         """End this process by TERM, now that nothing is left to do."""
@@ -184,10 +187,14 @@ class Interruption:
             signum: SIGINT is ``KeyboardInterrupt``; at SIGTERM a checkpoint is saved before the end.
         """
         with self._changed:
+            if self.is_taken:  # the script has ended, or is ending
+                return
             self._stage, self._signum = _Stage.TOLD, signum
             begun = self._begun
         target = self._furthest(begun)
         with self._changed:
+            if self.is_taken:  # it has ended meanwhile
+                return
             self._stage, self._target = _Stage.KNOWN, target
             self._changed.notify_all()
 

@@ -9,15 +9,11 @@ import pytest
 import autodist
 from autodist.errors import UsageError
 from autodist.runtime import current_worker
-from autodist.runtime._interruption import Interruption
 
+from .conftest import Stop
 from .killing import dataset, model
 
 pytestmark = pytest.mark.filterwarnings("ignore:`shuffle=True` was passed", "ignore:Your input ran out of data")
-
-
-class Stop(BaseException):
-    """Ends a process, as far as a test in one process can."""
 
 
 class StopAt(keras.callbacks.Callback):
@@ -161,30 +157,21 @@ class Tells(keras.callbacks.Callback):
     def __init__(self, signum):
         super().__init__()
         self.signum = signum
+        self.has_told = False
 
     def on_train_batch_end(self, batch, logs=None):
-        if batch == 3 and current_worker().interruption.signal_wanted is None:
+        if batch == 3 and not self.has_told:
             current_worker().interruption.tell(self.signum)
+            self.has_told = True
 
 
-@pytest.fixture
-def interruption(monkeypatch):
-    """Of this process, which does not end."""
-
-    def ends(self):
-        raise Stop
-
-    monkeypatch.setattr(Interruption, "end_by_term", ends)
-    monkeypatch.setattr(current_worker(), "interruption", Interruption(current_worker()))
-
-
-def test_term_in_the_middle_of_an_epoch(tmp_path, interruption, monkeypatch):
+def test_term_in_the_middle_of_an_epoch(tmp_path, interruption):
     options = {"save_freq": "epoch", "epochs": 2}
     expected = train(None, **options)
     with pytest.raises(Stop):
         train(tmp_path / "backup", callbacks=[lambda: Tells(signal.SIGTERM)], **options)
     assert (tmp_path / "backup" / "ckpt-4.index").exists()
-    monkeypatch.setattr(current_worker(), "interruption", Interruption(current_worker()))
+    interruption()
     assert_equal(train(tmp_path / "backup", **options), expected)
 
 

@@ -10,13 +10,9 @@ import tensorflow as tf
 import autodist
 from autodist.errors import UsageError
 from autodist.runtime import current_worker
-from autodist.runtime._interruption import Interruption
 
+from .conftest import Stop
 from .killing import dataset, model
-
-
-class Stop(BaseException):
-    """Ends a process, as far as a test in one process can."""
 
 
 def adam():
@@ -99,11 +95,8 @@ def test_interrupted_loops(loop, tmp_path):
     assert taken == all_taken[16 if loop == "by passes" else 20 :]
 
 
-def test_term_in_the_middle_of_a_pass(tmp_path, monkeypatch):
+def test_term_in_the_middle_of_a_pass(tmp_path, interruption):
     """It is saved where the script stands, though only passes would be; the next process goes on from there."""
-
-    def ends(self):
-        raise Stop
 
     def told():
         for number, batch in enumerate(dataset(seed=1)):
@@ -114,13 +107,11 @@ def test_term_in_the_middle_of_a_pass(tmp_path, monkeypatch):
     def data(source):
         return Again(source) if source is told else list(dataset(seed=1))
 
-    monkeypatch.setattr(Interruption, "end_by_term", ends)
-    monkeypatch.setattr(current_worker(), "interruption", Interruption(current_worker()))
     options = {"passes": 2, "sharded": False}
     expected, all_taken = train(tmp_path / "other", data=lambda: data(None), **options)
     with pytest.raises(Stop):
         train(tmp_path / "backup", data=lambda: data(told), **options)
-    monkeypatch.setattr(current_worker(), "interruption", Interruption(current_worker()))
+    interruption()
     found, taken = train(tmp_path / "backup", data=lambda: data(None), **options)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
