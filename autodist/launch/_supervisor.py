@@ -15,7 +15,7 @@ from autodist.launch._gang import Event, Exited, ExitStatus, Gang, Interrupted, 
 from autodist.launch._run_directory import RunDirectory
 from autodist.launch._status import StatusKeeper
 from autodist.report import RunState
-from autodist.runtime import INTERRUPTION_TOLD, SAVES_AT_END, CoordinatorServer
+from autodist.runtime import INTERRUPTION_TOLD, SAVES_AT_END, SCRIPT_ENDED, CoordinatorServer
 
 __all__ = ["Supervisor"]
 
@@ -77,7 +77,7 @@ class Supervisor:
             self._notice_pause()
             self._check_deadlines()
         if self._interrupts:
-            self._stop(now=not self._end_by_themselves())
+            self._stop(now=self._are_asked_first() and not self._end_by_themselves())
             return Verdict(interrupted=self._interrupts[0])
         if not self._symptoms:
             self._stop()
@@ -201,44 +201,52 @@ class Supervisor:
         Ctrl-C is ``KeyboardInterrupt`` in their scripts, which may save then, and longer than for the grace time. TERM
         and HUP are told beforehand to scripts with checkpoints; for others they are what ends them.
         """
-        if not self._running() or self._is_to_be_told_by_signal():
-            return True
-        self._say_stopping()
+        is_ctrl_c = self._interrupts[0] == signal.SIGINT
+        saving_s = max(self._job.grace_s, _SAVING_S)
+        if is_ctrl_c:
+            self._say_stopping(f": their scripts may save for up to {saving_s:g} s; press again to kill")
+        else:
+            self._say_stopping(self._grace())
         self._gang.release()
-        self._coordinator.interrupt("SIGINT" if self._interrupts[0] == signal.SIGINT else "SIGTERM")
+        self._coordinator.interrupt("SIGINT" if is_ctrl_c else "SIGTERM")
         began_s = time.monotonic()
         while not self._all_ended():
-            allowed_s = max(self._job.grace_s, _SAVING_S) if self._are_interrupted() else self._job.grace_s
+            allowed_s = saving_s if is_ctrl_c and self._are_interrupted() else self._job.grace_s
             if len(self._interrupts) > 1 or time.monotonic() - began_s > allowed_s:
                 return False
             self._take_event(0.05)
         return True
 
-    def _is_to_be_told_by_signal(self) -> bool:
-        saves = any(self._has_said(SAVES_AT_END, rank) for rank in self._running())
-        return self._interrupts[0] != signal.SIGINT and not saves
+    def _are_asked_first(self) -> bool:
+        """Whether the workers are told before a signal ends them; after TERM and HUP only those that save then."""
+        running = self._running()
+        is_ctrl_c = self._interrupts[0] == signal.SIGINT
+        return bool(running) and (is_ctrl_c or any(self._has_said(SAVES_AT_END, rank) for rank in running))
 
     def _are_interrupted(self) -> bool:
         """Whether the scripts have got their ``KeyboardInterrupt``: what they do now they do because of it."""
-        is_ctrl_c = self._interrupts[0] == signal.SIGINT
-        return is_ctrl_c and all(self._has_said(INTERRUPTION_TOLD, rank) for rank in self._running())
+        waiting = [rank for rank in self._running() if not self._has_said(SCRIPT_ENDED, rank)]
+        return all(self._has_said(INTERRUPTION_TOLD, rank) for rank in waiting or self._running())
 
     def _has_said(self, what: str, rank: int) -> bool:
         return self._coordinator.peek(f"{what}/{rank}") is not None
 
-    def _say_stopping(self) -> None:
+    def _grace(self) -> str:
+        again = "; press again to kill" if self._interrupts else ""
+        return f" (grace {self._job.grace_s:g} s{again})"
+
+    def _say_stopping(self, how: str) -> None:
         running = len(self._running())
         if not running or self._is_stopping:
             return
         self._is_stopping = True
         self._status.enter(RunState.STOPPING)
         noun = "worker" if running == 1 else "workers"
-        again = "; press again to kill" if self._interrupts else ""
-        self._observer.notice(f"stopping {running} {noun} (grace {self._job.grace_s:g} s{again})")
+        self._observer.notice(f"stopping {running} {noun}{how}")
 
     def _stop(self, now: bool = False) -> None:
         """End everything that is left, within the grace time or at a further Ctrl-C; at once if ``now``."""
-        self._say_stopping()
+        self._say_stopping(self._grace())
         self._gang.stop(now=now)
         if not self._wait_until_gone(self._job.grace_s + _AFTER_GRACE_S, interruptible=True):
             self._gang.stop(now=True)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from autodist.errors import AutoDistError, TimedOut, WorkerFailed
 
 if TYPE_CHECKING:
+    from autodist.runtime._coordinator import CoordinatorClient
     from autodist.runtime._worker import Worker
 
 __all__ = ["INTERRUPTION_TOLD", "SAVES_AT_END", "SCRIPT_ENDED", "Interruption"]
@@ -122,6 +123,7 @@ class Interruption:
         if coordinator is None or size == 1:
             return
         with contextlib.suppress(AutoDistError):
+            self._say_begun(coordinator, self._begun)
             coordinator.put(f"{SCRIPT_ENDED}/{self._worker.rank}", b"")
             deadline_s = time.monotonic() + _LEAVE_S
             for rank in range(size) if was_interrupted else ():
@@ -203,10 +205,13 @@ class Interruption:
         if coordinator is None or size == 1:
             return begun
         try:
-            coordinator.put(f"interruption/begun/{self._worker.rank}", str(begun).encode())
+            self._say_begun(coordinator, begun)
             return max(int(coordinator.get(f"interruption/begun/{rank}", _AGREE_S)) for rank in range(size))
         except AutoDistError:  # one has ended, or hangs: then everyone stops for itself
             return begun
+
+    def _say_begun(self, coordinator: CoordinatorClient, begun: int) -> None:
+        coordinator.put(f"interruption/begun/{self._worker.rank}", str(begun).encode())
 
     def _interrupt_when_idle(self) -> None:
         """Interrupt the main thread where it does not come to a meeting: it loads data, evaluates, sleeps."""

@@ -224,7 +224,7 @@ def test_ctrl_c_leaves_nothing(shell):
         interrupt(process)
         _, errors = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert "autodist: stopping 2 workers (grace 5 s; press again to kill)\n" in errors
+    assert "autodist: stopping 2 workers: their scripts may save for up to 60 s; press again to kill\n" in errors
     assert "Traceback" not in errors
     assert shell.left() == []
 

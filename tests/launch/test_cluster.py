@@ -227,7 +227,7 @@ def test_interruption_ends_workers_on_all_hosts(person):
     os.kill(launcher, signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130, errors
-    assert "stopping 2 workers (grace 2 s; press again to kill)" in errors
+    assert "stopping 2 workers: their scripts may save for up to 60 s; press again to kill" in errors
 
 
 def test_interruption_while_a_host_does_not_answer(person):

@@ -257,7 +257,7 @@ def test_one_interruption_ends_everything_within_the_grace_time(start):
     run.wait_until_up()
     kill(run.launcher(), signal.SIGINT)
     assert run.end() == 130
-    assert "stopping 4 workers (grace 1 s; press again to kill)" in run.told
+    assert "stopping 4 workers: their scripts may save for up to 60 s; press again to kill" in run.told
 
 
 def test_a_second_interruption_does_not_wait(start):

@@ -164,3 +164,24 @@ def test_ctrl_c_where_the_shell_has_it_ignored(bench, interrupted):
         signal.signal(signal.SIGINT, before)
     assert result.exit_code == 130
     assert last(bench, 1) == ["interrupted"]
+
+
+def test_the_chief_saves_while_another_has_ended(bench, interrupted):
+    """The other waits in an exit callback, as its server does; neither waits for one that can't come any more."""
+    text = """
+if w.rank == 1:
+    w.on_exit(lambda: w.coordinator.get('saved', 40.0))
+    print('here', flush=True)
+else:
+    w.coordinator.get('interruption/left/1', 40.0)
+    print('here', flush=True)
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        time.sleep(2.5)
+        print('saved', flush=True)
+        w.coordinator.put('saved', b'')
+"""
+    result, took_s = interrupted(text, ("here", signal.SIGINT), grace_s=1.0)
+    assert (result.exit_code, last(bench)) == (130, ["saved", "here"])
+    assert took_s < 40

@@ -292,7 +292,7 @@ def test_interruption_in_the_main_thread(bench):
     result = bench.run(STEP + "print('here')\ntime.sleep(90)")
     assert result.exit_code == 130
     assert result.failure is None
-    assert bench.observer.notices == ["stopping 2 workers (grace 2 s; press again to kill)"]
+    assert bench.observer.notices == ["stopping 2 workers: their scripts may save for up to 60 s; press again to kill"]
     assert signal.getsignal(signal.SIGINT) is before
     assert bench.left() == []
 
