@@ -188,6 +188,7 @@ class DistributedGraph:
             from there.
         serving: What this worker runs for others, over and over, beside its own steps.
         relaxed: Names of the variables that change beside the steps, here or on another worker.
+        loss_meets: Whether examples of a batch meet on the way to a loss, of which each replica has its part alone.
         warnings: What a user should know about this rewriting.
     """
 
@@ -209,6 +210,7 @@ class DistributedGraph:
     owed: dict[int, tuple[str, ...]] = field(default_factory=dict)
     serving: tuple[Serving, ...] = ()
     relaxed: tuple[str, ...] = ()
+    loss_meets: bool = False
     warnings: tuple[str, ...] = ()
 
     @classmethod

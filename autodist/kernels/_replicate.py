@@ -108,6 +108,7 @@ class _Copier:
             total=TOTAL,
             batches=None if self.joins.same_batches is None else BATCHES,
             points=with_layers(self.graph_def, self.joins.points),
+            loss_meets=bool(self.analysis.dependence.meetings(self.demand.losses)),
             warnings=tuple(dict.fromkeys((*self.source.warnings, *found))),
         )
 

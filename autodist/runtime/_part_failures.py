@@ -7,19 +7,19 @@ import re
 from collections.abc import Iterator
 
 from autodist.errors import CaptureError
-from autodist.graph import CapturedStep
+from autodist.graph import CapturedStep, Extent, StepAnalysis, data_inputs
 from autodist.kernels import PICKED, DistributedGraph
 
 __all__ = ["part_failures"]
 
 _REASON = re.compile(r"(?:INVALID_ARGUMENT: |^)(?!\d+ root error)(.+)")
-_ASSERTION = "assertion failed"
-"""In the error of what the program itself has checked."""
+_PICKING = frozenset({"GatherNd", "GatherV2", "Slice", "Split", "SplitV", "StridedSlice", "TopKV2", "Unpack"})
+_UPDATING = frozenset(f"TensorScatter{kind}" for kind in ("Update", "Add", "Sub", "Min", "Max"))
 
 
 @contextlib.contextmanager
 def part_failures(captured: CapturedStep, graph: DistributedGraph, prefix: str) -> Iterator[None]:
-    """Say it plainly when an op of a replica fails in a step of which it was told that examples meet in its loss.
+    """Say it plainly when a replica picks examples that its part of the batch does not have, on the way to a loss.
 
     Args:
         captured: The step.
@@ -35,15 +35,25 @@ def part_failures(captured: CapturedStep, graph: DistributedGraph, prefix: str) 
         yield
     except tf.errors.InvalidArgumentError as error:
         found = re.search(rf"node {re.escape(prefix)}/replica_\d+/([^}}]+)", error.message)
-        is_warned = any(warning.startswith("the loss: op") for warning in graph.warnings)
-        if found is None or not is_warned or _ASSERTION in error.message:
+        if found is None or not graph.loss_meets:
             raise
         # An op of the backward pass has the name of the one that it belongs to within its own.
         behind = found[1].removeprefix("gradient_tape/").rpartition("/")[0]
-        nodes = captured.graph.analysis.nodes
-        name = behind if found[1] not in nodes or behind in nodes else found[1]
+        name = behind if behind in captured.graph.analysis.nodes else found[1]
+        if not _picks_examples(captured.graph.analysis, name):
+            raise
         raise CaptureError(
             f"op `{name}` at {captured.line_of(name)} fails on a replica's part of the batch: "
             f"{_REASON.findall(error.message)[0]}",
             hint=PICKED,
         ) from error
+
+
+def _picks_examples(analysis: StepAnalysis, name: str) -> bool:
+    """Whether an op picks examples of the batch, or of what they have become in common, by their places."""
+    node, dependence = analysis.nodes.get(name), analysis.dependence
+    if node is None or node.op not in _PICKING | _UPDATING:
+        return False
+    source = data_inputs(node)[1 if node.op == "Split" else 0]
+    have_met = dependence.extent(source) is not Extent.CONSTANT and dependence.dim_of_batch(source) is None
+    return have_met or name in dependence.causes

@@ -157,3 +157,53 @@ def test_later_batches_are_looked_at_too(sizes, loss):
     trained(None, loss, sizes)
     with pytest.raises(CaptureError, match=f"needs all {sizes[1]} rows of the batch"):
         in_scope(loss, sizes)
+
+
+NUMBERS = np.arange(2 * ROWS, dtype="int32") % 10
+TABLE = np.ones((10, 1), "float32")
+FAILING = {
+    "row": lambda e, n: e[tf.reduce_max(n)],
+    "sorted": lambda e, n: tf.sort(e)[tf.reduce_max(n)],
+    "top_k": lambda e, n: tf.reduce_mean(tf.math.top_k(e, tf.reduce_max(n))[0]),
+    "scatter": lambda e, n: tf.reduce_mean(tf.tensor_scatter_nd_update(e, tf.reduce_max(n)[None, None], [0.0])),
+}
+OWN_FAULT = {
+    "check": lambda e, n: tf.debugging.check_numerics(e[3] / tf.cast(10 - tf.reduce_max(n), tf.float32), "too far"),
+    "lookup": lambda e, n: e[3] + tf.reduce_mean(tf.gather(tf.constant(TABLE), n)),
+    "column": lambda e, n: e[3] + tf.reduce_mean(tf.gather(tf.stack([e] * 10, 1), n, axis=1, batch_dims=1)),
+}
+
+
+def with_number(loss, number):
+    """Train on two batches, in the second of which all examples have this number."""
+    numbers = np.where(np.arange(2 * ROWS) < ROWS, NUMBERS % 4, number).astype("int32")
+    data = np.concatenate([X, numbers[:, None]], axis=1).astype("float32")
+
+    def of_data(x, y, weight):
+        return loss(error(x[:, :4], y, weight), tf.cast(x[:, 4], tf.int32))
+
+    weight = tf.Variable(tf.fill([4, 1], 0.3))
+    with autodist.scope(**TWO):
+
+        @tf.function
+        def step(x, y):
+            with tf.GradientTape() as tape:
+                value = of_data(x, y, weight)
+            weight.assign_sub(0.01 * tape.gradient(value, weight))
+            return value
+
+        for begin in (0, ROWS):
+            step(data[begin : begin + ROWS], Y[begin : begin + ROWS])
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_what_a_part_does_not_have_is_told_when_the_number_is_known(name):
+    with pytest.raises(CaptureError, match="fails on a replica's part of the batch") as caught:
+        with_number(FAILING[name], 9)
+    assert f"{__file__}:" in caught.value.message
+
+
+@pytest.mark.parametrize("name", OWN_FAULT)
+def test_what_fails_on_one_device_too_is_not_blamed_on_the_parts(name):
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        with_number(OWN_FAULT[name], 10)
