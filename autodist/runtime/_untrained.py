@@ -6,6 +6,7 @@ What has the whole batch needs nothing of this: it runs on every worker as it is
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from autodist.runtime._transfer import receive_bytes, send_bytes
 from autodist.runtime._worker import Worker
 
 __all__ = ["WholeBatches"]
+
+_LOG = logging.getLogger("autodist")
 
 
 class WholeBatches:
@@ -46,7 +49,7 @@ class WholeBatches:
         """
         key = (function, arguments.key)
         if key not in self._functions:
-            self._functions[key] = _OfWhole(function, arguments)
+            self._functions[key] = _OfWhole(function, arguments, self._worker.is_chief)
         known, parts = self._functions[key], self._all_parts(arguments)
         sizes = [len(arrays[0]) for arrays in parts]
         whole = iter([np.concatenate(arrays) for arrays in zip(*parts, strict=True)])
@@ -84,21 +87,16 @@ class WholeBatches:
 class _OfWhole:
     """A function of batches of any size, as TensorFlow runs it."""
 
-    def __init__(self, function: Callable[..., Any], arguments: Arguments) -> None:
+    def __init__(self, function: Callable[..., Any], arguments: Arguments, is_chief: bool) -> None:
         import tensorflow as tf
 
-        specs = [
-            tf.TensorSpec([None, *spec.shape[1:]], spec.dtype) if is_part else spec
-            for spec, is_part in zip(arguments.specs(), arguments.parts, strict=True)
-        ]
+        self._name = getattr(function, "__name__", str(function))
+        self._bound = arguments.bind(function)
+        self._specs = list(zip(arguments.specs(), arguments.parts, strict=True))
+        self._tells = is_chief
         # It is run as on one device, where its Python code knows how many rows there are.
-        self._run = tf.function(arguments.bind(function))
-        self._by_row: list[bool] | None = None
-        try:
-            of_any_size = tf.function(arguments.bind(function)).get_concrete_function(*specs)
-        except Exception:
-            return  # it is for batches of one size only
-        self._by_row = [_rows(leaf) == (None,) for leaf in tf.nest.flatten(of_any_size.structured_outputs)]
+        self._run = tf.function(self._bound)
+        self._by_row = self._by_row_of(None)
 
     def __call__(self, arrays: Sequence[Any], own: slice, rows: int) -> Any:
         """What it gives for a batch of so many rows; of a result per example, some of them."""
@@ -106,9 +104,44 @@ class _OfWhole:
 
         found = self._run(*map(tf.convert_to_tensor, arrays))
         leaves = tf.nest.flatten(found)
-        by_row = self._by_row or [_rows(leaf) == (rows,) for leaf in leaves]
-        parts = [leaf[own] if is_by_row else leaf for leaf, is_by_row in zip(leaves, by_row, strict=True)]
+        if self._by_row is None:
+            self._by_row = self._of_other_sizes(leaves, rows)
+        parts = [leaf[own] if is_by_row else leaf for leaf, is_by_row in zip(leaves, self._by_row, strict=True)]
         return tf.nest.pack_sequence_as(found, parts)
+
+    def _of_other_sizes(self, leaves: Sequence[Any], rows: int) -> list[bool]:
+        """By result, whether it has a row per example, of a function that must know how many there are."""
+        by_row = [_rows(leaf) == (rows,) for leaf in leaves]
+        if not any(by_row):
+            return by_row
+        for other in (rows + 1, 2 * rows):
+            found = self._by_row_of(other)
+            if found is not None and len(found) == len(by_row):
+                return [is_now and is_then for is_now, is_then in zip(by_row, found, strict=True)]
+        if self._tells:
+            _LOG.warning(
+                "`%s` can't be traced for another number of rows than %d: what it returns with %d rows is taken for a "
+                "result per example, of which each worker gets those of its own examples",
+                self._name, rows, rows,
+            )  # fmt: skip
+        return by_row
+
+    def _by_row_of(self, rows: int | None) -> list[bool] | None:
+        """By result, whether it has as many rows as the batch; None if it is not for batches of so many.
+
+        Args:
+            rows: Of the batch that it is traced for; None for any number.
+        """
+        import tensorflow as tf
+
+        specs = [
+            tf.TensorSpec([rows, *spec.shape[1:]], spec.dtype) if is_part else spec for spec, is_part in self._specs
+        ]
+        try:
+            traced = tf.function(self._bound).get_concrete_function(*specs)
+        except Exception:  # whatever its Python code does with a number that it does not expect
+            return None
+        return [_rows(leaf) == (rows,) for leaf in tf.nest.flatten(traced.structured_outputs)]
 
 
 def _rows(leaf: Any) -> tuple[int | None, ...]:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,13 @@ import pytest
 import tensorflow as tf
 
 from autodist.errors import CaptureError, UsageError
+from autodist.runtime import WorkerEnvironment
+from autodist.runtime._arguments import flatten
+from autodist.runtime._batch import LocalArray
+from autodist.runtime._coordinator import CoordinatorClient
+from autodist.runtime._coordinator_server import CoordinatorServer
+from autodist.runtime._untrained import WholeBatches
+from autodist.runtime._worker import Worker
 
 from . import untrained
 from .programs import assert_same, run_distributed
@@ -157,3 +165,51 @@ def test_layers_with_a_vocabulary():
         return history.history["loss"], whole.get_weights()
 
     assert_same(program)
+
+
+def confusion(values, labels):
+    """Needs the number of rows in Python, and returns 10 of them whatever that is."""
+    rows = int(values.shape[0])
+    found = tf.math.confusion_matrix(labels, tf.cast(tf.round(values[:, 0]), tf.int32), 10)
+    return found, values * rows, tf.reduce_sum(values)
+
+
+def confusion_of_ten(values, labels):
+    assert values.shape[0] == 10
+    return confusion(values, labels)
+
+
+def on_two_workers(function, *arrays):
+    """What each of two workers finds that have the halves of the arrays, in threads of this process."""
+    with CoordinatorServer(world_size=2, token="test") as server:
+
+        def run(rank):
+            client = CoordinatorClient(server.address, server.port, "test", rank)
+            parts = tuple(np.array_split(array, 2)[rank].view(LocalArray) for array in arrays)
+            batches = WholeBatches(Worker(WorkerEnvironment(rank=rank, world_size=2), client), "test")
+            return batches.run(function, flatten(parts, {}))
+
+        with ThreadPoolExecutor(2) as pool:
+            return list(pool.map(run, range(2)))
+
+
+@pytest.mark.parametrize("rows", [10, 7])
+def test_what_has_as_many_rows_as_the_batch_by_chance_stays_whole(rows, caplog):
+    values, labels = np.arange(rows, dtype="float32")[:, None], np.arange(rows, dtype="int32")
+    expected = [part.numpy() for part in confusion(tf.constant(values), labels)]
+    with caplog.at_level("WARNING", "autodist"):
+        found = on_two_workers(confusion, values, labels)
+    for one in found:
+        np.testing.assert_array_equal(one[0], expected[0])
+        np.testing.assert_array_equal(one[2], expected[2])
+    np.testing.assert_array_equal(np.concatenate([one[1] for one in found]), expected[1])
+    assert not [record for record in caplog.records if record.name == "autodist"]
+
+
+def test_what_can_be_traced_for_one_number_of_rows_alone_is_told(caplog):
+    values, labels = np.arange(10, dtype="float32")[:, None], np.arange(10, dtype="int32")
+    with caplog.at_level("WARNING", "autodist"):
+        found = on_two_workers(confusion_of_ten, values, labels)
+    assert [len(one[0]) for one in found] == [5, 5]
+    [said] = [record.getMessage() for record in caplog.records if record.name == "autodist"]
+    assert "`confusion_of_ten` can't be traced for another number of rows than 10" in said
