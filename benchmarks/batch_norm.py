@@ -5,12 +5,7 @@ On two workers of this machine; blocks of steps alternate within the same two pr
 
 from __future__ import annotations
 
-import json
-import sys
-import tempfile
-from pathlib import Path
-
-from measuring import SCRIPTS, Result, Row, progress, ratio_row, row, run_script
+from measuring import Result, Row, progress, ratio_row, row, times_of
 
 _STRATEGIES = ("AllReduce(communicator='horovod')", "AllReduce(communicator='collective')", "PSLoadBalancing()")
 _TIMEOUT_S = 1200.0
@@ -21,20 +16,10 @@ def measure(quick: bool) -> Result:
     rows: list[Row] = []
     for strategy in _STRATEGIES[:1] if quick else _STRATEGIES:
         progress(f"batch_norm: {strategy}")
-        times = _times(strategy, rounds=3 if quick else 7)
+        times = times_of("batch_norm_training.py", strategy, rounds=3 if quick else 7, timeout_s=_TIMEOUT_S)
         rows += [
             row(f"{strategy}: step, by replica", [t * 1e3 for t in times["replica"]], "ms"),
             ratio_row(f"{strategy}: synchronized", times["synchronized"], times["replica"], "statistics by replica"),
         ]
     notes = ("2 workers on this machine; `resnet` of examples/models, small, 16 images in a batch",)
     return Result("batch_norm", tuple(rows), notes)
-
-
-def _times(strategy: str, rounds: int) -> dict[str, list[float]]:
-    with tempfile.TemporaryDirectory() as directory:
-        output = Path(directory) / "times.json"
-        script = [str(SCRIPTS / "batch_norm_training.py"), str(rounds), str(output)]
-        options = ["--workers", "2", "--strategy", strategy, "--run-dir", f"{directory}/run"]
-        run_script([sys.executable, "-m", "autodist", "run", *options, *script], {}, _TIMEOUT_S)
-        times: dict[str, list[float]] = json.loads(output.read_text())
-        return times

@@ -6,12 +6,7 @@ two processes.
 
 from __future__ import annotations
 
-import json
-import sys
-import tempfile
-from pathlib import Path
-
-from measuring import SCRIPTS, Result, Row, progress, ratio_row, row, run_script
+from measuring import Result, Row, progress, ratio_row, row, times_of
 
 _STRATEGIES = ("AllReduce(communicator='tcp')", "PSLoadBalancing()")
 _TIMEOUT_S = 600.0
@@ -22,7 +17,7 @@ def measure(quick: bool) -> Result:
     rows: list[Row] = []
     for strategy in _STRATEGIES[:1] if quick else _STRATEGIES:
         progress(f"comparison: {strategy}")
-        times = _times(strategy, rounds=4 if quick else 40)
+        times = times_of("comparison_training.py", strategy, rounds=4 if quick else 40, timeout_s=_TIMEOUT_S)
         without = times["not compared"]
         rows += [
             row(f"{strategy}: step without", [t * 1e3 for t in without], "ms"),
@@ -30,13 +25,3 @@ def measure(quick: bool) -> Result:
         ]
     notes = ("2 workers on this machine; three dense layers, 160,000 parameters, batches of 1 MB",)
     return Result("comparison", tuple(rows), notes)
-
-
-def _times(strategy: str, rounds: int) -> dict[str, list[float]]:
-    with tempfile.TemporaryDirectory() as directory:
-        output = Path(directory) / "times.json"
-        script = [str(SCRIPTS / "comparison_training.py"), str(rounds), str(output)]
-        options = ["--workers", "2", "--strategy", strategy, "--run-dir", f"{directory}/run"]
-        run_script([sys.executable, "-m", "autodist", "run", *options, *script], {}, _TIMEOUT_S)
-        times: dict[str, list[float]] = json.loads(output.read_text())
-        return times

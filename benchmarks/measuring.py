@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ROOT", "SCRIPTS", "Result", "Row", "alternate", "progress", "ratio_row", "row", "run_script"]
+__all__ = ["ROOT", "SCRIPTS", "Result", "Row", "alternate", "progress", "ratio_row", "row", "run_script", "times_of"]
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
@@ -107,6 +109,24 @@ def run_script(command: Sequence[str], environ: Mapping[str, str], timeout_s: fl
         told = (ended.stdout + ended.stderr)[-2000:]
         raise RuntimeError(f"{' '.join(command)} ended with {ended.returncode}:\n{told}")
     return ended.stdout
+
+
+def times_of(script: str, strategy: str, rounds: int, timeout_s: float) -> dict[str, list[float]]:
+    """What a script that times several ways of a training on two workers of this machine has found, by way.
+
+    Args:
+        script: Its name in ``scripts``; takes the number of rounds and a file for the times.
+        strategy: Of the run.
+        rounds: How often each way is measured.
+        timeout_s: Longest time for all of it.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        output = Path(directory) / "times.json"
+        options = ["--workers", "2", "--strategy", strategy, "--run-dir", f"{directory}/run"]
+        command = [sys.executable, "-m", "autodist", "run", *options, str(SCRIPTS / script), str(rounds), str(output)]
+        run_script(command, {}, timeout_s)
+        times: dict[str, list[float]] = json.loads(output.read_text())
+        return times
 
 
 def progress(text: str) -> None:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import tensorflow as tf
+from blocks import in_turns
 
 import autodist
 
@@ -42,10 +43,7 @@ def block(ad, step, batch):
 def main():
     rounds, output = int(sys.argv[1]), Path(sys.argv[2])
     ways = {name: compiled(name) for name in ("replica", "synchronized")}
-    times = {name: [] for name in ways}
-    for number in range(rounds):
-        for name in list(ways) if number % 2 else reversed(ways):
-            times[name].append(block(*ways[name]))
+    times = in_turns(ways, lambda way: block(*way), rounds)
     if ways["replica"][0].rank == 0:
         output.write_text(json.dumps(times))
 

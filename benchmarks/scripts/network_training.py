@@ -6,46 +6,18 @@ Usage: network_training.py ROUNDS OUTPUT, by `autodist run`
 import json
 import os
 import sys
-import time
 
 import numpy as np
 import tensorflow as tf
+from blocks import block, make_step
 
 import autodist
 from autodist.testing import sent_bytes, wire_bytes
 
 _STEPS = 3
 _WIDTH = 1024
-_LAYERS = 10
+_LAYERS = 10  # 40 MB of parameters that take little computing
 _BATCH_SIZE = 16
-
-
-def make_step():
-    """A step on 40 MB of parameters that takes little computing."""
-    weights = [
-        tf.Variable(0.03 * tf.random.stateless_normal([_WIDTH, _WIDTH], [1, k]), name=f"layer_{k}")
-        for k in range(_LAYERS)
-    ]
-
-    def step(x):
-        with tf.GradientTape() as tape:
-            hidden = x
-            for weight in weights:
-                hidden = tf.tanh(hidden @ weight)
-            loss = tf.reduce_mean(tf.square(hidden))
-        for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
-            weight.assign_sub(0.1 * gradient)
-        return loss
-
-    return step
-
-
-def block(step, batch):
-    """Seconds per step."""
-    started = time.perf_counter()
-    for _ in range(_STEPS):
-        step(batch).numpy()
-    return (time.perf_counter() - started) / _STEPS
 
 
 def main():
@@ -53,18 +25,18 @@ def main():
     output = os.path.join(os.environ["AUTODIST_RUN_DIR"], sys.argv[2])  # which comes back to the launching host
     batch = np.random.default_rng(0).standard_normal((_BATCH_SIZE, _WIDTH), dtype=np.float32)
     ad = autodist.AutoDist()
-    plain, ours = tf.function(make_step()), ad.function(make_step())
+    plain, ours = (way(make_step(_WIDTH, _WIDTH, _LAYERS)) for way in (tf.function, ad.function))
     times = {"autodist": [], "plain": []}
     own = batch[: _BATCH_SIZE // 2]
-    block(plain, own)
+    block(plain, own, _STEPS)
     with ad.scope():
-        block(ours, batch)
+        block(ours, batch, _STEPS)
     sent = 0
     for _ in range(rounds):  # inside the scope, the plain step would be distributed as well
-        times["plain"].append(block(plain, own))
+        times["plain"].append(block(plain, own, _STEPS))
         with ad.scope():
             before = wire_bytes()
-            times["autodist"].append(block(ours, batch))
+            times["autodist"].append(block(ours, batch, _STEPS))
             sent += sum(sent_bytes(before, wire_bytes()).values())
     if ad.rank == 0:
         with open(output, "w") as file:
