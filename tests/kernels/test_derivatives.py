@@ -8,7 +8,7 @@ import tensorflow as tf
 from autodist.errors import CaptureError
 
 from . import single
-from .test_replicate import batch, check
+from .test_replicate import batch, check, check_losses
 
 
 def net(w, x):
@@ -101,22 +101,7 @@ LOSSES = {
 
 @pytest.mark.parametrize("sizes", [(9, 7), (7, 0, 9)])
 def test_derivatives_are_those_of_one_device(sizes):
-    """All losses in one step, each with a variable of its own."""
-    weights = {name: tf.Variable([[1.0, 0.3], [0.7, -0.5]], name=name.replace(" ", "_")) for name in LOSSES}
-
-    def step(x):
-        values = []
-        for name, w in weights.items():
-            with tf.GradientTape() as tape:
-                value = LOSSES[name](w, x)
-            w.assign_sub(0.02 * tape.gradient(value, w))
-            values.append(value)
-        return values
-
-    ran = check(step, [[batch(16)], [batch(16, 1)]], sizes, *weights.values())
-    assert not ran.warnings
-    for name, w in weights.items():
-        assert np.abs(ran.variables[w.name[:-2]] - w.numpy()).max() > 1e-4, name
+    check_losses(LOSSES, [[1.0, 0.3], [0.7, -0.5]], 0.02, sizes, moved=1e-4)
 
 
 def by_hand(w, x, mean):

@@ -39,6 +39,25 @@ def check(step, batches, sizes, *variables, tolerance=1e-5, **options):
     return ran
 
 
+def check_losses(losses, start, rate, sizes, *, moved):
+    """Check losses of weights and a batch, all in one step, each with a variable of its own, which must have moved."""
+    weights = {name: tf.Variable(start, name=name.replace(" ", "_")) for name in losses}
+
+    def step(x):
+        values = []
+        for name, w in weights.items():
+            with tf.GradientTape() as tape:
+                value = losses[name](w, x)
+            w.assign_sub(rate * tape.gradient(value, w))
+            values.append(value)
+        return values
+
+    ran = check(step, [[batch(16)], [batch(16, 1)]], sizes, *weights.values())
+    assert not ran.warnings
+    for name, w in weights.items():
+        assert np.abs(ran.variables[w.name[:-2]] - w.numpy()).max() > moved, name
+
+
 SIZES = st.lists(st.integers(0, 4), min_size=2, max_size=4).filter(lambda sizes: sizes[0] > 0)
 
 
