@@ -32,7 +32,7 @@ from autodist.graph._marks import MARK, TARGET, Mark, adopt_marks, marks_gradien
 from autodist.graph._nodes import NodeList
 from autodist.graph._one_hot import Ids
 from autodist.graph._products import ID_DTYPE, Factor, Product
-from autodist.graph._reduction import Reduction
+from autodist.graph._reduction import Reduction, reduction_of_met
 from autodist.graph._serialize import without_directories
 from autodist.graph._step_trace import NodeTime, StepTrace, TraceSubject
 from autodist.graph._training_graph import Gradient, Output, Piece, Role, StepInput, TrainingGraph, Variable
@@ -99,6 +99,7 @@ __all__ = [
     "output_shape",
     "parse_mark",
     "prune",
+    "reduction_of_met",
     "refuse_fixed_beside_rows",
     "split_tensor",
     "static_value",

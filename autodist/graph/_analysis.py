@@ -187,17 +187,29 @@ class StepAnalysis:
                 found[number] = (*found.get(number, ()), node.input[0])
         return found
 
-    def reduction(self, mark: str) -> Reduction | None:
-        """How replicas' gradients at a mark combine, as far as that is known; see :func:`reduction_of`."""
-        target = self.marks[mark].target
-        if target < 0:  # nobody has seen of what it was taken: it may be written by hand, and be a sum or a mean itself
-            return reduction_of(self.dependence, self.nodes[mark].input[0])
-        return self.reduction_of(target)
+    def taken_of(self, gradient: str) -> tuple[str, ...]:
+        """The tensors that a gradient was taken of, so far as they depend on the batch.
 
-    def reduction_of(self, target: int) -> Reduction | None:
-        """How replicas' gradients of a differentiation combine, as far as that is known."""
-        targets = self.targets.get(target, ())
-        found = {reduction_of(self.dependence, tensor) for tensor in targets} or {"mean"}
+        If nobody has seen that it was taken, it may be written by hand: then it is a sum or a mean itself.
+
+        Args:
+            gradient: Name of a mark, or of a gradient by a tensor.
+        """
+        mark = self.marks.get(gradient)
+        if mark is not None and mark.target < 0:
+            return (self.nodes[gradient].input[0],)
+        return self.targets.get(self.by_tensors[gradient].target if mark is None else mark.target, ())
+
+    def reduction(self, gradient: str) -> Reduction | None:
+        """How replicas' gradients combine, as far as that is known; of which gradients, see :meth:`taken_of`."""
+        return self._reduction(self.taken_of(gradient))
+
+    def reduction_of_target(self, target: int) -> Reduction | None:
+        """How replicas' gradients of one differentiation combine, as far as that is known."""
+        return self._reduction(self.targets.get(target, ()))
+
+    def _reduction(self, tensors: Iterable[str]) -> Reduction | None:
+        found = {reduction_of(self.dependence, tensor) for tensor in tensors} or {"mean"}
         return found.pop() if len(found) == 1 else None
 
     @cached_property

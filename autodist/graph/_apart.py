@@ -7,7 +7,8 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from autodist.graph._marks import replace_method
+from autodist.graph._attributes import attributed
+from autodist.graph._patches import replace_method
 from autodist.graph.operators import APART
 
 __all__ = ["known_to_keep_apart", "with_attribute"]
@@ -83,11 +84,10 @@ def with_attribute(function: Any, attribute: str) -> Any:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         import tensorflow as tf
-        from tensorflow.core.framework import attr_value_pb2
 
         if tf.executing_eagerly():
             return function(*args, **kwargs)
-        with tf.compat.v1.get_default_graph()._attr_scope({attribute: attr_value_pb2.AttrValue(b=True)}):
+        with attributed(attribute, b"1"):
             return function(*args, **kwargs)
 
     return call

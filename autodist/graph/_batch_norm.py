@@ -18,7 +18,7 @@ from typing import Any
 
 from autodist.graph._apart import with_attribute
 from autodist.graph._joins import Join, joined
-from autodist.graph._marks import replace_method
+from autodist.graph._patches import replace_method
 from autodist.graph.operators import BY_REPLICA
 
 __all__ = ["synchronize_batch_norm"]

@@ -21,6 +21,7 @@ from autodist.graph._lines import SOURCE_GRAPH, Lines
 from autodist.graph._lookups import look_up_before_casting
 from autodist.graph._marks import mark_gradients, marks_gradients
 from autodist.graph._means import sum_up_means
+from autodist.graph._reduction import reduction_of_met
 from autodist.graph._refusals import (
     foreign_resource,
     refuse_joins_in_control_flow,
@@ -343,13 +344,9 @@ def _lines_of_interest(
     sources = [node_of(t) for name in varying for t in data_inputs(analysis.nodes[name])]
     meetings = dependence.meetings(tensors)
     sources += [node_of(t) for name in meetings for t in data_inputs(analysis.nodes[name])]
-    reduced = [n for n, node in analysis.nodes.items() if node.op in ("Sum", "Mean") and _is_met(analysis, node)]
+    reduced = [name for name in analysis.nodes if reduction_of_met(dependence, name) is not None]
     names = [*effects, *varying, *sources, *reduced, *meetings]
     return {name: lines.of(name) for name in dict.fromkeys(names)}
-
-
-def _is_met(analysis: StepAnalysis, node: Any) -> bool:
-    return analysis.extent(node.input[0]) is Extent.MET
 
 
 def _drop_output_controls(analysis: StepAnalysis, outputs: Sequence[Output]) -> None:

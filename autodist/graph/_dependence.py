@@ -19,6 +19,7 @@ from autodist.graph._graph_def import (
     BRANCHES,
     FROZEN,
     LOOPS,
+    OWN_GRADIENT,
     data_inputs,
     is_stateful,
     node_of,
@@ -29,7 +30,7 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._joins import Join, join_of
 from autodist.graph._marks import SEED
-from autodist.graph.operators import BY, BY_REPLICA, EXTENT_OF, PRODUCTS, SHAPE_OPS, Follower, Rows, Value
+from autodist.graph.operators import BY, BY_REPLICA, ENDS, EXTENT_OF, PRODUCTS, SHAPE_OPS, Follower, Rows, Value
 
 __all__ = ["WHOLE", "BatchDependence"]
 
@@ -38,8 +39,6 @@ WHOLE = "_autodist_whole"
 
 _REDUCED = frozenset({Extent.SUM, Extent.COUNT, Extent.MEAN, Extent.SAME})
 _COSTLY = PRODUCTS | BRANCHES | LOOPS | {"Einsum", "Conv2D", "Conv3D", "DepthwiseConv2dNative"}
-_ENDS = frozenset({"StopGradient", "ZerosLike", "OnesLike", "Sign", "Floor", "Ceil", "Round", "Rint"})
-"""What no gradient flows through, although it gives floats."""
 _NO_SIZES = ("float", "bfloat", "complex", "bool")
 _GLOBAL = frozenset({Extent.SUM, Extent.MEAN, Extent.MIXED})
 
@@ -88,7 +87,11 @@ class BatchDependence:
             node = nodes[name]
             inputs = [node_of(tensor) for tensor in data_inputs(node)]
             own = SEED in node.attr or join_of(node) is Join.OWN
-            if own or (not self._differentiable.isdisjoint(inputs) and _carries_gradients(node)):
+            if (
+                own
+                or self._has_own_gradient(node)
+                or (not self._differentiable.isdisjoint(inputs) and _carries_gradients(node))
+            ):
                 self._differentiable.add(name)
             if name in self.extents or is_joined(name) or self._is_joined_gradient(node):
                 continue
@@ -98,6 +101,12 @@ class BatchDependence:
                 self._visit(node, as_data if name in self._differentiable else as_it_is)
             elif RATIO in node.attr:  # the replicas have other weights
                 self.extents[name], self._evaluable[name] = (Extent.MIXED,), False
+
+    def _has_own_gradient(self, node: Any) -> bool:
+        """Whether the program defines a gradient that flows through a node, and on to something that has one."""
+        if OWN_GRADIENT not in node.attr:
+            return False
+        return not self._differentiable.isdisjoint(node.attr[OWN_GRADIENT].s.decode().split(","))
 
     def _visit(self, node: Any, rules: ExtentRules) -> None:
         if node.name not in self._backward:
@@ -270,7 +279,7 @@ class BatchDependence:
 
 def _carries_gradients(node: Any) -> bool:
     """Whether gradients flow through a node: an output is a float, or a handle on the way to one."""
-    return node.op not in _ENDS and any(kind in _gradient_types() for kind in output_types(node))
+    return node.op not in ENDS and any(kind in _gradient_types() for kind in output_types(node))
 
 
 @functools.cache

@@ -85,7 +85,7 @@ _CONTRACTIONS = frozenset(
         "UnsortedSegmentSum",
     ]
 )
-_SUMS = frozenset({"Sum", "SparseSegmentSum", "L2Loss"})
+SUMS = frozenset({"Sum", "SparseSegmentSum", "L2Loss"})
 _ADDITIONS = frozenset({"Add", "AddV2", "AddN", "Sub", "ConcatV2", "Pack"})
 _QUOTIENTS = frozenset({"RealDiv", "Div", "DivNoNan"})
 _BATCH_NORMS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
@@ -159,7 +159,7 @@ class ExtentRules:
         """Extent of a tensor without batch dim that is made from tensors with one."""
         if self.value_of(f"{node.name}:{index}") is Kind.MET:
             return Extent.MIXED
-        if node.op in _SUMS or node.op in _CONTRACTIONS:
+        if node.op in SUMS or node.op in _CONTRACTIONS:
             return Extent.SUM
         if node.op == "Mean" and inputs[0] is Extent.ROWS:
             return Extent.MEAN

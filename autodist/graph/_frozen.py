@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autodist.graph._graph_def import FROZEN
+from autodist.graph._patches import replace_method
 from autodist.graph._roles import BareVariable
 
 if TYPE_CHECKING:
@@ -67,24 +68,19 @@ def large_arrays_as_tensors(values: FrozenValues) -> Iterator[None]:
     from tensorflow.python.framework import ops
     from tensorflow.python.framework.func_graph import FuncGraph
 
-    original = ops._create_graph_constant
-    known: dict[tuple[int, np.dtype], tuple[np.ndarray, Any]] = {}
+    def wrap(original: Any) -> Any:
+        def constant(value: Any, dtype: Any, shape: Any, *others: Any, **named: Any) -> Any:
+            graph = ops.get_default_graph()
+            if not isinstance(graph, FuncGraph) or not _is_large(value, shape):
+                return original(value, dtype, shape, *others, **named)
+            wanted = value.dtype if dtype is None else tf.as_dtype(dtype).as_numpy_dtype
+            return graph.capture(values.tensor(value.astype(wanted, copy=False)))  # as the array is now
 
-    def constant(value: Any, dtype: Any, shape: Any, *others: Any, **named: Any) -> Any:
-        graph = ops.get_default_graph()
-        if not isinstance(graph, FuncGraph) or not _is_large(value, shape):
-            return original(value, dtype, shape, *others, **named)
-        wanted = value.dtype if dtype is None else tf.as_dtype(dtype).as_numpy_dtype
-        key = id(value), np.dtype(wanted)
-        if key not in known:
-            known[key] = value, values.tensor(value.astype(wanted, copy=False))
-        return graph.capture(known[key][1])
+        return constant
 
-    ops._create_graph_constant = constant
-    try:
+    with contextlib.ExitStack() as patches:
+        replace_method(patches, ops, "_create_graph_constant", wrap)
         yield
-    finally:
-        ops._create_graph_constant = original
 
 
 def _is_large(value: Any, shape: Any) -> bool:

@@ -14,6 +14,7 @@ __all__ = [
     "CALLS",
     "FROZEN",
     "LOOPS",
+    "OWN_GRADIENT",
     "ancestors",
     "called_functions",
     "constant_value",
@@ -37,6 +38,9 @@ LOOPS = frozenset({"While", "StatelessWhile"})
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 FROZEN = "_autodist_frozen"
 """Attribute of the handle of a variable that stands for a value from outside: no gradient flows through its reads."""
+OWN_GRADIENT = "_autodist_own_gradient"
+"""Attribute of a node whose gradient the program defines (`tf.custom_gradient`), whatever gradients its op and those
+before it have; names the nodes that it may flow to."""
 
 
 def split_tensor(tensor: str) -> tuple[str, int]:

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from autodist.graph._graph_def import CALLS, is_stateful, node_of, normalize, strip_missing_colocation
+from autodist.graph._graph_def import (
+    CALLS,
+    OWN_GRADIENT,
+    is_stateful,
+    node_of,
+    normalize,
+    strip_missing_colocation,
+)
 from autodist.graph.operators import BY
 
 __all__ = ["inline_calls"]
@@ -34,6 +41,8 @@ class _Inliner:
         self.bodies: dict[str, tuple[Any, dict[str, str]]] = {}
         self.aliases: dict[str, str] = {}
         self.identities: dict[str, list[str]] = {}
+        self.own_gradients: set[str] = set()
+        self.used: set[str] = set()
         self.flat = tf.compat.v1.GraphDef(versions=graph_def.versions, library=graph_def.library)
 
     def emit(self, node: Any) -> None:
@@ -53,6 +62,7 @@ class _Inliner:
             control = sorted({tensor for tensor in resolved if tensor.startswith("^")})
             del node.input[:]
             node.input.extend(data + control)
+        self._note_own_gradients()
         strip_missing_colocation(self.flat)
         return self.flat
 
@@ -78,8 +88,24 @@ class _Inliner:
         for k, tensor in enumerate(data):
             self.aliases[f"{node.name}:{k}"] = tensor
         self.identities[node.name] = data
+        if "_gradient_op_type" in node.attr:
+            self.own_gradients.add(node.name)
         control = [tensor for tensor in node.input if tensor.startswith("^")]
         self.flat.node.add(name=node.name, op="NoOp", device=node.device, input=control)
+
+    def _note_own_gradients(self) -> None:
+        """Note on results of functions with gradients of their own what these may flow to.
+
+        Such a function ends in an ``IdentityN`` of its results and its arguments; only the results are used behind it.
+        """
+        found: dict[str, str] = {}
+        for name in self.own_gradients:
+            sources = [node_of(self._resolve(tensor)) for tensor in self.identities[name]]
+            results = [source for k, source in enumerate(sources) if f"{name}:{k}" in self.used]
+            found |= dict.fromkeys(results, ",".join(sorted(set(sources))))
+        for node in self.flat.node:
+            if node.name in found:
+                node.attr[OWN_GRADIENT].s = found[node.name].encode()
 
     def _emit_start(self, call: Any) -> list[str]:
         """What the stateful nodes of the body wait for: the control inputs of the call."""
@@ -102,6 +128,7 @@ class _Inliner:
             return tensor
         tensor = tensor if ":" in tensor else f"{tensor}:0"
         while tensor in self.aliases:
+            self.used.add(tensor)
             tensor = self.aliases[tensor]
             tensor = tensor if ":" in tensor else f"{tensor}:0"
         return tensor

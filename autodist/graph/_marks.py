@@ -28,10 +28,20 @@ from typing import Any
 from autodist.graph._attributes import identity_with
 from autodist.graph._branches import in_control_flow, made_of
 from autodist.graph._by_tensors import by_tensor, ratio
+from autodist.graph._patches import replace_method
 
 __all__ = [
-    "MARK", "SECOND", "SEED", "TARGET", "Mark", "Marker",
-    "adopt_marks", "mark_gradients", "marks_gradients", "marks_what_is_taken", "parse_mark", "replace_method",
+    "MARK",
+    "SECOND",
+    "SEED",
+    "TARGET",
+    "Mark",
+    "Marker",
+    "adopt_marks",
+    "differentiate_with_marks",
+    "mark_gradients",
+    "marks_gradients",
+    "parse_mark",
 ]  # fmt: skip
 
 MARK = "_autodist_gradient"
@@ -209,12 +219,6 @@ def adopt_marks(handles: Sequence[Any]) -> None:
         marker.handles.extend(handles)
 
 
-def replace_method(patches: contextlib.ExitStack, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
-    original = owner.__dict__[name]
-    setattr(owner, name, wrap(original))
-    patches.callback(setattr, owner, name, original)
-
-
 def _patch_tape(marker: Marker, patches: contextlib.ExitStack) -> None:
     import tensorflow as tf
 
@@ -223,7 +227,7 @@ def _patch_tape(marker: Marker, patches: contextlib.ExitStack) -> None:
             def take(begin: Any) -> Any:
                 return original(tape, target, sources, begin, **kwargs)
 
-            return marks_what_is_taken(marker, take, target, sources, output_gradients)
+            return differentiate_with_marks(marker, take, target, sources, output_gradients)
 
         return gradient
 
@@ -243,14 +247,14 @@ def _patch_gradients(marker: Marker, patches: contextlib.ExitStack) -> None:
             if tf.executing_eagerly() or in_control_flow():
                 return take(grad_ys)
             sources = list(xs) if isinstance(xs, list | tuple) else [xs]
-            return marks_what_is_taken(marker, take, ys, sources, grad_ys)
+            return differentiate_with_marks(marker, take, ys, sources, grad_ys)
 
-        return SimpleNamespace(_GradientsHelper=gradients, _AsList=module._AsList)
+        return SimpleNamespace(**{**vars(module), "_GradientsHelper": gradients})
 
     replace_method(patches, gradients_impl, "gradients_util", wrap)
 
 
-def marks_what_is_taken(
+def differentiate_with_marks(
     marker: Marker, take: Callable[[Any], Any], target: Any, sources: Any, output_gradients: Any
 ) -> Any:
     """Differentiate with marks.

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from autodist.graph._dependence import BatchDependence
-from autodist.graph._extent import ROWLIKE, Extent
+from autodist.graph._extent import ROWLIKE, SUMS, Extent
 from autodist.graph._graph_def import data_inputs, node_of
 
-__all__ = ["Reduction", "reduction_of", "reductions_of", "terms_of"]
+__all__ = ["Reduction", "reduction_of", "reduction_of_met", "reductions_of", "terms_of"]
 
 Reduction: TypeAlias = Literal["mean", "sum"]
 
@@ -41,14 +41,17 @@ def reduction_of(dependence: BatchDependence, tensor: str) -> Reduction | None:
 def reductions_of(dependence: BatchDependence, tensor: str) -> set[Reduction | None]:
     """How the gradients of a tensor's terms combine; see :func:`reduction_of`."""
     terms = [(term, extent) for term, extent in _terms(dependence, tensor) if extent not in _INVARIANT]
-    return {_BY_EXTENT.get(extent) or _nearest(dependence, term) for term, extent in terms}
+    return {_BY_EXTENT.get(extent) or reduction_of_met(dependence, term) for term, extent in terms}
 
 
-def _nearest(dependence: BatchDependence, term: str) -> Reduction | None:
-    """Of a sum or mean of rows in which examples have met: with a warning, as if they had not."""
-    node = dependence.nodes[node_of(term)]
-    of_rows = node.op in _REDUCTIONS and dependence.extent(node.input[0]) is Extent.MET
-    return ("mean" if node.op == "Mean" else "sum") if of_rows else None
+def reduction_of_met(dependence: BatchDependence, tensor: str) -> Reduction | None:
+    """What a tensor is of rows in which examples have met; None if it is neither their sum nor their mean.
+
+    Replicas treat it, with a warning, as if the examples had not met.
+    """
+    node = dependence.nodes[node_of(tensor)]
+    kind: Reduction | None = "mean" if node.op == "Mean" else "sum" if node.op in SUMS else None
+    return kind if kind is not None and dependence.extent(node.input[0]) is Extent.MET else None
 
 
 def terms_of(dependence: BatchDependence, tensor: str, wanted: Extent) -> list[str]:

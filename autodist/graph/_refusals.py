@@ -106,7 +106,7 @@ def _joined_in(function: Any, analysis: StepAnalysis) -> tuple[str, str] | None:
     """What in a function of control flow would have to be joined, and what to do instead."""
     marks = [parse_mark(node.attr[MARK].s) for node in function.node_def if MARK in node.attr]
     inside = [int(node.attr[INSIDE].s) for node in function.node_def if INSIDE in node.attr]
-    if any(not mark.late for mark in marks) or any(analysis.reduction_of(target) != "sum" for target in inside):
+    if any(not mark.late for mark in marks) or any(analysis.reduction_of_target(target) != "sum" for target in inside):
         return _TAKEN
     if marks:
         return _APPLIED

@@ -12,7 +12,7 @@ from typing import Any
 from autodist.errors import CaptureError
 from autodist.graph._identity import Identity
 from autodist.graph._lines import is_users, line_of_caller, line_of_error
-from autodist.graph._marks import replace_method
+from autodist.graph._patches import replace_method
 
 __all__ = ["RowCounts", "answers_matter", "noticing_row_counts", "refuse_fixed_rows"]
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from autodist.errors import CaptureError
-from autodist.graph._marks import replace_method
 from autodist.graph._nodes import NodeList
+from autodist.graph._patches import replace_method
 
 __all__ = ["Table", "embed_tables", "lookups_with_shapes", "read_table", "refuse_changes"]
 

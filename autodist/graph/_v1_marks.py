@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from autodist.errors import CaptureError
-from autodist.graph._marks import Marker, marks_what_is_taken, replace_method
+from autodist.graph._marks import Marker, differentiate_with_marks
+from autodist.graph._patches import replace_method
 
 __all__ = ["mark_v1_gradients"]
 
@@ -39,7 +40,7 @@ def _patch_gradients(marker: Marker, patches: contextlib.ExitStack) -> None:
                 return take(grad_ys)
             sources = list(xs) if isinstance(xs, list | tuple) else [xs]
             _check_resources(sources)
-            return marks_what_is_taken(marker, take, ys, sources, grad_ys)
+            return differentiate_with_marks(marker, take, ys, sources, grad_ys)
 
         return gradients
 

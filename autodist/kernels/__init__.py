@@ -6,9 +6,8 @@ from autodist.kernels._broadcast import BroadcastFactors
 from autodist.kernels._encode import Encode
 from autodist.kernels._exact import why_not_exact
 from autodist.kernels._extra import ExtraKernel
-from autodist.kernels._part_shapes import refuse_fixed_batches
+from autodist.kernels._part_shapes import PICKED, refuse_fixed_batches
 from autodist.kernels._partition import shard_name
-from autodist.kernels._picked_rows import PICKED
 from autodist.kernels._pipeline import KernelTiming, kernels_for, rewrite
 from autodist.kernels._place import Place
 from autodist.kernels._prepare import prepare

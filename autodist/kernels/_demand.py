@@ -12,6 +12,7 @@ from autodist.graph import (
     data_inputs,
     node_of,
     output_shape,
+    reduction_of_met,
     split_tensor,
     tensor_dtype,
 )
@@ -49,14 +50,9 @@ class Demand:
     @cached_property
     def taken(self) -> dict[str, tuple[str, ...]]:
         """By gradient that depends on the batch, what it was taken of; itself where nobody has seen that."""
-        analysis, found = self.analysis, {}
-        for name in sorted(self.cuts.keys() & analysis.marks.keys()):
-            target = analysis.marks[name].target
-            found[name] = analysis.targets.get(target, ()) if target >= 0 else (analysis.nodes[name].input[0],)
-        for name, by in analysis.by_tensors.items():
-            if name in self.cuts or name in self.replica:
-                found[name] = analysis.targets.get(by.target, ())
-        return found
+        marks = sorted(self.cuts.keys() & self.analysis.marks.keys())
+        by_tensors = (name for name in self.analysis.by_tensors if name in self.cuts or name in self.replica)
+        return {name: self.analysis.taken_of(name) for name in (*marks, *by_tensors)}
 
     @property
     def losses(self) -> tuple[str, ...]:
@@ -160,7 +156,7 @@ class Demand:
             chosen, way = Extent.ROWS, "the replicas', one after another"
         elif None not in shape and dtype.startswith(("float", "bfloat")):
             chosen, way = Extent.MEAN, "averaged over the replicas"
-            if self.analysis.nodes[node_of(tensor)].op == "Sum":
+            if reduction_of_met(self.analysis.dependence, tensor) == "sum":
                 chosen, way = Extent.SUM, "added over the replicas"
         name = node_of(tensor)
         while self.analysis.nodes[name].op == "Identity":  # of a returned tensor; the user knows what it returns

@@ -113,8 +113,9 @@ class Joins:
     def factor(self, name: str, replica: int) -> tuple[str, str] | None:
         """What a replica multiplies a gradient with, or divides it by, that it goes on with: the op and the number."""
         op = self._weights.exchanged(name)
-        dtype = tensor_dtype(self.analysis.nodes, name)
-        return None if op is None else (op, self._shares.scalar("share", replica, dtype))
+        if op is None:
+            return None
+        return op, self._shares.scalar("share", replica, tensor_dtype(self.analysis.nodes, name))
 
     def weight_tensor(self, share: str, replica: int) -> str:
         """What a replica's gradients are multiplied with, those that a node of kind ``Join.SHARE`` is about."""
@@ -176,7 +177,7 @@ class Joins:
 
     def _join_dense_gradient(self, variable: str | None, mark: str, shape: tuple[int | None, ...] | None) -> None:
         dtype = tensor_dtype(self.analysis.nodes, mark)
-        terms = self._terms(mark, self.analysis.nodes[mark].input[0], self._weights.of_mark(mark), "share", dtype)
+        terms = self._terms(mark, self.analysis.nodes[mark].input[0], self._weights.of(mark), "share", dtype)
         local = self.out.sum(f"autodist/local/{mark}", terms, dtype)
         parts = tuple((term,) for term in terms)
         self._point(mark, variable, Combine.SUM, (local,), (dtype,), (shape,), synced=(mark,), parts=parts)
@@ -187,7 +188,7 @@ class Joins:
             dtype = tensor_dtype(self.analysis.nodes, mark)
             source = self.analysis.nodes[mark].input[0]
             is_values = self.analysis.marks[mark].part == "values"
-            rows.append(self._rows(mark, source, dtype, self._weights.of_mark(mark) if is_values else None))
+            rows.append(self._rows(mark, source, dtype, self._weights.of(mark) if is_values else None))
             local.append(self.out.concat(f"autodist/local/{mark}", rows[-1], dtype))
             dtypes.append(dtype)
         shapes = (None,) * len(marks)
@@ -203,7 +204,7 @@ class Joins:
         shapes = [tensor_shape(self.analysis.nodes, mark) for mark in marks]
         dtypes = tuple(tensor_dtype(self.analysis.nodes, mark) for mark in marks)
         weighted = min((k for k in range(2) if dtypes[k] != ID_DTYPE), key=lambda k: shapes[k] or ())
-        weight = self._weights.of_mark(marks[weighted])
+        weight = self._weights.of(marks[weighted])
         rows = [
             self._rows(mark, self.analysis.nodes[mark].input[0], dtype, weight if k == weighted else None)
             for k, (mark, dtype) in enumerate(zip(marks, dtypes, strict=True))

@@ -28,10 +28,16 @@ from autodist.graph import (
     output_shape,
     split_tensor,
 )
+from autodist.graph.operators import PICKING, picked_beyond, turns
 from autodist.kernels._demand import Demand
-from autodist.kernels._picked_rows import PICKED, picked_beyond, turns
 
-__all__ = ["refuse_fixed_batches"]
+__all__ = ["PICKED", "refuse_fixed_batches"]
+
+PICKED = (
+    "each replica has a part of the batch, whose rows have other numbers: write `tf.shape(x)[0]` for the number of "
+    "rows; to pick examples, give the step a weight for each of them, 0 or 1, `tf.reduce_sum(weights * losses)`"
+)
+"""What to do instead of picking examples by their numbers."""
 
 _NUMBERS = (
     "each replica gets a part of the batch, with fewer rows: write `tf.shape(x)[0]` for their number, -1 for it in "
@@ -56,7 +62,6 @@ _PER_ROW = (
 
 _FORWARDING = frozenset({"Cast", "Identity", "StopGradient"})
 _FORMING = _FORWARDING | {"ExpandDims", "Reshape", "Squeeze", "StridedSlice", "Transpose", "Unpack", "Split"}
-_PICKING = frozenset({"Slice", "Split", "SplitV", "StridedSlice", "TopKV2", "Unpack"})
 _NODE = re.compile(r"\{\{node ([^}]+)\}\}|Node '([^']+)'")
 _SAID = "_output_shapes attribute inconsistent"
 """In TensorFlow's error where the program, not an op, has said which shape a tensor has."""
@@ -113,6 +118,7 @@ class _Check:
         demand = Demand(self.analysis, graph)
         self.replica = demand.replica
         self.meeting = self._meeting(demand.losses)
+        self.looked_at = self.replica | self.meeting
         self.bodies = Bodies(self.analysis.graph_def)
 
     def _meeting(self, losses: Sequence[str]) -> set[str]:
@@ -121,7 +127,7 @@ class _Check:
         return dependence.computed_by_replicas(losses) if dependence.meetings(losses) else set()
 
     def run(self) -> None:
-        for name in (name for name in self.analysis.order if name in self.replica | self.meeting):
+        for name in (name for name in self.analysis.order if name in self.looked_at):
             self._check_rows_named(name)
             self._check_reshape(name)
         self._check_shapes()
@@ -165,14 +171,15 @@ class _Check:
     # Shapes --------------------------------------------------------------------------------------------------------
 
     def _check_shapes(self) -> None:
-        nodes = self._needed(self.meeting)  # of a backward pass the program has no lines
+        if self.meeting:  # by themselves, as of a backward pass, which may break as well, the program has no lines
+            nodes = self._needed(self.meeting)
+            imported = self._imported(nodes, self._sizes(self.part))
+            if not isinstance(imported, _Conflict):
+                self._check_picked(imported, nodes, self.meeting)
+        nodes = self._needed(self.looked_at)
         imported = self._imported(nodes, self._sizes(self.part))
         if not isinstance(imported, _Conflict):
-            self._check_picked(imported, nodes)
-        nodes = self._needed(self.replica | self.meeting)
-        imported = self._imported(nodes, self._sizes(self.part))
-        if not isinstance(imported, _Conflict):
-            self._check_picked(imported, nodes)
+            self._check_picked(imported, nodes, self.replica)
             for node in nodes:
                 self._check_bodies(node, imported.get_operation_by_name(node.name), node.name)
         elif not isinstance(self._imported(nodes, self._sizes(self.rows)), _Conflict):
@@ -182,9 +189,9 @@ class _Check:
         kept = ancestors(self.nodes, names)
         return [node for node in self.analysis.graph_def.node if node.name in kept]
 
-    def _check_picked(self, imported: Any, nodes: Sequence[Any]) -> None:
+    def _check_picked(self, imported: Any, nodes: Sequence[Any], looked_at: set[str]) -> None:
         """Refuse to pick what a part does not have, but the whole batch has."""
-        names = (node.name for node in nodes if node.name in self.replica | self.meeting)
+        names = (node.name for node in nodes if node.name in looked_at)
         found = ((name, picked_beyond(imported.get_operation_by_name(name))) for name in names)
         missing = {name: beyond for name, beyond in found if beyond is not None}
         if not missing:
@@ -192,7 +199,10 @@ class _Check:
         whole = self._imported(nodes, self._sizes(self.rows))
         for name, (number, count) in missing.items():
             if isinstance(whole, _Conflict) or picked_beyond(whole.get_operation_by_name(name)) is None:
-                what = f"picks number {number} of the {self.rows} that the whole batch has, of which a part has {count}"
+                what = (
+                    f"picks element {number} along a dim that has {count} elements in a replica's part of the batch "
+                    f"({self.part} of its {self.rows} rows)"
+                )
                 self._refuse(what, name, PICKED)
 
     def _check_bodies(self, node: Any, operation: Any, outer: str) -> None:
@@ -257,7 +267,7 @@ class _Check:
         else:
             text = conflict.reason.partition(" for '{{node")[0].splitlines()[0].rstrip(".")
             why = f"fails with the {self.part} of a part: {text}"
-            hint = PICKED if self.nodes[name].op in _PICKING else hint
+            hint = PICKED if self.nodes[name].op in PICKING else hint
             fact, hint = next(self._suspects(name), (fact, hint))
         self._refuse(f"needs all {self.rows} rows of the batch, it {why}{fact}", name, hint)
 

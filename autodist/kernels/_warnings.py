@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from autodist.graph import ROWLIKE, Extent, Reduction, StepAnalysis, TrainingGraph, node_of, tensor_dtype
+from autodist.graph import ROWLIKE, Extent, TrainingGraph, node_of, reduction_of_met, tensor_dtype
 from autodist.kernels._demand import Demand, tensor_shape
 
 __all__ = ["warnings_of"]
@@ -39,7 +39,7 @@ def _of_losses(graph: TrainingGraph, demand: Demand, gradient_reduction: str) ->
             "gradients, and so weights, will differ from those of a single device. What needs no weights can be "
             "computed in the input pipeline (`dataset.map`) instead"
         )
-    unclear = {t for name, targets in demand.taken.items() if _reduction(analysis, name) is None for t in targets}
+    unclear = {t for name, targets in demand.taken.items() if analysis.reduction(name) is None for t in targets}
     if gradient_reduction == "auto" and unclear and not meetings:
         for place, _ in _by_line(graph, demand, map(node_of, sorted(unclear))):
             yield (
@@ -59,20 +59,16 @@ def _of_sources(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
     unlike = {node_of(source) for source in sources.values() if analysis.extent(source) not in ROWLIKE}
     for place, _ in _by_line(graph, demand, sorted(unlike)):
         yield (
-            f"a gradient is taken by what {place} gives, which each replica computes of its own part of the batch: "
-            "gradients, and so weights, will differ from those of a single device"
+            f"a gradient is taken with respect to the output of {place}, which each replica computes of its own part "
+            "of the batch: gradients, and so weights, will differ from those of a single device. Take it with respect "
+            "to a tensor with a row for each example, or to one that is the same for all"
         )
-
-
-def _reduction(analysis: StepAnalysis, name: str) -> Reduction | None:
-    is_mark = name in analysis.marks
-    return analysis.reduction(name) if is_mark else analysis.reduction_of(analysis.by_tensors[name].target)
 
 
 def _of_values(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
     for place, name in _by_line(graph, demand, sorted(demand.inexact)):
-        of_rows = demand.analysis.nodes[name].op in ("Sum", "Mean")
-        what = "is taken of examples that have met, each replica's own" if of_rows else _NEITHER
+        is_of_met = reduction_of_met(demand.analysis.dependence, name) is not None
+        what = "is taken of examples that have met, each replica's own" if is_of_met else _NEITHER
         yield f"{place} {what}; its value will be {demand.inexact[name]}"
 
 

@@ -28,28 +28,28 @@ class Weights:
         self._demand = demand
         self._gradient_reduction = gradient_reduction
 
-    def of_mark(self, mark: str) -> str:
-        """That of a gradient by a variable."""
-        return self._of(self._analysis.reduction(mark))
+    def of(self, gradient: str) -> str:
+        """That of a gradient, with respect to a variable or to a tensor."""
+        return self._of(self._analysis.reduction(gradient))
 
-    def of_target(self, target: int) -> str:
+    def _of_target(self, target: int) -> str:
         """That of all gradients of one differentiation."""
-        return self._of(self._analysis.reduction_of(target))
+        return self._of(self._analysis.reduction_of_target(target))
 
     def behind(self, name: str) -> str:
         """That of the gradients that a joined value becomes a part of."""
         if name in self._analysis.by_tensors:
-            return self.of_target(self._analysis.by_tensors[name].target)
+            return self.of(name)
         (weight,) = self._behind[name]  # all of them were taken of the same loss
         return weight
 
     def exchanged(self, name: str) -> str | None:
-        """By which op a gradient with which replicas go on takes the share of the batch; None where it is right."""
+        """By which op a gradient with which replicas go on takes the share of the batch; None if its weight stays."""
         if name in self._analysis.by_tensors and self._analysis.extent(name) in ROWLIKE:
-            weights = (self.of_target(self._analysis.by_tensors[name].target), "active")
+            weights = (self.of(name), "active")
         elif name in self._analysis.ratios:
             inner, outer = self._analysis.ratios[name]
-            weights = (self.of_target(inner), self.of_target(outer))
+            weights = (self._of_target(inner), self._of_target(outer))
         else:
             return None
         return {("share", "active"): "Mul", ("active", "share"): "DivNoNan"}.get(weights)
@@ -64,5 +64,5 @@ class Weights:
         analysis = self._analysis
         names = [name for name, kind in analysis.joins.items() if kind in (Join.GRADIENT, Join.SHARE)]
         behind = analysis.reached(names, analysis.marks)
-        marks = [(behind.get(m, 0), self.of_mark(m)) for m in self._demand.cuts if m in analysis.marks and names]
+        marks = [(behind.get(m, 0), self.of(m)) for m in self._demand.cuts if m in analysis.marks and names]
         return {name: {w for bits, w in marks if bits >> k & 1} or {"share"} for k, name in enumerate(names)}

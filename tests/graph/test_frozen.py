@@ -94,6 +94,30 @@ def test_an_array_that_changes_is_another_value():
     assert len(set(contents)) == 3
 
 
+def test_an_array_that_changes_within_a_step_is_several_values():
+    table, w = np.zeros((5000, 8), "float32"), tf.Variable(tf.ones([8]), name="w")
+
+    def step(ids):
+        total = 0.0
+        for number in range(3):
+            table[:] = number
+            total += tf.reduce_mean(tf.gather(table, ids) * w)
+        return total
+
+    captured = capture_with_gradient(step, w)
+    assert len([v for v in captured.graph.variables if v.content is not None]) == 3
+
+
+def capture_with_gradient(loss, w):
+    def step(ids):
+        with tf.GradientTape() as tape:
+            value = loss(ids)
+        w.assign_sub(tape.gradient(value, w))
+        return value
+
+    return capture(step, X[:1], VariableNames())
+
+
 def test_a_small_one_is_a_constant():
     graph = graph_of(tf.ones([200, 64]))
     assert [v.name for v in graph.variables] == ["w"]

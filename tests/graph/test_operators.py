@@ -20,7 +20,13 @@ def positive(x):
     return tf.cast(x[:, 0] > 0, tf.int32)
 
 
+@tf.custom_gradient
+def quantized(x):
+    return tf.round(4.0 * x) / 4.0, lambda upstream: upstream
+
+
 APART = {
+    "centred by the sign of data": lambda x: x - tf.reduce_mean(tf.grad_pass_through(tf.sign)(x), 0),
     "square": tf.square,
     "dense": lambda x: x @ W,
     "softmax": tf.nn.softmax,
@@ -77,6 +83,14 @@ MEETING = {
     "permuted": (lambda x: tf.gather(x, tf.argsort(x[:, 0])), "TopKV2"),
     "shuffled": (tf.random.shuffle, "RandomShuffle"),
     "centred": (lambda x: x @ W - tf.reduce_mean(x @ W, 0), "Sub"),
+    "centred behind a gradient of its own": (
+        lambda x: (lambda h: h - tf.reduce_mean(h, 0))(tf.grad_pass_through(tf.sign)(x @ W)),
+        "Sub",
+    ),
+    "centred behind one that is defined further on": (
+        lambda x: (lambda h: h - tf.reduce_mean(h, 0))(quantized(x @ W)),
+        "Sub",
+    ),
     "normalized by hand": (
         lambda x: tf.nn.batch_normalization(x @ W, *tf.nn.moments(x @ W, 0), 0.0, 1.0, 1e-3),
         "Mul",  # by the mean; the variance is taken from a detached one, which is that of the whole batch
@@ -134,7 +148,16 @@ def test_examples_that_meet(name):
     assert op in {analysis.nodes[cause].op for cause in analysis.dependence.causes}
 
 
-BY_ROW = sorted(set(APART) - {"dropout", "centred by the mean of data", "scaled by the maximum of data", "choice"})
+BY_ROW = sorted(
+    set(APART)
+    - {
+        "dropout",
+        "centred by the sign of data",
+        "centred by the mean of data",
+        "scaled by the maximum of data",
+        "choice",
+    }
+)
 
 
 @pytest.mark.parametrize("name", BY_ROW)

@@ -104,7 +104,8 @@ def test_values_that_only_replicas_have_keep_their_scale():
         count = tf.cast(tf.shape(x)[0], tf.float32)
         hidden = tf.tanh(x @ w)
         total = tf.reduce_sum(tf.square((hidden - tf.reverse(hidden, [0])) @ w))
-        return {"mean": value * count / 16.0, "root": tf.sqrt(value), "sum": 2.0 * total / 5.0}
+        half = tf.nn.l2_loss((hidden - tf.reverse(hidden, [0])) @ w)
+        return {"half": half, "mean": value * count / 16.0, "root": tf.sqrt(value), "sum": 2.0 * total / 5.0}
 
     x = batch(16)
     ran = single.run(step, [[x]], (9, 7))
@@ -112,13 +113,28 @@ def test_values_that_only_replicas_have_keep_their_scale():
     mean = sum(len(part) / 16 * mean_of(tf.constant(part)).numpy() for part in parts)
     hidden = [tf.tanh(part @ w) for part in parts]
     total = sum(tf.reduce_sum(tf.square((h - tf.reverse(h, [0])) @ w)).numpy() for h in hidden)
-    np.testing.assert_allclose(ran.outputs[0], [mean, np.sqrt(mean), 0.4 * total], rtol=1e-5)
+    np.testing.assert_allclose(ran.outputs[0], [total / 2.0, mean, np.sqrt(mean), 0.4 * total], rtol=1e-5)
     told = [text for text in ran.warnings if "examples that have met" in text]
     assert {text.partition("its value will be ")[2] for text in told} == {
         "averaged over the replicas",
         "added over the replicas",
     }
     assert all("test_whole.py:" in text for text in told)
+
+
+def test_what_has_no_output_is_done_by_each_replica(capfd):
+    w = tf.Variable([[1.0], [2.0]], name="w")
+
+    def step(x):
+        tf.print("rows", tf.shape(x)[0], "first", x[0, 0] * 0.0)
+        with tf.GradientTape() as tape:
+            value = tf.reduce_mean(tf.square(x @ w))
+        w.assign_sub(0.1 * tape.gradient(value, w))
+        return value
+
+    check(step, [[batch(6)]], (4, 2), w)
+    told = capfd.readouterr().err
+    assert {"rows 4 first 0", "rows 2 first 0"} <= {line.replace("-0", "0") for line in told.splitlines()}
 
 
 def test_a_loss_in_which_rows_meet_is_named_with_its_line_once():

@@ -9,7 +9,7 @@ from autodist.graph.operators import _lists as lists
 from autodist.graph.operators import _moving as moving
 from autodist.graph.operators._rows import Rule
 
-__all__ = ["CREATIONS", "ELEMENTWISE", "PRODUCTS", "RULES", "SHAPE_OPS"]
+__all__ = ["CREATIONS", "ELEMENTWISE", "ENDS", "PRODUCTS", "RULES", "SHAPE_OPS"]
 
 
 def _names(text: str) -> list[str]:
@@ -20,6 +20,9 @@ SHAPE_OPS = frozenset(
     {"Shape", "ShapeN", "Size", "Rank", "TensorListLength", "TensorListElementShape", "BroadcastGradientArgs"}
 )
 """What asks for sizes, whatever the values are."""
+
+ENDS = frozenset(_names("StopGradient ZerosLike OnesLike Sign Floor Ceil Round Rint FloorDiv TruncateDiv"))
+"""What no gradient flows through, although it gives floats, unless the program defines one."""
 
 ELEMENTWISE = frozenset(
     _names("""

@@ -10,16 +10,18 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["PICKED", "picked_beyond", "turns"]
+from autodist.graph.operators._moving import written_to_rows
+from autodist.graph.operators._table import RULES
 
-PICKED = (
-    "each replica has a part of the batch, whose rows have other numbers: write `tf.shape(x)[0]` for the number of "
-    "rows; to pick examples, give the step a weight for each of them, 0 or 1, `tf.reduce_sum(weights * losses)`"
+__all__ = ["PICKING", "picked_beyond", "turns"]
+
+PICKING = frozenset({"GatherV2", "GatherNd", "OneHot", "Slice", "Split", "SplitV", "StridedSlice", "TopKV2", "Unpack"})
+"""Ops that take elements by their places in a tensor."""
+
+_UPDATES = frozenset(
+    kind for kind, rule in RULES.items() if rule is written_to_rows and kind.startswith("TensorScatter")
 )
-"""What to do instead."""
-
-_UPDATES = frozenset(f"TensorScatter{kind}" for kind in ("Update", "Add", "Sub", "Min", "Max"))
-_PICKING = frozenset({"GatherV2", "StridedSlice", "TensorListGetItem"})
+_BY_TURN = frozenset({"GatherV2", "StridedSlice", "TensorListGetItem"})
 
 
 def picked_beyond(operation: Any) -> tuple[int, int] | None:
@@ -70,7 +72,7 @@ def turns(loop: Any, bodies: Iterable[Any], rows: int) -> Iterator[int]:
 
 
 def _picks_by_turn(operation: Any, rows: int) -> bool:
-    if operation.type not in _PICKING or operation.inputs[1].dtype.is_floating:
+    if operation.type not in _BY_TURN:
         return False
     if operation.type == "TensorListGetItem":
         return True
