@@ -8,18 +8,15 @@ table's bytes.
 from __future__ import annotations
 
 import json
-import re
 import sys
-from typing import Any
 
-from measuring import SCRIPTS, Result, Row, progress, ratio_row, row, run_script
+from measuring import SCRIPTS, Result, Row, progress, ratio_row, row, run_script, told_by_workers
 
 _KINDS = {"tensor": "a tensor", "array": "an array", "nested": "an array in a nested function"}
 _LIMIT = "plain tf.function"
 _MOST = 1.2
 _MEGABYTES, _QUICK_MEGABYTES, _TINY_MEGABYTES = 600.0, 50.0, 0.1
 _TIMEOUT_S = 900.0
-_TOLD = re.compile(r"^\[\d+\] (\{.*\})$", re.MULTILINE)
 _WAYS = ("plain", "autodist", "workers")
 
 _Moments = dict[str, float]
@@ -60,12 +57,8 @@ def _trained(way: str, kind: str, megabytes: float) -> _Moments:
     script = [str(SCRIPTS / "frozen_training.py")]
     arguments = ["plain" if way == "plain" else "autodist", kind, str(megabytes)]
     if way != "workers":
-        return _read(run_script([sys.executable, *script, *arguments], {}, _TIMEOUT_S).splitlines()[-1:])
+        found: _Moments = json.loads(run_script([sys.executable, *script, *arguments], {}, _TIMEOUT_S).splitlines()[-1])
+        return found
     command = [sys.executable, "-m", "autodist", "run", "--workers", "2", *script, "--", *arguments]
-    return _read(_TOLD.findall(run_script(command, {}, _TIMEOUT_S)))
-
-
-def _read(told: list[str]) -> _Moments:
-    """The largest of what processes say of themselves."""
-    every: list[dict[str, Any]] = [json.loads(text) for text in told]
+    every = told_by_workers(run_script(command, {}, _TIMEOUT_S), 2)
     return {moment: max(one[moment] for one in every) for moment in every[0]}

@@ -7,12 +7,10 @@ grows: where a worker holds all parameters, or a server its part.
 
 from __future__ import annotations
 
-import json
-import re
 import sys
 from dataclasses import dataclass
 
-from measuring import SCRIPTS, Result, Row, progress, row, run_script
+from measuring import SCRIPTS, Result, Row, progress, row, run_script, told_by_workers
 
 _STRATEGIES = (
     "AllReduce", "AllReduce(communicator='collective')", "PSLoadBalancing", "PartitionedPS",
@@ -25,7 +23,6 @@ _MOMENTS = {"start": "peak of the start-up and step 1", "steady": "after 5 steps
 _MOST_GROWTH = 1.25
 """Of the largest model's multiple over that of the middle one."""
 _TIMEOUT_S = 300.0
-_TOLD = re.compile(r"^\[(\d+)\] (\{.*\})$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,5 @@ def _trained(strategy: str, width: int) -> _Memory:
     command = [sys.executable, "-m", "autodist", "run", str(SCRIPTS / "memory_training.py")]
     command += ["--workers", str(_WORKERS), "--strategy", strategy, "--", "autodist", str(width)]
     # oneDNN keeps buffers that depend on how ops happened to be scheduled.
-    told = _TOLD.findall(run_script(command, {"TF_ENABLE_ONEDNN_OPTS": "0"}, _TIMEOUT_S))
-    by_rank = {int(rank): json.loads(text) for rank, text in told}
-    assert len(by_rank) == _WORKERS, told
-    return _Memory(tuple(by_rank[rank] for rank in sorted(by_rank)))
+    output = run_script(command, {"TF_ENABLE_ONEDNN_OPTS": "0"}, _TIMEOUT_S)
+    return _Memory(tuple(told_by_workers(output, _WORKERS)))

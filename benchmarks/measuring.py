@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -13,10 +14,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ROOT", "SCRIPTS", "Result", "Row", "alternate", "progress", "ratio_row", "row", "run_script", "times_of"]
+__all__ = [
+    "ROOT",
+    "SCRIPTS",
+    "Result",
+    "Row",
+    "alternate",
+    "progress",
+    "ratio_row",
+    "row",
+    "run_script",
+    "times_of",
+    "told_by_workers",
+]
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
+_TOLD = re.compile(r"^\[(\d+)\] (\{.*\})$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -127,6 +141,18 @@ def times_of(script: str, strategy: str, rounds: int, timeout_s: float) -> dict[
         run_script(command, {}, timeout_s)
         times: dict[str, list[float]] = json.loads(output.read_text())
         return times
+
+
+def told_by_workers(output: str, count: int) -> list[dict[str, float]]:
+    """By rank, the JSON that each of so many workers has written in a line of a run's output.
+
+    Raises:
+        RuntimeError: Some have not.
+    """
+    by_rank = {int(rank): json.loads(text) for rank, text in _TOLD.findall(output)}
+    if sorted(by_rank) != list(range(count)):
+        raise RuntimeError(f"{len(by_rank)} of {count} workers have told their figures:\n{output[-2000:]}")
+    return [by_rank[rank] for rank in range(count)]
 
 
 def progress(text: str) -> None:

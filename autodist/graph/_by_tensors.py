@@ -1,4 +1,4 @@
-"""Gradients by what is no variable: by inputs and activations, or by values that weights were made into.
+"""Gradients with respect to tensors that are not variables: inputs, activations, or what weights were made into.
 
 A replica differentiates a loss of its own examples. In a mean over them, each has a larger part than in the mean over
 the whole batch, so a gradient with a row per example is multiplied with the weight that the replica's gradients have:
@@ -30,7 +30,7 @@ RATIO = "_autodist_ratio"
 
 
 class By(NamedTuple):
-    """A gradient by a tensor.
+    """A gradient with respect to a tensor.
 
     Attributes:
         target: Number of the differentiation.
@@ -40,12 +40,20 @@ class By(NamedTuple):
     target: int
     is_returned: bool
 
+    def encode(self) -> bytes:
+        """What the attribute :data:`BY` holds."""
+        return f"{self.target}|{int(self.is_returned)}".encode()
+
 
 class Ratio(NamedTuple):
     """Numbers of two differentiations, of which the second went through the first one's gradient."""
 
     inner: int
     outer: int
+
+    def encode(self) -> bytes:
+        """What the attribute :data:`RATIO` holds."""
+        return f"{self.inner}|{self.outer}".encode()
 
 
 def by_of(node: Any) -> By | None:
@@ -91,7 +99,7 @@ def _known(gradient: Any, source: Any, current: Callable[[], int], *, is_returne
             part = _known(tf.convert_to_tensor(upstream), taken_by, current, is_returned=False)
             return ratio(part, target, current()), None
 
-        with attributed(BY, f"{target}|{int(is_returned)}".encode()):
+        with attributed(BY, By(target, is_returned).encode()):
             return tf.identity_n([value, taken_by], name="autodist_by_tensor")[0], backward
 
     return known(gradient, source)
@@ -112,6 +120,6 @@ def ratio(tensor: Any, inner: int, outer: int) -> Any:
         def backward(upstream: Any) -> Any:
             return ratio(upstream, inner, outer)
 
-        return identity_with(value, RATIO, f"{inner}|{outer}".encode(), name="autodist_ratio"), backward
+        return identity_with(value, RATIO, Ratio(inner, outer).encode(), name="autodist_ratio"), backward
 
     return exchanged(tensor)

@@ -155,7 +155,8 @@ def capture(
         raise NoGradientError(error.message, hint=error.hint) from error
 
     def answered() -> tuple[Identity, RowCounts]:
-        concrete, marked, counts = _trace(step, specs, names, split, synchronized_batch_norm, rows, answers=True)
+        relaxed = _relaxed(specs, split)
+        concrete, marked, counts = _traced(step, relaxed, names, synchronized_batch_norm, RowCounts(rows, answers=True))
         return _described(concrete, marked, names, split, synchronized_batch_norm).graph.identity, counts
 
     matters = rows is not None and asked.lines and answers_matter(captured.graph.identity, asked, answered)
@@ -212,27 +213,13 @@ def _trace(
     split: Sequence[bool],
     synchronized_batch_norm: bool,
     rows: int | None,
-    *,
-    answers: bool = False,
 ) -> tuple[Any, list[Any], RowCounts]:
-    """Trace a step for any number of rows; see :func:`noticing_row_counts` for how many there are."""
+    """Trace a step for any number of rows; see :class:`RowCounts` for how many there are."""
     import tensorflow as tf
 
-    relaxed = [
-        tf.TensorSpec([None, *spec.shape[1:]], spec.dtype) if is_split else spec
-        for spec, is_split in zip(specs, split, strict=True)
-    ]
     asked = RowCounts(rows)
     try:
-        with (
-            mark_gradients() as marked,
-            synchronize_batch_norm(everywhere=synchronized_batch_norm),
-            known_to_keep_apart(),
-            lookups_with_shapes(),
-            large_arrays_as_tensors(names.frozen),
-            noticing_row_counts(rows, answers=answers) as asked,
-        ):
-            return tf.function(step).get_concrete_function(*relaxed), marked, asked
+        return _traced(step, _relaxed(specs, split), names, synchronized_batch_norm, asked)
     except AutoDistError:
         raise
     except Exception as error:
@@ -243,8 +230,42 @@ def _trace(
             ) from error
         trains = refuse_fixed_rows(error, asked.lines, lambda: marks_gradients(tf.function(step), tuple(specs), {}))
         if trains is False:
-            raise NoGradientError("the step takes no gradient, and is for one number of rows only") from error
+            raise NoGradientError(
+                "the step takes no gradient, and is for one number of rows only",
+                hint="a training step differentiates its loss by `tf.GradientTape.gradient` and applies the result",
+            ) from error
         raise
+
+
+def _relaxed(specs: Sequence[Any], split: Sequence[bool]) -> list[Any]:
+    """What stands for arguments in a tracing for any number of rows."""
+    import tensorflow as tf
+
+    return [
+        tf.TensorSpec([None, *spec.shape[1:]], spec.dtype) if is_split else spec
+        for spec, is_split in zip(specs, split, strict=True)
+    ]
+
+
+def _traced(
+    step: Callable[..., Any],
+    specs: Sequence[Any],
+    names: VariableNames,
+    synchronized_batch_norm: bool,
+    asked: RowCounts,
+) -> tuple[Any, list[Any], RowCounts]:
+    """A step as traced, the variables that its marks are about, and what it has asked for."""
+    import tensorflow as tf
+
+    with (
+        mark_gradients() as marked,
+        synchronize_batch_norm(everywhere=synchronized_batch_norm),
+        known_to_keep_apart(),
+        lookups_with_shapes(),
+        large_arrays_as_tensors(names.frozen),
+        noticing_row_counts(asked),
+    ):
+        return tf.function(step).get_concrete_function(*specs), marked, asked
 
 
 def _is_of_outputs(error: Exception) -> bool:

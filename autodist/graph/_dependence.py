@@ -93,7 +93,10 @@ class BatchDependence:
                 or (not self._differentiable.isdisjoint(inputs) and _carries_gradients(node))
             ):
                 self._differentiable.add(name)
-            if name in self.extents or is_joined(name) or self._is_joined_gradient(node):
+            if name in self.extents or is_joined(name):
+                continue
+            if self._is_joined_gradient(node):
+                self.joined.add(name)
                 continue
             if self._is_of_backward_pass(node, inputs):
                 self._backward.add(name)  # as apart as the forward pass that it belongs to
@@ -127,10 +130,7 @@ class BatchDependence:
         if BY not in node.attr or node_of(node.input[0]) not in self.extents:
             return False
         source = node.input[1]
-        if self.extent(source) not in (Extent.CONSTANT, Extent.SAME) and not self.is_global(source):
-            return False
-        self.joined.add(node.name)
-        return True
+        return self.extent(source) in (Extent.CONSTANT, Extent.SAME) or self.is_global(source)
 
     def extent(self, tensor: str) -> Extent:
         """Extent of a tensor."""

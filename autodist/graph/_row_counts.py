@@ -52,8 +52,6 @@ class RowCounts:
         known, line = told(self._known), line_of_caller()
         if line is None or isinstance(value, tf.TensorShape):
             return value  # a part of a shape will itself be asked
-        if isinstance(value, Iterator):
-            value, known = list(value), list(known)
         if value == known:
             return value
         if line not in self.lines:
@@ -67,12 +65,10 @@ class RowCounts:
 
 
 @contextlib.contextmanager
-def noticing_row_counts(rows: int | None, *, answers: bool = False) -> Iterator[RowCounts]:
-    """Yield what the user's code asks for inside, which grows; see :class:`RowCounts` for the arguments."""
+def noticing_row_counts(counts: RowCounts) -> Iterator[None]:
+    """Note what the user's code asks for inside, and answer it."""
     import tensorflow as tf
     from tensorflow.python.ops import array_ops
-
-    counts = RowCounts(rows, answers=answers)
 
     def asking(original: Any) -> Any:
         @functools.wraps(original)
@@ -84,7 +80,7 @@ def noticing_row_counts(rows: int | None, *, answers: bool = False) -> Iterator[
     def iterating(original: Any) -> Any:
         @functools.wraps(original)
         def iterate(shape: Any) -> Any:
-            return iter(counts.of(shape, original(shape), lambda known: original(known(shape))))
+            return iter(counts.of(shape, list(original(shape)), lambda known: list(original(known(shape)))))
 
         return iterate
 
@@ -101,7 +97,7 @@ def noticing_row_counts(rows: int | None, *, answers: bool = False) -> Iterator[
             replace_method(patches, tf.TensorShape, name, asking)
         replace_method(patches, tf.TensorShape, "__iter__", iterating)
         replace_method(patches, array_ops, "shape_internal", counting)
-        yield counts
+        yield
 
 
 def _is_open(shape: Any) -> bool:

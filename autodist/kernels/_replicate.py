@@ -154,7 +154,9 @@ class _Copier:
                 inputs = [self.joins.weight_tensor(name, replica)]
             factor = self.joins.factor(name, replica)
             if factor is not None:
-                inputs = [inputs[0], _made_product(copy, *factor)]
+                op, number = factor
+                _make_product(copy, op)
+                inputs = [inputs[0], number]
             copy.input.extend(inputs)
             copy.input.extend(self._controls(name, replica))
 
@@ -224,15 +226,14 @@ class _Copier:
         return tuple(feeds)
 
 
-def _made_product(copy: Any, op: str, factor: str) -> str:
-    """Have a copy of a node that passes on its first input multiply it with a factor, or divide by it."""
+def _make_product(copy: Any, op: str) -> None:
+    """Have a copy of a node that passes on its first input multiply it with a second one, or divide by that."""
     kinds = copy.attr["T"].list.type
     dtype = kinds[0] if kinds else copy.attr["T"].type
     copy.op = op
     del copy.attr["T"]
     copy.attr["T"].type = dtype
     del copy.attr["_output_shapes"].list.shape[1:]
-    return factor
 
 
 def _given_name(name: str, replica: int) -> str:

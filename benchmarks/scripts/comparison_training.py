@@ -23,12 +23,10 @@ def compiled(is_compared, batch):
     """A scope and its step, compiled with the comparison or without."""
     ad = autodist.AutoDist()
     step = ad.function(make_step(_FEATURES, _WIDTH, _LAYERS))
-    without = (
-        contextlib.nullcontext() if is_compared else mock.patch.object(_joins, "compare_batches", return_value=None)
-    )
-    with ad.scope(), without:
+    with ad.scope(), contextlib.ExitStack() as without:
         if not is_compared:
-            ad._engine._batches.fingerprint = lambda _: 0
+            without.enter_context(mock.patch.object(_joins, "compare_batches", return_value=None))
+            mock.patch.object(ad._engine._batches, "fingerprint", return_value=0).start()  # in all steps
         block(step, batch, _STEPS)
     return ad, step
 

@@ -15,6 +15,7 @@ from autodist.graph import VariableNames, capture
 from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.runtime import Server, split_global
+from autodist.runtime._orderings import keep_orderings_in_session
 from autodist.runtime._request_ids import number_requests_by_one_generator
 from autodist.strategies import PACK_BYTES, GraphConfig, PSSynchronizer, Strategy, VariableConfig, check
 
@@ -57,7 +58,7 @@ def _targets():
 
 def _config():
     config = tf.compat.v1.ConfigProto(device_count={"CPU": CPUS}, allow_soft_placement=True)
-    config.graph_options.rewrite_options.dependency_optimization = 2
+    keep_orderings_in_session(config)
     return config
 
 

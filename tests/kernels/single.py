@@ -9,6 +9,7 @@ from tensorflow.python.eager import context
 from autodist.graph import VariableNames, capture
 from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
+from autodist.runtime._orderings import keep_orderings_in_session
 from autodist.strategies import compose
 
 
@@ -39,7 +40,7 @@ def run(step, batches, sizes, **options):
     with tf.Graph().as_default() as imported:
         tf.graph_util.import_graph_def(graph.graph_def, name="step")
         config = tf.compat.v1.ConfigProto(device_count={"CPU": len(sizes)}, allow_soft_placement=True)
-        config.graph_options.rewrite_options.dependency_optimization = 2  # off, as at work: it drops orderings
+        keep_orderings_in_session(config)
         with tf.compat.v1.Session(graph=imported, config=config) as session:
             access = _initialized(session, imported, captured, graph)
             outputs = [_step(session, captured, graph, batch, sizes) for batch in batches]

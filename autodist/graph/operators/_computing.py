@@ -85,7 +85,10 @@ def _one_batch(call: Call) -> bool:
 
 
 def chosen(call: Call) -> Value:
-    """``Select``: one of two, element by element; `tf.vectorized_map` takes 0 for the numbers of a single example."""
+    """``Select``: one of two, element by element; what `tf.vectorized_map` writes for ``range(n)`` is still that.
+
+    It is ``where(n >= 1, range(n), 0)``.
+    """
     if Kind.SIZE not in call.values:
         return elementwise(call)
     rows = call.rows(1)

@@ -188,11 +188,13 @@ def _greater(one: Size, other: Size) -> Size:
 
 
 def _largest(sizes: Sizes, node: Any, index: int) -> Entries:
+    """The largest of several numbers, which is known only if all of them are equal."""
     entries = sizes.of(sizes.inputs(node)[0])
     return entries[:1] if entries and len(set(entries)) == 1 else None
 
 
 def _at_least(one: Size, other: Size) -> Size:
+    """Whether one number is at least another, as 0 or 1."""
     return int(one >= other) if isinstance(one, int) and isinstance(other, int) else None
 
 
