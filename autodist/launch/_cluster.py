@@ -21,13 +21,12 @@ from autodist.launch._collection import collect
 from autodist.launch._failures import Verdict, exit_code_of, report_failure
 from autodist.launch._fleet import Fleet
 from autodist.launch._gang import Event, Interrupted, Reported
-from autodist.launch._horovod import horovod_rendezvous
 from autodist.launch._interrupts import Interrupts
 from autodist.launch._loop import LoopThread
-from autodist.launch._machines import is_here, machines_with_ranks, positions
+from autodist.launch._machines import is_here, machines_with_ranks
 from autodist.launch._output import OutputPump
-from autodist.launch._plan import Meeting, machine_name, plan_workers
-from autodist.launch._preparation import Ports, compare_software, prepare
+from autodist.launch._plan import Meeting, plan_workers
+from autodist.launch._preparation import compare_software, prepare
 from autodist.launch._restarts import checkpoint_progress
 from autodist.launch._run_directory import RunDirectory
 from autodist.launch._sites import expected_sites
@@ -126,20 +125,17 @@ class _Run:
         with ExitStack() as stack:
             stack.enter_context(Interrupts(self._interrupt))
             coordinator = stack.enter_context(CoordinatorServer(job.spec.world_size, self._token, on_fail=self._fail))
-            names = [machine_name(position.node_rank) for position in positions(self._machines)]
-            horovod = stack.enter_context(horovod_rendezvous(names))
             pump = OutputPump(self._directory, job.spec.world_size, self._observer.line)
             stack.callback(pump.finish, _LAST_OUTPUT_S)
             loop = stack.enter_context(LoopThread())
             fleet = Fleet(loop, self._machines, self._events, pump, grace_s=job.grace_s, heartbeat_s=job.host_timeout_s)
             stack.callback(fleet.close)
-            ports = Ports(coordinator.port, horovod.port)
-            verdict = self._course(loop, fleet, coordinator, ports)
+            verdict = self._course(loop, fleet, coordinator)
         return self._result(verdict, fleet, coordinator)
 
-    def _course(self, loop: LoopThread, fleet: Fleet, coordinator: CoordinatorServer, ports: Ports) -> Verdict:
+    def _course(self, loop: LoopThread, fleet: Fleet, coordinator: CoordinatorServer) -> Verdict:
         try:
-            self._start(loop, fleet, ports)
+            self._start(loop, fleet, coordinator.port)
         except concurrent.futures.CancelledError:
             return Verdict(interrupted=self._interrupts[0].signum)
         supervisor = Supervisor(
@@ -162,14 +158,14 @@ class _Run:
         for notice in notices:
             self._observer.notice(notice)
 
-    def _start(self, loop: LoopThread, fleet: Fleet, ports: Ports) -> None:
+    def _start(self, loop: LoopThread, fleet: Fleet, port: int) -> None:
         """Come to all machines, make them ready, and start the workers; raises CancelledError after Ctrl-C."""
         job = self._job
         self._connect(loop, fleet)
         if job.check_versions:
             for notice in self._run(loop, compare_software(job, fleet)):
                 self._observer.notice(notice)
-        sites = self._run(loop, prepare(job, self._directory, fleet, ports))
+        sites = self._run(loop, prepare(job, self._directory, fleet, port))
         commands = plan_workers(job, Meeting(self._directory.run_id, self._token), sites)
         chief = commands[0]
         self._directory.write_environment({**(os.environ if sites[0].is_here else {}), **chief.env})

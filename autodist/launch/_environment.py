@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from autodist.errors import UsageError
-from autodist.runtime import HorovodRendezvous, WorkerEnvironment
+from autodist.runtime import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT, HorovodPlace, WorkerEnvironment
 
 __all__ = ["requested_environment", "travelling_environment"]
 
@@ -130,7 +130,6 @@ def _mistake(name: str, value: str | None) -> str:
 
 def _launchers_own() -> frozenset[str]:
     """Names of the variables by which the launcher tells a worker its place, which no one else may set."""
-    horovod = HorovodRendezvous("", 0)
-    told = WorkerEnvironment(horovod=horovod).to_environ()
+    told = {*WorkerEnvironment(horovod=HorovodPlace()).to_environ(), RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT}
     # The runtime's messages name this variable, for users to set it.
     return frozenset(told) - {"AUTODIST_STEP_TIMEOUT_S"} | {"CUDA_VISIBLE_DEVICES"}

@@ -12,9 +12,9 @@ from autodist.launch._base import Job, WorkerCommand
 from autodist.launch._machines import Position, machines_with_ranks, positions
 from autodist.launch._sites import Site
 from autodist.resource_spec import Host
-from autodist.runtime import HorovodRendezvous, WorkerEnvironment
+from autodist.runtime import HorovodPlace, WorkerEnvironment
 
-__all__ = ["Meeting", "machine_name", "plan_workers"]
+__all__ = ["Meeting", "plan_workers"]
 
 _SLOWEST_HEARTBEAT_S = 2.0
 _FASTEST_HEARTBEAT_S = 0.1
@@ -81,22 +81,13 @@ def _environment(job: Job, meeting: Meeting, rank: int, site: Site, position: Po
     )
 
 
-def _horovod(site: Site, position: Position) -> HorovodRendezvous | None:
-    if site.horovod_port is None:
-        return None
-    return HorovodRendezvous(
-        _HERE,
-        site.horovod_port,
-        host_name=machine_name(position.node_rank),
+def _horovod(site: Site, position: Position) -> HorovodPlace:
+    return HorovodPlace(
+        host_name=f"node{position.node_rank}",  # nothing but equal or not equal, and fit for a URL
         interface=site.interface,
         cross_rank=position.cross_rank,
         cross_size=position.cross_size,
     )
-
-
-def machine_name(node_rank: int) -> str:
-    """Return what Horovod calls a machine: nothing but equal or not equal, and fit for a URL."""
-    return f"node{node_rank}"
 
 
 def _step_timeout_s(job: Job) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from autodist.agent import Agent
 from autodist.errors import LaunchError
@@ -18,25 +18,11 @@ from autodist.launch._sites import CODE, INPUT, OUTPUT, SPEC, Site, local_site, 
 from autodist.launch._software import Software, check_alone, check_software
 from autodist.remote import Machine
 
-__all__ = ["Ports", "compare_software", "prepare"]
+__all__ = ["compare_software", "prepare"]
 
 _LOOKUP_S = 30.0
 _VERSIONS_S = 90.0
 _DIGESTS_S = 120.0
-
-
-@dataclass(frozen=True)
-class Ports:
-    """Where the launcher's own servers listen on its loopback.
-
-    Attributes:
-        coordinator: Of the coordinator.
-        horovod: Of Horovod's rendezvous.
-
-    """
-
-    coordinator: int
-    horovod: int
 
 
 async def compare_software(job: Job, fleet: Fleet) -> list[str]:
@@ -77,8 +63,14 @@ def _pythons(job: Job, ranks: tuple[int, ...]) -> dict[str, str]:
     return found
 
 
-async def prepare(job: Job, directory: RunDirectory, fleet: Fleet, ports: Ports) -> list[Site]:
+async def prepare(job: Job, directory: RunDirectory, fleet: Fleet, port: int) -> list[Site]:
     """Make all machines ready.
+
+    Args:
+        job: What is to be run.
+        directory: Of the run.
+        fleet: The machines.
+        port: Of the coordinator, on this machine's loopback.
 
     Returns:
         Where each worker is to be started, by rank.
@@ -95,22 +87,21 @@ async def prepare(job: Job, directory: RunDirectory, fleet: Fleet, ports: Ports)
         others = [address for other, address in addresses.items() if other != machine]
         if not is_here(machine):
             assert bundle is not None
-            return await _remote(job, machine, agent, bundle, others, ports)
+            return await _remote(job, machine, agent, bundle, others, port)
         site = local_site(job, directory, **await _place(addresses[machine], agent, others))
-        return replace(site, master_port=ports.coordinator, horovod_port=ports.horovod)
+        return replace(site, master_port=port)
 
     sites = await fleet.on_agents(one)
     by_rank = {rank: sites[machine] for machine, ranks in fleet.machines.items() for rank in ranks}
     return [by_rank[rank] for rank in sorted(by_rank)]
 
 
-async def _remote(job: Job, machine: Machine, agent: Agent, bundle: Bundle, others: list[str], ports: Ports) -> Site:
-    there, (script, brought), shared_envs, coordinator, horovod, _ = await asyncio.gather(
+async def _remote(job: Job, machine: Machine, agent: Agent, bundle: Bundle, others: list[str], port: int) -> Site:
+    there, (script, brought), shared_envs, coordinator, _ = await asyncio.gather(
         _place(machine.address, agent, others),
         _bring(agent, bundle),
         agent.call("site.expand", timeout_s=_LOOKUP_S, texts=dict(machine.ssh.shared_envs if machine.ssh else ())),
-        agent.relay("127.0.0.1", ports.coordinator),
-        agent.relay("127.0.0.1", ports.horovod),
+        agent.relay("127.0.0.1", port),
         _put(agent, dict(_inputs(job))),
     )
     site = remote_site(
@@ -123,7 +114,7 @@ async def _remote(job: Job, machine: Machine, agent: Agent, bundle: Bundle, othe
         brought=brought,
         shared_envs=shared_envs,
     )
-    return replace(site, master_port=coordinator, horovod_port=horovod)
+    return replace(site, master_port=coordinator)
 
 
 async def _place(address: str, agent: Agent, others: list[str]) -> dict[str, str]:

@@ -50,7 +50,6 @@ class Site:
         strategy: What workers get as the strategy.
         dump_graphs: Where graphs go.
         master_port: Of the coordinator, on the machine's loopback.
-        horovod_port: Of Horovod's rendezvous, on the machine's loopback; None before the run.
         variables: What its workers' environments have before those of the job, over the machine's own.
         shared_envs: Variables of the login, expanded.
         brought: Files that were sent there.
@@ -68,7 +67,6 @@ class Site:
     strategy: str | None
     dump_graphs: str | None
     master_port: int = 0
-    horovod_port: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     shared_envs: Mapping[str, str] = field(default_factory=dict, repr=False)
     brought: tuple[str, ...] = ()

@@ -34,6 +34,7 @@ from autodist.runtime import (
     refuse_fit_outside,
     refuse_keras2_fit_outside,
     say_last,
+    serve_horovod,
 )
 
 __all__ = ["main"]
@@ -79,6 +80,8 @@ def _join_run() -> Worker:
         keep_caches_apart(worker.rank)
     elif environment.world_size > 1:
         tell_of_saving(worker)
+    if (coordinator := worker.coordinator) is not None:
+        after_import("horovod", lambda _: serve_horovod(coordinator))
     if environment.world_size > 1:
         after_import("keras", lambda _: refuse_fit_outside(worker))
         refuse_keras2_fit_outside(worker)

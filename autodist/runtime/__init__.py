@@ -22,7 +22,8 @@ from autodist.runtime._fingerprints import fingerprint_of, hashed
 from autodist.runtime._fit_position import FitFollower, FitPosition
 from autodist.runtime._graph_session import GraphSession, make_session, refuse_plain_sessions
 from autodist.runtime._hooks import hook_functions, hook_optimizers
-from autodist.runtime._horovod_environment import HorovodRendezvous
+from autodist.runtime._horovod_environment import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT, HorovodPlace
+from autodist.runtime._horovod_rendezvous import serve_horovod
 from autodist.runtime._interruption import INTERRUPTION_TOLD, SAVES_AT_END, SCRIPT_ENDED
 from autodist.runtime._keras import hook_fit
 from autodist.runtime._keras2 import hook_keras2
@@ -49,6 +50,8 @@ __all__ = [
     "LAST_WORDS_MARK",
     "OPEN",
     "ORDERED",
+    "RENDEZVOUS_ADDRESS",
+    "RENDEZVOUS_PORT",
     "SAVES_AT_END",
     "SCRIPT_ENDED",
     "Arguments",
@@ -65,7 +68,7 @@ __all__ = [
     "FitFollower",
     "FitPosition",
     "GraphSession",
-    "HorovodRendezvous",
+    "HorovodPlace",
     "LocalArray",
     "LoopCheckpoint",
     "OpenScope",
@@ -112,6 +115,7 @@ __all__ = [
     "restore_callbacks",
     "save_models_whole",
     "say_last",
+    "serve_horovod",
     "shard_dataset",
     "split_by_rows",
     "split_global",

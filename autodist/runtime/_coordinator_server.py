@@ -5,29 +5,24 @@ Threads wait on one condition; a run has at most a few hundred workers and a req
 
 from __future__ import annotations
 
-import contextlib
 import hmac
 import json
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from autodist.runtime._coordinator import MAX_VALUE_BYTES, TOKEN_HEADER, Status
 from autodist.runtime._failure_note import FailureNote
+from autodist.runtime._http_server import HttpServer
 
 __all__ = ["CoordinatorServer", "Progress", "RunAborted"]
 
 _CONNECTION_TIMEOUT_S = 60.0
-_STRANGER_S = 10.0
-"""How long who connects may take, in all, to show the token."""
-_MOST_STRANGERS = 512
-"""Connections at a time that have not shown it yet; the oldest makes room for the next."""
 
 
 @dataclass(frozen=True)
@@ -240,51 +235,10 @@ class CoordinatorServer:
             raise RunAborted(Status.ABORTED, self._aborted)
 
 
-class _HttpServer(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False  # a client may be in a wait of minutes
-    request_queue_size = 256
-
+class _HttpServer(HttpServer):
     def __init__(self, address: tuple[str, int], coordinator: CoordinatorServer) -> None:
         super().__init__(address, _Handler)
         self.coordinator = coordinator
-        self._lock = threading.Lock()
-        self._strangers: dict[socket.socket, float] = {}  # until when each is listened to; the oldest first
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Listen to a connection in a thread of its own, whose number has a bound."""
-        with self._lock:
-            self._strangers[request] = time.monotonic() + _STRANGER_S
-        super().process_request(request, client_address)
-        self._send_away()
-
-    def service_actions(self) -> None:
-        """Send those away that have taken too long; called all the time."""
-        self._send_away()
-
-    def shutdown_request(self, request: Any) -> None:
-        """Forget a connection that is over."""
-        self.let_stay(request)
-        super().shutdown_request(request)
-
-    def let_stay(self, request: socket.socket) -> None:
-        """Let a connection that has shown the token take its time."""
-        with self._lock:
-            self._strangers.pop(request, None)
-
-    def _send_away(self) -> None:
-        now_s = time.monotonic()
-        with self._lock:
-            too_many = len(self._strangers) - _MOST_STRANGERS
-            for number, (stranger, until_s) in enumerate(list(self._strangers.items())):
-                if number >= too_many and until_s > now_s:
-                    break
-                del self._strangers[stranger]
-                with contextlib.suppress(OSError):  # its thread then reads the end, and ends
-                    stranger.shutdown(socket.SHUT_RDWR)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that is killed in the middle of a request is no news."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["HorovodRendezvous"]
+__all__ = ["RENDEZVOUS_ADDRESS", "RENDEZVOUS_PORT", "HorovodPlace"]
+
+RENDEZVOUS_ADDRESS = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
+RENDEZVOUS_PORT = "HOROVOD_GLOO_RENDEZVOUS_PORT"
+"""Where workers meet; each sets both for itself, once it imports Horovod."""
 
 
 @dataclass(frozen=True)
-class HorovodRendezvous:
-    """Where Horovod's workers meet.
+class HorovodPlace:
+    """A worker's place in the eyes of Horovod.
 
     Attributes:
-        address: Of the rendezvous server.
-        port: Of the rendezvous server.
         host_name: Of the worker's machine, as Horovod is to see it.
         interface: Network interface for Gloo.
         cross_rank: The worker among those that have the same rank on their machines; None where every machine has as
@@ -23,28 +25,20 @@ class HorovodRendezvous:
 
     """
 
-    address: str
-    port: int
     host_name: str = "127.0.0.1"
     interface: str = "lo"
     cross_rank: int | None = None
     cross_size: int | None = None
 
     @classmethod
-    def from_environ(cls, variables: Mapping[str, str]) -> HorovodRendezvous | None:
-        """Return the rendezvous named by the environment, or None."""
-        port = variables.get("HOROVOD_GLOO_RENDEZVOUS_PORT", "")
-        if not port.isdigit():
+    def from_environ(cls, variables: Mapping[str, str]) -> HorovodPlace | None:
+        """Return the place that the environment tells, or None."""
+        if not variables.get("HOROVOD_HOSTNAME"):
             return None
-        return cls(
-            address=variables.get("HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1"),
-            port=int(port),
-            host_name=variables.get("HOROVOD_HOSTNAME", "127.0.0.1"),
-            interface=variables.get("HOROVOD_GLOO_IFACE", "lo"),
-        )
+        return cls(host_name=variables["HOROVOD_HOSTNAME"], interface=variables.get("HOROVOD_GLOO_IFACE", "lo"))
 
     def to_environ(self, rank: int, size: int, local_rank: int, local_size: int, node_rank: int) -> dict[str, str]:
-        """All that ``hvd.init`` needs on one worker (Gloo for control and for data, no MPI)."""
+        """All that ``hvd.init`` needs on one worker (Gloo for control and for data, no MPI), but the rendezvous."""
         return {
             "HOROVOD_RANK": str(rank),
             "HOROVOD_SIZE": str(size),
@@ -53,8 +47,6 @@ class HorovodRendezvous:
             "HOROVOD_CROSS_RANK": str(node_rank if self.cross_rank is None else self.cross_rank),
             "HOROVOD_CROSS_SIZE": str(size // local_size if self.cross_size is None else self.cross_size),
             "HOROVOD_HOSTNAME": self.host_name,
-            "HOROVOD_GLOO_RENDEZVOUS_ADDR": self.address,
-            "HOROVOD_GLOO_RENDEZVOUS_PORT": str(self.port),
             "HOROVOD_GLOO_IFACE": self.interface,
             "HOROVOD_CONTROLLER": "gloo",
             "HOROVOD_CPU_OPERATIONS": "gloo",

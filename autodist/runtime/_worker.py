@@ -12,7 +12,7 @@ from pathlib import Path
 
 from autodist.errors import LaunchError
 from autodist.runtime._coordinator import CoordinatorClient
-from autodist.runtime._horovod_environment import HorovodRendezvous
+from autodist.runtime._horovod_environment import HorovodPlace
 from autodist.runtime._interruption import Interruption
 from autodist.runtime._whereabouts import Whereabouts
 
@@ -46,7 +46,7 @@ class WorkerEnvironment:
         scratch: A directory for files that must not outlive the worker, however it ends; None for the system's own.
             (``AUTODIST_SCRATCH``)
         launcher_pid: The parent the worker must not outlive; 0 for none. (``AUTODIST_LAUNCHER_PID``)
-        horovod: Horovod's own rendezvous, where the launcher offers one. (``HOROVOD_*``)
+        horovod: Where it stands for Horovod. (``HOROVOD_*``)
 
     Example:
         >>> WorkerEnvironment.from_environ({}).world_size
@@ -75,7 +75,7 @@ class WorkerEnvironment:
     dump_graphs: Path | None = None
     scratch: Path | None = None
     launcher_pid: int = 0
-    horovod: HorovodRendezvous | None = None
+    horovod: HorovodPlace | None = None
 
     @property
     def is_launched(self) -> bool:
@@ -192,7 +192,7 @@ def _launched(read: _Reader) -> dict[str, object]:
         "dump_graphs": read.path("AUTODIST_DUMP_GRAPHS"),
         "scratch": read.path("AUTODIST_SCRATCH"),
         "launcher_pid": read.integer("AUTODIST_LAUNCHER_PID") if variables.get("AUTODIST_LAUNCHER_PID") else 0,
-        "horovod": HorovodRendezvous.from_environ(variables),
+        "horovod": HorovodPlace.from_environ(variables),
     }
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from autodist.agent._environment import of_another_run
 from autodist.errors import HostUnreachable, LaunchError
-from autodist.runtime._horovod_environment import HorovodRendezvous
+from autodist.runtime._horovod_environment import HorovodPlace
 from autodist.runtime._worker import WorkerEnvironment
 from tests.agent.workbench import STUBBORN, agent_here, is_alive, needs_root, python, run, spawn, until
 from tests.processes import text_of
@@ -104,7 +104,7 @@ def test_the_environment_is_the_agents_without_what_belongs_to_another_run(monke
 
 
 def test_nothing_that_a_launcher_sets_is_inherited():
-    environment = WorkerEnvironment(run_id="run", horovod=HorovodRendezvous("127.0.0.1", 1))
+    environment = WorkerEnvironment(run_id="run", horovod=HorovodPlace())
     kept_by_users = {"AUTODIST_STEP_TIMEOUT_S"}
     assert [name for name in environment.to_environ() if not of_another_run(name)] == sorted(kept_by_users)
 

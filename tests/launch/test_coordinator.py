@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autodist.errors import LaunchError, TimedOut, UsageError, WorkerFailed
-from autodist.runtime import FailureNote, _coordinator_server
+from autodist.runtime import FailureNote, _http_server
 from autodist.runtime._coordinator import MAX_VALUE_BYTES, CoordinatorClient
 from autodist.runtime._coordinator_server import CoordinatorServer
 
@@ -180,8 +180,8 @@ def test_end_of_the_server_ends_waits():
 
 
 def test_strangers_have_a_bound_and_keep_no_worker_waiting(monkeypatch):
-    monkeypatch.setattr(_coordinator_server, "_STRANGER_S", 1.0)
-    monkeypatch.setattr(_coordinator_server, "_MOST_STRANGERS", 20)
+    monkeypatch.setattr(_http_server, "_STRANGER_S", 1.0)
+    monkeypatch.setattr(_http_server, "_MOST_STRANGERS", 20)
     threads = threading.active_count()
     with CoordinatorServer(2, TOKEN) as server, contextlib.ExitStack() as stack:
         place = (server.address, server.port)

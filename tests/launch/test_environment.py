@@ -11,7 +11,7 @@ from autodist.errors import UsageError
 from autodist.launch import Job, requested_environment, travelling_environment
 from autodist.launch._secrets import mask_command, mask_secrets, without_secrets
 from autodist.resource_spec import Host, ResourceSpec, Ssh
-from autodist.runtime import HorovodRendezvous, WorkerEnvironment
+from autodist.runtime import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT, HorovodPlace, WorkerEnvironment
 
 STEP = "w.steps_taken += 1\n"
 
@@ -30,8 +30,8 @@ def test_variables_that_steer_libraries_travel():
     [
         "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "HOME", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "PWD", "TMPDIR",
         "USER", "SSH_AUTH_SOCK", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "KERAS_HOME", "TF_CONFIG", "CUDA_VISIBLE_DEVICES",
-        "tf_x",
-        *sorted(WorkerEnvironment(horovod=HorovodRendezvous("", 0)).to_environ().keys() - {"AUTODIST_STEP_TIMEOUT_S"}),
+        "tf_x", RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT,
+        *sorted(WorkerEnvironment(horovod=HorovodPlace()).to_environ().keys() - {"AUTODIST_STEP_TIMEOUT_S"}),
     ],
 )  # fmt: skip
 def test_variables_of_this_machine_and_of_a_place_in_a_run_stay(name):

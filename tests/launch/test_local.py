@@ -391,7 +391,7 @@ def test_horovod_finds_its_rendezvous(bench):
     if importlib.util.find_spec("horovod") is None:
         pytest.skip("Horovod is not installed")
     result = bench.run(
-        "import horovod.tensorflow as hvd, tensorflow as tf\nhvd.init()\n"
+        "import horovod.tensorflow as hvd, tensorflow as tf\nhvd.init()\nhvd.shutdown()\nhvd.init()\n"
         "print('sum', float(hvd.allreduce(tf.constant(hvd.rank() + 1.0), op=hvd.Sum)), hvd.size())\n" + STEP,
         start_timeout_s=120.0,
     )
