@@ -8,6 +8,7 @@ from autodist.doctor import Status
 from autodist.doctor import _checks as checks
 from autodist.doctor import _clinic as clinic
 from autodist.doctor import _examination as parts
+from autodist.doctor._checks._network import is_public
 from autodist.errors import HostUnreachable, TimedOut
 from autodist.runtime import _server as server
 from tests.doctor.patients import GIGABYTE, changed, cluster, revisited
@@ -43,7 +44,7 @@ def test_nothing_is_wrong_with_a_healthy_cluster():
     assert {finding.host for finding in found} == {"a", "b", "c"}
     assert {finding.check for finding in found} == {
         "reachable", "python", "autodist", "tensorflow", "keras", "horovod", "numpy", "tcp", "compiler", "cores",
-        "memory", "gpus", "disk", "limits", "clock", "address", "ports", "connections",
+        "memory", "gpus", "disk", "limits", "clock", "address", "network", "ports", "connections",
     }  # fmt: skip
 
 
@@ -75,6 +76,8 @@ def test_nothing_is_wrong_with_a_healthy_cluster():
          "address", Status.WARN, "all but Horovod uses 10.0.0.3", "`10.0.0.3 box` into its /etc/hosts instead of"),
         ({"names": {"a": ["10.0.0.99"], "b": ["10.0.0.2"], "c": ["10.0.0.3"]}}, "names", Status.WARN,
          "`a` means 10.0.0.99 there", "10.0.0.1"),
+        ({"address": "34.1.2.3"}, "network", Status.WARN, "34.1.2.3 is a public address", "of a private network"),
+        ({"address": "2a00:1450::1"}, "network", Status.WARN, "2a00:1450::1 is a public address", "a firewall"),
         ({"address": ""}, "address", Status.FAIL, "no address that others could reach", "network of the others"),
         ({"free_ports": 0.2}, "ports", Status.WARN, "20% of the ports 20000 to 31999 are free", "ss -tanp"),
         ({"free_ports": 0.0}, "ports", Status.FAIL, "0% of the ports", "ss -tanp"),
@@ -183,3 +186,17 @@ def test_a_clock_that_is_wrong_is_measured_as_such():
 
 def test_the_ports_are_those_of_the_servers():
     assert server._PORTS == parts.PORTS
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("8.8.8.8", True), ("172.32.0.1", True), ("100.128.0.1", True), ("2a00:1450::1", True),
+        ("::ffff:8.8.8.8", True), ("10.1.2.3", False), ("172.31.0.1", False), ("192.168.0.1", False),
+        ("100.64.0.1", False),
+        ("100.127.255.254", False), ("127.0.0.1", False), ("169.254.1.1", False), ("fe80::1%eth0", False),
+        ("fd12::1", False), ("::1", False), ("::ffff:10.0.0.1", False),
+    ],
+)  # fmt: skip
+def test_public_addresses(address, expected):
+    assert is_public(address) is expected

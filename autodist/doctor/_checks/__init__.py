@@ -12,6 +12,7 @@ from autodist.doctor._checks._disk import check_disk
 from autodist.doctor._checks._gpus import check_gpus
 from autodist.doctor._checks._limits import check_limits
 from autodist.doctor._checks._memory import check_memory
+from autodist.doctor._checks._network import check_network
 from autodist.doctor._checks._packages import check_packages
 from autodist.doctor._checks._ports import check_ports
 from autodist.doctor._checks._python import check_python
@@ -35,6 +36,7 @@ CHECKS: tuple[Check, ...] = (
     check_limits,
     check_clock,
     check_address,
+    check_network,
     check_ports,
     check_connections,
 )
