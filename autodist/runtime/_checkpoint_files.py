@@ -244,7 +244,7 @@ class CheckpointFiles:
 
     def _free_name(self, steps: int) -> str:
         """A name that no file has, so that writing never takes anything away."""
-        taken = set(names_in(self._directory, self._record.checkpoints)) | set(self._record.checkpoints)
+        taken = {path.name.partition(".")[0] for path in self._directory.iterdir()} | set(self._record.checkpoints)
         names = (f"ckpt-{steps}" if k == 1 else f"ckpt-{steps}-{k}" for k in range(1, len(taken) + 2))
         return next(name for name in names if name not in taken)
 

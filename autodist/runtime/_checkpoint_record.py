@@ -39,7 +39,7 @@ class OwnFile:
     @classmethod
     def of(cls, path: Path, *, reads: bool = True) -> OwnFile:
         """What there is to know of a file; its content is read only if ``reads``."""
-        found = path.stat()
+        found = path.lstat()  # as `is_at` looks: a link is another file than what it leads to
         return cls(found.st_size, found.st_ino, found.st_mtime_ns, _digest(path) if reads else "")
 
     def is_at(self, path: Path) -> bool:

@@ -29,13 +29,13 @@ def names_in(directory: Path, own: Collection[str] = ()) -> list[str]:
     """The names of all checkpoints that have files in a directory, whoever has written them.
 
     Args:
-        directory: Where to look; need not be there.
+        directory: Where to look; need not be there. What are no files is nobody's checkpoint.
         own: Names that are checkpoints for sure.
 
     Raises:
         OSError: The directory can't be read at the moment.
     """
-    names = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
+    names = {path.name for path in directory.iterdir() if not path.is_dir()} if directory.is_dir() else set()
     found = {match[1] for match in map(_DATA.fullmatch, names) if match is not None}
     for name in (name.removesuffix(".index") for name in names if name.endswith(".index")):
         if name in own or _NUMBERED.fullmatch(name) or _is_table(directory / f"{name}.index"):
@@ -48,7 +48,8 @@ def files_of(directory: Path, name: str) -> list[Path]:
     return [
         path
         for path in directory.iterdir()
-        if path.name == f"{name}.index" or ((match := _DATA.fullmatch(path.name)) is not None and match[1] == name)
+        if (path.name == f"{name}.index" or ((match := _DATA.fullmatch(path.name)) is not None and match[1] == name))
+        and not path.is_dir()
     ]
 
 
@@ -133,8 +134,13 @@ def _parsed(content: Any) -> dict[str, Any] | None:
 
 
 def _is_table(path: Path) -> bool:
-    """Whether a file ends as an index of TensorFlow does."""
-    with path.open("rb") as file:
-        file.seek(0, 2)
-        file.seek(max(file.tell() - len(_TABLE_ENDS_WITH), 0))
-        return file.read() == _TABLE_ENDS_WITH
+    """Whether there is a file that ends as an index of TensorFlow does; other programs have names like that too."""
+    if not path.is_file():  # a pipe would never end, a link may lead nowhere
+        return False
+    try:
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(file.tell() - len(_TABLE_ENDS_WITH), 0))
+            return file.read() == _TABLE_ENDS_WITH
+    except OSError:
+        return False

@@ -252,6 +252,26 @@ def test_begun_anew(checkpoints, tmp_path):
     assert newest(checkpoints()) == (3, 3.0)
 
 
+def test_what_only_has_such_a_name_is_no_checkpoint(checkpoints, tmp_path):
+    directory = tmp_path / "c"
+    (directory / "lucene.index").mkdir(parents=True)
+    (directory / "ckpt-2.index").mkdir()
+    (directory / "old.data-00000-of-00001").mkdir()
+    (directory / "gone.index").symlink_to(tmp_path / "nowhere")
+    (directory / "ckpt-1.index").symlink_to(tmp_path / "nowhere")
+    (directory / "unreadable.index").symlink_to("/proc/self/mem")
+    os.mkfifo(directory / "pipe.index")
+    there = names(tmp_path)
+    fresh = Checkpoints(Worker(WorkerEnvironment()), directory, 2, fresh=True)
+    assert fresh.find() is None
+    save(fresh, 1, 2, 3, 4)
+    assert there < names(tmp_path)
+    assert newest(checkpoints()) == (4, 4.0)
+    (directory / "ckpt-1.index").unlink()
+    shutil.rmtree(directory / ".autodist")
+    assert newest(checkpoints()) == (4, 4.0)
+
+
 def test_an_error_that_passes(checkpoints, tmp_path, monkeypatch):
     """A disk that does not answer once is asked again; one that does not answer at all ends the start."""
     save(checkpoints(), 3, 6)
