@@ -10,6 +10,7 @@ import keras
 
 from autodist.errors import UsageError
 from autodist.runtime import (
+    CheckpointKind,
     Checkpoints,
     Engine,
     FitFollower,
@@ -76,10 +77,11 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
         self._engine = engine
         self._position = position
         self._others = others
-        self._checkpoints = Checkpoints(engine.worker, self.directory, self.keep, fresh=self.fresh)
+        worker, kind = engine.worker, CheckpointKind.FIT
+        self._checkpoints = Checkpoints(worker, self.directory, self.keep, kind, fresh=self.fresh)
         self._steps = self._saved_steps = self._epoch = self._batch = 0
         self._found: dict[str, Any] | None = None
-        engine.worker.interruption.will_save()
+        worker.interruption.will_save()
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Find the newest checkpoint; what it holds of an epoch's middle is restored when the epoch has begun."""
@@ -93,10 +95,11 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
                 f"the model `{self.model.name}` has no variables so far, and a checkpoint can't be restored without",
                 hint="give it an input: `keras.Input` as the first layer, or `model.build(shape)`",
             )
-        found = self._checkpoints.find()
-        if found is None:
+        checkpoint = self._checkpoints.find()
+        if checkpoint is None:
             return
-        if "data" not in found:  # of others: there are values in it, and no more
+        found = checkpoint.position
+        if found is None:  # of others: there are values in it, and no more
             self._restore_values(0)
             return
         self._steps = self._saved_steps = found["steps"]

@@ -10,7 +10,7 @@ from autodist.runtime._arguments import Arguments, flatten, flatten_batch, split
 from autodist.runtime._batch import BatchSplit, LocalArray, WholeArray, batch_size, part_of, split_global, split_local
 from autodist.runtime._callback_state import best_weights, callback_states, restore_callbacks
 from autodist.runtime._checkpoint_note import CheckpointNote
-from autodist.runtime._checkpoints import Checkpoints
+from autodist.runtime._checkpoints import CheckpointKind, Checkpoints
 from autodist.runtime._convention import Convention, check_convention
 from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._coordinator_server import CoordinatorServer, RunAborted
@@ -56,6 +56,7 @@ __all__ = [
     "SCRIPT_ENDED",
     "Arguments",
     "BatchSplit",
+    "CheckpointKind",
     "CheckpointNote",
     "Checkpoints",
     "Convention",

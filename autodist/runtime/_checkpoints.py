@@ -3,33 +3,53 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import itertools
 import json
 import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from autodist.errors import CheckpointFailed, UsageError
-from autodist.runtime._checkpoint_files import CheckpointFiles
+from autodist.runtime._checkpoint_files import CheckpointFiles, FoundCheckpoint
 from autodist.runtime._checkpoint_note import CheckpointNote
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._transfer import adopt_chief_values
 from autodist.runtime._worker import Worker
 
-__all__ = ["Checkpoints"]
+__all__ = ["CheckpointKind", "Checkpoints"]
 
 _LOG = logging.getLogger("autodist")
 _exchanges = itertools.count()
 _MOST_FAILURES = 3
 _OF_TENSORFLOW = re.compile(r"\{\{.*?\}\}|\[Op:\w+\]")
 
-_Found = tuple[str | None, dict[str, Any] | None]
-"""The path of a checkpoint, and the position in it."""
+
+class CheckpointKind(enum.Enum):
+    """What writes checkpoints; each needs other things in a position, which stands there as ``kind``."""
+
+    LOOP = "loop"
+    FIT = "fit"
+
+    @property
+    def writer(self) -> str:
+        """What users call it."""
+        return "`ad.checkpoint`" if self is CheckpointKind.LOOP else "`autodist.BackupAndRestore`"
+
+    @classmethod
+    def of(cls, position: Mapping[str, Any]) -> CheckpointKind | None:
+        """What has written a position; None if nobody knows."""
+        if "kind" in position:
+            return next((kind for kind in cls if kind.value == position["kind"]), None)
+        if "data" in position:  # older ones don't say so
+            return cls.FIT
+        return cls.LOOP if "passes" in position else None
 
 
 class Checkpoints:
@@ -45,57 +65,77 @@ class Checkpoints:
         worker: Who this process is.
         directory: On the chief's machine; the others needn't have it.
         keep: How many checkpoints to keep.
+        kind: What writes them; those of the other kind are refused.
         fresh: Whether training begins anew, whatever is there.
 
     Raises:
         UsageError: An argument is not allowed.
     """
 
-    def __init__(self, worker: Worker, directory: str | os.PathLike[str], keep: int, *, fresh: bool = False) -> None:
+    def __init__(
+        self,
+        worker: Worker,
+        directory: str | os.PathLike[str],
+        keep: int,
+        kind: CheckpointKind,
+        *,
+        fresh: bool = False,
+    ) -> None:
         _check(directory, keep)
         self._worker = worker
         self._directory = Path(os.path.abspath(directory))
+        self._kind = kind
         self._fresh = fresh
         self._failures = 0
         environment = worker.environment
         self._files = CheckpointFiles(self._directory, keep, environment.run_id, environment.attempt)
-        self._prefix: str | None = None
+        self._found: FoundCheckpoint | None = None
         self._restored = 0
-        self._is_of_others = False
         self._is_off = Recorder.from_environ() is not None
 
-    def find(self) -> dict[str, Any] | None:
-        """The position in the newest checkpoint, for all workers the chief's; None if there is none.
-
-        Of a checkpoint that others have written it is ``{"steps": 0}``: where training stood is not known.
+    def find(self) -> FoundCheckpoint | None:
+        """The newest checkpoint, for all workers the chief's; None if there is none.
 
         Raises:
-            UsageError: Something is there, and nothing can be read; or another run is there.
+            UsageError: Something is there, and nothing can be read, or it is of the other kind; or another run is
+                there.
             CheckpointFailed: A checkpoint can't be read at the moment.
         """
-        position: dict[str, Any] | None = None
+        found: FoundCheckpoint | None = None
         if self._worker.is_chief and not self._is_off:
-            found = self._files.find(fresh=self._fresh)
-            if found is not None:
-                self._prefix, position = found.path, found.position or {"steps": 0}
-        self._prefix, position = self._from_chief((self._prefix, position))
-        self._is_of_others = position == {"steps": 0}
-        self._restored = position["steps"] if position is not None else 0
+            found = self._of_this_kind(self._files.find(fresh=self._fresh))
+        self._found = found = self._from_chief(found)
+        self._restored = 0 if found is None or found.position is None else found.position["steps"]
         self._worker.steps_restored += self._restored
         if self._worker.is_chief:
             self._tell(self._restored)
-            self._say(position)
-        return position
+            self._say(found)
+        return found
 
-    def _say(self, position: dict[str, Any] | None) -> None:
-        if self._is_of_others:
+    def _of_this_kind(self, found: FoundCheckpoint | None) -> FoundCheckpoint | None:
+        if found is None or found.position is None:
+            return found
+        kind = CheckpointKind.of(found.position)
+        if kind is None:  # nobody can tell what its position means
+            return FoundCheckpoint(found.path, None)
+        if kind is not self._kind:
+            raise UsageError(
+                f"the checkpoint `{found.path}` was written by {kind.writer}, {self._kind.writer} can't go on from it",
+                hint="name another directory; or begin anew, by `fresh=True`",
+            )
+        return found
+
+    def _say(self, found: FoundCheckpoint | None) -> None:
+        if found is None:
+            return
+        if found.position is None:
             _LOG.warning(
                 "`%s` was not written by `ad.checkpoint` or `autodist.BackupAndRestore`: values are restored, but not "
                 "the place in the data; steps count from 0, passes over the data from the first",
-                self._prefix,
+                found.path,
             )
-        elif position is not None:
-            _LOG.info("training goes on after step %d, from `%s`", self._restored, self._prefix)
+        else:
+            _LOG.info("training goes on after step %d, from `%s`", self._restored, found.path)
 
     def restore(self, trackables: Mapping[str, Any], variables: Iterable[Any] = ()) -> None:
         """Give all workers the values of the checkpoint that :meth:`find` has found.
@@ -107,11 +147,12 @@ class Checkpoints:
         Raises:
             UsageError: The checkpoint does not hold all of their variables in their shapes.
         """
-        root = _root(trackables, () if self._is_of_others else variables)
+        assert self._found is not None, "`find` has found a checkpoint"
+        root = _root(trackables, () if self._found.position is None else variables)
         if self._worker.is_chief:
-            self._read(root)
+            _read(self._found.path, root)
         else:
-            self._read_if_here(root)
+            _read_if_here(self._found.path, root)
         if self._worker.world_size == 1:
             return
         found = {str(k): variable for k, variable in enumerate(_variables(root))}
@@ -141,7 +182,7 @@ class Checkpoints:
             return
         import tensorflow as tf
 
-        root = _root(trackables, variables, position=tf.Variable(json.dumps(position)))
+        root = _root(trackables, variables, position=tf.Variable(json.dumps({**position, "kind": self._kind.value})))
         root.save_counter.assign(position["steps"])
         try:
             self._files.write(root, position["steps"])
@@ -170,40 +211,41 @@ class Checkpoints:
             ) from error
         _LOG.warning("%s; the older ones are kept, and the next one is tried", message)
 
-    def _read(self, root: Any) -> None:
-        assert self._prefix is not None, "`find` has found a checkpoint"
-        try:
-            status = root.read(self._prefix)
-            status.expect_partial()  # of the files there may be more: the position, metrics
-            status.assert_existing_objects_matched()
-        except (AssertionError, ValueError) as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise UsageError(
-                f"the checkpoint `{self._prefix}` is of another model or optimizer: {reason}",
-                hint="train what it was made for, with its names (`model=`, `optimizer=`), or give another directory; "
-                "or begin anew beside it, by `fresh=True`",
-            ) from error
-
-    def _read_if_here(self, root: Any) -> None:
-        """On a machine that sees the chief's files: then nothing must be sent. Whatever is wrong is put right later."""
-        if Path(f"{self._prefix}.index").is_file():
-            with contextlib.suppress(Exception):
-                root.read(self._prefix).expect_partial()
-
-    def _from_chief(self, value: _Found) -> _Found:
+    def _from_chief(self, found: FoundCheckpoint | None) -> FoundCheckpoint | None:
         coordinator = self._worker.coordinator
         if coordinator is None or self._worker.world_size == 1:
-            return value
+            return found
         key = f"checkpoint/{next(_exchanges)}"
         if self._worker.is_chief:
-            coordinator.put(key, json.dumps(value).encode())
-            return value
-        prefix, position = json.loads(coordinator.get(key, self._worker.environment.start_timeout_s))
-        return prefix, position
+            coordinator.put(key, json.dumps(found and asdict(found)).encode())
+            return found
+        told = json.loads(coordinator.get(key, self._worker.environment.start_timeout_s))
+        return told and FoundCheckpoint(**told)
 
     def _tell(self, saved: int) -> None:
         if self._worker.coordinator is not None:
             CheckpointNote(self._restored, saved).tell(self._worker.coordinator)
+
+
+def _read(path: str, root: Any) -> None:
+    try:
+        status = root.read(path)
+        status.expect_partial()  # of the files there may be more: the position, metrics
+        status.assert_existing_objects_matched()
+    except (AssertionError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise UsageError(
+            f"the checkpoint `{path}` is of another model or optimizer: {reason}",
+            hint="train what it was made for, with its names (`model=`, `optimizer=`), or give another directory; "
+            "or begin anew beside it, by `fresh=True`",
+        ) from error
+
+
+def _read_if_here(path: str, root: Any) -> None:
+    """On a machine that sees the chief's files: then nothing must be sent. Whatever is wrong is put right later."""
+    if Path(f"{path}.index").is_file():
+        with contextlib.suppress(Exception):
+            root.read(path).expect_partial()
 
 
 def _check(directory: Any, keep: Any) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from autodist.errors import UsageError
-from autodist.runtime._checkpoints import Checkpoints
+from autodist.runtime._checkpoints import CheckpointKind, Checkpoints
 from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime._shard import ShardedDataset
@@ -54,14 +54,15 @@ class LoopCheckpoint:
         self._every_steps = every_steps
         self._every_s = every_s
         self._trackables = trackables
-        self._checkpoints = Checkpoints(engine.worker, directory, keep, fresh=fresh)
+        self._checkpoints = Checkpoints(engine.worker, directory, keep, CheckpointKind.LOOP, fresh=fresh)
         self._step = self._pass = self._batch = self._calls = 0
         self._saved_s = time.monotonic()
-        position = self._checkpoints.find()
-        if position is not None:
+        found = self._checkpoints.find()
+        if found is not None:
+            position = found.position or {}  # of others: there are values in it, and no more
             self._step, self._pass, self._batch = (position.get(name, 0) for name in ("steps", "passes", "batches"))
             self._checkpoints.restore(trackables, _variables_of(trackables))
-        self._saved_step = self._step if position is not None else None
+        self._saved_step = self._step if found is not None else None
         engine.worker.interruption.will_save()
 
     @property

@@ -18,14 +18,14 @@ import tensorflow as tf
 
 import autodist
 from autodist.errors import CheckpointFailed, UsageError
-from autodist.runtime import Checkpoints, Worker, WorkerEnvironment
+from autodist.runtime import CheckpointKind, Checkpoints, Worker, WorkerEnvironment
 
 from .runs import SCRIPTS
 
 
 @pytest.fixture
 def checkpoints(tmp_path):
-    return lambda keep=2: Checkpoints(Worker(WorkerEnvironment()), tmp_path / "c", keep)
+    return lambda keep=2: Checkpoints(Worker(WorkerEnvironment()), tmp_path / "c", keep, CheckpointKind.LOOP)
 
 
 def save(checkpoints, *numbers):
@@ -35,12 +35,12 @@ def save(checkpoints, *numbers):
 
 def newest(checkpoints):
     """The step of the newest checkpoint and the value in it."""
-    position = checkpoints.find()
-    if position is None:
+    found = checkpoints.find()
+    if found is None:
         return None
     variable = tf.Variable([0.0])
     checkpoints.restore({"value": variable})
-    return position["steps"], variable.numpy().item()
+    return found.position["steps"] if found.position else 0, variable.numpy().item()
 
 
 def names(tmp_path):
@@ -180,7 +180,7 @@ def test_checkpoints_of_others_are_restored_and_stay(checkpoints, tmp_path, capl
 @pytest.mark.parametrize("listing", ["missing", "empty", "of another place"])
 def test_checkpoints_are_found_by_their_files(listing, checkpoints, tmp_path):
     """Somebody has copied `ckpt-40.*`."""
-    save(Checkpoints(Worker(WorkerEnvironment()), tmp_path / "elsewhere", 2), 20, 40)
+    save(Checkpoints(Worker(WorkerEnvironment()), tmp_path / "elsewhere", 2, CheckpointKind.LOOP), 20, 40)
     (tmp_path / "c").mkdir()
     for path in (tmp_path / "elsewhere").glob("ckpt-40.*"):
         (tmp_path / "c" / path.name).write_bytes(path.read_bytes())
@@ -230,13 +230,13 @@ def test_nothing_is_removed_where_nothing_can_be_read(there, checkpoints, tmp_pa
     assert all(name.partition(".")[0] in str(refused.value) for name in before if name != "checkpoint")
     assert "fresh=True" in refused.value.hint
     assert contents(directory) == before
-    fresh = Checkpoints(Worker(WorkerEnvironment()), directory, 2, fresh=True)
+    fresh = Checkpoints(Worker(WorkerEnvironment()), directory, 2, CheckpointKind.LOOP, fresh=True)
     assert fresh.find() is None
     assert contents(directory) == before
     save(fresh, 3, 6, 9)
     after = contents(directory)
     assert before.items() - {("checkpoint", before.get("checkpoint"))} <= after.items()
-    again = Checkpoints(Worker(WorkerEnvironment(run_id="r", attempt=1)), directory, 2, fresh=True)
+    again = Checkpoints(Worker(WorkerEnvironment(run_id="r", attempt=1)), directory, 2, CheckpointKind.LOOP, fresh=True)
     assert newest(again) == (9, 9.0)  # a restart goes on from what its run has written
     assert newest(checkpoints()) == (9, 9.0)
 
@@ -244,7 +244,7 @@ def test_nothing_is_removed_where_nothing_can_be_read(there, checkpoints, tmp_pa
 def test_begun_anew(checkpoints, tmp_path):
     """Ours of before go when the first new one is there."""
     save(checkpoints(), 30, 60)
-    fresh = Checkpoints(Worker(WorkerEnvironment()), tmp_path / "c", 2, fresh=True)
+    fresh = Checkpoints(Worker(WorkerEnvironment()), tmp_path / "c", 2, CheckpointKind.LOOP, fresh=True)
     assert fresh.find() is None
     assert names(tmp_path) == files(30, 60)
     save(fresh, 3)
@@ -262,7 +262,7 @@ def test_what_only_has_such_a_name_is_no_checkpoint(checkpoints, tmp_path):
     (directory / "unreadable.index").symlink_to("/proc/self/mem")
     os.mkfifo(directory / "pipe.index")
     there = names(tmp_path)
-    fresh = Checkpoints(Worker(WorkerEnvironment()), directory, 2, fresh=True)
+    fresh = Checkpoints(Worker(WorkerEnvironment()), directory, 2, CheckpointKind.LOOP, fresh=True)
     assert fresh.find() is None
     save(fresh, 1, 2, 3, 4)
     assert there < names(tmp_path)
@@ -314,6 +314,54 @@ def test_a_fit_into_a_directory_of_others(tmp_path):
     assert contents(tmp_path) == before
 
 
+def fit_once(directory, **options):
+    with autodist.scope(spec=autodist.ResourceSpec.local(cpus=1)):
+        model = small_model()
+        backup = autodist.BackupAndRestore(directory, save_freq=1, **options)
+        before = model.get_weights()[0]
+        model.fit(np.ones((8, 2)), np.full((8, 1), 3.0), batch_size=4, verbose=0, callbacks=[backup])
+        assert not np.array_equal(before, model.get_weights()[0])
+
+
+def loop_once(directory, **options):
+    ad = autodist.AutoDist(spec=autodist.ResourceSpec.local(cpus=1))
+    with ad.scope():
+        model = small_model()
+        checkpoint = ad.checkpoint(directory, model=model, **options)
+        for _ in checkpoint.steps([1, 2]):
+            model.layers[0].bias.assign_add([1.0])
+
+
+@pytest.mark.parametrize("first", ["fit", "loop"])
+def test_checkpoints_of_the_other_kind_are_refused(first, tmp_path):
+    uses = {
+        "fit": (
+            lambda **options: fit_once(tmp_path, delete_checkpoint=False, **options),
+            "`autodist.BackupAndRestore`",
+        ),
+        "loop": (lambda **options: loop_once(tmp_path, **options), "`ad.checkpoint`"),
+    }
+    write, writer = uses.pop(first)
+    ((use, user),) = uses.values()
+    write()
+    before = contents(tmp_path)
+    assert any(name.endswith(".index") for name in before)
+    with pytest.raises(UsageError, match=f"was written by {writer}, {user} can't go on from it") as refused:
+        use()
+    assert "fresh=True" in refused.value.hint
+    assert contents(tmp_path) == before
+    gc.collect()
+    use(fresh=True)
+    with pytest.raises(UsageError, match=f"was written by {user}"):
+        write()
+
+
+def test_older_positions_say_their_kind_by_what_is_in_them():
+    assert CheckpointKind.of({"steps": 4, "passes": 1, "batches": 0}) is CheckpointKind.LOOP
+    assert CheckpointKind.of({"steps": 4, "epoch": 1, "data": {}}) is CheckpointKind.FIT
+    assert CheckpointKind.of({"steps": 4}) is None
+
+
 def small_model():
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile("adam", "mse")
@@ -326,8 +374,8 @@ def small_model():
 
 HOLDS = """
 import os, sys, time
-from autodist.runtime import Checkpoints, Worker, WorkerEnvironment
-checkpoints = Checkpoints(Worker(WorkerEnvironment(run_id="first")), sys.argv[1], 2)
+from autodist.runtime import CheckpointKind, Checkpoints, Worker, WorkerEnvironment
+checkpoints = Checkpoints(Worker(WorkerEnvironment(run_id="first")), sys.argv[1], 2, CheckpointKind.LOOP)
 checkpoints.find()
 if os.fork() == 0:
     time.sleep(60)
@@ -381,7 +429,7 @@ def small_disk(tmp_path):
 
 
 def test_a_full_disk(small_disk, caplog):
-    checkpoints = Checkpoints(Worker(WorkerEnvironment()), small_disk / "c", 2)
+    checkpoints = Checkpoints(Worker(WorkerEnvironment()), small_disk / "c", 2, CheckpointKind.LOOP)
     value = {"value": tf.Variable(tf.zeros([5_000]))}
     checkpoints.save(value, (), {"steps": 1})
     for block in range(64):  # until nothing more goes in
@@ -414,8 +462,8 @@ def test_a_full_disk(small_disk, caplog):
 
 
 def newest_step(directory):
-    checkpoints = Checkpoints(Worker(WorkerEnvironment()), directory, 2)
-    found = checkpoints.find()["steps"]
+    checkpoints = Checkpoints(Worker(WorkerEnvironment()), directory, 2, CheckpointKind.LOOP)
+    found = checkpoints.find().position["steps"]
     checkpoints.remove()
     return found
 
@@ -442,14 +490,14 @@ def test_of_something_else(checkpoints):
 
 WRITES = """
 import sys, tensorflow as tf
-from autodist.runtime import Checkpoints, Worker, WorkerEnvironment
-checkpoints = Checkpoints(Worker(WorkerEnvironment()), sys.argv[1], 2)
+from autodist.runtime import CheckpointKind, Checkpoints, Worker, WorkerEnvironment
+checkpoints = Checkpoints(Worker(WorkerEnvironment()), sys.argv[1], 2, CheckpointKind.LOOP)
 value = tf.Variable(tf.zeros([4_000_000]))
 found = checkpoints.find()
 if found is not None:
     checkpoints.restore({"value": value})
-    assert (value.numpy() == found["steps"]).all(), "values of another checkpoint"
-step = found["steps"] if found is not None else 0
+    assert (value.numpy() == found.position["steps"]).all(), "values of another checkpoint"
+step = found.position["steps"] if found is not None else 0
 print(step, flush=True)
 while True:
     step += 1
