@@ -17,6 +17,8 @@ __all__ = ["Arguments", "Splits", "flatten", "flatten_batch", "split_by_rows"]
 
 _LOG = logging.getLogger("autodist")
 _OF_KERAS = ("x", "y", "sample_weight")
+_Path = tuple[Any, ...]
+"""Indices and keys that lead to an argument."""
 
 
 @dataclass(frozen=True)
@@ -109,13 +111,20 @@ class Arguments:
         return [tf.TensorSpec(a.shape, tf.string if a.dtype.kind == "O" else a.dtype) for a in self.arrays]
 
 
-def flatten(args: tuple[Any, ...], kwargs: dict[str, Any], readable: Callable[[str], str] | None = None) -> Arguments:
+def flatten(
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    readable: Callable[[_Path], str] | None = None,
+    *,
+    has_open_rows: bool = False,
+) -> Arguments:
     """Take a call's arguments apart.
 
     Args:
         args: Those by position.
         kwargs: Those by name.
         readable: What to call an argument by its path in them.
+        has_open_rows: See :class:`Arguments`.
     """
     from tensorflow.python.util import nest
 
@@ -126,7 +135,7 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any], readable: Callable[[s
     parts: list[bool | None] = []
     notes: list[int | None] = []
     readable = _readable if readable is None else readable
-    leaves = nest.flatten_with_joined_string_paths(structure)
+    leaves = nest.flatten_with_tuple_paths(structure)
     for position, (path, leaf) in enumerate(leaves):
         array = _as_array(leaf)
         if array is None:
@@ -138,7 +147,9 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any], readable: Callable[[s
         arrays.append(array)
         names.append(readable(path))
     split = tuple(array.ndim > 0 for array in arrays)
-    return Arguments(tuple(arrays), tuple(names), tuple(static), structure, tuple(parts), tuple(notes), split)
+    return Arguments(
+        tuple(arrays), tuple(names), tuple(static), structure, tuple(parts), tuple(notes), split, has_open_rows
+    )
 
 
 def flatten_batch(batch: Any, *, has_open_rows: bool = False) -> Arguments:
@@ -149,16 +160,16 @@ def flatten_batch(batch: Any, *, has_open_rows: bool = False) -> Arguments:
         has_open_rows: See :class:`Arguments`.
     """
 
-    def readable(path: str) -> str:
-        keys = path.split("/")[2:]
+    def readable(path: _Path) -> str:
+        keys = path[2:]
         name = "data"
-        if isinstance(batch, tuple) and len(batch) <= len(_OF_KERAS):
-            name, *keys = _OF_KERAS[int(keys[0])], *keys[1:]
+        if isinstance(batch, tuple) and len(batch) <= len(_OF_KERAS) and isinstance(keys[0], int):
+            name, keys = _OF_KERAS[keys[0]], keys[1:]
         elif not keys:
             name = "x"
-        return f"`{name}{''.join(f'[{key}]' if key.isdigit() else f'[{key!r}]' for key in keys)}`"
+        return f"`{name}{''.join(f'[{key!r}]' for key in keys)}`"
 
-    return replace(flatten((batch,), {}, readable), has_open_rows=has_open_rows)
+    return flatten((batch,), {}, readable, has_open_rows=has_open_rows)
 
 
 def split_by_rows(arguments: Arguments, before: tuple[bool, ...] | None) -> tuple[bool, ...]:
@@ -245,10 +256,10 @@ def _refuse_ragged(leaf: Any, name: str) -> None:
         )
 
 
-def _readable(path: str) -> str:
-    head, _, rest = path.partition("/")
-    kind = "argument" if head == "0" else "keyword"
-    return f"{kind} {rest}"
+def _readable(path: _Path) -> str:
+    head, *rest = path
+    kind = "argument" if head == 0 else "keyword"
+    return f"{kind} {'/'.join(map(str, rest))}"
 
 
 def _hashable(value: Any) -> Any:

@@ -8,7 +8,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -184,7 +183,7 @@ class Engine:
         """
 
         def flattened() -> Arguments:
-            return replace(flatten(args, kwargs), has_open_rows=has_open_rows)
+            return flatten(args, kwargs, has_open_rows=has_open_rows)
 
         return self._plain.call(function, flattened, plain, lambda found: self._train(function, found))
 
@@ -302,24 +301,25 @@ class Engine:
     def _step(self, function: Callable[..., Any], arguments: Arguments, local: bool, *, own: bool) -> CompiledStep:
         """The compiled step for a function and arguments of this kind; see :meth:`Trials.run`."""
         key = (function, arguments.key)
-        if key not in self._steps:
-            self.settle()
-            with self._plain.capturing((function, arguments.given)):
-                captured = self._compiler.capture(function, arguments, local=local)
-                self._plain.check_asks_no_rows(captured)
-            has_batch = captured.graph.has_batch or self.num_replicas == 1
-            if self._trials is not None and has_batch:
-                self._trials.run(captured, arguments, local=local, own=own)
-                raise SystemExit(0)
-            self._steps[key] = (
-                self._compiled(captured, arguments, local) if has_batch else self._compiler.compile_alike(captured)
-            )
-            if self._recorder is not None:
-                self.state.pull_all()  # compiling frees the eager copies of large variables
-                roles = {v.name: v.role.value for v in captured.graph.variables}
-                self._recorder.add_variables(captured.handles, roles)
-        self._compiler.check_parts(self._steps[key].captured, arguments, local=local)
-        return self._steps[key]
+        known = self._steps.get(key)
+        if known is not None:
+            self._compiler.check_parts(known.captured, arguments, local=local)
+            return known
+        self.settle()
+        with self._plain.capturing((function, arguments.given)):
+            captured = self._compiler.capture(function, arguments, local=local)
+            self._plain.check_asks_no_rows(captured)
+        has_batch = captured.graph.has_batch or self.num_replicas == 1
+        if self._trials is not None and has_batch:
+            self._trials.run(captured, arguments, local=local, own=own)
+            raise SystemExit(0)
+        step = self._compiled(captured, arguments, local) if has_batch else self._compiler.compile_alike(captured)
+        self._steps[key] = step
+        if self._recorder is not None:
+            self.state.pull_all()  # compiling frees the eager copies of large variables
+            roles = {v.name: v.role.value for v in captured.graph.variables}
+            self._recorder.add_variables(captured.handles, roles)
+        return step
 
     def _compiled(self, captured: CapturedStep, arguments: Arguments, local: bool) -> CompiledStep:
         """A step that trains, by its strategy, or by the first of those that are tried."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -96,6 +97,11 @@ class ShardedDataset:
         split: Per tensor of an element, whether it is a batch.
         by: ``"batch"``, ``"element"`` or ``"file"``.
         has_open_rows: Whether the global batches may have any number of rows, as far as their dataset tells.
+
+    Args:
+        dataset: As in the attribute, like `split`, `by` and `has_open_rows`.
+        passes: What loops over it have to do with the engine; None for nothing.
+        read: What each pass has read of its source, where workers compare that.
     """
 
     def __init__(
@@ -105,11 +111,13 @@ class ShardedDataset:
         by: str = "batch",
         passes: Passes | None = None,
         read: BlocksRead | None = None,
+        *,
+        has_open_rows: bool = False,
     ) -> None:
         self.dataset = dataset
         self.split = split
         self.by = by
-        self.has_open_rows = False
+        self.has_open_rows = has_open_rows
         self._passes = Passes() if passes is None else passes
         self._read = read
         self._note: int | None = None
@@ -218,18 +226,17 @@ def shard_dataset(
             f"`shard` was given a {type(dataset).__name__}, it takes a tf.data.Dataset",
             hint="make one: `tf.data.Dataset.from_tensor_slices((x, y)).batch(64)`",
         )
-    sharded = _sharded(dataset, shares, by, passes)
-    sharded.has_open_rows = has_open_rows(dataset.element_spec)
-    return sharded
+    return _sharded(dataset, shares, by, passes)
 
 
 def _sharded(dataset: Any, shares: Shares, by: ShardBy, passes: Passes | None) -> ShardedDataset:
     import tensorflow as tf
 
+    sharded = partial(ShardedDataset, passes=passes, has_open_rows=has_open_rows(dataset.element_spec))
     if shares.is_alone and by in ("auto", "batch"):
         specs = tf.nest.flatten(dataset.element_spec)
         split = tuple(isinstance(spec, tf.TensorSpec) and spec.shape.rank != 0 for spec in specs)
-        return ShardedDataset(read_ahead(dataset), split, "batch", passes)
+        return sharded(read_ahead(dataset), split)
     split = which_are_batches(dataset)
     if by in ("element", "file"):
         pipeline = read_pipeline(dataset)
@@ -238,11 +245,11 @@ def _sharded(dataset: Any, shares: Shares, by: ShardBy, passes: Passes | None) -
             read = _blocks_read(pipeline, shares)
             parts, done = _read_apart(pipeline, shares, by, read)
             options = (_in_order(dataset) if done == "element" else dataset).options()
-            return ShardedDataset(parts.with_options(options), split, done, passes, read)
+            return sharded(parts.with_options(options), split, done, read=read)
     if shares.is_all:
-        return ShardedDataset(read_ahead(dataset), split, "batch", passes)
+        return sharded(read_ahead(dataset), split)
     _check_order(dataset)
-    return ShardedDataset(_rows_of_batches(_in_order(dataset), split, shares), split, "batch", passes)
+    return sharded(_rows_of_batches(_in_order(dataset), split, shares), split)
 
 
 def _as_it_is(dataset: ShardedDataset, by: str) -> ShardedDataset:

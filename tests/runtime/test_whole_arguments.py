@@ -1,6 +1,7 @@
 """Which tensors of a step and of a dataset are batches, and that all others come whole to every replica."""
 
 import itertools
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -174,6 +175,11 @@ def test_only_scalars_are_no_batch():
         autodist.AutoDist(**TWO).shard(tf.data.Dataset.range(3))
 
 
+class Example(NamedTuple):
+    image: np.ndarray
+    label: np.ndarray
+
+
 @pytest.mark.parametrize(
     ("batch", "names"),
     [
@@ -181,6 +187,8 @@ def test_only_scalars_are_no_batch():
         (([X, {"age": X}], {"out": X}), ["`x[0]`", "`x[1]['age']`", "`y['out']`"]),
         (X, ["`x`"]),
         ({"age": X, "size": X}, ["`data['age']`", "`data['size']`"]),
+        (({"age/years": X, "3": X}, X), ["`x['3']`", "`x['age/years']`", "`y`"]),
+        (Example(X, X), ["`data['image']`", "`data['label']`"]),
     ],
 )
 def test_arguments_of_keras_are_called_as_users_call_them(batch, names):
