@@ -24,6 +24,7 @@ from autodist.launch._gang import Event, Interrupted, Reported
 from autodist.launch._interrupts import Interrupts
 from autodist.launch._loop import LoopThread
 from autodist.launch._machines import is_here, machines_with_ranks
+from autodist.launch._neighbours import Neighbours
 from autodist.launch._output import OutputPump
 from autodist.launch._plan import Meeting, plan_workers
 from autodist.launch._preparation import compare_software, prepare
@@ -134,12 +135,13 @@ class _Run:
         return self._result(verdict, fleet, coordinator)
 
     def _course(self, loop: LoopThread, fleet: Fleet, coordinator: CoordinatorServer) -> Verdict:
+        neighbours = Neighbours(loop, fleet)
         try:
-            self._start(loop, fleet, coordinator.port)
+            self._start(loop, fleet, coordinator.port, neighbours)
         except concurrent.futures.CancelledError:
             return Verdict(interrupted=self._interrupts[0].signum)
         supervisor = Supervisor(
-            self._job, fleet, self._events, coordinator, self._directory, self._observer, self._status
+            self._job, fleet, self._events, coordinator, neighbours, self._directory, self._observer, self._status
         )
         try:
             with self._launcher.beside(coordinator):
@@ -158,7 +160,7 @@ class _Run:
         for notice in notices:
             self._observer.notice(notice)
 
-    def _start(self, loop: LoopThread, fleet: Fleet, port: int) -> None:
+    def _start(self, loop: LoopThread, fleet: Fleet, port: int, neighbours: Neighbours) -> None:
         """Come to all machines, make them ready, and start the workers; raises CancelledError after Ctrl-C."""
         job = self._job
         self._connect(loop, fleet)
@@ -166,6 +168,8 @@ class _Run:
             for notice in self._run(loop, compare_software(job, fleet)):
                 self._observer.notice(notice)
         sites = self._run(loop, prepare(job, self._directory, fleet, port))
+        self._run(loop, neighbours.listen(sites))
+        self._run(loop, neighbours.require(job.cut))
         commands = plan_workers(job, Meeting(self._directory.run_id, self._token), sites)
         chief = commands[0]
         self._directory.write_environment({**(os.environ if sites[0].is_here else {}), **chief.env})

@@ -72,6 +72,7 @@ class Overdue:
         rank: Whom to blame.
         message: One sentence.
         hint: What to do.
+        cut: The pairs of workers that don't reach each other, if it is that.
 
     """
 
@@ -79,6 +80,7 @@ class Overdue:
     rank: int
     message: str
     hint: str
+    cut: tuple[tuple[int, int], ...] = ()
 
 
 def find_overdue(job: Job, standing: Standing, now_s: float) -> Overdue | None:

@@ -123,6 +123,7 @@ def report_failure(verdict: Verdict, symptom: Symptom, worker: StartedWorker, di
         is_everywhere=verdict.is_everywhere,
         place=note.place if note and has_said else "",
         trace=note.trace if note and has_said else (),
+        cut=overdue.cut if overdue else (),
     )
 
 

@@ -57,7 +57,8 @@ class RestartingLauncher(Launcher):
         attempts: list[RunResult] = []
         directory: RunDirectory | None = None
         for attempt in range(job.max_restarts + 1):
-            result = self._attempt(_again(job, attempt, directory), is_last=attempt == job.max_restarts)
+            cut = attempts[-1].failure.cut if attempts and attempts[-1].failure else ()
+            result = self._attempt(_again(job, attempt, directory, cut), is_last=attempt == job.max_restarts)
             if result is not None:
                 attempts.append(result)
                 directory = RunDirectory("", result.run_dir)
@@ -105,12 +106,12 @@ def checkpoint_progress(coordinator: CoordinatorServer) -> CheckpointProgress | 
     return None if note is None else CheckpointProgress(note.restored, note.saved)
 
 
-def _again(job: Job, attempt: int, directory: RunDirectory | None) -> Job:
+def _again(job: Job, attempt: int, directory: RunDirectory | None, cut: tuple[tuple[int, int], ...]) -> Job:
     """Return the job of an attempt."""
     if attempt == 0 or directory is None:
         return job
     graphs = None if job.dump_graphs is None else job.dump_graphs / f"attempt-{attempt}"
-    return replace(job, attempt=attempt, run_dir=directory.path, dump_graphs=graphs)
+    return replace(job, attempt=attempt, cut=cut, run_dir=directory.path, dump_graphs=graphs)
 
 
 def _put_aside(result: RunResult, attempt: int, directory: RunDirectory) -> RunResult:

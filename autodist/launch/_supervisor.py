@@ -12,6 +12,7 @@ from autodist.launch._base import Job, RunObserver
 from autodist.launch._deadlines import Standing, find_overdue
 from autodist.launch._failures import Symptom, Verdict, root_cause
 from autodist.launch._gang import Event, Exited, ExitStatus, Gang, Interrupted, Lost
+from autodist.launch._neighbours import Neighbours
 from autodist.launch._run_directory import RunDirectory
 from autodist.launch._status import StatusKeeper
 from autodist.report import RunState
@@ -37,6 +38,7 @@ class Supervisor:
         gang: All workers, started.
         events: What happens to them; a ``SimpleQueue``, as a signal handler may put into no other.
         coordinator: Knows their progress.
+        neighbours: Know which machines reach each other.
         directory: For the events that are kept.
         observer: For what the user should know.
         status: Told where the workers stand.
@@ -49,6 +51,7 @@ class Supervisor:
         gang: Gang,
         events: queue.SimpleQueue[Event],
         coordinator: CoordinatorServer,
+        neighbours: Neighbours,
         directory: RunDirectory,
         observer: RunObserver,
         status: StatusKeeper,
@@ -58,6 +61,7 @@ class Supervisor:
         self._gang = gang
         self._events = events
         self._coordinator = coordinator
+        self._neighbours = neighbours
         self._directory = directory
         self._observer = observer
         self._started_s = {worker.rank: time.monotonic() for worker in gang.workers}
@@ -151,12 +155,17 @@ class Supervisor:
     def _check_deadlines(self) -> None:
         if self._symptoms or self._interrupts or time.monotonic() - self._resumed_s < _CATCH_UP_S:
             return
-        standing = Standing(self._started_s, self._ended_s, self._coordinator.progress())
-        overdue = find_overdue(self._job, standing, time.monotonic())
+        standing, now_s = Standing(self._started_s, self._ended_s, self._coordinator.progress()), time.monotonic()
+        self._neighbours.watch(standing, now_s)
+        overdue = self._neighbours.find_cut(standing, now_s) or find_overdue(self._job, standing, now_s)
         if overdue is not None:
             self._directory.event(overdue.kind.value, rank=overdue.rank, message=overdue.message)
-            self._dump_stacks()
+            if not overdue.cut:
+                self._dump_stacks()
             self._symptoms.append(Symptom(overdue.rank, overdue=overdue))
+        elif (strange := self._neighbours.never_reached(now_s)) is not None:
+            self._directory.event("never-reached", message=strange.message)
+            self._observer.notice(f"{strange.message} so far; if training needs that, it will not begin")
 
     def _dump_stacks(self) -> None:
         """Have every running worker write its Python stack into its log."""

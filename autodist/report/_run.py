@@ -57,6 +57,8 @@ class FailureKind(Enum):
     """A worker ended without error while others still waited for it."""
     HOST_LOST = "host-lost"
     """The machine of a worker can't be reached any more."""
+    UNREACHABLE = "unreachable"
+    """Machines of workers answer the launcher, but not each other."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class FailureReport:
         is_everywhere: Whether all of these failed with the same error.
         place: The user's line that the error comes from, ``"train.py:12"``; empty if there is none.
         trace: How the user's own code came there, a line for each call.
+        cut: The pairs of workers that did not reach each other, if it was that.
 
     """
 
@@ -95,6 +98,7 @@ class FailureReport:
     is_everywhere: bool = False
     place: str = ""
     trace: tuple[str, ...] = ()
+    cut: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,10 @@ __all__ = ["Endpoint", "connected", "listening"]
 
 _UNSENT_BYTES = 256 << 10
 """How much may wait inside the system: what is more urgent can't overtake it any more."""
+_SILENCE_S = 120
+"""How long a connection is kept on which nothing is acknowledged. The launcher finds out in seconds who doesn't reach
+whom; this is for what it can't see, and longer because it holds as well for one that is stopped, and reads nothing."""
+_KEEPALIVE_S = 15
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,12 @@ def connected(
 def _tune(connection: socket.socket) -> None:
     connection.settimeout(None)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     with contextlib.suppress(OSError, AttributeError):  # of Linux
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_S)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_S)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _SILENCE_S)
 
 
 def _left_s(until_s: float) -> float:

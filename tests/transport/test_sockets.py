@@ -59,6 +59,14 @@ def test_each_pair_has_one_connection(count):
                 assert found[other][rank].recv(1) == bytes([rank])
 
 
+def test_a_connection_is_not_kept_for_ever_when_nothing_comes_back():
+    for connections in connect_all(2).values():
+        for connection in connections.values():
+            assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 120_000
+            connection.close()
+
+
 def test_who_does_not_know_the_secret_is_refused():
     found = connect_all(2, secrets={1: b"of another run"}, timeout_s=2.0)
     assert "worker 0 was not connected to by all others in time, missing: 1" in found[0].message

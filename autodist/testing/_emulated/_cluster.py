@@ -162,13 +162,20 @@ class EmulatedCluster:
         self._rates[host] = rate
         self._network.shape(host, number, rate)
 
-    def cut(self, host: str) -> None:
-        """Cut a host off the network; it runs on, and nobody is told."""
-        self._network.connect(self._host(host).number, is_up=False)
+    def cut(self, host: str, other: str | None = None) -> None:
+        """Cut a host off the network, or from one other host alone; it runs on, and nobody is told."""
+        self._connect(host, other, is_up=False)
 
-    def heal(self, host: str) -> None:
-        """Connect a host again."""
-        self._network.connect(self._host(host).number, is_up=True)
+    def heal(self, host: str, other: str | None = None) -> None:
+        """Connect a host again, or with the other one that it was cut from."""
+        self._connect(host, other, is_up=True)
+
+    def _connect(self, host: str, other: str | None, *, is_up: bool) -> None:
+        if other is None:
+            self._network.connect(self._host(host).number, is_up=is_up)
+            return
+        for here, there in ((host, other), (other, host)):
+            self._network.part(self._host(here).name, self._host(there).number, are_parted=not is_up)
 
     def crash(self, host: str) -> None:
         """End a host as a power cut does: it is silent at once, and all its processes are dead."""

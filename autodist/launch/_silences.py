@@ -1,0 +1,119 @@
+"""Which machines don't reach each other, and who misses that: pure decisions on what the machines have found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autodist.launch._deadlines import Overdue, Standing
+from autodist.report import FailureKind
+
+__all__ = ["SILENCE_S", "Pair", "Place", "Silences", "cut_between", "find_cut", "is_idle"]
+
+Pair = tuple[int, int]
+"""Two machines, named by their workers of the lowest rank, the lower one first."""
+
+SILENCE_S = 12.0
+"""How long a pair may be silent that a worker waits for."""
+_SILENCE_BETWEEN_STEPS_S = 60.0  # who loads data or saves doesn't miss the others yet
+_IDLE_S = 3.0  # workers report their steps every two seconds
+_MOST_LISTED = 8
+
+
+@dataclass(frozen=True)
+class Place:
+    """A machine as the others see it.
+
+    Attributes:
+        ranks: Its workers.
+        address: Under which the others reach it.
+        port: Where it listens; 0 if it doesn't.
+
+    """
+
+    ranks: tuple[int, ...]
+    address: str
+    port: int = 0
+
+
+@dataclass
+class Silences:
+    """What the machines have found of each other.
+
+    Attributes:
+        since_s: Since when nothing has come back either way, by pair.
+        reached: The pairs in which something did at some time.
+
+    """
+
+    since_s: dict[Pair, float] = field(default_factory=dict)
+    reached: frozenset[Pair] = frozenset()
+
+    def note(self, began_s: float, unanswered: Mapping[int, Iterable[int]]) -> None:
+        """Take what was found in one round.
+
+        Args:
+            began_s: When it began.
+            unanswered: By machine, those from which it got no answer. Of one that isn't there nothing is known, and the
+                next round counts as the first.
+
+        """
+        # One way is enough: a firewall may let connections be made in one direction only.
+        asked = [(low, high) for low in unanswered for high in unanswered if low < high]
+        silent = [pair for pair in asked if pair[1] in unanswered[pair[0]] and pair[0] in unanswered[pair[1]]]
+        self.reached |= frozenset(asked) - set(silent)
+        self.since_s = {pair: self.since_s.get(pair, began_s) for pair in silent}
+
+    def longer_than(self, silence_s: float, now_s: float) -> list[Pair]:
+        """Return the pairs that have been silent for so long."""
+        return sorted(pair for pair, since_s in self.since_s.items() if now_s - since_s >= silence_s)
+
+
+def find_cut(silences: Silences, standing: Standing, places: Mapping[int, Place], now_s: float) -> Overdue | None:
+    """Return who doesn't reach whom any more, if a worker waits for that.
+
+    A pair in which nobody has ever answered doesn't count: it is one that training may do without.
+
+    Args:
+        silences: What the machines have found.
+        standing: Where the workers stand.
+        places: The machines.
+        now_s: ``time.monotonic()``.
+
+    """
+    found = []
+    for pair in silences.longer_than(SILENCE_S, now_s):
+        idle = [rank for end in pair for rank in places[end].ranks if is_idle(standing, rank, now_s)]
+        is_missed = any(not standing.is_elsewhere(rank) for rank in idle)
+        is_long = bool(idle) and now_s - silences.since_s[pair] >= _SILENCE_BETWEEN_STEPS_S
+        if pair in silences.reached and (is_missed or is_long):
+            found.append(pair)
+    return cut_between(found, silences, places, now_s) if found else None
+
+
+def is_idle(standing: Standing, rank: int, now_s: float) -> bool:
+    """Whether a worker runs and has taken no step for a while."""
+    return rank in standing.running and now_s - standing.last_step_s(rank) >= _IDLE_S
+
+
+def cut_between(pairs: Sequence[Pair], silences: Silences, places: Mapping[int, Place], now_s: float) -> Overdue:
+    """Return what there is to say of pairs that don't reach each other."""
+    ends = [rank for pair in pairs for rank in pair]
+    rank = max(ends, key=lambda end: (ends.count(end), end))  # the machine that most of them have in common
+    others = sorted({end for pair in pairs if rank in pair for end in pair} - {rank})
+    road = f"{places[rank].address} -> {', '.join(places[end].address for end in others[:_MOST_LISTED])}"
+    elsewhere = len(pairs) - len(others)
+    more = f", and {elsewhere} more pairs are cut" if elsewhere else ""
+    silence_s = now_s - min(silences.since_s[pair] for pair in pairs)
+    return Overdue(
+        FailureKind.UNREACHABLE,
+        rank,
+        f"worker {rank} does not reach {_workers(others)} ({road}){more}: no answer either way for {silence_s:.0f} s",
+        "their hosts answer the launcher, but not each other: look at the network and the firewalls between them",
+        tuple(pairs),
+    )
+
+
+def _workers(ranks: Sequence[int]) -> str:
+    listed = ", ".join(map(str, ranks[:_MOST_LISTED])) + (", ..." if len(ranks) > _MOST_LISTED else "")
+    return f"worker {listed}" if len(ranks) == 1 else f"workers {listed}"
