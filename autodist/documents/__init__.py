@@ -1,5 +1,6 @@
 """Files that people write: YAML as plain data, with the place of every key and all mistakes at once; whole files."""
 
+from autodist.documents._disk import to_disk, tree_to_disk
 from autodist.documents._document import Document, Kind, Path, Position, key_path, shown
 from autodist.documents._scalar import number as yaml_number
 from autodist.documents._scalar import text as yaml_text
@@ -15,6 +16,8 @@ __all__ = [
     "load",
     "read_text",
     "shown",
+    "to_disk",
+    "tree_to_disk",
     "whole_file",
     "yaml_number",
     "yaml_text",

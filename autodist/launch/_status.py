@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from autodist.documents import whole_file
 from autodist.errors import AutoDistError, LaunchError
 from autodist.launch._deadlines import Progress
 from autodist.launch._process_id import is_alive, this_process
@@ -133,13 +133,8 @@ def end_restarts(run_dir: Path, exit_code: int) -> None:
 def _write(path: Path, status: RunStatus) -> None:
     """Write the file as a whole or not at all."""
     text = json.dumps({"schema_version": _SCHEMA_VERSION, **status.to_json()}, indent=2)
-    temporary = path.with_name(f".{STATUS_FILE}.{os.getpid()}")
-    try:
-        temporary.write_text(text + "\n")
-        temporary.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    with contextlib.suppress(OSError), whole_file(path) as draft:
+        draft.write_text(text + "\n")
 
 
 def read_status(run_dir: Path) -> RunStatus:

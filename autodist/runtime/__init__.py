@@ -9,8 +9,7 @@ from autodist.runtime._agreement import step_files
 from autodist.runtime._arguments import Arguments, flatten, flatten_batch, split_by_rows
 from autodist.runtime._batch import BatchSplit, LocalArray, WholeArray, batch_size, part_of, split_global, split_local
 from autodist.runtime._callback_state import best_weights, callback_states, restore_callbacks
-from autodist.runtime._checkpoint_note import CheckpointNote
-from autodist.runtime._checkpoints import CheckpointKind, Checkpoints
+from autodist.runtime._checkpoints import CheckpointKind, CheckpointNote, Checkpoints
 from autodist.runtime._convention import Convention, check_convention
 from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._coordinator_server import CoordinatorServer, RunAborted
@@ -41,7 +40,7 @@ from autodist.runtime._shard import Passes, ShardBy, ShardedDataset, Shares, sha
 from autodist.runtime._transfer import receive_bytes
 from autodist.runtime._trials import ORDERED, TrialKeys
 from autodist.runtime._variable_hooks import hook_variables
-from autodist.runtime._whole_files import save_models_whole
+from autodist.runtime._whole_models import save_models_whole
 from autodist.runtime._worker import Worker, WorkerEnvironment, current_worker
 from autodist.runtime._writings import Writings
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from autodist.documents import whole_file
 from autodist.errors import SimulatorError
 from autodist.graph import TraceSubject, TrainingGraph
 from autodist.simulator._profile import Profile
@@ -82,12 +82,8 @@ class ProfileCache:
         """
         path = self.path(graph, subject)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        try:
+        with whole_file(path) as draft:
             draft.write_text(profile.to_json(), encoding="utf-8")
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
         return path
 
 

@@ -461,6 +461,62 @@ def test_a_full_disk(small_disk, caplog):
     assert newest_step(small_disk / "c") == 4
 
 
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_disk_that_has_become_read_only(fresh, small_disk):
+    """Damaged checkpoints can't be moved, and it can't be noted that those of before count no more."""
+    directory = small_disk / "c"
+    checkpoints = Checkpoints(Worker(WorkerEnvironment()), directory, 2, CheckpointKind.LOOP, fresh=fresh)
+    save(checkpoints, 1, 2)
+    (directory / "ckpt-2.index").write_bytes(b"")
+    before = contents(directory)
+    for options in (["--bind", directory], ["-o", "remount,bind,ro"]):
+        subprocess.run(["mount", *options, directory], check=True, timeout=30)
+    with pytest.raises(UsageError, match="can't be read or changed at the moment: Read-only file system") as refused:
+        checkpoints.find()
+    assert "rights of the directory" in refused.value.hint
+    assert contents(directory) == before
+    with pytest.raises(UsageError, match=r"a checkpoint can't be written into `.*`: Read-only file system"):
+        Checkpoints(Worker(WorkerEnvironment()), directory / "d", 2, CheckpointKind.LOOP).find()
+    subprocess.run(["umount", "-l", directory], check=True, timeout=30)
+
+
+def test_a_path_that_leads_nowhere(tmp_path, caplog):
+    (tmp_path / "c").symlink_to(tmp_path / "c")
+    checkpoints = Checkpoints(Worker(WorkerEnvironment()), tmp_path / "c", 2, CheckpointKind.LOOP)
+    with pytest.raises(CheckpointFailed, match=r"can't be written into `.*`: Too many levels of symbolic"):
+        checkpoints.find()
+    checkpoints.save({"value": tf.Variable([1.0])}, (), {"steps": 1})
+    assert caplog.text.count("can't be written") == 1
+    assert caplog.text.count("Too many levels of symbolic links") == 1
+    checkpoints.remove()
+
+
+def test_a_machine_that_ends_in_the_middle_of_saving(checkpoints, tmp_path, monkeypatch):
+    """Whoever goes on from a copy of any moment in it finds one checkpoint, and no rest of another."""
+    save(checkpoints(keep=1), 1)
+    moments = []
+
+    def with_a_copy(original):
+        def change(*args, **kwargs):
+            moments.append(shutil.copytree(tmp_path / "c", tmp_path / f"moment{len(moments)}"))
+            return original(*args, **kwargs)
+
+        return change
+
+    with monkeypatch.context() as patches:
+        for name in ("rename", "replace", "unlink"):
+            patches.setattr(os, name, with_a_copy(getattr(os, name)))
+        save(checkpoints(keep=1), 2)
+    found = []
+    for moment in moments:
+        step, value = newest(Checkpoints(Worker(WorkerEnvironment()), moment, 1, CheckpointKind.LOOP))
+        assert step == value
+        assert {name for name in contents(moment) if name.startswith("ckpt")} == files(step) - {"checkpoint"}
+        found.append(step)
+    assert found == sorted(found)
+    assert {*found} == {1, 2}
+
+
 def newest_step(directory):
     checkpoints = Checkpoints(Worker(WorkerEnvironment()), directory, 2, CheckpointKind.LOOP)
     found = checkpoints.find().position["steps"]

@@ -18,9 +18,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from autodist.runtime._disk import to_disk, tree_to_disk
+from autodist.documents import to_disk, tree_to_disk
 
-__all__ = ["save_models_whole", "whole_directory", "whole_file"]
+__all__ = ["save_models_whole", "whole_model", "whole_model_folder"]
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -33,17 +33,22 @@ def save_models_whole() -> None:
     from keras.src.saving import saving_lib
     from tensorflow.python.saved_model import save
 
-    _wrap(saving_lib, "save_model", "filepath", lambda zipped=True, **_: whole_file if zipped else whole_directory)
+    _wrap(
+        saving_lib,
+        "save_model",
+        "filepath",
+        lambda zipped=True, **_: whole_model if zipped else whole_model_folder,
+    )
     _wrap(saving_lib, "save_weights_only", "filepath", lambda max_shard_size=None, **_: _of_weights(max_shard_size))
-    _wrap(legacy_h5_format, "save_model_to_hdf5", "filepath", lambda **_: whole_file)
-    _wrap(save, "save_and_return_nodes", "export_dir", lambda **_: whole_directory)
+    _wrap(legacy_h5_format, "save_model_to_hdf5", "filepath", lambda **_: whole_model)
+    _wrap(save, "save_and_return_nodes", "export_dir", lambda **_: whole_model_folder)
 
 
 _Way = Callable[[Any], AbstractContextManager[Any]]
 
 
 def _of_weights(max_shard_size: Any) -> _Way:
-    return whole_file if max_shard_size is None else contextlib.nullcontext  # shards are several files, as they were
+    return whole_model if max_shard_size is None else contextlib.nullcontext  # shards are several files, as they were
 
 
 def _wrap(module: Any, name: str, parameter: str, way: Callable[..., _Way]) -> None:
@@ -67,7 +72,7 @@ def _wrap(module: Any, name: str, parameter: str, way: Callable[..., _Way]) -> N
 
 
 @contextlib.contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[str]:
+def whole_model(path: str | os.PathLike[str]) -> Iterator[str]:
     """A path to write to inside; afterwards the file is that of `path`, unless an error has come.
 
     Args:
@@ -90,7 +95,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def whole_directory(path: str | os.PathLike[str]) -> Iterator[str]:
+def whole_model_folder(path: str | os.PathLike[str]) -> Iterator[str]:
     """A path to write a directory to inside; afterwards it is that of `path`, unless an error has come.
 
     What else was in the directory before stays in it.

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from autodist.documents import whole_file
-from autodist.runtime._checkpoint_record import OwnFile
-from autodist.runtime._disk import to_disk
+from autodist.runtime._checkpoints._record import OwnFile
 
 __all__ = ["LISTING", "list_checkpoints", "listed"]
 
@@ -65,10 +64,8 @@ def list_checkpoints(
         return None
     text = _text(directory, names)
     if not path.is_file() or path.read_text(encoding="utf-8", errors="replace") != text:
-        with whole_file(path) as draft:
+        with whole_file(path, to_disk=True) as draft:
             draft.write_text(text, encoding="utf-8")
-            to_disk(draft)
-        to_disk(directory)
     return OwnFile.of(path)
 
 

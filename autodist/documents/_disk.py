@@ -1,4 +1,4 @@
-"""What stands in a file outlives the machine's own end only once it was forced to the disk."""
+"""Files and the disk: what stands in one outlives the machine's own end only once it was forced there."""
 
 from __future__ import annotations
 

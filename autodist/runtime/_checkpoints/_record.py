@@ -6,18 +6,18 @@ import enum
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from autodist.documents import whole_file
-from autodist.runtime._disk import to_disk
 
 __all__ = ["OwnCheckpoint", "OwnFile", "Record", "Standing"]
 
 _LOG = logging.getLogger("autodist")
-_BLOCK_BYTES = 1 << 20
+_END_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class OwnFile:
         size_bytes: Its size.
         inode: Its number in its file system.
         changed_ns: When its content was last changed.
-        digest: Of its content; empty if nobody has read it.
+        digest: Of the end of its content; empty if nobody has read it. Of an index that is all of it, and checksums of
+            all tensors stand there.
     """
 
     size_bytes: int
@@ -58,7 +59,8 @@ class Standing(enum.Enum):
 
     WRITTEN = "written"  # on its way into the directory
     KEPT = "kept"
-    PAST = "past"  # of a training that was begun anew: removed when the first checkpoint of the new one is there
+    REPLACED = "replaced"  # by the one that is written: it leaves when that one is there, else it is kept
+    PAST = "past"  # of a training that was begun anew: it leaves when the first checkpoint of the new one is there
     LEAVING = "leaving"  # on its way out
 
 
@@ -141,10 +143,8 @@ class Record:
             "listing": listing,
             "ignored": _as_json(self.ignored),
         }
-        with whole_file(self.path) as draft:
+        with whole_file(self.path, to_disk=True) as draft:
             draft.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-            to_disk(draft)
-        to_disk(self.path.parent)
 
     def names(self, *standings: Standing) -> list[str]:
         """Our checkpoints of these standings, in the order in which they were written."""
@@ -197,13 +197,6 @@ def _as_json(files: dict[str, OwnFile]) -> dict[str, Any]:
 
 
 def _digest(path: Path) -> str:
-    found = hashlib.blake2b(digest_size=16)
-    for block in _blocks(path):
-        found.update(block)
-    return found.hexdigest()
-
-
-def _blocks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            yield block
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _END_BYTES))
+        return hashlib.blake2b(file.read(), digest_size=16).hexdigest()

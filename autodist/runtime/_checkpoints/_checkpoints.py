@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from autodist.errors import CheckpointFailed, UsageError
-from autodist.runtime._checkpoint_files import CheckpointFiles, FoundCheckpoint
-from autodist.runtime._checkpoint_note import CheckpointNote
+from autodist.runtime._checkpoints._directory import CheckpointFiles, FoundCheckpoint
+from autodist.runtime._checkpoints._note import CheckpointNote
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._transfer import adopt_chief_values
 from autodist.runtime._worker import Worker
@@ -186,7 +186,7 @@ class Checkpoints:
         root.save_counter.assign(position["steps"])
         try:
             self._files.write(root, position["steps"])
-        except (OSError, tf.errors.OpError, CheckpointFailed) as error:
+        except (OSError, tf.errors.OpError) as error:
             self._note_failure(position["steps"], error)
             return
         self._failures = 0
@@ -197,7 +197,7 @@ class Checkpoints:
         if self._worker.is_chief and not self._is_off:
             try:
                 self._files.remove()
-            except (OSError, CheckpointFailed) as error:
+            except OSError as error:
                 _LOG.warning("the checkpoints in `%s` can't be removed: %s", self._directory, _reason(error))
             self._tell(0)
 

@@ -6,18 +6,19 @@ import contextlib
 import errno
 import logging
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from autodist.documents import to_disk
 from autodist.errors import CheckpointFailed, UsageError
-from autodist.runtime._checkpoint_listing import LISTING, list_checkpoints, listed
-from autodist.runtime._checkpoint_lock import DirectoryLock
-from autodist.runtime._checkpoint_record import OwnCheckpoint, OwnFile, Record, Standing
-from autodist.runtime._checkpoint_search import DamagedCheckpoint, files_of, names_in, position_in, read_all
-from autodist.runtime._disk import to_disk
+from autodist.runtime._checkpoints._listing import LISTING, list_checkpoints, listed
+from autodist.runtime._checkpoints._lock import DirectoryLock
+from autodist.runtime._checkpoints._reading import DamagedCheckpoint, files_of, names_in, position_in, read_all
+from autodist.runtime._checkpoints._record import OwnCheckpoint, OwnFile, Record, Standing
 from autodist.runtime._writings import own_writing
 
 __all__ = ["CheckpointFiles", "FoundCheckpoint"]
@@ -27,6 +28,7 @@ _OWN = ".autodist"
 _LOCK_S, _RESTART_S = 1.0, 30.0
 _OF_KERAS = ("latest.weights.h5", "training_metadata.json")
 _NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG})
+_SPACE = "name a directory on a disk with space, in which you may write"
 _ELSEWHERE = "name another directory; or begin anew beside what is there, by `fresh=True`, which removes none of it"
 
 
@@ -67,6 +69,7 @@ class CheckpointFiles:
         self._unfinished = self._own / "unfinished"
         self._lock: DirectoryLock | None = None
         self._record = Record(self._own / "record.json")
+        self._is_unsaved = False
 
     def find(self, *, fresh: bool = False) -> FoundCheckpoint | None:
         """The newest checkpoint that can be read; None if there is none at all. Damaged ones are put aside.
@@ -78,9 +81,15 @@ class CheckpointFiles:
 
         Raises:
             UsageError: Something is there, and nothing can be read; or another process is there.
-            CheckpointFailed: A checkpoint can't be read at the moment.
+            CheckpointFailed: The disk does not do what it is asked at the moment.
         """
-        self._open()
+        with _in_plain_words(f"a checkpoint can't be written into `{self._directory}`", _SPACE):
+            self._open()
+        what = f"the directory `{self._directory}` can't be read or changed at the moment"
+        with _in_plain_words(what, "see to the disk and to the rights of the directory, and start again"):
+            return self._find(fresh)
+
+    def _find(self, fresh: bool) -> FoundCheckpoint | None:
         if fresh and self._attempt == 0:
             self._begin_anew()
             return None
@@ -105,20 +114,23 @@ class CheckpointFiles:
             UsageError: Another process is there, or this one may not write there.
             OSError: The disk is full, for one; what was there before is still there. So it is with TensorFlow's errors.
         """
-        self._open()
+        with _in_plain_words(f"a checkpoint can't be written into `{self._directory}`", _SPACE, _NOT_ALLOWED):
+            self._open()
         name = self._free_name(steps)
         try:
             self._write(root, name, steps)
-            kept = [*self._older(steps), name][-self._keep :]
-            self._record.mark(kept, Standing.KEPT)
-            self._record.mark([n for n in self._record.checkpoints if n not in kept], Standing.LEAVING)
+            self._settle()
             self._list()
-            self._record.save()
         finally:
             self._sweep()
 
     def remove(self) -> None:
-        """Remove all checkpoints of ours, and the directory if it was made for them and nothing else is in it."""
+        """Remove all checkpoints of ours, and the directory if it was made for them and nothing else is in it.
+
+        Raises:
+            UsageError: Another process is there.
+            OSError: The disk does not do it.
+        """
         if not self._directory.is_dir():
             return
         self._open()
@@ -138,24 +150,17 @@ class CheckpointFiles:
     def _open(self) -> None:
         """Get the directory for this process, see what of it is ours, and finish what one before has begun."""
         is_new = not self._directory.exists()
-        try:
-            if self._lock is None or not self._lock.is_held:
-                self._own.mkdir(parents=True, exist_ok=True)
-                wait_s = _RESTART_S if self._attempt else _LOCK_S
-                self._lock = DirectoryLock.take(self._own / "lock", self._directory, self._run_id, wait_s)
-                self._lock.hand_to(self)
-            elif not self._lock.is_with(self):
-                raise UsageError(
-                    f"two parts of the script use the directory of checkpoints `{self._directory}`",
-                    hint="give each `ad.checkpoint` and `BackupAndRestore` a directory of its own",
-                )
-            self._record = Record.read(self._record.path)
-        except OSError as error:
-            message = f"a checkpoint can't be written into `{self._directory}`: {error.strerror or error}"
-            hint = "name a directory on a disk with space, in which you may write"
-            if error.errno in _NOT_ALLOWED:
-                raise UsageError(message, hint=hint) from error
-            raise CheckpointFailed(message, hint=hint) from error
+        if self._lock is None or not self._lock.is_held:
+            self._own.mkdir(parents=True, exist_ok=True)
+            wait_s = _RESTART_S if self._attempt else _LOCK_S
+            self._lock = DirectoryLock.take(self._own / "lock", self._directory, self._run_id, wait_s)
+            self._lock.hand_to(self)
+        elif not self._lock.is_with(self):
+            raise UsageError(
+                f"two parts of the script use the directory of checkpoints `{self._directory}`",
+                hint="give each `ad.checkpoint` and `BackupAndRestore` a directory of its own",
+            )
+        self._record = Record.read(self._record.path)
         if is_new:
             self._record.made = True
             with contextlib.suppress(OSError):  # then it is not removed at the end
@@ -164,30 +169,36 @@ class CheckpointFiles:
         self._sweep()
 
     def _sweep(self) -> None:
-        """Finish what was begun: what is written and has its index is there, what is to leave leaves."""
+        """Finish what was begun: what is to leave leaves."""
         shutil.rmtree(self._unfinished, ignore_errors=True)
-        begun = self._record.names(Standing.WRITTEN)
-        here = [name for name in begun if (self._directory / f"{name}.index").exists()]
-        self._record.mark(here, Standing.KEPT)
-        leaving = [*(name for name in begun if name not in here), *self._record.names(Standing.LEAVING)]
+        self._settle()
+        leaving = self._record.names(Standing.LEAVING)
         with contextlib.suppress(OSError):  # then the next one does it
             for name in leaving:
                 self._record.remove_files(name)
-            if begun or leaving:
+            if leaving or self._is_unsaved:
                 self._record.save()
+                self._is_unsaved = False
+
+    def _settle(self) -> None:
+        """See which checkpoints are there: one that is written and has its index is, and then others leave for it."""
+        begun = self._record.names(Standing.WRITTEN)
+        here = [name for name in begun if self._is_there(name)]
+        replaced = self._record.names(Standing.REPLACED)
+        self._record.mark([name for name in begun if name not in here], Standing.LEAVING)
+        if here:
+            self._record.mark([*replaced, *self._record.names(Standing.PAST)], Standing.LEAVING)
+        else:
+            self._record.mark(replaced, Standing.KEPT)
+        self._record.mark(here, Standing.KEPT)
+        self._is_unsaved |= bool(begun or replaced)
 
     # --- what is there
 
     def _candidates(self, fresh: bool) -> list[str]:
-        try:
-            names = names_in(self._directory, self._record.checkpoints)
-            past = self._record.names(Standing.PAST) if fresh else []
-            return [name for name in names if name not in past and not self._is_ignored(name)]
-        except OSError as error:
-            raise CheckpointFailed(
-                f"the directory `{self._directory}` can't be read at the moment: {error.strerror or error}",
-                hint="nothing was changed: see to the disk, and start again",
-            ) from error
+        names = names_in(self._directory, self._record.checkpoints)
+        past = self._record.names(Standing.PAST) if fresh else []
+        return [name for name in names if name not in past and not self._is_ignored(name)]
 
     def _is_ignored(self, name: str) -> bool:
         return all(self._record.is_ignored(path) for path in files_of(self._directory, name))
@@ -200,7 +211,7 @@ class CheckpointFiles:
     def _refuse(self, damaged: Mapping[str, str]) -> None:
         """Stop if something is there, since nothing of it can be read."""
         there = [f"`{name}`: {reason}" for name, reason in damaged.items()]
-        there += [f"`{n}`: listed in `{LISTING}`, and not there" for n in self._listed() if n not in damaged]
+        there += [f"`{n}`: listed in `{LISTING}`, and not there" for n in self._missing() if n not in damaged]
         there += [
             f"`{name}`: of `keras.callbacks.BackupAndRestore`"
             for name in _OF_KERAS
@@ -210,7 +221,8 @@ class CheckpointFiles:
             lines = "".join(f"\n  {line}" for line in there)
             raise UsageError(f"no checkpoint in `{self._directory}` can be read:{lines}", hint=_ELSEWHERE)
 
-    def _listed(self) -> list[str]:
+    def _missing(self) -> list[str]:
+        """What the listing names, and is not there."""
         is_ignored = self._record.is_ignored(self._directory / LISTING)
         return [] if is_ignored else [n for n in listed(self._directory) if not self._is_there(n)]
 
@@ -221,7 +233,7 @@ class CheckpointFiles:
         """Move what can't be read out of the way of what will be written."""
         if not damaged:
             return
-        place = self._free_directory(f"damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+        place = Path(tempfile.mkdtemp(prefix=f"damaged-{time.strftime('%Y%m%d-%H%M%S')}-", dir=self._directory))
         for name, reason in damaged.items():
             _LOG.warning("the checkpoint `%s` can't be read, and was moved to `%s`: %s", name, place, reason)
             for path in files_of(self._directory, name):
@@ -248,14 +260,6 @@ class CheckpointFiles:
         names = (f"ckpt-{steps}" if k == 1 else f"ckpt-{steps}-{k}" for k in range(1, len(taken) + 2))
         return next(name for name in names if name not in taken)
 
-    def _free_directory(self, name: str) -> Path:
-        for k in range(1, 1000):
-            path = self._directory / (name if k == 1 else f"{name}-{k}")
-            with contextlib.suppress(FileExistsError):
-                path.mkdir()
-                return path
-        raise CheckpointFailed(f"there are a thousand directories `{name}` in `{self._directory}`", hint="remove some")
-
     def _older(self, steps: int) -> list[str]:
         """Those of ours with fewer steps; the others are of a past that a restart has given up."""
         kept = self._record.names(Standing.KEPT)
@@ -270,6 +274,9 @@ class CheckpointFiles:
         for path in files:
             to_disk(path)
         own = {path.name: OwnFile.of(path) for path in files}
+        kept = [*self._older(steps), name][-self._keep :]
+        replaced = [n for n in self._record.names(Standing.KEPT) if n not in kept]
+        self._record.mark(replaced, Standing.REPLACED)
         self._record.checkpoints[name] = OwnCheckpoint(steps, Standing.WRITTEN, own)
         self._record.save()
         for path in files:
@@ -280,6 +287,24 @@ class CheckpointFiles:
         record = self._record
         own = [name for name in record.names(Standing.KEPT) if self._is_there(name)]
         record.listing = list_checkpoints(self._directory, own, record.checkpoints, record.listing)
+
+
+@contextlib.contextmanager
+def _in_plain_words(what: str, hint: str, only: frozenset[int] | None = None) -> Iterator[None]:
+    """Turn what the system says inside into errors of ours.
+
+    Args:
+        what: Could not be done.
+        hint: What to do then.
+        only: The numbers of the errors that are turned; None for all.
+    """
+    try:
+        yield
+    except OSError as error:
+        if only is not None and error.errno not in only:
+            raise
+        kind = UsageError if error.errno in _NOT_ALLOWED else CheckpointFailed
+        raise kind(f"{what}: {error.strerror or error}", hint=hint) from error
 
 
 @contextlib.contextmanager

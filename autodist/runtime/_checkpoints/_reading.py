@@ -17,8 +17,8 @@ T = TypeVar("T")
 _DATA = re.compile(r"(.+)\.data-\d{5}-of-\d{5}")
 _NUMBERED = re.compile(r"(?:.*[-.])?ckpt-\d+(?:-\d+)?")
 _TABLE_ENDS_WITH = bytes.fromhex("57fb808b247547db")
-_POSITION = "position/.ATTRIBUTES/VARIABLE_VALUE"
 _BLOCK_BYTES = 1 << 20
+_POSITION = "position/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 class DamagedCheckpoint(Exception):
