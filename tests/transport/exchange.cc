@@ -1,6 +1,7 @@
 // Three processes' transports in one process, for the sanitizers: many collectives at once, begun by several threads,
 // and what happens where one is lost. Ends with 0 if all is as it should be.
 
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -147,6 +148,16 @@ void put(int socket, const Header& header, const std::vector<char>& bytes) {
   expect(write(socket, bytes.data(), header.length) == header.length, "a message leaves");
 }
 
+// Until all that was sent to a transport is read, from its end: what comes after that is seen later.
+void wait_until_read(int end) {
+  const auto began = std::chrono::steady_clock::now();
+  for (int left = 1; left > 0;) {
+    expect(ioctl(end, FIONREAD, &left) == 0, "the system says what waits");
+    expect(std::chrono::steady_clock::now() - began < kMostWait, "what is sent is read");
+    if (left > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 void drain(int socket, size_t size) {
   std::vector<char> bytes(size);
   expect(recv(socket, bytes.data(), size, MSG_WAITALL) == static_cast<ssize_t>(size), "what was sent comes");
@@ -169,8 +180,8 @@ void lose_before_the_last_part() {
   drain(one, sizeof(Header) + second);  // the part of process 1
   put(one, header(parts[0], Kind::kPart), bytes);
   put(one, header(second, Kind::kSum), bytes);
-  close(one);
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until that is seen
+  close(one);  // of two ends that have something to read, the transport takes first that which had it first
+  wait_until_read(pairs.ends[0][1]);
   put(two, header(parts[0], Kind::kPart), bytes);
   expect(task.wait().find("worker 1 is lost") == 0, "who waits for the sum is told who is lost");
 }
@@ -182,10 +193,10 @@ void repeat_a_part() {
   Task task;
   transport.start(task.call(0, Call::Kind::kReduce, 100, 1));  // of which process 0 is the owner
   const Header header{0, 0, 400, 0, 400, 0, Kind::kPart};
-  for (const int from : {1, 1, 2}) {
-    put(pairs.ends[from][0], header, std::vector<char>(400));
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until that is seen
-  }
+  put(pairs.ends[1][0], header, std::vector<char>(400));
+  wait_until_read(pairs.ends[0][1]);
+  put(pairs.ends[1][0], header, std::vector<char>(400));
+  put(pairs.ends[2][0], header, std::vector<char>(400));
   expect(task.wait().find("worker 1 is lost: it sent more than its tensor") == 0, "who sends twice is named");
 }
 
@@ -194,7 +205,7 @@ void differ_in_size() {
   const Pairs pairs;
   Transport transport(0, pairs.of(0), kShares, std::vector<bool>(kCount, false));
   put(pairs.ends[1][0], {0, 0, 800, 0, 800, 0, Kind::kPart}, std::vector<char>(800));
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  wait_until_read(pairs.ends[0][1]);
   Task task;
   transport.start(task.call(0, Call::Kind::kReduce, 100, 1));
   expect(task.wait().find("800 bytes, but 400 here") != std::string::npos, "both sizes are told");

@@ -4,12 +4,14 @@
 // each call ends exactly once, and nothing is written beside its memory (AddressSanitizer).
 
 #include <fuzzer/FuzzedDataProvider.h>
-#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <string>
