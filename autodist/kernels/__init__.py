@@ -1,7 +1,7 @@
 """Kernels: the rewritings that turn G into what one worker runs, one concern each."""
 
 from autodist.kernels._all_reduce import AllReduceGradients, AllReduceState
-from autodist.kernels._base import Combine, DistributedGraph, Kernel, Layout, Serving, SyncPoint
+from autodist.kernels._base import Combine, DistributedGraph, Kernel, Layout, Refresher, Serving, SyncPoint
 from autodist.kernels._broadcast import BroadcastFactors
 from autodist.kernels._encode import Encode
 from autodist.kernels._exact import why_not_exact
@@ -11,6 +11,7 @@ from autodist.kernels._partition import shard_name
 from autodist.kernels._pipeline import KernelTiming, kernels_for, rewrite
 from autodist.kernels._place import Place
 from autodist.kernels._prepare import prepare
+from autodist.kernels._proxies import proxy_name
 from autodist.kernels._prune import Prune
 from autodist.kernels._ps import ParameterServers
 from autodist.kernels._replicate import Replicate
@@ -33,11 +34,13 @@ __all__ = [
     "ParameterServers",
     "Place",
     "Prune",
+    "Refresher",
     "Replicate",
     "Serving",
     "SyncPoint",
     "kernels_for",
     "prepare",
+    "proxy_name",
     "refuse_fixed_batches",
     "rewrite",
     "shard_name",

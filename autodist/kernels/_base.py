@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import enum
+import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -12,7 +13,9 @@ from autodist.graph import StepAnalysis, TrainingGraph, Variable
 from autodist.resource_spec import Device, ResourceSpec
 from autodist.strategies import Strategy
 
-__all__ = ["Combine", "DistributedGraph", "Kernel", "Layout", "Serving", "SyncPoint"]
+__all__ = ["Combine", "DistributedGraph", "Kernel", "Layout", "Refresher", "Serving", "SyncPoint"]
+
+_TASK = re.compile(r"/job:worker/replica:0/task:(\d+)/")
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Layout:
         hosts: Names of all hosts, in rank order; one worker each.
         replicas: Per rank, the devices that hold a copy of the graph; none for a host that only serves variables.
         server: Whether the workers see each other's devices through TensorFlow servers. Else each has a session of its
-            own and only Horovod, or AutoDist's own library, connects them.
+            own, which can't run what is on the device of another, and Horovod or AutoDist's own library connects them.
     """
 
     rank: int
@@ -86,8 +89,14 @@ class Layout:
     def tf_device(self, device: str | Device) -> str:
         """TensorFlow's full name of a device of the strategy."""
         parsed = Device.parse(device) if isinstance(device, str) else device
-        job, task = ("worker", self.hosts.index(parsed.host)) if self.server else ("localhost", 0)
+        rank = self.hosts.index(parsed.host)
+        job, task = ("worker", rank) if self.server or rank != self.rank else ("localhost", 0)
         return f"/job:{job}/replica:0/task:{task}/device:{parsed.kind}:{parsed.index}"
+
+    def rank_of_tf(self, device: str) -> int:
+        """The worker that a device of :meth:`tf_device` belongs to."""
+        found = _TASK.match(device)
+        return int(found[1]) if found else self.rank
 
     def main_device_of(self, rank: int) -> str:
         """Where a worker keeps its own copies of variables and does what is done once per worker."""
@@ -160,6 +169,19 @@ class Serving:
 
 
 @dataclass(frozen=True)
+class Refresher:
+    """Sets this worker's copy of a variable that lives on another worker.
+
+    Attributes:
+        node: The node to run.
+        feed: The placeholder of the value; None where the node itself reads it from where the variable lives.
+    """
+
+    node: str
+    feed: str | None = None
+
+
+@dataclass(frozen=True)
 class DistributedGraph:
     """A step on its way from G to what one worker runs.
 
@@ -182,8 +204,8 @@ class DistributedGraph:
         points: Where replicas meet.
         homes: By variable name, the TensorFlow device that holds it.
         initializers: Nodes to run once, before the first step: they set the variables that kernels have added.
-        refreshers: By variable name, the node that brings its value to this worker's local proxy. To be run when
-            something else than this step has changed the variable.
+        refreshers: By variable name, what brings its value to this worker's copy of it. To be run when something else
+            than this step has changed the variable.
         owed: By rank of another worker, the nodes that send what its gradients come from: without them nothing comes
             from there.
         serving: What this worker runs for others, over and over, beside its own steps.
@@ -206,7 +228,7 @@ class DistributedGraph:
     points: tuple[SyncPoint, ...] = ()
     homes: dict[str, str] = field(default_factory=dict)
     initializers: tuple[str, ...] = ()
-    refreshers: dict[str, str] = field(default_factory=dict)
+    refreshers: dict[str, Refresher] = field(default_factory=dict)
     owed: dict[int, tuple[str, ...]] = field(default_factory=dict)
     serving: tuple[Serving, ...] = ()
     relaxed: tuple[str, ...] = ()
@@ -224,7 +246,12 @@ class DistributedGraph:
     def kept(self) -> tuple[str, ...]:
         """The nodes, beside effects and outputs, that are run at some time."""
         served = (node for serving in self.serving for node in (*serving.targets, *serving.stops))
-        return (*self.initializers, *self.refreshers.values(), *served)
+        return (*self.initializers, *(refresher.node for refresher in self.refreshers.values()), *served)
+
+    @property
+    def reaches_others(self) -> bool:
+        """Whether something of it runs on a device of another worker."""
+        return any(self.layout.rank_of_tf(node.device) != self.layout.rank for node in self.graph_def.node)
 
     @cached_property
     def nodes(self) -> dict[str, Any]:

@@ -4,6 +4,8 @@ The server assigns the new value to all copies right after an update, while the 
 (where there is one) comes after that. So the next step reads what is already there. By streams it sends the value, and
 the workers themselves assign it. The step itself only reads another variable; what the program assigns between steps
 reaches the copies by the graph's `refreshers`.
+
+Without TensorFlow's servers, a step that trains nothing has such copies of all that lives on other workers.
 """
 
 from __future__ import annotations
@@ -13,11 +15,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from autodist.graph import NodeList, Variable, node_of
-from autodist.kernels._base import DistributedGraph, Kernel, Layout
+from autodist.kernels._base import DistributedGraph, Kernel, Layout, Refresher
 from autodist.kernels._units import Unit, units_of
 from autodist.strategies import Strategy
 
-__all__ = ["LocalProxies", "Proxy", "ProxyWriter"]
+__all__ = ["LocalProxies", "Proxy", "ProxyWriter", "proxy_name"]
+
+
+def proxy_name(variable: str) -> str:
+    """What the session calls a worker's copy of a variable."""
+    return f"{variable}/proxy"
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class Proxy:
             device=self.device,
             dtype=self.variable.dtype,
             shape=self.variable.shape,
-            shared_name=f"{self.variable.name}/proxy",
+            shared_name=proxy_name(self.variable.name),
             container=container,
         )
 
@@ -86,6 +93,8 @@ class ProxyWriter:
 class LocalProxies(Kernel):
     """Have this worker read its copies of the variables that the strategy gives a local proxy.
 
+    Without servers, also of all others that live on other workers, if the step trains nothing.
+
     Attributes:
         strategy: Says which variables.
         container: Resource container of the variables, the same for all steps that share them.
@@ -98,27 +107,24 @@ class LocalProxies(Kernel):
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the module's docstring."""
         layout = graph.layout
-        proxied = {
-            name
-            for unit in units_of(graph, self.strategy)
-            if layout.rank_of(unit.destination) != layout.rank
-            for name in unit.proxied
-        }
-        variables = [v for v in graph.variables if v.name in proxied]
+        units = units_of(graph, self.strategy)
+        elsewhere = {name for unit in units if layout.rank_of(unit.destination) != layout.rank for name in unit.proxied}
+        if not layout.server and not any(variable.coupled for variable in graph.variables):
+            elsewhere |= {name for name, home in graph.homes.items() if layout.rank_of_tf(home) != layout.rank}
+        variables = [v for v in graph.variables if v.name in elsewhere]
         return self._redirected(graph, variables) if variables else graph
 
     def _redirected(self, graph: DistributedGraph, variables: Sequence[Variable]) -> DistributedGraph:
         nodes = NodeList()
         main = graph.layout.main_device
         handles: dict[str, str] = {}
-        refreshers: dict[str, str] = {}
+        refreshers: dict[str, Refresher] = {}
         for variable in variables:
             proxy = Proxy(variable, graph.layout.rank, main)
             handles[variable.handle] = handle = proxy.handle(nodes, self.container)
-            home = graph.homes[variable.name]
             name = f"autodist/proxy/{variable.handle}/refresh"
-            value = nodes.add("ReadVariableOp", f"{name}/value", [variable.handle], device=home, dtype=variable.dtype)
-            refreshers[variable.name] = proxy.assign(nodes, name, handle, value)
+            value, feed = self._value(nodes, graph, variable, f"{name}/value")
+            refreshers[variable.name] = Refresher(proxy.assign(nodes, name, handle, value), feed)
         graph_def = type(graph.graph_def)()
         graph_def.CopyFrom(graph.graph_def)
         readers = graph.analyze().reads
@@ -127,3 +133,13 @@ class LocalProxies(Kernel):
                 node.input[:] = [handles.get(node_of(tensor), tensor) for tensor in node.input]
         graph_def.node.extend(node for node in nodes.nodes if node.name not in graph.nodes)
         return graph.replace(graph_def=graph_def, refreshers={**graph.refreshers, **refreshers})
+
+    @staticmethod
+    def _value(nodes: NodeList, graph: DistributedGraph, variable: Variable, name: str) -> tuple[str, str | None]:
+        """Where a copy's new value comes from, and the placeholder that it is fed to, if it is."""
+        dtype = variable.dtype
+        if graph.layout.server:
+            home = graph.homes[variable.name]
+            return nodes.add("ReadVariableOp", name, [variable.handle], device=home, dtype=dtype), None
+        feed = nodes.add("Placeholder", name, (), device=graph.layout.main_device, dtype=dtype, shape=variable.shape)
+        return feed, feed

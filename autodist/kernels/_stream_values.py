@@ -47,15 +47,23 @@ class StreamValues(Kernel):
         return _Rewriting(graph, self._owners(graph), self.step).apply()
 
     def _owners(self, graph: DistributedGraph) -> dict[str, tuple[Variable, int]]:
-        """By handle, the variables on servers of which workers have no copies, and whose worker serves them."""
-        by_name = {v.name: v for v in graph.variables}
-        return {
-            by_name[name].handle: (by_name[name], graph.layout.rank_of(unit.destination))
-            for unit in units_of(graph, self.strategy)
+        """By handle, the variables on servers of which workers have no copies, and whose worker serves them.
+
+        Steps that train nothing ask for what they read: workers need not take them together.
+        """
+        units = units_of(graph, self.strategy)
+        own = {name for unit in units for name in unit.members}
+        served = {
+            name: graph.layout.rank_of(unit.destination)
+            for unit in units
             if not unit.synchronizer.is_relaxed
             for name in unit.variables
             if name not in unit.proxied
         }
+        if any(variable.coupled for variable in graph.variables):
+            # Of earlier steps, which this one reads.
+            served |= {name: graph.layout.rank_of_tf(home) for name, home in graph.homes.items() if name not in own}
+        return {v.handle: (v, served[v.name]) for v in graph.variables if v.name in served}
 
 
 class _Rewriting:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from autodist.errors import CaptureError, GraphError, TimedOut, UsageError
@@ -30,6 +31,7 @@ class Agreement:
 
     worker: Worker
     scope: str
+    _exchanges: Iterator[int] = field(default_factory=itertools.count)
 
     def strategy(
         self, number: int, captured: CapturedStep, batch: int | None, propose: Callable[[], Strategy]
@@ -93,6 +95,20 @@ class Agreement:
                 hint="call `evaluate` and `predict` on all workers, or `scope(evaluation='whole')`",
             ) from error
         self._check_same(mine, _Seen.from_json(content.decode()))
+
+    def any(self, own: bool) -> bool:
+        """Whether something holds on any worker; all workers ask this together."""
+        coordinator = self.worker.coordinator
+        if coordinator is None or self.worker.world_size == 1:
+            return own
+        key = self.next("any")
+        coordinator.put(f"{key}/{self.worker.rank}", b"1" if own else b"0")
+        timeout_s = self.worker.environment.start_timeout_s
+        return b"1" in [coordinator.get(f"{key}/{rank}", timeout_s) for rank in range(self.worker.world_size)]
+
+    def next(self, about: str) -> str:
+        """A key that all workers have for the same exchange, if they call this equally often."""
+        return f"{about}/{self.scope}/{next(self._exchanges)}"
 
     def _check_same(self, mine: _Seen, chief: _Seen) -> None:
         if mine.inputs != chief.inputs:

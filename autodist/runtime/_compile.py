@@ -37,6 +37,7 @@ from autodist.runtime._fingerprints import fingerprint_of
 from autodist.runtime._homes import Homes, Settle
 from autodist.runtime._horovod_network import check_listeners
 from autodist.runtime._host import SessionHost, Wiring
+from autodist.runtime._neighbours import PROCESS_NEIGHBOURS
 from autodist.runtime._part_checks import PartChecks
 from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
@@ -288,11 +289,9 @@ class Compiler:
         """
         training, prepared = self._prepare(captured.graph, strategy)
         written = _written(training)
-        layout = self._layout(strategy)
-        self._connect(layout)
-        if layout.world_size > 1:
+        if self._worker.world_size > 1:
             self._homes.check(prepared, training, written)
-        graph = self._rewrite(training, prepared, layout, prefix)
+        layout, graph = self._connected(training, prepared, self._layout(strategy), prefix)
         moved = self._moved(prepared, training)
         self._homes.add_parts(strategy, captured.graph)
         cut = self._cut_anew(training)
@@ -303,8 +302,9 @@ class Compiler:
         served = self._homes.known((v.name for v in training.variables), layout)
         self._state.add(graph, captured.handles, written, served)
         step = CompiledStep(captured, graph, host, prefix, written)
-        self._bring_in_again({*moved, *cut})
+        earlier = list(self._compiled)
         self._compiled.append(_Compiled(step, training, strategy, prepared, prefix))
+        self._bring_in_again(earlier, {*moved, *cut})
         return step
 
     def _prepare(self, graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, Strategy]:
@@ -369,22 +369,25 @@ class Compiler:
         self._state.forget(names)
         return [v.name for v in training.variables if v.piece is not None and v.piece.whole in names]
 
-    def _bring_in_again(self, moved: Iterable[str]) -> None:
-        """Have the earlier steps read variables where they are now, and in the parts that they are in now."""
+    def _bring_in_again(self, earlier: Iterable[_Compiled], moved: Iterable[str]) -> None:
+        """Have earlier steps read variables where they are now, and in the parts that they are in now."""
         names = set(moved)
-        for compiled in self._compiled:
+        for compiled in earlier:
             if not names.isdisjoint(v.name for v in compiled.training.variables):
                 self._replace(compiled)
 
-    def _replace(self, compiled: _Compiled) -> DistributedGraph:
-        """Rewrite an earlier step again; returns it as it is now."""
+    def _replace(self, compiled: _Compiled) -> None:
+        """Rewrite an earlier step again."""
         compiled.revision += 1
         prefix = f"{compiled.prefix}_{compiled.revision}"
-        graph = self._rewrite(compiled.training, compiled.prepared, self._layout(compiled.strategy), prefix)
+        layout = self._layout(compiled.strategy)
+        graph = self._rewrite(compiled.training, compiled.prepared, layout, prefix)
+        if self._need_servers(graph, compiled.strategy):
+            self._connect(replace(layout, server=True))  # replaces all of them
+            return
         assert self._state.host is not None
         self._state.host.add_step(prefix, graph)
         compiled.step.replace(graph, prefix, self._state.host)
-        return graph
 
     # The session -----------------------------------------------------------------------------------------------------
 
@@ -399,17 +402,36 @@ class Compiler:
             server = host.wiring.server  # without variables of its own a step reads them wherever they are
         return Layout.of(strategy, self._spec, self._worker.rank, server=server)
 
+    def _connected(
+        self, training: TrainingGraph, strategy: Strategy, layout: Layout, prefix: str
+    ) -> tuple[Layout, DistributedGraph]:
+        """A step as rewritten, and the layout for which it is: one with servers if any worker can't do without."""
+        self._connect(layout)
+        graph = self._rewrite(training, strategy, layout, prefix)
+        if not self._need_servers(graph, strategy):
+            return layout, graph
+        with_servers = replace(layout, server=True)
+        self._connect(with_servers)
+        return with_servers, self._rewrite(training, strategy, with_servers, prefix)
+
+    def _need_servers(self, graph: DistributedGraph, strategy: Strategy) -> bool:
+        """Whether sessions that don't see each other's devices can't run a step, on this or on another worker."""
+        may_reach = strategy.has_servers or self._homes.has_served  # the same on all workers
+        return may_reach and not graph.layout.server and self._agreement.any(graph.reaches_others)
+
     def _connect(self, layout: Layout) -> None:
         """Bring earlier steps, which have done without TensorFlow's servers, into a session that has them."""
         old = self._state.host
         if old is None or old.wiring.server or not layout.server:
             return
         self._state.forget(self._state.names)
+        self._barrier(self._agreement.next("connected anew"))  # before, others may still ask this session for values
         old.close()
         self._state.host = SessionHost(self._worker, replace(old.wiring, server=True), container=self._container)
         for compiled in self._compiled:
-            graph = self._replace(compiled)
-            self._state.add(graph, compiled.step.captured.handles, _written(compiled.training), ())
+            self._replace(compiled)
+            served = self._homes.known((v.name for v in compiled.training.variables), compiled.step.graph.layout)
+            self._state.add(compiled.step.graph, compiled.step.captured.handles, _written(compiled.training), served)
 
     def _host(self, strategy: Strategy, layout: Layout) -> SessionHost:
         if self._worker.world_size > 1 and "horovod" in strategy.carriers:
@@ -420,6 +442,8 @@ class Compiler:
                 hvd.init()
         if self._worker.world_size > 1 and "tcp" in strategy.carriers:
             PROCESS_CONNECTIONS.open(self._worker, self._spec)
+            if strategy.has_servers and not layout.server:
+                PROCESS_NEIGHBOURS.open(self._worker)
         if self._state.host is None:
             cpus = max((d.index + 1 for d in layout.local_replicas if d.kind == "CPU"), default=1)
             wiring = Wiring(layout.server, max(cpus, self._spec.hosts[self._worker.rank].cpus))
@@ -448,5 +472,6 @@ def _written(graph: TrainingGraph) -> list[str]:
 
 
 def _needs_server(strategy: Strategy) -> bool:
-    """Whether workers reach each other through TensorFlow, and not through Horovod or our own library alone."""
-    return strategy.has_servers or bool({"collective", "queue"} & set(strategy.carriers))
+    """Whether workers reach each other through TensorFlow whatever the step is, since queues or collectives do so."""
+    of_variables = strategy.has_servers and (not strategy.graph.has_streams or strategy.is_relaxed)
+    return of_variables or bool({"collective", "queue"} & set(strategy.carriers))

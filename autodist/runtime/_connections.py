@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 from dataclasses import asdict
 
 from autodist.resource_spec import ResourceSpec
@@ -19,7 +20,31 @@ from autodist.transport import (
     register,
 )
 
-__all__ = ["PROCESS_CONNECTIONS"]
+__all__ = ["PROCESS_CONNECTIONS", "connected_to_all"]
+
+
+def connected_to_all(worker: Worker, name: str) -> dict[int, socket.socket]:
+    """A connection to each other worker, by rank; all workers do so together, and nothing listens afterwards.
+
+    Args:
+        worker: Who this process is.
+        name: What tells these connections from others of the process.
+
+    Raises:
+        LaunchError: Some worker can't be reached.
+
+    """
+    coordinator = worker.coordinator
+    assert coordinator is not None, "only workers of a run are connected"
+    here = worker.environment
+    with contextlib.closing(listening(here.address)) as listener:
+        own = Endpoint(here.address, listener.getsockname()[1])
+        coordinator.put(f"{name}/{worker.rank}", json.dumps(asdict(own)).encode())
+        others = [rank for rank in range(worker.world_size) if rank != worker.rank]
+        endpoints = {
+            rank: Endpoint(**json.loads(coordinator.get(f"{name}/{rank}", here.start_timeout_s))) for rank in others
+        }
+        return connected(listener, worker.rank, endpoints, here.token.encode(), here.start_timeout_s)
 
 
 class _ProcessConnections:
@@ -42,17 +67,7 @@ class _ProcessConnections:
         if self._are_open:
             return
         register()
-        coordinator = worker.coordinator
-        assert coordinator is not None, "only workers of a run are connected"
-        here = worker.environment
-        with contextlib.closing(listening(here.address)) as listener:
-            own = Endpoint(here.address, listener.getsockname()[1])
-            coordinator.put(f"tcp/{worker.rank}", json.dumps(asdict(own)).encode())
-            others = [rank for rank in range(worker.world_size) if rank != worker.rank]
-            endpoints = {
-                rank: Endpoint(**json.loads(coordinator.get(f"tcp/{rank}", here.start_timeout_s))) for rank in others
-            }
-            found = connected(listener, worker.rank, endpoints, here.token.encode(), here.start_timeout_s)
+        found = connected_to_all(worker, "tcp")
         sockets = [found[rank].detach() if rank in found else -1 for rank in range(worker.world_size)]
         shares = reduction_shares([host.bandwidth_gbps or 1.0 for host in spec.hosts])
         here_name = spec.hosts[worker.rank].name

@@ -107,6 +107,11 @@ class Homes:
             )
         return next(iter(homes), None)
 
+    @property
+    def has_served(self) -> bool:
+        """Whether any variable lives at a server."""
+        return bool(self._servers)
+
     def is_served(self, name: str) -> bool:
         """Whether a variable, or a part of it, lives at a server."""
         return any(other == name or other.startswith(shard_name(name, 0)[:-1]) for other in self._servers)

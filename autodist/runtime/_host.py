@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from autodist.kernels import DistributedGraph
+from autodist.graph import Variable
+from autodist.kernels import DistributedGraph, Refresher, proxy_name
+from autodist.runtime._neighbours import PROCESS_NEIGHBOURS
 from autodist.runtime._orderings import keep_orderings_in_session
 from autodist.runtime._server import PROCESS_SERVER
 from autodist.runtime._serving import Server
@@ -49,6 +52,19 @@ class _Resident:
         return int(self.read.dtype.size * (self.read.shape.num_elements() or 0))
 
 
+@dataclass(frozen=True)
+class _Elsewhere:
+    """A variable that the session of another worker holds, whose devices are out of this one's reach."""
+
+    rank: int
+    shape: tuple[int, ...]
+    dtype: Any
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self.dtype.size * prod(self.shape))
+
+
 class SessionHost:
     """One graph and one session, which all steps of a scope share, and the variables that live in it.
 
@@ -70,6 +86,9 @@ class SessionHost:
         self.outdated: set[str] = set()
         self._graph = tf.Graph()
         self._residents: dict[str, _Resident] = {}
+        self._elsewhere: dict[str, _Elsewhere] = {}
+        self._asked_for: set[str] = set()
+        self._freeing: dict[str, Any] = {}
         self._servers: list[Server] = []
         self._readers: dict[tuple[str, ...], Callable[[float | None], Sequence[np.ndarray]]] = {}
         self._session = self._connect()
@@ -78,6 +97,8 @@ class SessionHost:
         import tensorflow as tf
 
         config = tf.compat.v1.ConfigProto(device_count={"CPU": self.wiring.cpus}, allow_soft_placement=True)
+        if not self.wiring.server and self.worker.world_size > 1:
+            PROCESS_NEIGHBOURS.answer_from(self.container, self.read)
         config.experimental.disable_thread_spinning = self.worker.world_size > 1
         keep_orderings_in_session(config)
         if self.wiring.server:
@@ -87,6 +108,7 @@ class SessionHost:
 
     def close(self) -> None:
         """Close the session; without a TensorFlow server, what it held is gone."""
+        PROCESS_NEIGHBOURS.answer_no_more(self.container)
         self._session.close()
 
     def dispose(self) -> None:
@@ -96,7 +118,7 @@ class SessionHost:
             self.worker.not_on_exit(server.stop)
         own = f"task:{self.worker.rank}/"
         self._run([r.destroy for r in self._residents.values() if own in r.home or not self.wiring.server])
-        self._session.close()
+        self.close()
 
     # Steps -------------------------------------------------------------------------------------------------------
 
@@ -160,22 +182,66 @@ class SessionHost:
         self._session.run(wanted, dict(feeds), options=options, run_metadata=metadata)
         return metadata
 
+    def refresh(self, prefix: str, refreshers: Mapping[str, Refresher]) -> None:
+        """Bring values to this worker's copies of variables, as far as something has changed these since.
+
+        Args:
+            prefix: That of the step.
+            refreshers: Its own.
+        """
+        names = sorted(self.outdated & refreshers.keys())
+        if not names:
+            return
+        asked = [name for name in names if refreshers[name].feed is not None]
+        feed = {f"{prefix}/{refreshers[name].feed}:0": value for name, value in self.read(asked)}
+        self._run([self._graph.get_operation_by_name(f"{prefix}/{refreshers[name].node}") for name in names], feed)
+        self._asked_for.update(asked)
+        self.outdated -= set(names)
+
+    def outdate(self, names: Collection[str]) -> None:
+        """Note that variables have changed, and this worker's copies of them, if it has any, have not.
+
+        Copies that it has asked for are freed: a step that trains nothing had them, and others train now.
+        """
+        self.outdated |= set(names)
+        for name in self._asked_for & set(names):
+            self._asked_for.remove(name)
+            self._run(self._free_copy(name))
+
+    def _free_copy(self, name: str) -> Any:
+        import tensorflow as tf
+
+        if name not in self._freeing:
+            where = self._elsewhere[name]
+            with self._graph.as_default():
+                handle = tf.raw_ops.VarHandleOp(
+                    dtype=where.dtype, shape=where.shape, shared_name=proxy_name(name), container=self.container
+                )
+                self._freeing[name] = tf.raw_ops.DestroyResourceOp(resource=handle, ignore_lookup_error=True)
+        return self._freeing[name]
+
     # Variables ---------------------------------------------------------------------------------------------------
 
     @property
     def variables(self) -> frozenset[str]:
         """Names of the variables that live here or at their servers."""
-        return frozenset(self._residents)
+        return frozenset({*self._residents, *self._elsewhere})
 
-    def home(self, name: str) -> str:
-        """The device that holds a variable."""
-        return self._residents[name].home
+    def declare(self, variables: Iterable[Variable], graph: DistributedGraph) -> None:
+        """Make nodes that read and assign new variables of a step, where the step has them."""
+        for variable in variables:
+            self._declare(variable.name, variable.dtype, variable.shape, graph)
 
-    def declare(self, variables: Sequence[tuple[str, str, tuple[int, ...]]], homes: dict[str, str]) -> None:
-        """Make nodes that read and assign new variables: (name, dtype, shape)."""
+    def _declare(self, name: str, dtype: str, shape: tuple[int, ...], graph: DistributedGraph) -> None:
+        import tensorflow as tf
+
+        home = graph.homes[name]
+        rank = graph.layout.rank_of_tf(home)
+        if not self.wiring.server and rank != self.worker.rank:
+            self._elsewhere[name] = _Elsewhere(rank, shape, tf.as_dtype(dtype))
+            return
         with self._graph.as_default():
-            for name, dtype, shape in variables:
-                self._residents[name] = self._resident(name, dtype, shape, homes[name])
+            self._residents[name] = self._resident(name, dtype, shape, home)
 
     def _resident(self, name: str, dtype: str, shape: tuple[int, ...], home: str) -> _Resident:
         import tensorflow as tf
@@ -190,19 +256,17 @@ class SessionHost:
             destroy = tf.raw_ops.DestroyResourceOp(resource=handle, ignore_lookup_error=True)
         return _Resident(home, value, assign, read, destroy)
 
-    def move(self, name: str, home: str) -> None:
-        """Give a variable another device; its value is lost, and its memory at the old device is freed."""
+    def move(self, name: str, graph: DistributedGraph) -> None:
+        """Give a variable the device that a step has for it; its value is lost, and its memory at the old one freed."""
         resident = self._residents[name]
-        self._forget_readers(name)
-        self._run(resident.destroy)
-        with self._graph.as_default():
-            shape = tuple(resident.read.shape.as_list())
-            self._residents[name] = self._resident(name, resident.read.dtype.name, shape, home)
+        self.remove(name)
+        self._declare(name, resident.read.dtype.name, tuple(resident.read.shape.as_list()), graph)
 
     def remove(self, name: str) -> None:
         """Free a variable's memory, and forget it."""
-        self._forget_readers(name)
-        self._run(self._residents.pop(name).destroy)
+        if self._elsewhere.pop(name, None) is None:
+            self._forget_readers(name)
+            self._run(self._residents.pop(name).destroy)
 
     def _forget_readers(self, name: str) -> None:
         self._readers = {names: reader for names, reader in self._readers.items() if name not in names}
@@ -240,15 +304,27 @@ class SessionHost:
         size = 0
         for name in names:
             pending.append(name)
-            size += self._residents[name].size_bytes
+            size += (self._elsewhere.get(name) or self._residents[name]).size_bytes
             if size > _CHUNK_BYTES:
                 yield from self._read_now(pending, timeout_s)
                 pending, size = [], 0
         yield from self._read_now(pending, timeout_s)
 
     def _read_now(self, names: list[str], timeout_s: float | None) -> Iterator[tuple[str, np.ndarray]]:
-        if names:
-            yield from zip(names, self._reader(tuple(names))(timeout_s), strict=True)
+        found: dict[str, np.ndarray] = {}
+        here = tuple(name for name in names if name not in self._elsewhere)
+        if here:
+            found |= zip(here, self._reader(here)(timeout_s), strict=True)
+        for rank in {self._elsewhere[name].rank for name in names if name not in found}:
+            theirs = [name for name in names if name not in found and self._elsewhere[name].rank == rank]
+            found |= zip(theirs, self._asked(rank, theirs, timeout_s), strict=True)
+        yield from ((name, found.pop(name)) for name in names)
+
+    def _asked(self, rank: int, names: Sequence[str], timeout_s: float | None) -> Sequence[np.ndarray]:
+        """Values that another worker's session holds."""
+        wanted = [(name, self._elsewhere[name].shape, self._elsewhere[name].dtype.as_numpy_dtype) for name in names]
+        bound_s = timeout_s or self.worker.environment.start_timeout_s
+        return PROCESS_NEIGHBOURS.read(rank, self.container, wanted, bound_s)
 
     def _reader(self, names: tuple[str, ...]) -> Callable[[float | None], Sequence[np.ndarray]]:
         """A function that reads variables; unlike ``Session.run`` it does not copy what is in this process."""

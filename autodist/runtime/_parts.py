@@ -64,7 +64,7 @@ def whole_name(variable: Variable) -> str:
 
 def is_held_here(graph: DistributedGraph, name: str) -> bool:
     """Whether a variable of a step lives in this worker's session."""
-    return not graph.layout.server or f"task:{graph.layout.rank}/" in graph.homes[name]
+    return graph.layout.rank_of_tf(graph.homes[name]) == graph.layout.rank
 
 
 def assembled(copy: Copy, values: Iterator[tuple[str, np.ndarray]]) -> np.ndarray:

@@ -126,7 +126,7 @@ class StateStore:
         assert self.host is not None
         written = set(writes)
         new = [v for v in graph.variables if v.name not in self._whole_of]
-        self.host.declare([(v.name, v.dtype, v.shape) for v in new], graph.homes)
+        self.host.declare(new, graph)
         for variable in new:
             self._add_part(variable, handles[whole_name(variable)], graph, variable.name in served)
         for variable in graph.variables:
@@ -145,8 +145,7 @@ class StateStore:
             is_frozen = variable.content is not None
             about = handle, handle_dtype(handle), shape
             self._copies[name] = Copy(*about, [], False, version=self._version, is_frozen=is_frozen)
-        is_shared = graph.layout.server and is_served
-        self._copies[name].parts.append(Part(variable.name, index, is_held_here(graph, variable.name), is_shared))
+        self._copies[name].parts.append(Part(variable.name, index, is_held_here(graph, variable.name), is_served))
         self._whole_of[variable.name] = name
 
     def forget(self, names: Sequence[str]) -> None:
@@ -188,9 +187,9 @@ class StateStore:
         with self._lock:
             self._pull([name for name in wholes if self._is_stale(name)])
             for part in [part for name in wholes for part in self._copies[name].parts if part.name in moved]:
-                self.host.move(part.name, graph.homes[part.name])
+                self.host.move(part.name, graph)
                 part.is_mine = is_held_here(graph, part.name)
-                part.is_shared = graph.layout.server
+                part.is_shared = True
             self._write(wholes)
             self._changed.difference_update(wholes)
             self._held.update(wholes)

@@ -148,20 +148,14 @@ class CompiledStep:
                 "the program has changed a lookup table that a step looks things up in, since the step was traced",
                 hint="fill lookup tables before the first step; what changes later is kept in a `tf.Variable`",
             )
-        self._refresh_proxies()
+        self._host.refresh(self._prefix, self.graph.refreshers)
         for server in self.servers:
             server.check()
         with part_failures(self.captured, self.graph, self._prefix):
             result = act()
         self.taken += 1
-        self._host.outdated |= self._written - self.graph.refreshers.keys()
+        self._host.outdate(self._written - self.graph.refreshers.keys())
         return result
-
-    def _refresh_proxies(self) -> None:
-        outdated = self._host.outdated & self.graph.refreshers.keys()
-        if outdated:
-            self._host.run([f"{self._prefix}/{self.graph.refreshers[name]}" for name in sorted(outdated)])
-            self._host.outdated -= outdated
 
     def _ranges(self, arguments: Arguments, local: bool) -> BatchSplit:
         layout = self.graph.layout

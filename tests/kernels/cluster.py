@@ -105,7 +105,7 @@ class Member:
 
     def refresh(self):
         """Bring the variables' values to this worker's proxies."""
-        self.run(self.graph.refreshers.values())
+        self.run([refresher.node for refresher in self.graph.refreshers.values()])
 
     def run(self, names, feed=None, fetches=()):
         """Run nodes of the step, within a bound."""

@@ -51,7 +51,7 @@ def test_a_step_goes_on_with_the_value_that_it_has_just_updated(times):
 def test_only_the_proxy_is_read():
     made = cluster.Cluster(updating(1), (X,), with_proxies(("h0:CPU:0", "h1:CPU:0")), HOSTS)
     owner, other = (member.graph for member in made.members)
-    refresh = set(other.refreshers.values())
+    refresh = {refresher.node for refresher in other.refreshers.values()}
     assert refresh
     assert not owner.refreshers
     reads = [other.nodes[name] for name in ops(other, "ReadVariableOp")]
