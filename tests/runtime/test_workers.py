@@ -13,7 +13,8 @@ from . import coherent
 
 SCRIPTS = Path(__file__).parent
 STRATEGIES = [
-    "PartitionedPS(min_shard_bytes=0)",
+    "PartitionedPS(min_shard_bytes=0, communicator='tcp')",
+    pytest.param("PartitionedPS(min_shard_bytes=0)", marks=pytest.mark.slow),
     pytest.param("PSLoadBalancing", marks=pytest.mark.slow),
     pytest.param("AllReduce(communicator='collective')", marks=pytest.mark.slow),
     pytest.param("AllReduce(communicator='horovod')", marks=[pytest.mark.horovod, pytest.mark.slow]),

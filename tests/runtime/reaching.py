@@ -1,0 +1,75 @@
+"""A training script whose first steps need none of TensorFlow's servers, and whose last one does.
+
+The last one looks up rows of a variable inside a loop; the tests run it undistributed and on two workers.
+"""
+
+import os
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import contextlib
+
+import numpy as np
+import psutil
+import tensorflow as tf
+
+import autodist
+
+RANK = int(os.environ.get("RANK", "0"))
+STRATEGY = "PSLoadBalancing(communicator='tcp')"
+
+
+def batches(count, size=6):
+    random = np.random.default_rng(3)
+    for _ in range(count):
+        yield random.integers(0, 40, (size, 3)), random.normal(size=(size, 1)).astype("float32")
+
+
+def steps_of(table, dense):
+    def trained(loss_of):
+        @tf.function
+        def step(ids, y):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(loss_of(ids) - y))
+            variables = [table, dense]
+            for variable, gradient in zip(variables, tape.gradient(loss, variables), strict=True):
+                variable.assign_sub(0.1 * tf.convert_to_tensor(gradient))
+            return loss
+
+        return step
+
+    def in_loop(ids):
+        total = tf.zeros((tf.shape(ids)[0], 4))
+        for k in tf.range(3):
+            total += tf.gather(table, ids[:, k])
+        return total @ dense
+
+    return trained(lambda ids: tf.reduce_sum(tf.gather(table, ids), 1) @ dense), trained(in_loop)
+
+
+def listening():
+    return sum(one.status == psutil.CONN_LISTEN for one in psutil.Process().net_connections("inet"))
+
+
+def main(scope):
+    with scope():
+        table = tf.Variable(np.random.default_rng(0).normal(size=(40, 4)).astype("float32"))
+        dense = tf.Variable(np.random.default_rng(1).normal(size=(4, 1)).astype("float32"))
+        flat, looping = steps_of(table, dense)
+        look = tf.function(lambda ids: tf.reduce_sum(tf.gather(table, ids)))
+        seen, open_ports = [], []
+        for number, (ids, y) in enumerate(batches(6)):
+            seen += [float(flat(ids, y)), float(look(ids)), float(tf.reduce_sum(table))]
+            if number == 1:
+                table.assign(table * 0.5)
+            if number >= 3:
+                open_ports.append(listening())
+                seen.append(float(looping(ids, y)))
+        return np.array(seen), table.numpy(), dense.numpy(), np.array([open_ports[0], open_ports[-1]])
+
+
+if __name__ == "__main__":
+    np.savez(f"{sys.argv[1]}{RANK}.npz", *main(autodist.AutoDist(strategy=STRATEGY).scope))
+else:
+    plain = main(contextlib.nullcontext)
