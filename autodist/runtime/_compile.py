@@ -37,8 +37,8 @@ from autodist.runtime._fingerprints import fingerprint_of
 from autodist.runtime._homes import Homes, Settle
 from autodist.runtime._horovod_network import check_listeners
 from autodist.runtime._host import SessionHost, Wiring
-from autodist.runtime._neighbours import PROCESS_NEIGHBOURS
 from autodist.runtime._part_checks import PartChecks
+from autodist.runtime._remote_values import REMOTE_VALUES
 from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._worker import Worker
@@ -443,7 +443,7 @@ class Compiler:
         if self._worker.world_size > 1 and "tcp" in strategy.carriers:
             PROCESS_CONNECTIONS.open(self._worker, self._spec)
             if strategy.has_servers and not layout.server:
-                PROCESS_NEIGHBOURS.open(self._worker)
+                REMOTE_VALUES.open(self._worker)
         if self._state.host is None:
             cpus = max((d.index + 1 for d in layout.local_replicas if d.kind == "CPU"), default=1)
             wiring = Wiring(layout.server, max(cpus, self._spec.hosts[self._worker.rank].cpus))

@@ -11,8 +11,8 @@ import numpy as np
 
 from autodist.graph import Variable
 from autodist.kernels import DistributedGraph, Refresher, proxy_name
-from autodist.runtime._neighbours import PROCESS_NEIGHBOURS
 from autodist.runtime._orderings import keep_orderings_in_session
+from autodist.runtime._remote_values import REMOTE_VALUES
 from autodist.runtime._server import PROCESS_SERVER
 from autodist.runtime._serving import Server
 from autodist.runtime._worker import Worker
@@ -98,7 +98,7 @@ class SessionHost:
 
         config = tf.compat.v1.ConfigProto(device_count={"CPU": self.wiring.cpus}, allow_soft_placement=True)
         if not self.wiring.server and self.worker.world_size > 1:
-            PROCESS_NEIGHBOURS.answer_from(self.container, self.read)
+            REMOTE_VALUES.answer_from(self.container, self.read)
         config.experimental.disable_thread_spinning = self.worker.world_size > 1
         keep_orderings_in_session(config)
         if self.wiring.server:
@@ -108,7 +108,7 @@ class SessionHost:
 
     def close(self) -> None:
         """Close the session; without a TensorFlow server, what it held is gone."""
-        PROCESS_NEIGHBOURS.answer_no_more(self.container)
+        REMOTE_VALUES.answer_no_more(self.container)
         self._session.close()
 
     def dispose(self) -> None:
@@ -324,7 +324,7 @@ class SessionHost:
         """Values that another worker's session holds."""
         wanted = [(name, self._elsewhere[name].shape, self._elsewhere[name].dtype.as_numpy_dtype) for name in names]
         bound_s = timeout_s or self.worker.environment.start_timeout_s
-        return PROCESS_NEIGHBOURS.read(rank, self.container, wanted, bound_s)
+        return REMOTE_VALUES.read(rank, self.container, wanted, bound_s)
 
     def _reader(self, names: tuple[str, ...]) -> Callable[[float | None], Sequence[np.ndarray]]:
         """A function that reads variables; unlike ``Session.run`` it does not copy what is in this process."""

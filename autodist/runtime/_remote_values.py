@@ -25,7 +25,7 @@ from autodist.runtime._arrays import aligned_empty
 from autodist.runtime._connections import connected_to_all
 from autodist.runtime._worker import Worker
 
-__all__ = ["PROCESS_NEIGHBOURS", "Wanted"]
+__all__ = ["REMOTE_VALUES", "Wanted"]
 
 _LOG = logging.getLogger("autodist")
 _LENGTH = struct.Struct("!I")
@@ -37,7 +37,7 @@ Wanted = tuple[str, tuple[int, ...], Any]
 _Read = Callable[[Sequence[str]], Iterator[tuple[str, np.ndarray]]]
 
 
-class _Neighbours:
+class _RemoteValues:
     """The other workers, as far as they are asked for values; all scopes of the process share the connections."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class _Neighbours:
         self._answering.clear()
 
 
-PROCESS_NEIGHBOURS = _Neighbours()
+REMOTE_VALUES = _RemoteValues()
 
 
 def _asked(connection: socket.socket, container: str, wanted: Sequence[Wanted], until_s: float) -> list[np.ndarray]:
