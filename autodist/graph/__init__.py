@@ -28,6 +28,7 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._identity import Identity
 from autodist.graph._joins import Join
+from autodist.graph._lines import said_in_tracing
 from autodist.graph._marks import MARK, TARGET, Mark, adopt_marks, marks_gradients, parse_mark
 from autodist.graph._nodes import NodeList
 from autodist.graph._one_hot import Ids
@@ -101,6 +102,7 @@ __all__ = [
     "prune",
     "reduction_of_met",
     "refuse_fixed_beside_rows",
+    "said_in_tracing",
     "split_tensor",
     "static_value",
     "strip_missing_colocation",

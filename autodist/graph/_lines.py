@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-__all__ = ["SOURCE_GRAPH", "Lines", "is_users", "line_of_caller", "line_of_error"]
+__all__ = ["SOURCE_GRAPH", "Lines", "is_users", "line_of_caller", "line_of_error", "said_in_tracing"]
 
 SOURCE_GRAPH = "_autodist_source"
 """Attribute of a function's graph: where its ops were imported from, under the same names."""
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _IN_TEXT = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -59,6 +60,14 @@ def line_of_error(error: BaseException) -> str | None:
     return _nearest(told) or _nearest(frames)
 
 
+def said_in_tracing(error: BaseException) -> str:
+    """The last line of an error of tracing, without where it was raised and which arguments Keras lists."""
+    text = _COLOURS.sub("", str(error)).partition("Arguments received by")[0]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    kind = type(error).__name__
+    return f"{kind}: {(lines[-1] if lines else '').removeprefix(f'{kind}: ')}"
+
+
 def line_of_caller() -> str | None:
     """``file:line`` of the code that has called ours, None if it is not the user's."""
     from tensorflow.python.util import tf_stack
@@ -69,20 +78,19 @@ def line_of_caller() -> str | None:
     return None
 
 
-def is_users(frame: FrameType | None, through: str = "") -> bool:
+def is_users(frame: FrameType | None, *, through: Collection[str] = ()) -> bool:
     """Whether a frame runs the user's code, or TensorFlow on its behalf.
 
     Args:
         frame: The frame.
-        through: What functions are called that come in between.
+        through: Functions that may come in between, with what TensorFlow wraps around them.
     """
     while frame is not None:
         file, name = frame.f_code.co_filename, frame.f_code.co_name
         if _is_generated(file) or not _is_foreign(file):
             return True
-        if not (
-            _is_of_autograph(file) or (through and (name.startswith(through) or "/tensorflow/python/util/" in file))
-        ):
+        is_between = name in through or (bool(through) and "/tensorflow/python/util/" in file)
+        if not (is_between or _is_of_autograph(file)):
             return False
         frame = frame.f_back
     return False

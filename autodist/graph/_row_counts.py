@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from autodist.errors import CaptureError
 from autodist.graph._identity import Identity
-from autodist.graph._lines import is_users, line_of_caller, line_of_error
+from autodist.graph._lines import is_users, line_of_caller, line_of_error, said_in_tracing
 from autodist.graph._patches import replace_method
 
 __all__ = ["RowCounts", "answers_matter", "noticing_row_counts", "refuse_fixed_rows"]
@@ -22,7 +21,8 @@ _REMEDY = (
 )
 _SOME = 7919
 """A number of rows that no other dim has."""
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_SHAPE = frozenset({"shape", "shape_v2"})
+"""Functions of TensorFlow and Keras that give the shape of a tensor in the graph."""
 
 
 class RowCounts:
@@ -87,7 +87,7 @@ def noticing_row_counts(counts: RowCounts) -> Iterator[None]:
     def counting(original: Any) -> Any:
         @functools.wraps(original)
         def shape_internal(*args: Any, **kwargs: Any) -> Any:
-            counts.in_graph += is_users(sys._getframe(1), through="shape")
+            counts.in_graph += is_users(sys._getframe(1), through=_SHAPE)
             return original(*args, **kwargs)
 
         return shape_internal
@@ -148,12 +148,4 @@ def refuse_fixed_rows(error: Exception, asked: list[str], trace: Callable[[], bo
         if asked
         else "can be traced for this number of rows in a batch only, not for any"
     )
-    raise CaptureError(f"the step {what}, at {where}: {_said(error)}", hint=_REMEDY) from error
-
-
-def _said(error: Exception) -> str:
-    """The last line of an error, without where it was raised and which arguments Keras lists."""
-    text = _COLOURS.sub("", str(error)).partition("Arguments received by")[0]
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    kind = type(error).__name__
-    return f"{kind}: {(lines[-1] if lines else '').removeprefix(f'{kind}: ')}"
+    raise CaptureError(f"the step {what}, at {where}: {said_in_tracing(error)}", hint=_REMEDY) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from autodist.errors import CaptureError
 from autodist.graph import ROWLIKE, Join, Reduction, StepAnalysis
 from autodist.kernels._demand import Demand
 
@@ -37,11 +38,21 @@ class Weights:
         return self._of(self._analysis.reduction_of_target(target))
 
     def behind(self, name: str) -> str:
-        """That of the gradients that a joined value becomes a part of."""
+        """That of the gradients that a joined value becomes a part of.
+
+        Raises:
+            CaptureError: They have none in common.
+        """
         if name in self._analysis.by_tensors:
             return self.of(name)
-        (weight,) = self._behind[name]  # all of them were taken of the same loss
-        return weight
+        weights = self._behind[name]
+        if len(weights) > 1:
+            raise CaptureError(
+                f"the gradients of a mean and of a sum over the batch are both made of the value of op `{name}`, which "
+                "the replicas exchange once",
+                hint="take both losses as means, or both as sums, or take each gradient in a step of its own",
+            )
+        return next(iter(weights))
 
     def exchanged(self, name: str) -> str | None:
         """By which op a gradient with which replicas go on takes the share of the batch; None if its weight stays."""

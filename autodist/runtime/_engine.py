@@ -23,9 +23,10 @@ from autodist.runtime._convention import Convention
 from autodist.runtime._decisions import Decisions
 from autodist.runtime._ends import Ends
 from autodist.runtime._online import FirstSteps
-from autodist.runtime._peers import peer_failures, said_by
+from autodist.runtime._peers import peer_failures
 from autodist.runtime._plain import PlainSteps
 from autodist.runtime._recorder import Recorder
+from autodist.runtime._said import said_by
 from autodist.runtime._settling import Settling
 from autodist.runtime._shard import Passes
 from autodist.runtime._state import StateStore

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from autodist.errors import AutoDistError, WorkerFailed
+from autodist.runtime._said import said_by
 from autodist.runtime._worker import Worker
 
-__all__ = ["peer_failures", "said_by"]
-
-_MOST_SAID = 200  # characters of an error that is told in passing
+__all__ = ["peer_failures"]
 
 
 @contextlib.contextmanager
@@ -42,10 +41,3 @@ def _peer_lost(error: Any) -> AutoDistError:
     # The launcher learns of the worker that failed first from that worker's own end; give it the time.
     time.sleep(2.0)
     return WorkerFailed(f"another worker is gone: {said_by(error)}", hint="its own log says why it ended")
-
-
-def said_by(error: BaseException) -> str:
-    """Return in one line what an error says, without the devices and nodes that TensorFlow names around it."""
-    said = getattr(error, "message", str(error))
-    lines = [line for line in said.splitlines() if line and not line.startswith(("From /job", "Additional"))]
-    return lines[0][:_MOST_SAID] if lines else type(error).__name__

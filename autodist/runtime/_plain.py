@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from autodist.errors import AutoDistError, CaptureError, UsageError
-from autodist.graph import CapturedStep, NoGradientError
+from autodist.graph import CapturedStep, NoGradientError, said_in_tracing
 from autodist.runtime._arguments import Arguments
 from autodist.runtime._worker import Worker
 
@@ -135,7 +135,9 @@ class PlainSteps:
     def _say(self, name: str, reason: Exception) -> None:
         if name not in self._said:
             self._said.add(name)
-            text = reason.message if isinstance(reason, AutoDistError) else f"tracing it failed: {_first_line(reason)}"
+            text = (
+                reason.message if isinstance(reason, AutoDistError) else f"tracing it failed: {said_in_tracing(reason)}"
+            )
             _LOG.info("`%s` runs on this one device as TensorFlow runs it, it is not captured: %s", name, text)
 
 
@@ -149,8 +151,3 @@ def _runs_eagerly() -> bool:
     from tensorflow.python import pywrap_tfe
 
     return tf.config.functions_run_eagerly() or not pywrap_tfe.TFE_Py_TapeSetIsEmpty()
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[-1] if lines else ''}"

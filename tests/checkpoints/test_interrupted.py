@@ -1,7 +1,6 @@
 """Ctrl-C in a training of two workers: both stop at the same step, and what the script saves then is one device's."""
 
 import signal
-import sys
 import threading
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from autodist.launch import Job, LocalLauncher, SilentObserver
 from autodist.resource_spec import ResourceSpec
+from tests.modules import python_path
 
 from .interrupted import FEATURES, make_model
 
@@ -31,7 +31,7 @@ class InterruptsOnce(SilentObserver):
 
 
 def test_the_script_saves(tmp_path):
-    environment = {"PYTHONPATH": ":".join([str(HERE.parent.parent), *sys.path[1:]])}
+    environment = {"PYTHONPATH": python_path()}
     script, strategy = HERE / "interrupted.py", "PartitionedPS(min_shard_bytes=0)"
     job = Job(script, ResourceSpec.local(2), (str(tmp_path),), strategy, run_dir=tmp_path / "run", env=environment)
     result = LocalLauncher(InterruptsOnce()).launch(job)

@@ -9,6 +9,7 @@ import pytest
 
 from autodist.launch import Job, LocalLauncher
 from autodist.resource_spec import ResourceSpec
+from tests.modules import TESTS, python_path
 
 from . import saving
 
@@ -55,7 +56,7 @@ class Places:
             subprocess.run(command, check=True, timeout=1800, capture_output=True)
             return [by_program(np.load(f"{out}-0.npz"))]
         strategy, workers = PLACES[place]
-        environment = {"PYTHONPATH": ":".join([str(HERE.parent), *sys.path[1:]])}
+        environment = {"PYTHONPATH": python_path(TESTS)}
         spec, script = ResourceSpec.local(workers), HERE / "saving.py"
         job = Job(script, spec, (str(out), *arguments), strategy, run_dir=Path(f"{out}-run"), env=environment)
         result = LocalLauncher().launch(job)

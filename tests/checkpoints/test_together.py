@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from autodist.launch import Job, LocalLauncher
 from autodist.resource_spec import ResourceSpec
+from tests.modules import TESTS, python_path
 
 from . import saving, together_data
 
@@ -43,7 +44,7 @@ def shared(tmp_path_factory):
     directory = tmp_path_factory.mktemp("shared")
     with full_disk(tmp_path_factory.mktemp("disk") / "full") as full:
         arguments = [str(directory), *([str(full)] if full is not None else [])]
-        environment = {"PYTHONPATH": ":".join([str(HERE.parent), *sys.path[1:]])}
+        environment = {"PYTHONPATH": python_path(TESTS)}
         script, strategy = HERE / "together.py", str(HERE / "mixed.yml")
         job = Job(script, ResourceSpec.local(2), tuple(arguments), strategy, run_dir=directory / "run", env=environment)
         result = LocalLauncher().launch(job)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 
 from autodist.launch import Job, LocalLauncher, RestartingLauncher
 from autodist.resource_spec import ResourceSpec
+from tests.modules import TESTS, python_path
 
 SCRIPTS = Path(__file__).parent
 
@@ -25,7 +25,7 @@ def run(script, directory, *args, workers=2, strategy=None, kills=(), max_restar
         seed=seed,
         run_dir=directory / f"run-{len(list(directory.glob('run-*')))}",
         max_restarts=len(kills) if max_restarts is None else max_restarts,
-        env={"PYTHONPATH": ":".join([str(SCRIPTS.parent), *sys.path[1:]]), **(env or {})},
+        env={"PYTHONPATH": python_path(TESTS), **(env or {})},
     )
     result = RestartingLauncher(LocalLauncher(), pause_s=0.05).launch(job)
     assert result.exit_code == 0, result.failure

@@ -19,8 +19,7 @@ import tensorflow as tf
 import autodist
 from autodist.errors import CheckpointFailed, UsageError
 from autodist.runtime import CheckpointKind, Checkpoints, Worker, WorkerEnvironment
-
-from .runs import SCRIPTS
+from tests.modules import python_path
 
 
 @pytest.fixture
@@ -385,7 +384,7 @@ time.sleep(60)
 
 
 def test_a_second_run_is_refused_by_name(checkpoints, tmp_path):
-    environment = {**os.environ, "PYTHONPATH": ":".join([str(SCRIPTS.parent.parent), *sys.path[1:]])}
+    environment = {**os.environ, "PYTHONPATH": python_path()}
     command = [sys.executable, "-c", HOLDS, str(tmp_path / "c")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True) as first:
         try:
@@ -564,7 +563,7 @@ while True:
 
 def killed_while_saving(directory, when):
     """Kill a process that saves all the time; returns the step that it began with."""
-    environment = {**os.environ, "PYTHONPATH": ":".join([str(SCRIPTS.parent.parent), *sys.path[1:]])}
+    environment = {**os.environ, "PYTHONPATH": python_path()}
     with subprocess.Popen(
         [sys.executable, "-c", WRITES, str(directory)], stdout=subprocess.PIPE, text=True, env=environment
     ) as process:

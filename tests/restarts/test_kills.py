@@ -8,6 +8,8 @@ import zlib
 import numpy as np
 import pytest
 
+from tests.modules import TESTS, python_path
+
 from .runs import SCRIPTS, assert_same, run
 
 COLLECTIVE = "AllReduce(communicator='collective')"
@@ -102,7 +104,7 @@ def alone(script, directory, *args):
     """The same script without `autodist run`."""
     directory.mkdir(exist_ok=True)
     command = [sys.executable, str(SCRIPTS / script), str(directory), *args]
-    environment = {**os.environ, "PYTHONPATH": ":".join([str(SCRIPTS.parent), *sys.path[1:]])}
+    environment = {**os.environ, "PYTHONPATH": python_path(TESTS)}
     subprocess.run(command, check=True, timeout=200, env=environment)
     return [dict(np.load(directory / "0.npz"))]
 

@@ -2,10 +2,11 @@
 
 import os
 import subprocess
-import sys
 
 import numpy as np
 import pytest
+
+from tests.modules import TESTS, python_path
 
 from .runs import SCRIPTS, assert_same, run
 
@@ -21,7 +22,7 @@ def test_workers_that_do_not_see_the_files(emulate, tmp_path):
     for host in HOSTS:
         (cluster.disk(host) / "root" / "out").mkdir(parents=True)
     (cluster.disk("head") / "root" / "cluster.yml").write_text(f"nodes: [{{address: 'h[1-{len(HOSTS)}]'}}]\n")
-    modules = ":".join([str(SCRIPTS.parent), str(SCRIPTS.parent.parent), *sys.path[1:]])
+    modules = python_path(TESTS, TESTS.parent)
     command = ["autodist", "run", str(SCRIPTS / "loop.py"), "--spec", "cluster.yml", "--seed", "11"]
     command += ["--strategy", strategy, "--max-restarts", "2", "--env", f"PYTHONPATH={modules}"]
     command += ["--", "/root/out", "--checkpoints", "/root/checkpoints", "--kill", "0:3:5", "1:0:10"]

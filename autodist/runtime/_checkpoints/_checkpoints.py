@@ -8,7 +8,6 @@ import itertools
 import json
 import logging
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +19,7 @@ from autodist.errors import CheckpointFailed, UsageError
 from autodist.runtime._checkpoints._directory import CheckpointFiles, FoundCheckpoint
 from autodist.runtime._checkpoints._note import CheckpointNote
 from autodist.runtime._recorder import Recorder
+from autodist.runtime._said import said_by
 from autodist.runtime._transfer import adopt_chief_values
 from autodist.runtime._worker import Worker
 
@@ -28,7 +28,6 @@ __all__ = ["CheckpointKind", "Checkpoints"]
 _LOG = logging.getLogger("autodist")
 _exchanges = itertools.count()
 _MOST_FAILURES = 3
-_OF_TENSORFLOW = re.compile(r"\{\{.*?\}\}|\[Op:\w+\]")
 
 
 class CheckpointKind(enum.Enum):
@@ -233,9 +232,8 @@ def _read(path: str, root: Any) -> None:
         status.expect_partial()  # of the files there may be more: the position, metrics
         status.assert_existing_objects_matched()
     except (AssertionError, ValueError) as error:
-        reason = str(error).strip().partition("\n")[0]
         raise UsageError(
-            f"the checkpoint `{path}` is of another model or optimizer: {reason}",
+            f"the checkpoint `{path}` is of another model or optimizer: {said_by(error)}",
             hint="train what it was made for, with its names (`model=`, `optimizer=`), or give another directory; "
             "or begin anew beside it, by `fresh=True`",
         ) from error
@@ -256,10 +254,8 @@ def _check(directory: Any, keep: Any) -> None:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    message = _OF_TENSORFLOW.sub("", str(getattr(error, "message", error)))
-    return message.strip().partition("\n")[0].rpartition("; ")[2]
+    """What the disk says, without the file that TensorFlow names before it."""
+    return said_by(error).rpartition("; ")[2]
 
 
 def _root(trackables: Mapping[str, Any], variables: Iterable[Any], **own: Any) -> Any:

@@ -19,6 +19,7 @@ from autodist.runtime._checkpoints._listing import LISTING, list_checkpoints, li
 from autodist.runtime._checkpoints._lock import DirectoryLock
 from autodist.runtime._checkpoints._reading import DamagedCheckpoint, files_of, names_in, position_in, read_all
 from autodist.runtime._checkpoints._record import OwnCheckpoint, OwnFile, Record, Standing
+from autodist.runtime._said import said_by
 from autodist.runtime._writings import own_writing
 
 __all__ = ["CheckpointFiles", "FoundCheckpoint"]
@@ -304,7 +305,7 @@ def _in_plain_words(what: str, hint: str, only: frozenset[int] | None = None) ->
         if only is not None and error.errno not in only:
             raise
         kind = UsageError if error.errno in _NOT_ALLOWED else CheckpointFailed
-        raise kind(f"{what}: {error.strerror or error}", hint=hint) from error
+        raise kind(f"{what}: {said_by(error)}", hint=hint) from error
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from autodist.errors import CheckpointFailed
+from autodist.runtime._said import said_by
 
 __all__ = ["DamagedCheckpoint", "files_of", "names_in", "position_in", "read_all"]
 
@@ -96,7 +97,7 @@ def _careful(directory: Path, name: str, read: Callable[[], T]) -> T:
     except OSError as error:
         raise _unreadable(directory / name, error) from error
     except Exception as error:
-        raise DamagedCheckpoint(str(error).strip().partition("\n")[0] or type(error).__name__) from first
+        raise DamagedCheckpoint(said_by(error)) from first
 
 
 def _read_bytes(directory: Path, name: str) -> None:
@@ -111,7 +112,7 @@ def _read_bytes(directory: Path, name: str) -> None:
 
 def _unreadable(path: Path, error: OSError) -> CheckpointFailed:
     return CheckpointFailed(
-        f"the checkpoint `{path}` can't be read at the moment: {error.strerror or error}",
+        f"the checkpoint `{path}` can't be read at the moment: {said_by(error)}",
         hint="nothing was changed: see to the disk and to the rights of the file, and start again",
     )
 
