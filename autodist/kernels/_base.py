@@ -210,6 +210,7 @@ class DistributedGraph:
             from there.
         serving: What this worker runs for others, over and over, beside its own steps.
         relaxed: Names of the variables that change beside the steps, here or on another worker.
+        waits: Whether a step needs other workers to take one as well.
         loss_meets: Whether examples of a batch meet on the way to a loss, of which each replica has its part alone.
         warnings: What a user should know about this rewriting.
     """
@@ -232,6 +233,7 @@ class DistributedGraph:
     owed: dict[int, tuple[str, ...]] = field(default_factory=dict)
     serving: tuple[Serving, ...] = ()
     relaxed: tuple[str, ...] = ()
+    waits: bool = True
     loss_meets: bool = False
     warnings: tuple[str, ...] = ()
 

@@ -89,6 +89,7 @@ class _Rewriting:
             initializers=(*self.graph.initializers, *(node for line in served for node in line.initializers)),
             serving=(*self.graph.serving, *_servings(served)),
             relaxed=tuple(name for unit in self.units for name in unit.members),
+            waits=bool(points) or any(unit.synchronizer.sync for unit in self.units),
         )
         alive = [n for p in points for n in (*p.synced, *map(node_of, p.local))]
         roots = [*map(node_of, (*changed.outputs, *changed.local_outputs)), *effects, *changed.kept, *alive]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -111,7 +112,7 @@ def _heartbeat_s(job: Job) -> float:
 
 def _command(job: Job, host: Host, site: Site, environment: WorkerEnvironment) -> WorkerCommand:
     base = {**os.environ, **site.variables} if site.is_here else site.variables
-    own = {**_defaults(base, job.seed), **site.shared_envs, **job.env, **dict(host.env), **_devices(host)}
+    own = {**_defaults(base, job), **site.shared_envs, **job.env, **dict(host.env), **_devices(host)}
     is_moved = site.is_here and host.directory is not None
     script = os.path.abspath(site.script) if is_moved else site.script
     return WorkerCommand(
@@ -124,13 +125,15 @@ def _command(job: Job, host: Host, site: Site, environment: WorkerEnvironment) -
     )
 
 
-def _defaults(base: Mapping[str, str], seed: int | None) -> dict[str, str]:
+def _defaults(base: Mapping[str, str], job: Job) -> dict[str, str]:
     """Return what workers get unless the user has set it."""
     wanted = {
         "PYTHONUNBUFFERED": "1",  # lines reach the console when they are written, not when a buffer is full
         "TF_CPP_MIN_LOG_LEVEL": "2",  # without TensorFlow's account of the CPU, once per worker
-        "PYTHONHASHSEED": str(seed or 0),  # sets have one order on all workers, which a vocabulary may come from
+        "PYTHONHASHSEED": str(job.seed or 0),  # sets have one order on all workers, which a vocabulary may come from
         "HOROVOD_FUSION_THRESHOLD": "4194304",  # sparse gradients travel together; large groups are fused already
+        # It waits for half a minute by itself, and then ends the process; on a machine with much to do that is short.
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(math.ceil(min(job.start_timeout_s or _NO_BOUND_S, _NO_BOUND_S))),
     }
     return {name: value for name, value in wanted.items() if name not in base}
 

@@ -35,7 +35,7 @@ from autodist.runtime._convention import Convention
 from autodist.runtime._dump import GraphDump
 from autodist.runtime._fingerprints import fingerprint_of
 from autodist.runtime._homes import Homes, Settle
-from autodist.runtime._horovod_network import check_listeners
+from autodist.runtime._horovod_network import start_horovod
 from autodist.runtime._host import SessionHost, Wiring
 from autodist.runtime._part_checks import PartChecks
 from autodist.runtime._remote_values import REMOTE_VALUES
@@ -435,11 +435,7 @@ class Compiler:
 
     def _host(self, strategy: Strategy, layout: Layout) -> SessionHost:
         if self._worker.world_size > 1 and "horovod" in strategy.carriers:
-            import horovod.tensorflow as hvd
-
-            if not hvd.is_initialized():
-                check_listeners(self._worker)
-                hvd.init()
+            start_horovod(self._worker)
         if self._worker.world_size > 1 and "tcp" in strategy.carriers:
             PROCESS_CONNECTIONS.open(self._worker, self._spec)
             if strategy.has_servers and not layout.server:

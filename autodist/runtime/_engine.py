@@ -368,7 +368,11 @@ class Engine:
         self.state.before_step()
         self.worker.in_step = True
         try:
-            with self._watchdog.step(), peer_failures(self.worker), self._batches.refusing(fingerprint):
+            with (
+                self._watchdog.step(waits=step.graph.waits),
+                peer_failures(self.worker),
+                self._batches.refusing(fingerprint),
+            ):
                 return step.run(feeds)
         except BaseException as error:
             self._failed = True

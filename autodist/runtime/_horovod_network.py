@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from autodist.errors import LaunchError
 from autodist.runtime._worker import Worker
 
-__all__ = ["Listener", "check_listeners", "unreachable"]
+__all__ = ["Listener", "check_listeners", "start_horovod", "unreachable"]
 
 _LOG = logging.getLogger("autodist")
 _KEY = "horovod/listens/"
@@ -40,6 +40,27 @@ class Listener:
     name: str
     listens: str
     address: str
+
+
+def start_horovod(worker: Worker) -> None:
+    """Start Horovod, unless the script has done so; all workers do so together.
+
+    Horovod ends the process if another worker doesn't come within its own time, which can't be caught: so all meet
+    before.
+
+    Raises:
+        LaunchError: The workers can't connect; names the machines to blame.
+        TimedOut: A worker does not come.
+
+    """
+    import horovod.tensorflow as hvd
+
+    if hvd.is_initialized():
+        return
+    check_listeners(worker)
+    if worker.coordinator is not None:
+        worker.coordinator.barrier("horovod/start", worker.environment.start_timeout_s)
+    hvd.init()
 
 
 def check_listeners(worker: Worker) -> None:

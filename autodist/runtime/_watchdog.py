@@ -23,7 +23,8 @@ DEFAULT_STEP_TIMEOUT_S = 600.0
 _LOOK_AROUND_AFTER_S = 4.0
 _LOOKS = 3  # a note may be a moment old, so one look proves nothing
 _IN_ORDER = (
-    "all workers must do the same steps in the same order: look for a condition on the rank or on a worker's own data"
+    "all workers must do the same steps in the same order: look for a condition on the rank, on the clock "
+    "or on a worker's own data"
 )
 _FAILED = "let the error of that step end the script, or see its log"
 
@@ -43,17 +44,22 @@ class Watchdog:
         self._worker = worker
         self._timeout_s = worker.environment.step_timeout_s or DEFAULT_STEP_TIMEOUT_S
         self._started: float | None = None
+        self._waits = True
         self._thread: threading.Thread | None = None
         self._seen: dict[int, Place] = {}
         self._looks = 0
 
     @contextlib.contextmanager
-    def step(self) -> Iterator[None]:
-        """Watch what happens inside."""
+    def step(self, *, waits: bool = True) -> Iterator[None]:
+        """Watch what happens inside.
+
+        Args:
+            waits: Whether it needs other workers to take the step as well; else it is no matter where they are.
+        """
         if self._worker.coordinator is not None and self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="autodist watchdog", daemon=True)
             self._thread.start()
-        self._started = time.monotonic()
+        self._waits, self._started = waits, time.monotonic()
         try:
             yield
         finally:
@@ -69,7 +75,7 @@ class Watchdog:
             blocked_s = time.monotonic() - started
             if blocked_s > self._timeout_s:
                 self._end_late()
-            if blocked_s > _LOOK_AROUND_AFTER_S:
+            if blocked_s > _LOOK_AROUND_AFTER_S and self._waits:
                 self._look_around(started)
 
     def _look_around(self, started: float) -> None:

@@ -39,6 +39,7 @@ class Whereabouts:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._stays = False
+        self._place = ""
 
     @contextlib.contextmanager
     def at(self, place: str) -> Iterator[None]:
@@ -47,11 +48,13 @@ class Whereabouts:
         Args:
             place: What it does there, in words that follow the worker's name: "has left the scope".
         """
+        outer, self._place = self._place, place
         self._note(place)
         try:
             yield
         finally:
-            self._note("")
+            self._place = outer
+            self._note(outer)
 
     def stay(self, place: str) -> None:
         """Leave a note for good: this worker takes part in no step any more, whatever its script does."""

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from autodist.errors import AutoDistError, TimedOut, WorkerFailed
+from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._worker import Worker
 
 __all__ = ["Writings", "own_writing"]
 
+_AT_ONCE_S = 2.0
 _LONGEST_S = 24 * 3600.0  # while the chief writes; that it has died is noticed at once
 _inside = threading.local()
 
@@ -70,13 +72,20 @@ class Writings:
         coordinator = self._worker.coordinator
         assert coordinator is not None, "only workers of a run wait for the chief"
         key = self._next(label)
-        try:
-            coordinator.get(f"{key}/begun", self._worker.environment.start_timeout_s)
-        except TimedOut as error:
-            raise TimedOut(
-                f"worker {self._worker.rank} has come to `{label}`, but the chief, which writes the file, has not",
-                hint="save in the same way on all workers, or on the chief only: `if ad.rank == 0:`",
-            ) from error
+        with contextlib.suppress(TimedOut):
+            coordinator.get(f"{key}/begun", _AT_ONCE_S)
+            return self._wait_for_end(coordinator, key, label)
+        with self._worker.whereabouts.at(f"is at `{label}`"):  # where it waits in vain for a chief that is in a step
+            try:
+                coordinator.get(f"{key}/begun", self._worker.environment.start_timeout_s)
+            except TimedOut as error:
+                raise TimedOut(
+                    f"worker {self._worker.rank} has come to `{label}`, but the chief, which writes the file, has not",
+                    hint="save in the same way on all workers, or on the chief only: `if ad.rank == 0:`",
+                ) from error
+        return self._wait_for_end(coordinator, key, label)
+
+    def _wait_for_end(self, coordinator: CoordinatorClient, key: str, label: str) -> None:
         reason = json.loads(coordinator.get(f"{key}/ended", _LONGEST_S))
         if reason is not None:
             raise _error(label, **reason)

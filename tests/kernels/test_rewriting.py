@@ -79,6 +79,14 @@ def test_only_the_destinations_worker_updates_a_variable():
     assert all(len(ops(g, "AssignAddVariableOp")) == 1 for g in graphs)  # the counter is every worker's own
 
 
+@pytest.mark.parametrize(
+    ("builder", "waits"),
+    [(PSLoadBalancing(sync=False), False), (PSLoadBalancing(staleness=2), True), (PSLoadBalancing(), True)],
+)
+def test_only_asynchronous_steps_need_no_other_worker(builder, waits):
+    assert {graph.waits for graph in rewritten(captured(), builder, 2, 2)} == {waits}
+
+
 def test_homes_are_the_same_on_all_workers():
     graphs = rewritten(captured(), PSLoadBalancing(), 3, 1)
     trained = ["w0", "w1", "w2", "table"]

@@ -1,12 +1,16 @@
-"""Trains variables of narrow dtypes: the outputs of a step and the weights, by rank."""
+"""Trains variables of narrow dtypes: the outputs of a step and the weights, by rank. All but the chief come late."""
 
+import os
 import sys
+import time
 
 import numpy as np
 import tensorflow as tf
 
 import autodist
 
+if os.environ["RANK"] != "0":
+    time.sleep(float(os.environ.get("LATE_S", "0")))
 with autodist.scope() as ad:
     dense = tf.Variable(tf.cast(tf.random.stateless_normal([4, 3], [1, 2]), tf.bfloat16), name="dense")
     table = tf.Variable(tf.cast(tf.random.stateless_normal([5, 3], [3, 4]), tf.bfloat16), name="table")

@@ -1,8 +1,12 @@
 """What a worker that waits in vain is told of the others."""
 
+import threading
+import time
+
 import pytest
 
-from autodist.runtime import WorkerEnvironment
+from autodist.errors import TimedOut
+from autodist.runtime import WorkerEnvironment, Writings
 from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._coordinator_server import CoordinatorServer
 from autodist.runtime._worker import Worker
@@ -46,3 +50,34 @@ def test_a_failed_step_is_forgotten_when_the_worker_takes_part_in_those_of_anoth
     assert told(second) == {}
     with first.whereabouts.at("has left the scope"):
         assert told(second) == {0: "has left the scope after 0 steps"}
+
+
+def test_a_place_within_another_one_is_left_for_that(workers):
+    first, second = workers
+    with first.whereabouts.at("is tracing a new step"):
+        with first.whereabouts.at("looks for a checkpoint"):
+            assert told(second) == {0: "looks for a checkpoint after 0 steps"}
+        assert told(second) == {0: "is tracing a new step after 0 steps"}
+    assert told(second) == {}
+
+
+def test_who_waits_at_a_save_for_a_chief_that_is_in_a_step_is_told_of_in_seconds(workers):
+    chief, other = workers
+    chief.steps_taken = other.steps_taken = 812
+    waiting = threading.Thread(target=Writings(other).wait, args=("Model.save",), daemon=True)
+    waiting.start()
+    until_s = time.monotonic() + 20
+    while not (found := told(chief)) and time.monotonic() < until_s:
+        time.sleep(0.1)
+    assert found == {1: "is at `Model.save` after 812 steps"}
+    with Writings(chief).telling("Model.save"):
+        pass
+    waiting.join(20)
+    assert not waiting.is_alive()
+    assert told(chief) == {}
+
+
+def test_who_waits_at_a_save_in_vain_says_so(workers):
+    environment = WorkerEnvironment(rank=1, world_size=2, start_timeout_s=0.1)
+    with pytest.raises(TimedOut, match=r"worker 1 has come to `Model\.save`, but the chief, which writes the file"):
+        Writings(Worker(environment, workers[1].coordinator)).wait("Model.save")

@@ -163,7 +163,8 @@ class Checkpoints:
             value: np.ndarray = found[name].numpy()
             return value
 
-        changed = adopt_chief_values(self._worker, list(found), f"restored/{next(_exchanges)}", read, assign)
+        with self._worker.whereabouts.at("restores a checkpoint"):
+            changed = adopt_chief_values(self._worker, list(found), f"restored/{next(_exchanges)}", read, assign)
         if not self._worker.is_chief:
             for name in found.keys() - set(changed):  # on all workers the same variables are assigned
                 assign(name, read(name))
@@ -218,7 +219,8 @@ class Checkpoints:
         if self._worker.is_chief:
             coordinator.put(key, json.dumps(found and asdict(found)).encode())
             return found
-        told = json.loads(coordinator.get(key, self._worker.environment.start_timeout_s))
+        with self._worker.whereabouts.at("looks for a checkpoint"):
+            told = json.loads(coordinator.get(key, self._worker.environment.start_timeout_s))
         return told and FoundCheckpoint(**told)
 
     def _tell(self, saved: int) -> None:
