@@ -17,8 +17,8 @@ from autodist.graph import CapturedStep, Role, StepTrace, TraceSubject, Training
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.runtime._arguments import Arguments
 from autodist.runtime._batch import part_of
-from autodist.runtime._compile import Compiler
 from autodist.runtime._convention import Convention
+from autodist.runtime._session_steps import SessionSteps
 from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._traced import node_times
@@ -130,8 +130,8 @@ class StepProfiler:
         spec = ResourceSpec((self._host,))
         strategy = AllReduce().build(self._captured.graph, spec)
         try:
-            compiler = Compiler(alone, spec, strategy, self._convention, state, name)
-            return self._measured(compiler.bring_in(self._captured, strategy, name), order, name)
+            steps = SessionSteps(alone, spec, self._convention, state, name)
+            return self._measured(steps.bring_in(self._captured, strategy, name), order, name)
         finally:
             if state.host is not None:
                 state.host.dispose()

@@ -19,10 +19,10 @@ from autodist.errors import AutoDistError, StrategyError
 from autodist.graph import CapturedStep, TraceSubject, TrainingGraph
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._arguments import Arguments
-from autodist.runtime._compile import Compiler
 from autodist.runtime._convention import Convention
 from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._profiling import ProfileOrder, StepProfiler
+from autodist.runtime._session_steps import SessionSteps
 from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._timeline import clock_offset_s, worker_timeline
@@ -164,7 +164,7 @@ class _Trial:
         self._local = local
         self._state = StateStore(worker, self._name, borrows=True)
         self._step: CompiledStep | None = None
-        self._compiler = Compiler(worker, self._spec, strategy, trials._convention, self._state, self._name)
+        self._steps = SessionSteps(worker, self._spec, trials._convention, self._state, self._name)
 
     def run(self) -> None:
         """Get ready, take steps as long as more are wanted, and leave nothing behind."""
@@ -191,7 +191,7 @@ class _Trial:
     def _prepare(self) -> list[float]:
         began = time.perf_counter()
         check(self._strategy, self._captured.graph, self._spec)
-        self._step = self._compiler.bring_in(self._captured, self._strategy, self._name)
+        self._step = self._steps.bring_in(self._captured, self._strategy, self._name)
         return [time.perf_counter() - began]
 
     def _take(self, count: int) -> list[float]:

@@ -48,7 +48,7 @@ def test_evaluation_is_shared_where_it_is_exact():
 
 
 def _shared(ad):
-    return [compiled for compiled in ad._engine._compiler._compiled if not compiled.strategy.variables]
+    return [strategy for strategy in ad._engine._compiler._steps.strategies if not strategy.variables]
 
 
 def _distance_within_batch(y_true, y_pred):
