@@ -12,6 +12,7 @@ from autodist.report import FailureKind
 __all__ = ["Overdue", "Standing", "find_overdue"]
 
 _IDLE = 0.5  # of what is allowed
+_SLOW = 2.0
 
 
 class Progress(Protocol):
@@ -23,11 +24,15 @@ class Progress(Protocol):
 
     @property
     def in_step(self) -> bool | None:
-        """True while it is inside a step, False between steps, None when unknown."""
+        """True while it waits for other workers in a step or for one, False between steps, None when unknown."""
 
     @property
     def changed_s(self) -> float:
         """``time.monotonic()`` at which the number of steps last changed."""
+
+    @property
+    def pace_s(self) -> float:
+        """How long each of the steps took that were reported last; 0 before there are some."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,11 @@ class Standing:
     def is_elsewhere(self, rank: int) -> bool:
         """Whether a worker is known not to be in a step: it loads data, saves, evaluates; it waits for nobody."""
         return rank in self.progress and self.progress[rank].in_step is False
+
+    def is_late(self, rank: int, now_s: float) -> bool:
+        """Whether a worker is known to be in a step, or to connect, for much longer than its steps take."""
+        known = self.progress.get(rank)
+        return known is not None and known.in_step is True and now_s - self.last_step_s(rank) >= _SLOW * known.pace_s
 
     def last_step_s(self, rank: int) -> float:
         """When a worker took its last step, or when it started."""

@@ -15,7 +15,7 @@ Pair = tuple[int, int]
 
 SILENCE_S = 12.0
 """How long a pair may be silent that a worker waits for."""
-_SILENCE_BETWEEN_STEPS_S = 60.0  # who loads data or saves doesn't miss the others yet
+_SILENCE_BETWEEN_STEPS_S = 60.0  # who traces, loads data or saves doesn't miss the others yet
 _IDLE_S = 3.0  # workers report their steps every two seconds
 _MOST_LISTED = 8
 
@@ -84,7 +84,7 @@ def find_cut(silences: Silences, standing: Standing, places: Mapping[int, Place]
     found = []
     for pair in silences.longer_than(SILENCE_S, now_s):
         idle = [rank for end in pair for rank in places[end].ranks if is_idle(standing, rank, now_s)]
-        is_missed = any(not standing.is_elsewhere(rank) for rank in idle)
+        is_missed = any(standing.is_late(rank, now_s) for rank in idle)
         is_long = bool(idle) and now_s - silences.since_s[pair] >= _SILENCE_BETWEEN_STEPS_S
         if pair in silences.reached and (is_missed or is_long):
             found.append(pair)

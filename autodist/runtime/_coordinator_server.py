@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler
 from types import TracebackType
 from typing import Any
@@ -31,14 +31,16 @@ class Progress:
 
     Attributes:
         steps: Training steps taken.
-        in_step: True while it is inside a step, False between steps, None when unknown.
+        in_step: True while it waits for other workers in a step or for one, False between steps, None when unknown.
         changed_s: ``time.monotonic()`` at which the number of steps last changed.
+        pace_s: How long each of the steps took that were reported last; 0 before there are some.
 
     """
 
     steps: int
     in_step: bool | None
     changed_s: float
+    pace_s: float = 0.0
 
 
 class _Answer(Exception):
@@ -202,10 +204,13 @@ class CoordinatorServer:
     def note_progress(self, rank: int, steps: int, in_step: bool | None) -> None:
         """Keep a worker's report."""
         with self._changed:
-            known = self._progress.get(rank)
-            unchanged = known is not None and known.steps == steps
-            changed_s = known.changed_s if known is not None and unchanged else time.monotonic()
-            self._progress[rank] = Progress(steps, in_step, changed_s)
+            known, now_s = self._progress.get(rank), time.monotonic()
+            if known is not None and known.steps == steps:
+                self._progress[rank] = replace(known, in_step=in_step)
+                return
+            has_pace = known is not None and 0 < known.steps < steps
+            pace_s = (now_s - known.changed_s) / (steps - known.steps) if known is not None and has_pace else 0.0
+            self._progress[rank] = Progress(steps, in_step, now_s, pace_s)
 
     def is_token(self, token: str) -> bool:
         """Whether a request may be answered; takes the same time for every wrong token."""

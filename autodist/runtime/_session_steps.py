@@ -101,7 +101,8 @@ class SessionSteps:
         moved = self._moved(prepared, training)
         self.homes.add_parts(strategy, captured.graph)
         cut = self._cut_anew(training)
-        host = self._host(strategy, layout)
+        with self._worker.connecting():
+            host = self._host(strategy, layout)
         host.add_step(prefix, graph)
         self.homes.add(prepared, training)
         self._state.move(moved, graph)

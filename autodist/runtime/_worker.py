@@ -5,8 +5,9 @@ Nothing here imports TensorFlow: the bootstrap reads it before the script decide
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -205,8 +206,8 @@ class Worker:
         steps_taken: Training steps done so far; the runtime adds one per step. A plain attribute, so that it costs
             nothing; the bootstrap reports it to the launcher every few seconds.
         steps_restored: Training steps of earlier attempts that a checkpoint has brought back.
-        in_step: True while a step blocks on other workers, False between steps, None when nobody says. With it the
-            launcher tells a worker that waits for others from one that saves a model.
+        in_step: True while a step blocks on other workers, or this one connects to them, False between steps, None when
+            nobody says. With it the launcher tells a worker that waits for others from one that saves a model.
         interruption: Where an end that somebody wants reaches the script.
         whereabouts: Where the workers wait for each other outside of steps.
 
@@ -247,6 +248,15 @@ class Worker:
     def is_chief(self) -> bool:
         """Whether this is rank 0."""
         return self.environment.is_chief
+
+    @contextlib.contextmanager
+    def connecting(self) -> Iterator[None]:
+        """Note that this worker waits for others while inside, as it does in a step."""
+        before, self.in_step = self.in_step, True
+        try:
+            yield
+        finally:
+            self.in_step = before
 
     def on_exit(self, callback: Callable[[], None]) -> None:
         """Have ``callback`` called when the script has ended, last registered first.

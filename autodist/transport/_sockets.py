@@ -22,6 +22,8 @@ _SILENCE_S = 120
 """How long a connection is kept on which nothing is acknowledged. The launcher finds out in seconds who doesn't reach
 whom; this is for what it can't see, and longer because it holds as well for one that is stopped, and reads nothing."""
 _KEEPALIVE_S = 15
+_ANSWER_S = 20.0
+"""How long who calls waits for the other machine's kernel; the process there, which may have much to do, has longer."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ def _left_s(until_s: float) -> float:
 def _called(endpoint: Endpoint, rank: int, other: int, secret: bytes, until_s: float) -> socket.socket:
     """A connection to a worker that listens."""
     try:
-        connection = socket.create_connection((endpoint.address, endpoint.port), timeout=_left_s(until_s))
+        answer_s = min(_left_s(until_s), _ANSWER_S)
+        connection = socket.create_connection((endpoint.address, endpoint.port), timeout=answer_s)
         with contextlib.ExitStack() as stack:
             stack.enter_context(connection)
             connection.settimeout(_left_s(until_s))

@@ -224,3 +224,14 @@ def test_repr_has_no_token(server):
 def test_names_of_hosts_can_be_encoded_by_the_first_of_several_threads():
     code = "import sys, autodist.runtime._coordinator; sys.meta_path.clear(); 'localhost'.encode('idna')"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_how_long_steps_take_is_known_from_the_reports(server):
+    paces = []
+    for steps in (0, 2, 4, 4):
+        server.note_progress(0, steps, in_step=True)
+        paces.append(server.progress()[0].pace_s)
+        time.sleep(0.2)
+    assert paces[:2] == [0, 0]  # what comes before the first step is no step
+    assert 0.1 <= paces[2] < 10
+    assert paces[3] == paces[2]

@@ -12,8 +12,8 @@ NOBODY = {0: set(), 1: set(), 2: set()}
 APART = {0: {1}, 1: {0}, 2: set()}
 
 
-def standing(*in_step, at_s=100.0):
-    progress = {rank: Progress(5, state, at_s) for rank, state in enumerate(in_step)}
+def standing(*in_step, at_s=100.0, pace_s=0.1):
+    progress = {rank: Progress(5, state, at_s, pace_s) for rank, state in enumerate(in_step)}
     return Standing(dict.fromkeys(progress, 0.0), {}, progress)
 
 
@@ -50,10 +50,13 @@ def test_what_is_no_cut(rounds):
     ("workers", "is_cut"),
     [
         (standing(True, False, False), True),
-        (standing(None, None, None), True),
+        (standing(None, None, None), False),  # they trace, as far as is known
+        (Standing(dict.fromkeys(range(2), 0.0), {}, {1: Progress(0, True, 1.0)}), True),  # one connects to the others
         (standing(False, False, True), False),  # nobody of the pair waits in a step
         (standing(True, True, True, at_s=114.0), False),  # it has just taken one
-        (Standing({0: 0.0, 1: 0.0}, {}, {}), True),  # before the first one
+        (standing(True, True, True, pace_s=6.0), True),
+        (standing(True, True, True, pace_s=9.0), False),  # steps take that long
+        (Standing({0: 0.0, 1: 0.0}, {}, {}), False),  # nothing is known of them
         (Standing({0: 0.0, 1: 0.0}, {0: 110.0, 1: 110.0}, {}), False),  # both have ended
     ],
 )
