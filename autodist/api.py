@@ -216,7 +216,7 @@ class AutoDist:
         """
         counts = tuple(sum(device.host == host.name for device in self._replicas) for host in self.spec.hosts)
         shares = Shares(counts, self._engine.worker.rank)
-        return shard_dataset(dataset, shares, by=by, passes=self._engine.passes())
+        return shard_dataset(dataset, shares, by=by, passes=self._engine.local_batches.passes())
 
     def checkpoint(
         self,

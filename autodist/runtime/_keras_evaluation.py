@@ -127,7 +127,7 @@ class _EvaluationHooks:
             UsageError: It is a part of one.
         """
         engine = self._engine
-        if not self._calls and engine.has_local_batch and engine.worker.world_size > 1:
+        if not self._calls and engine.local_batches.is_pending and engine.worker.world_size > 1:
             raise UsageError(
                 "a loop over `ad.shard(dataset)` evaluates or predicts batch by batch, but has only this worker's part "
                 "of each batch",

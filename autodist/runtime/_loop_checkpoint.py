@@ -91,7 +91,7 @@ class LoopCheckpoint:
         batches = iter(dataset)
         for _ in range(self._batch):
             next(batches, None)
-            self._engine.has_local_batch = False  # nobody will miss it
+            self._engine.local_batches.is_pending = False  # nobody will miss it
         if self._batch:
             self._engine.gather()
         for batch in batches:

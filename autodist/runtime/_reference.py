@@ -8,9 +8,9 @@ from typing import Any
 
 from autodist.graph import CapturedStep, NoGradientError, VariableNames, capture
 from autodist.runtime._arguments import Arguments, flatten, flatten_batch
+from autodist.runtime._local_batches import LocalBatches
 from autodist.runtime._orderings import keep_orderings_in_functions
 from autodist.runtime._recorder import Recorder
-from autodist.runtime._shard import Passes
 from autodist.runtime._state import StateStore
 from autodist.runtime._worker import Worker
 
@@ -31,7 +31,7 @@ class ReferenceEngine:
         self.worker = worker
         self.state = StateStore(worker)
         self.strategies: tuple[Any, ...] = ()
-        self.has_local_batch = False
+        self.local_batches = LocalBatches(worker, "reference")
         self._recorder = recorder
         self._names = VariableNames()
         self._steps: dict[Any, tuple[CapturedStep, Any]] = {}
@@ -65,10 +65,6 @@ class ReferenceEngine:
 
     def check_batches(self) -> None:
         """There are no other workers."""
-
-    def passes(self) -> Passes:
-        """Loops over sharded datasets need nothing."""
-        return Passes()
 
     def gather(self, place: str = "") -> None:
         """There is nobody to wait for."""

@@ -26,7 +26,7 @@ def compiled(is_compared, batch):
     with ad.scope(), contextlib.ExitStack() as without:
         if not is_compared:
             without.enter_context(mock.patch.object(_joins, "compare_batches", return_value=None))
-            mock.patch.object(ad._engine._batches, "fingerprint", return_value=0).start()  # in all steps
+            mock.patch.object(ad._engine._execution.batches, "fingerprint", return_value=0).start()  # in all steps
         block(step, batch, _STEPS)
     return ad, step
 

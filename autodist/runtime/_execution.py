@@ -1,0 +1,171 @@
+"""Execution of a scope's compiled steps: one at a time, and never beside one that has failed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from autodist.errors import WorkerFailed
+from autodist.runtime._arguments import Arguments
+from autodist.runtime._batch_check import BatchCheck
+from autodist.runtime._convention import Convention
+from autodist.runtime._decisions import Decisions
+from autodist.runtime._peers import peer_failures
+from autodist.runtime._said import said_by
+from autodist.runtime._settling import Settling
+from autodist.runtime._state import StateStore
+from autodist.runtime._statistics import averages
+from autodist.runtime._step import CompiledStep
+from autodist.runtime._watchdog import Watchdog
+from autodist.runtime._worker import Worker
+
+__all__ = ["Execution"]
+
+
+class Execution:
+    """Runs the compiled steps of a scope, and waits for what servers have still to apply of them.
+
+    Args:
+        worker: Who this process is.
+        state: The scope's variables.
+        decisions: How the workers compare what they have had.
+        convention: What a batch means.
+        scope: What tells this scope from the others of the run.
+
+    Attributes:
+        steps: The compiled steps, by what their calls share.
+        batches: Compares the workers' batches.
+        is_settled: Whether servers have nothing to apply.
+    """
+
+    def __init__(
+        self, worker: Worker, state: StateStore, decisions: Decisions, convention: Convention, scope: str
+    ) -> None:
+        self.steps: dict[Any, CompiledStep] = {}
+        self.batches = BatchCheck(worker, convention, scope)
+        self.is_settled = True
+        self._worker = worker
+        self._state = state
+        self._decisions = decisions
+        self._scope = scope
+        self._settling = Settling(worker, scope)
+        self._watchdog = Watchdog(worker)
+        self._standstills = 0
+        self._failed = False
+
+    @property
+    def has_relaxed(self) -> bool:
+        """Whether there are steps whose servers apply updates by themselves."""
+        return any(step.graph.relaxed for step in self.steps.values())
+
+    def joins(self, step: CompiledStep, arguments: Arguments) -> Any:
+        """What a step joins of numbers that each worker has; nothing is changed by it."""
+        with self._worker.interruption.together(), self._watchdog.step(), peer_failures(self._worker):
+            return step.run(step.feeds(arguments, local=True))[0]
+
+    def run(self, step: CompiledStep, arguments: Arguments, local: bool, *, trains: bool = True) -> list[Any]:
+        """Run a step together with the other workers.
+
+        Args:
+            step: The step.
+            arguments: Those of its call.
+            local: Whether they are this worker's part of the global batch.
+            trains: Whether it counts as a training step.
+
+        Returns:
+            What it gives, flat.
+
+        Raises:
+            UsageError: The workers have different batches.
+            WorkerFailed: Another worker is gone, or a step has failed before.
+        """
+        with self._worker.interruption.together(counts=not step.graph.relaxed):
+            return self._run(step, arguments, local, trains=trains)
+
+    def _run(self, step: CompiledStep, arguments: Arguments, local: bool, *, trains: bool) -> list[Any]:
+        self._check_not_failed()
+        self._worker.whereabouts.take_part()
+        fingerprint = self.batches.fingerprint(arguments)
+        self._decisions.note_batch(fingerprint)
+        feeds = step.feeds(arguments, local=local, fingerprint=fingerprint)
+        self._settle_before(step)
+        self._state.before_step()
+        self._worker.in_step = True
+        try:
+            with (
+                self._watchdog.step(waits=step.graph.waits),
+                peer_failures(self._worker),
+                self.batches.refusing(fingerprint),
+            ):
+                return step.run(feeds)
+        except BaseException as error:
+            self._failed = True
+            # If the script catches this, the others would wait in vain: their watchdogs find this note.
+            self._worker.whereabouts.stay(f"has failed in that step ({said_by(error)})")
+            for server in step.servers:
+                server.check()  # what has failed there is why this step did
+            raise
+        finally:
+            self._worker.in_step = False
+            self._worker.steps_taken += trains
+            self._state.after_step(step.graph.relaxed)
+            if step.graph.relaxed:
+                self.is_settled = False
+                self._settling.say()
+
+    def _settle_before(self, step: CompiledStep) -> None:
+        """Let servers catch up before another step trains the same variables, or the program's values take over."""
+        relaxed = set(step.graph.relaxed)
+        others = (o for o in self.steps.values() if o is not step)
+        shared = any(other.taken and not relaxed.isdisjoint(other.graph.relaxed) for other in others)
+        if shared or self._state.has_assigned(relaxed):
+            self.settle()
+
+    def settle(self) -> None:
+        """Wait until servers have applied all that the workers have sent them; all workers must do so together.
+
+        Raises:
+            TimedOut: They did not within the time of a step.
+            UsageError: The workers have taken different numbers of steps under a bounded staleness.
+        """
+        steps = [step for step in self.steps.values() if step.graph.relaxed]
+        if steps and not self._failed:
+            self._settling.settle(steps)
+            self._state.settle()
+            self.is_settled = True
+            self._decisions.compare_batches("settles what servers still have to apply")
+            self._average_statistics(steps)
+
+    def _average_statistics(self, steps: Sequence[CompiledStep]) -> None:
+        """Workers that don't wait for each other have statistics of their own until they meet."""
+        names = dict.fromkeys(name for step in steps for name in averages(step.captured.graph))
+        if names:
+            counts = [len(devices) for devices in steps[0].graph.layout.replicas]
+            self._state.average(list(names), counts)
+
+    @contextlib.contextmanager
+    def standstill(self) -> Iterator[None]:
+        """Have the variables as they are after the steps so far, and the chief's copies current, while inside.
+
+        Without servers that apply updates by themselves nothing can change before the chief takes its next step; with
+        them, all workers wait here for each other.
+        """
+        is_relaxed = self.has_relaxed
+        self.settle()
+        if self._worker.is_chief:
+            self._state.pull_all()
+        yield
+        if is_relaxed:
+            self._standstills += 1
+            coordinator, timeout_s = self._worker.coordinator, self._worker.environment.start_timeout_s
+            assert coordinator is not None, "only workers of a run have relaxed servers"
+            with self._worker.whereabouts.at("saves a checkpoint"):
+                coordinator.barrier(f"standstill/{self._scope}/{self._standstills}", timeout_s)
+
+    def _check_not_failed(self) -> None:
+        if self._failed and self._worker.world_size > 1:
+            raise WorkerFailed(
+                "a step has failed on this worker, so that the others wait for it in vain: training can't go on",
+                hint="let the error of that step end the script",
+            )
