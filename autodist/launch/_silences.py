@@ -72,7 +72,8 @@ class Silences:
 def find_cut(silences: Silences, standing: Standing, places: Mapping[int, Place], now_s: float) -> Overdue | None:
     """Return who doesn't reach whom any more, if a worker waits for that.
 
-    A pair in which nobody has ever answered doesn't count: it is one that training may do without.
+    A pair in which nobody has ever answered counts until the first step: all carriers connect all workers before it,
+    and training that goes on does without that pair.
 
     Args:
         silences: What the machines have found.
@@ -82,11 +83,13 @@ def find_cut(silences: Silences, standing: Standing, places: Mapping[int, Place]
 
     """
     found = []
+    has_begun = any(standing.steps(rank) for rank in standing.started_s)
     for pair in silences.longer_than(SILENCE_S, now_s):
         idle = [rank for end in pair for rank in places[end].ranks if is_idle(standing, rank, now_s)]
         is_missed = any(standing.is_late(rank, now_s) for rank in idle)
         is_long = bool(idle) and now_s - silences.since_s[pair] >= _SILENCE_BETWEEN_STEPS_S
-        if pair in silences.reached and (is_missed or is_long):
+        is_new = pair not in silences.reached
+        if (is_missed and not has_begun) if is_new else (is_missed or is_long):
             found.append(pair)
     return cut_between(found, silences, places, now_s) if found else None
 

@@ -64,6 +64,14 @@ def test_only_who_waits_misses_the_others(workers, is_cut):
     assert bool(found((90, NOBODY), (101, APART), (114, APART), workers=workers, now_s=115)) == is_cut
 
 
+@pytest.mark.parametrize(("steps", "is_cut"), [(0, True), (1, False)])
+def test_a_pair_that_never_reached_each_other_is_missed_until_training_goes_on(steps, is_cut):
+    progress = {rank: Progress(steps if rank == 2 else 0, True, 1.0) for rank in range(3)}
+    workers = Standing(dict.fromkeys(progress, 0.0), {}, progress)
+    assert bool(found((101, APART), (114, APART), workers=workers)) == is_cut
+    assert not found((101, APART), (190, APART), workers=standing(None, None, None))
+
+
 def test_between_steps_a_longer_silence_is_borne():
     saving = standing(False, False, False)
     assert found((90, NOBODY), (101, APART), (150, APART), workers=saving) is None
