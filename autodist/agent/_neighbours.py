@@ -14,6 +14,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from autodist.agent._ports import bound, family_of
+
 __all__ = ["listen", "silent"]
 
 _BACKLOG = 1024  # of as many machines at the same moment
@@ -23,17 +25,19 @@ _SILENT = frozenset(
 )
 
 
-def listen(address: str) -> int:
+def listen(address: str, first_port: int, last_port: int) -> int:
     """Listen as long as the agent lives, and return the port. Who connects is sent away at once, and nothing is read.
 
     Args:
         address: Of this machine.
+        first_port: Of the range to choose from.
+        last_port: The last one of it.
 
     Raises:
-        OSError: The address is not one of this machine.
+        OSError: The address is not one of this machine, or no port is free.
 
     """
-    listener = socket.create_server((address, 0), family=_family(address), backlog=_BACKLOG)
+    listener = bound(address, first_port, last_port, _BACKLOG)
     threading.Thread(target=_send_away, args=(listener,), name="neighbours", daemon=True).start()
     return int(listener.getsockname()[1])
 
@@ -43,7 +47,7 @@ def silent(targets: Sequence[Sequence[Any]], patience_s: float) -> list[str]:
     found: list[str] = []
     with contextlib.ExitStack() as stack, selectors.DefaultSelector() as waiting:
         for name, address, port in targets:
-            end = stack.enter_context(socket.socket(_family(address)))
+            end = stack.enter_context(socket.socket(family_of(address)))
             end.setblocking(False)
             error = end.connect_ex((address, port))
             if error == errno.EINPROGRESS:
@@ -61,10 +65,6 @@ def silent(targets: Sequence[Sequence[Any]], patience_s: float) -> list[str]:
                     found.append(key.data)
         found += [key.data for key in waiting.get_map().values()]
     return sorted(found)
-
-
-def _family(address: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
 def _error_of(end: Any) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import random
 import select
 import socket
 import statistics
@@ -17,6 +16,8 @@ import threading
 import time
 from collections.abc import Sequence
 from typing import Any
+
+from autodist.agent._ports import bound
 
 __all__ = ["bandwidth", "latency", "listen", "reach"]
 
@@ -43,7 +44,7 @@ def listen(address: str, first_port: int, last_port: int, token: str, lifetime_s
         OSError: The address is not one of this machine, or no port is free.
 
     """
-    end = _bound(address, range(first_port, last_port + 1))
+    end = bound(address, first_port, last_port, backlog=64)
     threading.Thread(target=_serve, args=(end, token.encode(), time.monotonic() + lifetime_s), daemon=True).start()
     return int(end.getsockname()[1])
 
@@ -104,20 +105,6 @@ def bandwidth(address: str, port: int, token: str, warm_up_s: float, measure_s: 
                 with contextlib.suppress(BlockingIOError):
                     end.send(_CHUNK)
     raise TimeoutError("the other machine did not say what has arrived")
-
-
-def _bound(address: str, ports: range) -> socket.socket:
-    for port in random.sample(ports, min(50, len(ports))):
-        end = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
-        try:
-            end.bind((address, port))
-            end.listen(64)
-        except OSError as error:
-            end.close()
-            failed = error
-            continue
-        return end
-    raise failed
 
 
 def _connected(address: str, port: int, token: str, what: bytes, timeout_s: float) -> socket.socket:

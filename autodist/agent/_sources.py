@@ -23,8 +23,8 @@ mark: any shell can quote it."""
 
 MODULES = (
     "_addresses", "_calls", "_descriptors", "_directory", "_environment", "_facts", "_frames", "_greeting", "_guard",
-    "_hardware", "_holder", "_isolation", "_neighbours", "_place", "_probe", "_processes", "_relay", "_requests",
-    "_settings", "_site", "_start", "_streams", "_versions", "_workers",
+    "_hardware", "_holder", "_isolation", "_neighbours", "_place", "_ports", "_probe", "_processes", "_relay",
+    "_requests", "_settings", "_site", "_start", "_streams", "_versions", "_workers",
 )  # fmt: skip
 """What is sent; these import the standard library and each other only."""
 

@@ -21,6 +21,7 @@ from autodist.launch._loop import LoopThread
 from autodist.launch._silences import SILENCE_S, Pair, Place, Silences, cut_between, find_cut, is_idle
 from autodist.launch._sites import Site
 from autodist.remote import Machine
+from autodist.runtime import SERVER_PORTS
 
 __all__ = ["Neighbours"]
 
@@ -62,7 +63,8 @@ class Neighbours:
         async def one(machine: Machine, agent: Agent) -> Place:
             ranks = self._fleet.machines[machine]
             place = Place(ranks, sites[ranks[0]].address)
-            return replace(place, port=await agent.call("neighbours.listen", address=place.address))
+            ports = {"first_port": SERVER_PORTS[0], "last_port": SERVER_PORTS[-1]}
+            return replace(place, port=await agent.call("neighbours.listen", address=place.address, **ports))
 
         found = await self._fleet.on_present(one)
         self._places = {min(place.ranks): place for place in found.values() if isinstance(place, Place)}

@@ -35,6 +35,7 @@ from autodist.runtime._random_maps import drawn_parts
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime._scopes import OPEN, OpenScope, refuse_fit_outside, refuse_keras2_fit_outside
+from autodist.runtime._server import SERVER_PORTS
 from autodist.runtime._serving import Server
 from autodist.runtime._shard import Passes, ShardBy, ShardedDataset, Shares, shard_dataset
 from autodist.runtime._transfer import receive_bytes
@@ -53,6 +54,7 @@ __all__ = [
     "RENDEZVOUS_PORT",
     "SAVES_AT_END",
     "SCRIPT_ENDED",
+    "SERVER_PORTS",
     "Arguments",
     "BatchSplit",
     "CheckpointKind",

@@ -14,10 +14,11 @@ from autodist.runtime._binding import binding_to, listens_everywhere
 from autodist.runtime._request_ids import number_requests_by_one_generator
 from autodist.runtime._worker import Worker
 
-__all__ = ["PROCESS_SERVER"]
+__all__ = ["PROCESS_SERVER", "SERVER_PORTS"]
 
 _LOG = logging.getLogger("autodist")
-_PORTS = range(20000, 32000)  # below the ports that Linux gives to outgoing connections, so nobody takes one by chance
+SERVER_PORTS = range(20000, 32000)
+"""Below the ports that Linux gives to outgoing connections, so nobody takes one by chance; firewalls are told of it."""
 
 
 class _ProcessServer:
@@ -79,7 +80,7 @@ def _joined(address: str, port: int) -> str:
 @contextlib.contextmanager
 def _reserved_port() -> Iterator[tuple[int, Callable[[], None]]]:
     """A free port that stays ours until it is released."""
-    candidates = random.SystemRandom().sample(_PORTS, 200)
+    candidates = random.SystemRandom().sample(SERVER_PORTS, 200)
     for port in candidates:
         holder = socket.socket()
         try:
@@ -90,4 +91,4 @@ def _reserved_port() -> Iterator[tuple[int, Callable[[], None]]]:
         with contextlib.closing(holder):
             yield port, holder.close
         return
-    raise LaunchError(f"no free port found among 200 tried between {_PORTS.start} and {_PORTS.stop}")
+    raise LaunchError(f"no free port found among 200 tried between {SERVER_PORTS.start} and {SERVER_PORTS.stop}")

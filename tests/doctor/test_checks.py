@@ -185,7 +185,7 @@ def test_a_clock_that_is_wrong_is_measured_as_such():
 
 
 def test_the_ports_are_those_of_the_servers():
-    assert server._PORTS == parts.PORTS
+    assert server.SERVER_PORTS == parts.PORTS
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autodist.errors import LaunchError
+from autodist.launch import Job, LocalLauncher
+from autodist.resource_spec import ResourceSpec
 from autodist.runtime._horovod_environment import HorovodPlace
 from autodist.runtime._worker import Worker, WorkerEnvironment
 
@@ -87,3 +90,13 @@ def test_no_tensorflow(module):
     code = f"import sys, {module}; print(sorted({{'tensorflow', 'keras', 'horovod'}} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert result.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(("start_timeout_s", "waited"), [(300.0, "300"), (12.5, "13")])
+def test_horovod_waits_for_others_as_long_as_the_run_does(tmp_path, start_timeout_s, waited):
+    (tmp_path / "train.py").touch()
+    job = Job(tmp_path / "train.py", ResourceSpec.local(), start_timeout_s=start_timeout_s)
+    [command] = LocalLauncher().plan(job)
+    assert command.env["HOROVOD_GLOO_TIMEOUT_SECONDS"] == waited
+    [command] = LocalLauncher().plan(replace(job, env={"HOROVOD_GLOO_TIMEOUT_SECONDS": "7"}))
+    assert command.env["HOROVOD_GLOO_TIMEOUT_SECONDS"] == "7"
