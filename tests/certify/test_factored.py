@@ -11,7 +11,7 @@ SCRIPT = Path(__file__).with_name("factored.py")
 CASES = ("fit", "loop", "clipped", "twice", "codes")
 WAYS = (("workers", "horovod"), ("workers", "collective"), ("workers", "tcp"), ("server", "horovod"), ("server", "tcp"))
 LAYOUTS = ((2, 1), (1, 2), (2, 2), (3, 1))
-QUICK = {("fit", ("workers", "collective"), (2, 1)), ("tied", ("workers", "tcp"), (3, 1))}
+QUICK = {("fit", ("workers", "tcp"), (2, 1))}
 
 
 @pytest.fixture(scope="module")

@@ -69,7 +69,7 @@ def test_shards_of_two_workers(tmp_path):
     "strategy",
     [
         pytest.param("AllReduce(communicator='collective')", marks=pytest.mark.slow),
-        pytest.param("AllReduce(communicator='horovod')", marks=pytest.mark.horovod),
+        pytest.param("AllReduce(communicator='horovod')", marks=[pytest.mark.horovod, pytest.mark.slow]),
         pytest.param("PSLoadBalancing", marks=pytest.mark.slow),
     ],
 )
