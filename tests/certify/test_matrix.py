@@ -32,7 +32,7 @@ QUICK = (
     (TCP, (3, 1)),
     (SERVERS, (2, 1)),
     (SERVERS, (1, 2)),
-    (HOROVOD, (2, 2)),  # more of its cases than of others: it is the only one that waits in cycles
+    (HOROVOD, (2, 2)),  # twice the cases: three workers would be a launch more
     (COLLECTIVE, (2, 1)),
 )
 """The places of tests that are not slow: each strategy and each layout at least once, as each place is a launch."""

@@ -1,8 +1,8 @@
-"""What processes that tests start do first: they import TensorFlow and Keras in less time. Tests start hundreds of them.
+"""What processes that tests start do first: they have TensorFlow and Keras imported in less time.
 
-Keras imports scikit-learn and matplotlib, where they are installed, for wrappers and drawings that no test uses: a third
-of the time that a process needs to start. Whoever imports these packages itself has them as usual. And no garbage is
-collected meanwhile: an import makes a million objects that stay.
+Tests start hundreds of them. Keras imports scikit-learn and matplotlib, where they are installed, for wrappers and
+drawings that no test uses: a third of the time that a process needs to start. Whoever imports these packages itself has
+them as usual. And no garbage is collected meanwhile: an import makes a million objects that stay.
 """
 
 import gc
