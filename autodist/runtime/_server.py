@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import random
 import socket
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from autodist.errors import LaunchError
+from autodist.runtime._admission import admit_only, ips_of, source_towards
 from autodist.runtime._binding import binding_to, listens_everywhere
 from autodist.runtime._request_ids import number_requests_by_one_generator
 from autodist.runtime._worker import Worker
@@ -55,12 +57,19 @@ def _start(worker: Worker, config: Any) -> Any:
         )
     timeout_s = worker.environment.start_timeout_s
     with _reserved_port() as (port, release):
-        coordinator.put(f"server/{worker.rank}", _joined(worker.environment.address, port).encode())
-        addresses = [coordinator.get(f"server/{rank}", timeout_s).decode() for rank in range(worker.world_size)]
+        coordinator.put(f"server/{worker.rank}", json.dumps([worker.environment.address, port]).encode())
+        places = [json.loads(coordinator.get(f"server/{rank}", timeout_s)) for rank in range(worker.world_size)]
+        admitted = _admit(worker, port, {address for address, _ in places})
         release()
-        cluster = tf.train.ClusterSpec({"worker": addresses})
+        cluster = tf.train.ClusterSpec({"worker": [_joined(*place) for place in places]})
         with binding_to(worker.environment.address, port):
             server = tf.distribute.Server(cluster, job_name="worker", task_index=worker.rank, config=config)
+    if not admitted:
+        _LOG.warning(
+            "TensorFlow's libraries are others than expected: its server on port %d serves whoever connects, and runs "
+            "code for them: keep the port behind a firewall",
+            port,
+        )
     if listens_everywhere(port):
         _LOG.warning(
             "TensorFlow's server on port %d accepts connections to all addresses of this machine, and whoever connects "
@@ -70,6 +79,20 @@ def _start(worker: Worker, config: Any) -> Any:
     # A session whose peer has no open port yet fails with "connection refused", or hangs.
     coordinator.barrier("servers", timeout_s)
     return server
+
+
+def _admit(worker: Worker, port: int, addresses: set[str]) -> bool:
+    """Admit the other workers to the port, by the addresses from which they will connect."""
+    coordinator, timeout_s = worker.coordinator, worker.environment.start_timeout_s
+    assert coordinator is not None
+    addresses = {ip for address in addresses for ip in ips_of(address)}
+    sources = set()
+    for address in addresses:
+        with contextlib.suppress(OSError):  # what can't be reached is told of by who needs it
+            sources.add(source_towards(address))
+    coordinator.put(f"server/{worker.rank}/from", json.dumps(sorted(sources)).encode())
+    others = (json.loads(coordinator.get(f"server/{rank}/from", timeout_s)) for rank in range(worker.world_size))
+    return admit_only(port, addresses.union(*others))
 
 
 def _joined(address: str, port: int) -> str:
