@@ -11,6 +11,7 @@ from autodist.errors import NotInstalled
 __all__ = [
     "COMPILER_REMEDY",
     "DISTRIBUTION",
+    "OPENSSL_REMEDY",
     "TENSORFLOW",
     "check_tensorflow",
     "explain_import_error",
@@ -26,6 +27,8 @@ DISTRIBUTION = "autodist-tf"
 
 TENSORFLOW = "2.21"
 """The version of TensorFlow that AutoDist works with: it rewrites graphs, so it depends on more than the public API."""
+
+OPENSSL_REMEDY = "`apt-get install libssl3`, if runs are to be encrypted (`autodist run --encrypt`)"
 
 COMPILER_REMEDY = "`apt-get install g++`, if AutoDist's own library or Horovod is to be built there"
 

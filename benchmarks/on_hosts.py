@@ -16,7 +16,12 @@ _RUNS = "/root/runs"
 
 
 def train_on_hosts(
-    cluster: EmulatedCluster, script: str, strategy: str, arguments: tuple[str, ...], timeout_s: float
+    cluster: EmulatedCluster,
+    script: str,
+    strategy: str,
+    arguments: tuple[str, ...],
+    timeout_s: float,
+    options: tuple[str, ...] = (),
 ) -> Path:
     """Run a script of the benchmarks on all hosts; what it wrote into its run's directory is in the one returned."""
     hosts = ",".join(host.name for host in cluster.spec.hosts)
@@ -24,7 +29,18 @@ def train_on_hosts(
     run_dir = f"{_RUNS}/{number}"
     # Sources that are not installed are known to the hosts by this variable only.
     path = ("--env", "PYTHONPATH") if "PYTHONPATH" in os.environ else ()
-    command = [sys.executable, "-m", "autodist", "run", str(SCRIPTS / script), "-H", hosts, "--strategy", strategy]
+    command = [
+        sys.executable,
+        "-m",
+        "autodist",
+        "run",
+        str(SCRIPTS / script),
+        "-H",
+        hosts,
+        "--strategy",
+        strategy,
+        *options,
+    ]
     done = cluster.run("head", [*command, "--run-dir", run_dir, *path, "--", *arguments], timeout_s=timeout_s)
     if done.returncode != 0:
         raise RuntimeError(f"`{script}` with {strategy} ended with {done.returncode}:\n{done.stderr[-3000:]}")

@@ -64,7 +64,8 @@ def _packages(told: Mapping[str, Any]) -> dict[str, str]:
     """Return the versions of packages that are installed."""
     # A Horovod that was built without TensorFlow is none; AutoDist's own library is as old as AutoDist.
     found = {name: version for name, version in told["packages"].items() if name != "horovod" or told["has_horovod"]}
-    return found | ({"tcp": found["autodist"]} if told["has_tcp"] and "autodist" in found else {})
+    found |= {"tcp": found["autodist"]} if told["has_tcp"] and "autodist" in found else {}
+    return found | ({"openssl": "3"} if told["has_openssl"] else {})
 
 
 def _disks(directory: str) -> dict[str, dict[str, Any]]:

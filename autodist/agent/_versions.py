@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import importlib.metadata
 import json
@@ -36,8 +37,8 @@ def versions(python: str = "") -> dict[str, Any]:
 
     Returns:
         ``python`` (its version), ``executable``, ``packages`` (version by name, those that are installed),
-        ``has_horovod`` (whether it was built for TensorFlow) and ``has_tcp`` (whether AutoDist's own library was
-        built); nothing if there is no such interpreter.
+        ``has_horovod`` (whether it was built for TensorFlow), ``has_tcp`` (whether AutoDist's own library was built)
+        and ``has_openssl`` (whether there is the one that it encrypts with); nothing if there is no such interpreter.
 
     Raises:
         RuntimeError: The other interpreter gives no answer.
@@ -52,6 +53,7 @@ def versions(python: str = "") -> dict[str, Any]:
         "packages": {name: version for name, version in found.items() if version},
         "has_horovod": _has("horovod", "tensorflow", "mpi_lib*.so"),
         "has_tcp": _has("autodist", "transport", "_collectives*.so"),
+        "has_openssl": _can_load("libssl.so.3"),
     }
 
 
@@ -98,6 +100,14 @@ def _version(*names: str) -> str:
 def _has(package: str, *path: str) -> bool:
     """Whether an installed package has a file."""
     return any(glob.glob(os.path.join(glob.escape(folder), *path)) for folder in _folders(package))
+
+
+def _can_load(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
 
 
 def _folders(package: str) -> Iterable[str]:

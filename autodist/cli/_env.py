@@ -44,6 +44,7 @@ def _facts() -> dict[str, object]:
         # A Horovod that was built without TensorFlow is none; AutoDist's own library is as old as AutoDist.
         "horovod": packages.get("horovod") if found["has_horovod"] else None,
         "tcp": packages.get("autodist") if found["has_tcp"] else None,
+        "openssl": "3" if found["has_openssl"] else None,
         "compiler": compiler() or None,
         "os": platform.platform(),
         "cores": os.cpu_count(),
@@ -53,7 +54,7 @@ def _facts() -> dict[str, object]:
 
 def _remedies(facts: dict[str, object]) -> dict[str, str]:
     """Return what to do where each of the parts is missing."""
-    from autodist.installation import COMPILER_REMEDY, horovod_remedy, tcp_remedy, tensorflow_remedy
+    from autodist.installation import COMPILER_REMEDY, OPENSSL_REMEDY, horovod_remedy, tcp_remedy, tensorflow_remedy
 
     python = str(facts["executable"])
     return {
@@ -61,5 +62,6 @@ def _remedies(facts: dict[str, object]) -> dict[str, str]:
         "keras": tensorflow_remedy(),
         "horovod": horovod_remedy(python),
         "tcp": tcp_remedy(python, str(facts["compiler"] or "")),
+        "openssl": OPENSSL_REMEDY,
         "compiler": COMPILER_REMEDY,
     }

@@ -49,6 +49,7 @@ class Job:
         connect_timeout_s: Longest time until another machine has answered.
         host_timeout_s: Longest silence of another machine, after which it counts as lost.
         check_versions: Whether the machines must have the software that is needed, and the same.
+        encrypt: Whether all that goes to other machines is encrypted; what can't be is refused.
         is_module: Whether the script is a module, started as by ``python -m``.
         program: What was found by the script's name.
 
@@ -78,6 +79,7 @@ class Job:
     connect_timeout_s: float = 30.0
     host_timeout_s: float = 30.0
     check_versions: bool = True
+    encrypt: bool = False
     is_module: bool = False
     program: Program = field(init=False, repr=False)
 

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from autodist.errors import AutoDistError
 from autodist.launch._base import Job, Launcher, RunObserver, SilentObserver, WorkerCommand
 from autodist.launch._collection import collect
+from autodist.launch._encryption import check_encryption
 from autodist.launch._failures import Verdict, exit_code_of, report_failure
 from autodist.launch._fleet import Fleet
 from autodist.launch._gang import Event, Interrupted, Reported
@@ -37,7 +38,7 @@ from autodist.launch._supervisor import Supervisor
 from autodist.launch._transports import TransportName, make_transport
 from autodist.remote import Transport
 from autodist.report import RunInfo, RunResult
-from autodist.runtime import CoordinatorServer, FailureNote
+from autodist.runtime import CoordinatorServer, FailureNote, make_certificate
 
 __all__ = ["ClusterLauncher"]
 
@@ -79,7 +80,8 @@ class ClusterLauncher(Launcher):
         """
         place = Path("runs/<id>") if job.run_dir is None else job.run_dir
         directory = RunDirectory("<id>", place.absolute())
-        return plan_workers(job, Meeting("<id>", "***"), expected_sites(job, directory))
+        check_encryption(job, self.transport)
+        return plan_workers(job, Meeting("<id>", "***", "***" if job.encrypt else ""), expected_sites(job, directory))
 
     def launch(self, job: Job) -> RunResult:
         """Run ``job`` to its end.
@@ -116,6 +118,7 @@ class _Run:
         self._num_remote = sum(not is_here(machine) for machine in self._machines)
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._token = secrets.token_hex(16)
+        self._certificate = make_certificate() if job.encrypt else None
         self._interrupts: list[Interrupted] = []
         self._began = time.monotonic()
 
@@ -125,7 +128,9 @@ class _Run:
         self._announce()
         with ExitStack() as stack:
             stack.enter_context(Interrupts(self._interrupt))
-            coordinator = stack.enter_context(CoordinatorServer(job.spec.world_size, self._token, on_fail=self._fail))
+            coordinator = stack.enter_context(
+                CoordinatorServer(job.spec.world_size, self._token, on_fail=self._fail, certificate=self._certificate)
+            )
             pump = OutputPump(self._directory, job.spec.world_size, self._observer.line)
             stack.callback(pump.finish, _LAST_OUTPUT_S)
             loop = stack.enter_context(LoopThread())
@@ -170,7 +175,8 @@ class _Run:
         sites = self._run(loop, prepare(job, self._directory, fleet, port))
         self._run(loop, neighbours.listen(sites))
         self._run(loop, neighbours.require(job.cut))
-        commands = plan_workers(job, Meeting(self._directory.run_id, self._token), sites)
+        certificate = "" if self._certificate is None else self._certificate.text
+        commands = plan_workers(job, Meeting(self._directory.run_id, self._token, certificate), sites)
         chief = commands[0]
         self._directory.write_environment({**(os.environ if sites[0].is_here else {}), **chief.env})
         self._run(loop, fleet.spawn(commands))

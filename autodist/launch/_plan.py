@@ -30,11 +30,13 @@ class Meeting:
     Attributes:
         run_id: Identity of the run.
         token: The coordinator's secret.
+        certificate: The coordinator's, in a run that encrypts; else empty.
 
     """
 
     run_id: str
     token: str = field(repr=False)
+    certificate: str = field(default="", repr=False)
 
 
 def plan_workers(job: Job, meeting: Meeting, sites: Sequence[Site]) -> list[WorkerCommand]:
@@ -70,6 +72,7 @@ def _environment(job: Job, meeting: Meeting, rank: int, site: Site, position: Po
         run_id=meeting.run_id,
         run_dir=Path(site.run_dir),
         token=meeting.token,
+        certificate=meeting.certificate,
         spec_path=Path(site.spec_path),
         strategy=site.strategy,
         seed=job.seed,

@@ -15,7 +15,7 @@ from autodist.launch._machines import is_here
 from autodist.launch._run_directory import RunDirectory
 from autodist.launch._secrets import without_secrets
 from autodist.launch._sites import CODE, INPUT, OUTPUT, SPEC, Site, local_site, remote_site, strategy_file
-from autodist.launch._software import Software, check_alone, check_software
+from autodist.launch._software import Software, check_alone, check_can_encrypt, check_software
 from autodist.remote import Machine
 
 __all__ = ["compare_software", "prepare"]
@@ -48,6 +48,8 @@ async def compare_software(job: Job, fleet: Fleet) -> list[str]:
 
     answers = await fleet.on_agents(ask)
     by_host = {host: software for answer in answers.values() for host, software in answer.items()}
+    if job.encrypt:
+        check_can_encrypt(by_host)
     if sum(map(len, pythons.values())) == 1:
         for host, software in by_host.items():
             check_alone(host, software)

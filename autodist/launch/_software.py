@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from autodist import strategies
 from autodist.errors import LaunchError, NotInstalled
-from autodist.installation import TENSORFLOW, is_supported, tensorflow_remedy
+from autodist.installation import OPENSSL_REMEDY, TENSORFLOW, is_supported, tensorflow_remedy
 
-__all__ = ["Software", "check_alone", "check_software"]
+__all__ = ["Software", "check_alone", "check_can_encrypt", "check_software"]
 
 _MOST_NAMED = 4
 _PACKAGES = ("autodist", "tensorflow", "keras")
@@ -26,6 +26,7 @@ class Software:
         packages: Version by name, for those that are installed.
         has_horovod: Whether Horovod was built for TensorFlow.
         has_tcp: Whether AutoDist's own library for communication was built.
+        has_openssl: Whether there is the OpenSSL that it encrypts with.
 
     """
 
@@ -34,6 +35,7 @@ class Software:
     packages: Mapping[str, str]
     has_horovod: bool
     has_tcp: bool
+    has_openssl: bool = False
 
     @property
     def communicators(self) -> tuple[strategies.Communicator, ...]:
@@ -109,6 +111,26 @@ def check_alone(host: str, software: Software) -> None:
         named = {"tensorflow": "TensorFlow", "keras": "Keras"}[missing[0]]
         raise NotInstalled(f"{named} is not installed {place}", hint=f"there: {tensorflow_remedy()}")
     _check_tensorflow({host: software})
+
+
+def check_can_encrypt(found: Mapping[str, Software]) -> None:
+    """See that all machines of a run have what encryption needs; where there is one machine, nothing else is said.
+
+    Args:
+        found: What each has, by the name to call it.
+
+    Raises:
+        LaunchError: Some lack it; all of them are listed.
+
+    """
+    lacks = {
+        "AutoDist's own library (`tcp`)": [name for name, has in found.items() if not has.has_tcp],
+        "OpenSSL 3": [name for name, has in found.items() if not has.has_openssl],
+    }
+    rows = [f"  {what} is not on {_listed(hosts)}" for what, hosts in lacks.items() if hosts]
+    if rows:
+        remedy = _CARRIERS[1].remedy.partition(", or ")[0] if len(rows) > 1 or "tcp" in rows[0] else OPENSSL_REMEDY
+        raise LaunchError("\n".join(["`--encrypt` needs what some hosts lack", *rows]), hint=remedy)
 
 
 @dataclass(frozen=True)

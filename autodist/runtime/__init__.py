@@ -9,6 +9,7 @@ from autodist.runtime._agreement import step_files
 from autodist.runtime._arguments import Arguments, flatten, flatten_batch, split_by_rows
 from autodist.runtime._batch import BatchSplit, LocalArray, WholeArray, batch_size, part_of, split_global, split_local
 from autodist.runtime._callback_state import best_weights, callback_states, restore_callbacks
+from autodist.runtime._certificate import Certificate, make_certificate
 from autodist.runtime._checkpoints import CheckpointKind, CheckpointNote, Checkpoints
 from autodist.runtime._convention import Convention, check_convention
 from autodist.runtime._coordinator import CoordinatorClient
@@ -57,6 +58,7 @@ __all__ = [
     "SERVER_PORTS",
     "Arguments",
     "BatchSplit",
+    "Certificate",
     "CheckpointKind",
     "CheckpointNote",
     "Checkpoints",
@@ -108,6 +110,7 @@ __all__ = [
     "hook_keras2",
     "hook_optimizers",
     "hook_variables",
+    "make_certificate",
     "make_session",
     "part_of",
     "receive_bytes",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 from dataclasses import asdict
 
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._worker import Worker
 from autodist.transport import (
+    Connection,
     Endpoint,
     connect,
     connected,
@@ -23,7 +23,7 @@ from autodist.transport import (
 __all__ = ["PROCESS_CONNECTIONS", "connected_to_all"]
 
 
-def connected_to_all(worker: Worker, name: str) -> dict[int, socket.socket]:
+def connected_to_all(worker: Worker, name: str) -> dict[int, Connection]:
     """A connection to each other worker, by rank; all workers do so together, and nothing listens afterwards.
 
     Args:
@@ -68,14 +68,16 @@ class _ProcessConnections:
             return
         register()
         found = connected_to_all(worker, "tcp")
-        sockets = [found[rank].detach() if rank in found else -1 for rank in range(worker.world_size)]
+        here, ranks = worker.environment, range(worker.world_size)
+        keys = [found[rank].key if rank in found else b"" for rank in ranks] if here.is_encrypted else None
+        sockets = [found[rank].socket.detach() if rank in found else -1 for rank in ranks]
         shares = reduction_shares([host.bandwidth_gbps or 1.0 for host in spec.hosts])
         here_name = spec.hosts[worker.rank].name
         coding = [
             rank in found and is_coded(spec.link(here_name, host.name).bandwidth_gbps)
             for rank, host in enumerate(spec.hosts)
         ]
-        connect(worker.rank, sockets, shares, coding)
+        connect(worker.rank, sockets, shares, coding, keys, here.start_timeout_s)
         worker.on_exit(disconnect)
         self._are_open = True
 

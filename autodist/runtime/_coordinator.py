@@ -1,6 +1,7 @@
 """A worker's line to the coordinator: small values and barriers between the workers of one run.
 
-Bytes over HTTP on the launcher's address. Nothing is ever unpickled, and every request carries the run's token.
+Bytes over HTTP, or HTTPS in a run that encrypts, on the launcher's address. Nothing is ever unpickled, and every
+request carries the run's token.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from autodist.errors import AutoDistError, LaunchError, TimedOut, UsageError, WorkerFailed
+from autodist.runtime._certificate import trusting
 from autodist.runtime._failure_note import FailureNote
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class CoordinatorClient:
         port: Its port.
         token: The run's secret.
         rank: Who asks.
+        certificate: By which the coordinator is known, and requests are encrypted; empty for none.
 
     Example:
         >>> client.put("strategy", b"{}")                    # doctest: +SKIP
@@ -60,11 +63,13 @@ class CoordinatorClient:
     port: int
     token: str = field(repr=False)
     rank: int
+    certificate: str = field(default="", repr=False)
 
     @classmethod
     def of(cls, environment: WorkerEnvironment) -> CoordinatorClient:
         """Return the client for a worker with this environment."""
-        return cls(environment.master_addr, environment.master_port, environment.token, environment.rank)
+        here = environment
+        return cls(here.master_addr, here.master_port, here.token, here.rank, here.certificate)
 
     def put(self, key: str, value: bytes) -> None:
         """Set ``key`` for all workers, over what it held before.
@@ -151,7 +156,7 @@ class CoordinatorClient:
         self, method: str, path: str, query: dict[str, object], body: bytes = b"", wait_s: float = 0.0
     ) -> bytes:
         target = f"{path}?{urlencode({'rank': self.rank, **query})}"
-        connection = http.client.HTTPConnection(self.address, self.port, timeout=wait_s + _TRANSFER_MARGIN_S)
+        connection = self._connection(wait_s + _TRANSFER_MARGIN_S)
         began = time.monotonic()
         try:
             connection.request(method, target, body, {TOKEN_HEADER: self.token})
@@ -164,6 +169,12 @@ class CoordinatorClient:
         if status != Status.OK:
             raise _refusal(status, content.decode(errors="replace"))
         return content
+
+    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
+        if not self.certificate:
+            return http.client.HTTPConnection(self.address, self.port, timeout=timeout_s)
+        context = trusting(self.certificate)
+        return http.client.HTTPSConnection(self.address, self.port, timeout=timeout_s, context=context)
 
     def _unreachable(self, error: Exception, after_s: float) -> LaunchError:
         return LaunchError(

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from autodist.runtime._certificate import Certificate
 from autodist.runtime._coordinator import MAX_VALUE_BYTES, TOKEN_HEADER, Status
 from autodist.runtime._failure_note import FailureNote
 from autodist.runtime._http_server import HttpServer
@@ -71,6 +72,7 @@ class CoordinatorServer:
         token: The secret that every request must carry.
         address: To listen on; the port is the kernel's choice.
         on_fail: Called with rank and note when a worker reports its failure, in its request's thread.
+        certificate: By which clients know the server, and what they send is encrypted; None for none.
 
     Example:
         >>> with CoordinatorServer(world_size=2, token="secret") as server:
@@ -85,6 +87,7 @@ class CoordinatorServer:
         token: str,
         address: str = "127.0.0.1",
         on_fail: Callable[[int, FailureNote], None] | None = None,
+        certificate: Certificate | None = None,
     ) -> None:
         self.world_size = world_size
         self._token = token.encode()
@@ -96,7 +99,7 @@ class CoordinatorServer:
         self._aborted = ""
         self._interruption = ""
         self._ending = threading.Condition()  # of its own: all workers wait here all the time
-        self._http = _HttpServer((address, 0), self)
+        self._http = _HttpServer((address, 0), self, certificate)
         self.address = address
         self.port: int = self._http.server_address[1]
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), name="coordinator", daemon=True)
@@ -241,8 +244,10 @@ class CoordinatorServer:
 
 
 class _HttpServer(HttpServer):
-    def __init__(self, address: tuple[str, int], coordinator: CoordinatorServer) -> None:
-        super().__init__(address, _Handler)
+    def __init__(
+        self, address: tuple[str, int], coordinator: CoordinatorServer, certificate: Certificate | None
+    ) -> None:
+        super().__init__(address, _Handler, certificate)
         self.coordinator = coordinator
 
 

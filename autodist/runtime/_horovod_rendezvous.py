@@ -16,7 +16,7 @@ from collections import Counter
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 
-from autodist.errors import AutoDistError, TimedOut, WorkerFailed
+from autodist.errors import AutoDistError, TimedOut, UsageError, WorkerFailed
 from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._horovod_environment import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT
 from autodist.runtime._http_server import HttpServer
@@ -33,7 +33,18 @@ _WAIT_S = 1.0
 
 
 def serve_horovod(coordinator: CoordinatorClient) -> None:
-    """Serve the rendezvous as long as this process lives, and tell Horovod where; for a process that imports it."""
+    """Serve the rendezvous as long as this process lives, and tell Horovod where; for a process that imports it.
+
+    Raises:
+        UsageError: The run is to be encrypted.
+
+    """
+    if coordinator.certificate:
+        raise UsageError(
+            "the run is to be encrypted (`--encrypt`), but the script imports Horovod, which sends everything in the "
+            "clear",
+            hint="do without Horovod, or without `--encrypt` on a private network",
+        )
     rendezvous = HorovodRendezvous(coordinator)
     os.environ |= rendezvous.to_environ()
     threading.Thread(target=rendezvous.serve_forever, name="horovod rendezvous", daemon=True).start()

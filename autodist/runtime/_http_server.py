@@ -9,6 +9,8 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from autodist.runtime._certificate import Certificate
+
 __all__ = ["HttpServer"]
 
 _STRANGER_S = 10.0
@@ -23,6 +25,7 @@ class HttpServer(ThreadingHTTPServer):
     Args:
         address: To listen on; the port 0 leaves it to the system.
         handler: Answers the requests.
+        certificate: What it is known by, if connections are encrypted.
 
     """
 
@@ -30,10 +33,20 @@ class HttpServer(ThreadingHTTPServer):
     block_on_close = False  # a client may be in a wait of minutes
     request_queue_size = 256
 
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+    def __init__(
+        self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], certificate: Certificate | None = None
+    ) -> None:
         super().__init__(address, handler)
+        self._tls = None if certificate is None else certificate.context
         self._lock = threading.Lock()
         self._strangers: dict[socket.socket, float] = {}  # until when each is listened to; the oldest first
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept a connection; what it takes to encrypt it is exchanged in its own thread, with the first request."""
+        request, address = super().get_request()
+        if self._tls is not None:
+            request = self._tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+        return request, address
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Listen to a connection in a thread of its own, whose number has a bound."""

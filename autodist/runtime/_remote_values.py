@@ -57,7 +57,7 @@ class _RemoteValues:
             return
         # Of a pair each has one connection on which it asks, and one on which it answers.
         for turn, asks_higher in enumerate((True, False)):
-            for other, connection in connected_to_all(worker, f"values/{turn}").items():
+            for other, (connection, _) in connected_to_all(worker, f"values/{turn}").items():
                 if (other > worker.rank) is asks_higher:
                     self._asked[other] = connection
                     continue

@@ -22,7 +22,7 @@ from autodist.runtime._remote_values import REMOTE_VALUES
 from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._worker import Worker
-from autodist.strategies import Strategy
+from autodist.strategies import Strategy, check_encryptable
 
 __all__ = ["SessionSteps", "written_by"]
 
@@ -93,6 +93,8 @@ class SessionSteps:
         Raises:
             StrategyError: It does not fit the step, or the steps before it.
         """
+        if self._worker.world_size > 1 and self._worker.environment.is_encrypted:
+            check_encryptable(strategy)
         training, prepared = self._prepare(captured.graph, strategy)
         written = written_by(training)
         if self._worker.world_size > 1:

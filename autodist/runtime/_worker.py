@@ -36,6 +36,8 @@ class WorkerEnvironment:
         run_id: Identity of the run, empty outside ``autodist run``. (``AUTODIST_RUN_ID``)
         run_dir: Where logs and summaries of the run go. (``AUTODIST_RUN_DIR``)
         token: The coordinator's secret; in no repr. (``AUTODIST_TOKEN``)
+        certificate: Of the coordinator, in a run that encrypts what its machines send each other; else empty.
+            (``AUTODIST_CERTIFICATE``)
         spec_path: The resolved resource spec as JSON. (``AUTODIST_SPEC``)
         strategy: Builder name with arguments, or a JSON file; None leaves it to the script. (``AUTODIST_STRATEGY``)
         seed: Set for Python, NumPy and TensorFlow before the script; None leaves them alone. (``AUTODIST_SEED``)
@@ -66,6 +68,7 @@ class WorkerEnvironment:
     run_id: str = ""
     run_dir: Path | None = None
     token: str = field(default="", repr=False)
+    certificate: str = field(default="", repr=False)
     spec_path: Path | None = None
     strategy: str | None = None
     seed: int | None = None
@@ -82,6 +85,11 @@ class WorkerEnvironment:
     def is_launched(self) -> bool:
         """Whether a launcher started this process."""
         return bool(self.run_id)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether what goes to other machines is to be encrypted."""
+        return bool(self.certificate)
 
     @property
     def is_chief(self) -> bool:
@@ -118,6 +126,7 @@ class WorkerEnvironment:
             "AUTODIST_RUN_ID": self.run_id,
             "AUTODIST_RUN_DIR": str(self.run_dir or ""),
             "AUTODIST_TOKEN": self.token,
+            "AUTODIST_CERTIFICATE": self.certificate,
             "AUTODIST_SPEC": str(self.spec_path or ""),
             "AUTODIST_STRATEGY": self.strategy or "",
             "AUTODIST_SEED": "" if self.seed is None else str(self.seed),
@@ -183,6 +192,7 @@ def _launched(read: _Reader) -> dict[str, object]:
         "run_id": read.text("AUTODIST_RUN_ID"),
         "run_dir": read.path("AUTODIST_RUN_DIR"),
         "token": read.text("AUTODIST_TOKEN"),
+        "certificate": variables.get("AUTODIST_CERTIFICATE", ""),
         "spec_path": read.path("AUTODIST_SPEC"),
         "strategy": variables.get("AUTODIST_STRATEGY") or None,
         "seed": read.integer("AUTODIST_SEED") if variables.get("AUTODIST_SEED") else None,

@@ -29,6 +29,7 @@ from autodist.strategies._builders import (
 from autodist.strategies._communicators import fastest_first, installed_communicators
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._diff import Difference, StrategyDiff, diff
+from autodist.strategies._encryption import check_encryptable, refuse_in_the_clear
 from autodist.strategies._explain import Cost, Explanation, ExplanationRow, HostTraffic, LinkTraffic, explain
 from autodist.strategies._messages import ShardMessages, host_of, shard_messages
 from autodist.strategies._problem import Problem, sentences
@@ -97,6 +98,7 @@ __all__ = [
     "builders",
     "can_split",
     "check",
+    "check_encryptable",
     "compose",
     "coupled_units",
     "diff",
@@ -108,6 +110,7 @@ __all__ = [
     "installed_communicators",
     "names_builder",
     "num_shards",
+    "refuse_in_the_clear",
     "sentences",
     "shard_messages",
     "shard_slices",

@@ -9,14 +9,17 @@ Importing this package imports no TensorFlow.
 """
 
 from autodist.transport._coding import CODED_SHARE, LEAST_CODED_BYTES, is_coded
-from autodist.transport._library import connect, disconnect, is_built, register
+from autodist.transport._handshake import Connection
+from autodist.transport._library import can_encrypt, connect, disconnect, is_built, register
 from autodist.transport._shares import owner_places, reduction_shares
 from autodist.transport._sockets import Endpoint, connected, listening
 
 __all__ = [
     "CODED_SHARE",
     "LEAST_CODED_BYTES",
+    "Connection",
     "Endpoint",
+    "can_encrypt",
     "connect",
     "connected",
     "disconnect",

@@ -12,7 +12,17 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from autodist.transport._handshake import HELLO_BYTES, NONCE_BYTES, OPENING, PROOF_BYTES, difference, parsed, proof
+from autodist.transport._handshake import (
+    HELLO_BYTES,
+    NONCE_BYTES,
+    OPENING,
+    PROOF_BYTES,
+    Connection,
+    difference,
+    encryption_key,
+    parsed,
+    proof,
+)
 
 __all__ = ["answered"]
 
@@ -76,7 +86,7 @@ class _Callers:
             self._forget(connection).close()
         self._selector.close()
 
-    def next(self, awaited: set[int], until_s: float) -> tuple[int, socket.socket] | None:
+    def next(self, awaited: set[int], until_s: float) -> tuple[int, Connection] | None:
         """Return who has proved to be one of those that are awaited; None if none has in time."""
         while (left_s := until_s - time.monotonic()) > 0:
             soon_s = min([until_s, *(caller.until_s for caller in self._waiting.values())]) - time.monotonic()
@@ -100,7 +110,7 @@ class _Callers:
         self._waiting[connection] = _Caller(connection, _named(address), time.monotonic() + _STRANGER_S)
         self._selector.register(connection, selectors.EVENT_READ)
 
-    def _hear(self, connection: Any, awaited: set[int]) -> tuple[int, socket.socket] | None:
+    def _hear(self, connection: Any, awaited: set[int]) -> tuple[int, Connection] | None:
         caller = self._waiting.get(connection)
         if caller is None:  # made room for another one a moment ago
             return None
@@ -114,7 +124,8 @@ class _Callers:
         except (OSError, _Refused) as error:
             self._send_away(caller, str(error))
             return None
-        return caller.rank, self._forget(connection)
+        key = encryption_key(self._secret, caller.rank, self._rank, *caller.nonces)
+        return caller.rank, Connection(self._forget(connection), key)
 
     def _challenge(self, caller: _Caller) -> None:
         why = difference(caller.received[: len(OPENING)])
@@ -149,7 +160,7 @@ class _Callers:
 
 def answered(
     listener: socket.socket, rank: int, awaited: set[int], secret: bytes, until_s: float
-) -> dict[int, socket.socket]:
+) -> dict[int, Connection]:
     """Return the connections of those that are awaited, by rank: fewer if not all have come in time.
 
     Who can't prove within seconds that it is one of them is sent away, beside the others, and is told of in the log.
@@ -162,13 +173,14 @@ def answered(
         until_s: Until when they are awaited, by the monotonic clock.
 
     """
-    found: dict[int, socket.socket] = {}
+    found: dict[int, Connection] = {}
     with contextlib.ExitStack() as stack, _Callers(listener, rank, secret) as callers:
         while len(found) < len(awaited):
             caller = callers.next(awaited - found.keys(), until_s)
             if caller is None:
                 break
-            found[caller[0]] = stack.enter_context(caller[1])
+            stack.enter_context(caller[1].socket)
+            found[caller[0]] = caller[1]
         stack.pop_all()
     return found
 

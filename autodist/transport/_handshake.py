@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import socket
 import struct
 import sys
+from typing import NamedTuple
 
-__all__ = ["HELLO_BYTES", "NONCE_BYTES", "OPENING", "PROOF_BYTES", "difference", "hello", "parsed", "proof"]
+__all__ = [
+    "HELLO_BYTES",
+    "NONCE_BYTES",
+    "OPENING",
+    "PROOF_BYTES",
+    "Connection",
+    "difference",
+    "encryption_key",
+    "hello",
+    "parsed",
+    "proof",
+]
 
 _MARK = b"ADtp"
 _VERSION = 1
@@ -19,6 +32,19 @@ NONCE_BYTES = 32
 PROOF_BYTES = hashlib.sha256().digest_size
 _RANK = struct.Struct("!I")
 HELLO_BYTES = len(OPENING) + _RANK.size + NONCE_BYTES
+
+
+class Connection(NamedTuple):
+    """What two workers have once each has proved that it is of the run.
+
+    Attributes:
+        socket: It is connected.
+        key: What both can encrypt by; of this connection alone, and never told.
+
+    """
+
+    socket: socket.socket
+    key: bytes
 
 
 def hello(rank: int, nonce: bytes) -> bytes:
@@ -44,6 +70,11 @@ def difference(opening: bytes) -> str | None:
         return f"speaks version {version} of the transport, and this worker version {_VERSION}"
     named = {sign: name for name, sign in _ORDERS.items()}.get(order, "unknown")
     return f"has numbers in {named}-endian order, and this worker in {sys.byteorder}-endian order"
+
+
+def encryption_key(secret: bytes, caller: int, listener: int, *nonces: bytes) -> bytes:
+    """Return the key of the connection on which these nonces were exchanged."""
+    return proof(secret, b"encrypts", caller, listener, *nonces)
 
 
 def proof(secret: bytes, role: bytes, caller: int, listener: int, *nonces: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 from collections.abc import Sequence
@@ -9,9 +10,10 @@ from pathlib import Path
 
 from autodist.errors import LaunchError
 
-__all__ = ["connect", "disconnect", "is_built", "register"]
+__all__ = ["can_encrypt", "connect", "disconnect", "is_built", "register"]
 
 _NAME = "_collectives*.so"
+KEY_BYTES = 32
 
 
 def is_built() -> bool:
@@ -38,7 +40,19 @@ def register() -> None:
         )
 
 
-def connect(rank: int, sockets: Sequence[int], shares: Sequence[float], coding: Sequence[bool]) -> None:
+def can_encrypt() -> bool:
+    """Whether this machine has the library of OpenSSL that encryption needs; loads it."""
+    return bool(_library().autodist_can_encrypt())
+
+
+def connect(
+    rank: int,
+    sockets: Sequence[int],
+    shares: Sequence[float],
+    coding: Sequence[bool],
+    keys: Sequence[bytes] | None = None,
+    timeout_s: float = 60.0,
+) -> None:
     """Open this process' side of the connections; those that were open before are closed.
 
     Args:
@@ -46,12 +60,26 @@ def connect(rank: int, sockets: Sequence[int], shares: Sequence[float], coding: 
         sockets: By rank, the descriptor of a connected socket, which the library takes over; -1 for the own one.
         shares: By rank, which part of a large tensor is summed there; together 1, and the same on all workers.
         coding: By rank, whether floats that go there are encoded: see :func:`is_coded`.
+        keys: By rank, 32 bytes by which the connection is encrypted, empty for the own one; None for none at all.
+        timeout_s: The longest time to agree with another worker on how to encrypt.
+
+    Raises:
+        LaunchError: Some worker has not the key of its connection.
 
     """
     count = len(sockets)
     assert len(shares) == len(coding) == count, (sockets, shares, coding)
     columns = (ctypes.c_int * count)(*sockets), (ctypes.c_double * count)(*shares), (ctypes.c_bool * count)(*coding)
-    _library().autodist_connect(rank, count, *columns)
+    joined = None if keys is None else b"".join(key or bytes(KEY_BYTES) for key in keys)
+    assert joined is None or len(joined) == KEY_BYTES * count, "keys have one size"
+    if joined is not None:
+        atexit.register(disconnect)  # before OpenSSL is taken down, which C does at the end of a process
+    wrong = _library().autodist_connect(rank, count, *columns, joined, ctypes.c_double(timeout_s))
+    if wrong is not None:
+        raise LaunchError(
+            f"worker {rank} can't encrypt its connection to {wrong.decode()}",
+            hint="somebody may stand between them and change what they send; else see the other worker's log",
+        )
 
 
 def disconnect() -> None:
@@ -76,5 +104,7 @@ def _library() -> ctypes.CDLL:
         )
     library = ctypes.CDLL(str(path))
     library.autodist_register.restype = ctypes.c_int
-    library.autodist_connect.restype = library.autodist_disconnect.restype = None
+    library.autodist_can_encrypt.restype = ctypes.c_int
+    library.autodist_connect.restype = ctypes.c_char_p
+    library.autodist_disconnect.restype = None
     return library

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 
 from autodist.errors import LaunchError
 from autodist.transport._callers import answered
-from autodist.transport._handshake import NONCE_BYTES, OPENING, PROOF_BYTES, difference, hello, proof
+from autodist.transport._handshake import (
+    NONCE_BYTES,
+    OPENING,
+    PROOF_BYTES,
+    Connection,
+    difference,
+    encryption_key,
+    hello,
+    proof,
+)
 
 __all__ = ["Endpoint", "connected", "listening"]
 
@@ -42,7 +51,7 @@ def listening(address: str) -> socket.socket:
 
 def connected(
     listener: socket.socket, rank: int, endpoints: Mapping[int, Endpoint], secret: bytes, timeout_s: float
-) -> dict[int, socket.socket]:
+) -> dict[int, Connection]:
     """Return a connection to each other worker, by rank; all workers call this at the same time.
 
     Of each pair the one of the higher rank connects. Both prove that they know the secret, without telling it.
@@ -60,13 +69,16 @@ def connected(
     """
     until_s = time.monotonic() + timeout_s
     with contextlib.ExitStack() as stack:
-        found: dict[int, socket.socket] = {}
+        found: dict[int, Connection] = {}
         for other in sorted(endpoints):
             if other < rank:
-                found[other] = stack.enter_context(_called(endpoints[other], rank, other, secret, until_s))
+                found[other] = _called(endpoints[other], rank, other, secret, until_s)
+                stack.enter_context(found[other].socket)
         awaited = {other for other in endpoints if other > rank}
         callers = answered(listener, rank, awaited, secret, until_s) if awaited else {}
-        found |= {other: stack.enter_context(connection) for other, connection in callers.items()}
+        for other, connection in callers.items():
+            stack.enter_context(connection.socket)
+            found[other] = connection
         if missing := awaited - callers.keys():
             raise LaunchError(
                 f"worker {rank} was not connected to by all others in time, missing: "
@@ -75,7 +87,7 @@ def connected(
             )
         stack.pop_all()
     for connection in found.values():
-        _tune(connection)
+        _tune(connection.socket)
     return found
 
 
@@ -94,7 +106,7 @@ def _left_s(until_s: float) -> float:
     return max(0.01, until_s - time.monotonic())
 
 
-def _called(endpoint: Endpoint, rank: int, other: int, secret: bytes, until_s: float) -> socket.socket:
+def _called(endpoint: Endpoint, rank: int, other: int, secret: bytes, until_s: float) -> Connection:
     """A connection to a worker that listens."""
     try:
         answer_s = min(_left_s(until_s), _ANSWER_S)
@@ -119,7 +131,7 @@ def _called(endpoint: Endpoint, rank: int, other: int, secret: bytes, until_s: f
             hint="see whether a firewall is between them: `autodist doctor`; or use another communicator, as in "
             "`--strategy \"AllReduce(communicator='horovod')\"`",
         ) from error
-    return connection
+    return Connection(connection, encryption_key(secret, rank, other, nonce, theirs))
 
 
 def _received(connection: socket.socket, size: int) -> bytes:

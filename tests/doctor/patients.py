@@ -25,6 +25,7 @@ def healthy(name: str, number: int, names: list[str]) -> Facts:
             "horovod": "0.28.1",
             "numpy": "2.4",
             "tcp": "0.1.0",
+            "openssl": "3",
         },
         compiler="g++ 12.2.0",
         cores=8,

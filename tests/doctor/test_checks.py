@@ -28,7 +28,7 @@ def bad(examination):
 
 def packages(**versions):
     own = {"autodist": "0.1.0", "tensorflow": "2.21.0", "keras": "3.15.1", "horovod": "0.28.1", "numpy": "2.4"}
-    own |= {"tcp": "0.1.0"}
+    own |= {"tcp": "0.1.0", "openssl": "3"}
     return {name: version for name, version in (own | versions).items() if version}
 
 
@@ -43,8 +43,8 @@ def test_nothing_is_wrong_with_a_healthy_cluster():
     assert bad(examination) == []
     assert {finding.host for finding in found} == {"a", "b", "c"}
     assert {finding.check for finding in found} == {
-        "reachable", "python", "autodist", "tensorflow", "keras", "horovod", "numpy", "tcp", "compiler", "cores",
-        "memory", "gpus", "disk", "limits", "clock", "address", "network", "ports", "connections",
+        "reachable", "python", "autodist", "tensorflow", "keras", "horovod", "numpy", "tcp", "openssl", "compiler",
+        "cores", "memory", "gpus", "disk", "limits", "clock", "address", "network", "ports", "connections",
     }  # fmt: skip
 
 

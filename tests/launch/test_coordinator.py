@@ -1,6 +1,7 @@
 import contextlib
 import http.client
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autodist.errors import LaunchError, TimedOut, UsageError, WorkerFailed
-from autodist.runtime import FailureNote, _http_server
+from autodist.runtime import FailureNote, _http_server, make_certificate
 from autodist.runtime._coordinator import MAX_VALUE_BYTES, CoordinatorClient
 from autodist.runtime._coordinator_server import CoordinatorServer
 
@@ -31,8 +32,8 @@ def shared_server():
         yield server
 
 
-def client(server, rank=0, token=TOKEN):
-    return CoordinatorClient(server.address, server.port, token, rank)
+def client(server, rank=0, token=TOKEN, certificate=""):
+    return CoordinatorClient(server.address, server.port, token, rank, certificate)
 
 
 def later(delay_s, function, *args):
@@ -179,20 +180,45 @@ def test_end_of_the_server_ends_waits():
     client(server).fail(FailureNote("nobody hears it"))
 
 
-def test_strangers_have_a_bound_and_keep_no_worker_waiting(monkeypatch):
+def test_who_has_the_certificate_speaks_encrypted_and_nobody_else_at_all():
+    own, another = make_certificate(), make_certificate()
+    with CoordinatorServer(2, TOKEN, certificate=own) as server, CoordinatorServer(2, TOKEN) as plain:
+        value = bytes(range(256)) * 4_000
+        client(server, 1, certificate=own.text).put("key", value)
+        assert client(server, certificate=own.text).get("key", 5.0) == value
+        with pytest.raises(LaunchError, match="refuses this token"):
+            client(server, token="wrong", certificate=own.text).get("key", 1.0)
+        for wrong, certificate in ((server, ""), (server, another.text), (plain, own.text)):
+            with pytest.raises(LaunchError, match="lost the coordinator"):
+                client(wrong, certificate=certificate).put("key", b"changed")
+        assert server.get("key", 0.0) == value
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        with socket.create_connection((server.address, server.port)) as one, pytest.raises(ssl.SSLError):
+            context.wrap_socket(one)
+    assert TOKEN not in repr(client(server, certificate=own.text))
+    assert own.text not in repr(client(server, certificate=own.text))
+
+
+@pytest.mark.parametrize("certificate", [None, make_certificate()], ids=["plain", "encrypted"])
+def test_strangers_have_a_bound_and_keep_no_worker_waiting(monkeypatch, certificate):
+    text = "" if certificate is None else certificate.text
     monkeypatch.setattr(_http_server, "_STRANGER_S", 1.0)
     monkeypatch.setattr(_http_server, "_MOST_STRANGERS", 20)
     threads = threading.active_count()
-    with CoordinatorServer(2, TOKEN) as server, contextlib.ExitStack() as stack:
+    with CoordinatorServer(2, TOKEN, certificate=certificate) as server, contextlib.ExitStack() as stack:
         place = (server.address, server.port)
         silent = [stack.enter_context(socket.create_connection(place)) for _ in range(100)]
-        client(server).put("key", b"value")
+        client(server, certificate=text).put("key", b"value")
         deadline = time.monotonic() + 10
         while threading.active_count() > threads + 22 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert threading.active_count() <= threads + 22
-        waiting = later(2.0, client(server, 1).put, "late", b"value")
-        assert client(server).get("late", timeout_s=5.0) == b"value"  # who has shown the token may wait longer
+        waiting = later(2.0, client(server, 1, certificate=text).put, "late", b"value")
+        assert (
+            client(server, certificate=text).get("late", timeout_s=5.0) == b"value"
+        )  # who has shown the token may wait longer
         waiting.join()
         for one in silent:
             one.settimeout(5)

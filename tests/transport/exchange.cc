@@ -9,18 +9,26 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "encrypted.h"
+#include "openssl.h"
 #include "peer.h"
 #include "transport.h"
 
 using autodist::Call;
+using autodist::Channels;
+using autodist::encrypted;
 using autodist::Header;
 using autodist::Kind;
+using autodist::Lost;
+using autodist::plain;
 using autodist::Transport;
 
 namespace {
@@ -129,12 +137,29 @@ void take_part(Transport& transport, int rank) {
   }
 }
 
-void exchange() {
+using Keys = std::vector<unsigned char>;
+
+// The channels of all processes; those that are encrypted agree on it at the same time.
+std::vector<Channels> channels(const Pairs& pairs, bool is_encrypted) {
+  std::vector<Channels> found(kCount);
+  std::vector<std::thread> threads;
+  const Keys keys(kCount * autodist::kKeyBytes, 7);
+  for (int rank = 0; rank < kCount; ++rank) {
+    threads.emplace_back([&, rank] {
+      found[rank] = is_encrypted ? encrypted(rank, pairs.of(rank), keys.data(), 30) : plain(pairs.of(rank));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return found;
+}
+
+void exchange(bool is_encrypted) {
   const Pairs pairs;
+  std::vector<Channels> all = channels(pairs, is_encrypted);
   std::vector<std::unique_ptr<Transport>> transports;
   for (int rank = 0; rank < kCount; ++rank) {
     const std::vector<bool> coding(kCount, rank == 1);
-    transports.push_back(std::make_unique<Transport>(rank, pairs.of(rank), kShares, coding));
+    transports.push_back(std::make_unique<Transport>(rank, std::move(all[rank]), kShares, coding));
   }
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kCount; ++rank) {
@@ -167,7 +192,7 @@ void drain(int socket, size_t size) {
 void lose_before_the_last_part() {
   const Pairs pairs;
   const int one = pairs.ends[1][0], two = pairs.ends[2][0];
-  Transport transport(0, pairs.of(0), kShares, std::vector<bool>(kCount, false));
+  Transport transport(0, plain(pairs.of(0)), kShares, std::vector<bool>(kCount, false));
   constexpr size_t kSize = 100'000 / 64 * 64;  // bytes, whose owners are all
   Task task;
   transport.start(task.call(7, Call::Kind::kReduce, kSize / 4, 1));
@@ -189,7 +214,7 @@ void lose_before_the_last_part() {
 // A part that comes twice is not added twice.
 void repeat_a_part() {
   const Pairs pairs;
-  Transport transport(0, pairs.of(0), kShares, std::vector<bool>(kCount, false));
+  Transport transport(0, plain(pairs.of(0)), kShares, std::vector<bool>(kCount, false));
   Task task;
   transport.start(task.call(0, Call::Kind::kReduce, 100, 1));  // of which process 0 is the owner
   const Header header{0, 0, 400, 0, 400, 0, Kind::kPart};
@@ -203,7 +228,7 @@ void repeat_a_part() {
 // Our tensor has another size than the one that was announced before.
 void differ_in_size() {
   const Pairs pairs;
-  Transport transport(0, pairs.of(0), kShares, std::vector<bool>(kCount, false));
+  Transport transport(0, plain(pairs.of(0)), kShares, std::vector<bool>(kCount, false));
   put(pairs.ends[1][0], {0, 0, 800, 0, 800, 0, Kind::kPart}, std::vector<char>(800));
   wait_until_read(pairs.ends[0][1]);
   Task task;
@@ -211,10 +236,46 @@ void differ_in_size() {
   expect(task.wait().find("800 bytes, but 400 here") != std::string::npos, "both sizes are told");
 }
 
+// Who has another key, or speaks in the clear, is turned away, and so are bytes that were changed on the way.
+void keep_strangers_out() {
+  const auto refused = [](const std::function<void(int)>& stranger) {
+    int ends[2];
+    expect(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "sockets are to be had");
+    std::thread other([&] { stranger(ends[1]); });
+    std::string why;
+    try {
+      encrypted(1, {ends[0], -1}, Keys(2 * autodist::kKeyBytes, 7).data(), 1);
+    } catch (const Lost& error) {
+      why = error.what();
+    }
+    other.join();
+    return why;
+  };
+  const auto with_another_key = [](int socket) {
+    try {
+      encrypted(0, {-1, socket}, Keys(2 * autodist::kKeyBytes, 8).data(), 5);
+      expect(false, "another key does not do");
+    } catch (const Lost&) {
+    }
+  };
+  expect(refused(with_another_key).find("worker 0: ") == 0, "who has another key is named");
+  expect(refused([](int socket) {
+           expect(write(socket, "no TLS at all", 13) == 13, "it is heard");
+           close(socket);
+         }).find("is not of this run") != std::string::npos, "who speaks in the clear is turned away");
+  expect(refused([](int socket) {
+           std::this_thread::sleep_for(std::chrono::seconds(2));
+           close(socket);
+         }).find("in time") != std::string::npos, "who is silent is not waited for");
+}
+
 }  // namespace
 
 int main() {
-  exchange();
+  exchange(false);
+  expect(autodist::openssl() != nullptr, "there is OpenSSL");
+  exchange(true);
+  keep_strangers_out();
   lose_before_the_last_part();
   repeat_a_part();
   differ_in_size();

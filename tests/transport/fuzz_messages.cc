@@ -131,7 +131,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   Memory memories[kCalls];
   bool has_begun[kCalls] = {};
   {
-    Transport transport(0, sockets, {0.5, 0.25, 0.25}, {false, false, true});
+    Transport transport(0, autodist::plain(sockets), {0.5, 0.25, 0.25}, {false, false, true});
     const auto begin = [&](int number) {
       if (!has_begun[number]) transport.start(call(number, memories[number]));
       has_begun[number] = true;

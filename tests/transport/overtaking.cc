@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <memory>
 #include <vector>
 
 #include "peer.h"
 
 using autodist::Header;
 using autodist::Kind;
+using autodist::Channel;
 using autodist::Peer;
 
 constexpr size_t kPiece = 128 << 10;
@@ -20,7 +22,7 @@ int main() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) != 0) return 1;
   setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &kSmallBuffer, sizeof kSmallBuffer);
-  Peer sender(ends[0], false), receiver(ends[1], false);
+  Peer sender(std::make_unique<Channel>(ends[0]), false), receiver(std::make_unique<Channel>(ends[1]), false);
   const std::vector<char> data(kPiece);
   const auto queue = [&](uint64_t key, size_t size, int priority) {
     sender.queue({key, 0, size, 0, static_cast<uint32_t>(size), 0, Kind::kTensor}, data.data(), priority, false);

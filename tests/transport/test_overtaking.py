@@ -9,6 +9,6 @@ MOST_BYTES = 3 * (128 << 10)
 
 
 def test_what_is_urgent_overtakes_what_waits(tmp_path):
-    program = built(tmp_path, "overtaking.cc", of=("peer.cc", "floats.cc"))
+    program = built(tmp_path, "overtaking.cc", of=("channel.cc", "peer.cc", "floats.cc"))
     told = subprocess.run([program], check=True, capture_output=True, text=True, timeout=30).stdout
     assert 0 < int(told) <= MOST_BYTES

@@ -7,7 +7,8 @@ import pytest
 
 from tests.transport.native import built
 
-LIBRARY = ("peer.cc", "floats.cc", "operation.cc", "summing.cc", "transport.cc")
+LIBRARY = ("channel.cc", "peer.cc", "floats.cc", "operation.cc", "summing.cc", "transport.cc")
+ENCRYPTION = ("encrypted.cc", "openssl.cc")
 FUZZED_S = 30
 FUZZED_LONG_S = 1800
 
@@ -15,7 +16,7 @@ FUZZED_LONG_S = 1800
 @pytest.mark.parametrize("sanitizers", ["thread", "address,undefined"])
 def test_many_collectives_at_once(tmp_path, sanitizers):
     flags = ("-g1", "-O1", f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all")
-    program = built(tmp_path, "exchange.cc", *flags, of=LIBRARY)
+    program = built(tmp_path, "exchange.cc", *flags, "-DAUTODIST_RECORDS_PER_KEY=5", "-ldl", of=LIBRARY + ENCRYPTION)
     ended = subprocess.run([program], capture_output=True, text=True, timeout=200)
     assert ended.returncode == 0, ended.stderr
 

@@ -45,7 +45,7 @@ def closing(found):
     finally:
         for connections in found.values():
             for one in connections.values() if isinstance(connections, dict) else ():
-                one.close()
+                one.socket.close()
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -54,14 +54,17 @@ def test_each_pair_has_one_connection(count):
     with closing(found):
         for rank, connections in found.items():
             assert sorted(connections) == [other for other in range(count) if other != rank]
-            for other, connection in connections.items():
+            for other, (connection, key) in connections.items():
                 connection.sendall(bytes([rank]))
-                assert found[other][rank].recv(1) == bytes([rank])
+                assert found[other][rank].socket.recv(1) == bytes([rank])
+                assert found[other][rank].key == key
+        keys = {connection.key for connections in found.values() for connection in connections.values()}
+        assert len(keys) == count * (count - 1) // 2, "each pair has a key of its own"
 
 
 def test_a_connection_is_not_kept_for_ever_when_nothing_comes_back():
     for connections in connect_all(2).values():
-        for connection in connections.values():
+        for connection, _ in connections.values():
             assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 120_000
             connection.close()

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from autodist.doctor._examination import Examination, Facts
 from autodist.doctor._finding import Finding, Status
-from autodist.installation import TENSORFLOW, horovod_remedy, is_supported, tcp_remedy
+from autodist.installation import OPENSSL_REMEDY, TENSORFLOW, horovod_remedy, is_supported, tcp_remedy
 
 __all__ = ["check_packages"]
 
 _NEEDED = ("autodist", "tensorflow", "keras")
-_WORTH_HAVING = ("horovod", "numpy", "tcp")
-_CALLED = {"tcp": "AutoDist's own library, `tcp`,"}
+_WORTH_HAVING = ("horovod", "numpy", "tcp", "openssl")
+_CALLED = {"tcp": "AutoDist's own library, `tcp`,", "openssl": "OpenSSL 3"}
 
 
 def check_packages(examination: Examination) -> Iterator[Finding]:
@@ -47,6 +47,8 @@ def _remedy(package: str, version: str, facts: Facts) -> str:
     """Say what to type to have the version."""
     if package == "horovod":
         return horovod_remedy(facts.executable)
+    if package == "openssl":
+        return OPENSSL_REMEDY
     if package == "tcp":
         return tcp_remedy(facts.executable, facts.compiler)
     if package == "autodist":

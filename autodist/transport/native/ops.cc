@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "encrypted.h"
+#include "openssl.h"
 #include "summing.h"
 #include "tensorflow.h"
 #include "transport.h"
@@ -335,14 +337,28 @@ __attribute__((visibility("default"))) int autodist_register() {
   return is_done;
 }
 
-// Takes connected sockets over, by rank, with -1 for the own one.
-__attribute__((visibility("default"))) void autodist_connect(int rank, int count, const int* sockets,
-                                                             const double* shares, const bool* coding) {
+// Takes connected sockets over, by rank, with -1 for the own one. What goes there is encrypted if there are keys. Null,
+// or what went wrong, until the next call.
+__attribute__((visibility("default"))) const char* autodist_connect(int rank, int count, const int* sockets,
+                                                                    const double* shares, const bool* coding,
+                                                                    const unsigned char* keys, double timeout_s) {
+  static std::string wrong;
   const std::lock_guard<std::mutex> lock(autodist::mutex);
-  autodist::connections = std::make_shared<autodist::Transport>(
-      rank, std::vector<int>(sockets, sockets + count), std::vector<double>(shares, shares + count),
-      std::vector<bool>(coding, coding + count));
+  try {
+    const std::vector<int> all(sockets, sockets + count);
+    autodist::Channels channels = keys ? autodist::encrypted(rank, all, keys, timeout_s) : autodist::plain(all);
+    autodist::connections = std::make_shared<autodist::Transport>(rank, std::move(channels),
+                                                                  std::vector<double>(shares, shares + count),
+                                                                  std::vector<bool>(coding, coding + count));
+  } catch (const autodist::Lost& error) {
+    wrong = error.what();
+    return wrong.c_str();
+  }
+  return nullptr;
 }
+
+// Whether there is what encryption needs.
+__attribute__((visibility("default"))) int autodist_can_encrypt() { return autodist::openssl() != nullptr; }
 
 __attribute__((visibility("default"))) void autodist_disconnect() {
   std::shared_ptr<autodist::Transport> ended;

@@ -1,13 +1,9 @@
 #include "peer.h"
 
-#include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <string>
 #include <utility>
 
 #include "floats.h"
@@ -21,8 +17,6 @@ constexpr size_t kMostInTurn = 1 << 20;        // bytes from one peer before oth
 constexpr size_t kLeastCoded = 4 << 10;        // bytes; of less a link has little to gain (LEAST_CODED_BYTES in Python)
 constexpr size_t kMostLeaving = 128 << 10;     // bytes that nothing more urgent overtakes any more
 constexpr size_t kMostFree = size_t{512} << 20;  // bytes that a pool keeps
-
-[[noreturn]] void lose(const char* what) { throw Lost(std::string(what) + ": " + std::strerror(errno)); }
 
 }  // namespace
 
@@ -58,9 +52,8 @@ void Pool::give(Buffer buffer) {
   free_.push_back(std::move(buffer));
 }
 
-Peer::Peer(int socket, bool is_coding) : socket_(socket), is_coding_(is_coding), buffer_(kBuffer) {}
-
-Peer::~Peer() { close(socket_); }
+Peer::Peer(std::unique_ptr<Channel> channel, bool is_coding)
+    : channel_(std::move(channel)), is_coding_(is_coding), buffer_(kBuffer) {}
 
 void Peer::queue(const Header& header, const char* data, int priority, bool is_floats) {
   waiting_[priority].push_back({header, data, is_floats, {}});
@@ -113,14 +106,9 @@ void Peer::flush(const std::function<void(const Header&)>& sent) {
         if (size > passed) pieces[count++] = {const_cast<char*>(data + passed), size - passed};
       }
     }
-    msghdr whole{};
-    whole.msg_iov = pieces;
-    whole.msg_iovlen = count;
-    const ssize_t written = sendmsg(socket_, &whole, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (written < 0) lose("it could not be sent to");
-    sent_ += static_cast<size_t>(written);
+    const size_t written = channel_->send(pieces, count);
+    if (written == 0) return;
+    sent_ += written;
     while (!leaving_.empty() && sent_ >= sizeof(Header) + leaving_.front().header.following()) {
       const Header header = leaving_.front().header;
       sent_ -= sizeof(Header) + header.following();
@@ -147,18 +135,12 @@ size_t Peer::fill() {
   const iovec pieces[2] = {
       {has_place ? payload() + payload_size_ : nullptr, has_place ? header_.following() - payload_size_ : 0},
       {buffer_.data(), buffer_.size()}};
-  ssize_t size;
-  do {
-    size = readv(socket_, pieces, 2);
-  } while (size < 0 && errno == EINTR);
-  if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
-  if (size < 0) lose("it could not be heard");
-  if (size == 0) throw Lost("it has closed its connection");
-  const size_t direct = std::min(static_cast<size_t>(size), pieces[0].iov_len);
+  const size_t size = channel_->receive(pieces, 2);
+  const size_t direct = std::min(size, pieces[0].iov_len);
   payload_size_ += direct;
   begin_ = 0;
-  end_ = static_cast<size_t>(size) - direct;
-  return static_cast<size_t>(size);
+  end_ = size - direct;
+  return size;
 }
 
 void Peer::consume(const std::function<char*(const Header&)>& place,

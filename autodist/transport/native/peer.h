@@ -7,8 +7,9 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <stdexcept>
 #include <vector>
+
+#include "channel.h"
 
 namespace autodist {
 
@@ -38,11 +39,6 @@ struct Header {
   size_t following() const { return coded ? coded : length; }
 };
 
-// The connection can't be used any more.
-struct Lost : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
 // Why a header can't be one, whatever it belongs to; null if it can.
 const char* wrong_header(const Header& header);
 
@@ -63,13 +59,12 @@ class Pool {
 
 class Peer {
  public:
-  // Takes the socket over. Floats that go there may be encoded.
-  Peer(int socket, bool is_coding);
-  ~Peer();
+  // Floats that go there may be encoded.
+  Peer(std::unique_ptr<Channel> channel, bool is_coding);
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
-  int socket() const { return socket_; }
+  int socket() const { return channel_->socket(); }
   bool has_queued() const { return !waiting_.empty() || !leaving_.empty(); }
 
   // Puts a message behind those that wait and have the same priority or a lower number. `data` must stay.
@@ -77,6 +72,9 @@ class Peer {
 
   // Sends what the socket takes, and says of each message when it is through.
   void flush(const std::function<void(const Header&)>& sent);
+
+  // Whether there may be more to receive than the system knows of.
+  bool has_unread() const { return channel_->has_unread(); }
 
   // Receives what is there. Asks where the bytes of each message go, then says that they have come.
   void receive(const std::function<char*(const Header&)>& place, const std::function<void(const Header&)>& arrived);
@@ -100,7 +98,7 @@ class Peer {
   size_t fill();
   void consume(const std::function<char*(const Header&)>& place, const std::function<void(const Header&)>& arrived);
 
-  const int socket_;
+  const std::unique_ptr<Channel> channel_;
   const bool is_coding_;
   std::map<int, std::deque<Message>> waiting_;  // by priority
   std::deque<Message> leaving_;  // what the next call of the system gets, the first perhaps in part

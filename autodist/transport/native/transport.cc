@@ -53,22 +53,23 @@ Call::Kind kind_of(Kind kind) {
 
 }  // namespace
 
-Transport::Transport(int rank, std::vector<int> sockets, std::vector<double> shares, const std::vector<bool>& coding)
+Transport::Transport(int rank, Channels channels, std::vector<double> shares, const std::vector<bool>& coding)
     : rank_(rank), shares_(std::move(shares)), wakeup_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = kWakeup;
   epoll_ctl(epoll_, EPOLL_CTL_ADD, wakeup_, &event);
-  for (int other = 0; other < static_cast<int>(sockets.size()); ++other) {
+  for (int other = 0; other < static_cast<int>(channels.size()); ++other) {
     if (other == rank) {
       peers_.push_back(nullptr);
       continue;
     }
-    fcntl(sockets[other], F_SETFL, fcntl(sockets[other], F_GETFL) | O_NONBLOCK);
-    peers_.push_back(std::make_unique<Peer>(sockets[other], coding[other]));
+    const int socket = channels[other]->socket();
+    fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
+    peers_.push_back(std::make_unique<Peer>(std::move(channels[other]), coding[other]));
     event.data.fd = other;
-    epoll_ctl(epoll_, EPOLL_CTL_ADD, sockets[other], &event);
+    epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &event);
   }
   thread_ = std::thread([this] { run(); });
 }
@@ -98,7 +99,9 @@ void Transport::start(Call call) {
 
 void Transport::handle_events() {
   epoll_event events[kMostEvents];
-  const int count = epoll_wait(epoll_, events, kMostEvents, -1);
+  const auto has_unread = [](const auto& peer) { return peer && !peer->is_gone && peer->has_unread(); };
+  const bool is_busy = std::any_of(peers_.begin(), peers_.end(), has_unread);
+  const int count = epoll_wait(epoll_, events, kMostEvents, is_busy ? 0 : -1);
   for (int k = 0; k < count; ++k) {
     const int rank = events[k].data.fd;
     if (rank == kWakeup) {
@@ -109,6 +112,7 @@ void Transport::handle_events() {
     }
   }
   for (int rank = 0; rank < static_cast<int>(peers_.size()); ++rank) {
+    if (has_unread(peers_[rank])) receive(rank);
     if (peers_[rank] && !peers_[rank]->is_writing) flush(rank);
   }
 }

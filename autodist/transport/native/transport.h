@@ -58,9 +58,9 @@ class Operation;
 
 class Transport {
  public:
-  // Takes the sockets over: one for each other rank, -1 at the own one. `shares` says by rank which part of a large
+  // One channel for each other rank, null at the own one. `shares` says by rank which part of a large
   // tensor is summed there; they add up to 1. `coding` says by rank whether floats that go there are encoded.
-  Transport(int rank, std::vector<int> sockets, std::vector<double> shares, const std::vector<bool>& coding);
+  Transport(int rank, Channels channels, std::vector<double> shares, const std::vector<bool>& coding);
 
   // Fails what is under way.
   ~Transport();

@@ -1,0 +1,46 @@
+"""Which strategies can be run by workers that encrypt what they send each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from autodist.errors import StrategyError
+from autodist.strategies._strategy import Strategy
+
+__all__ = ["check_encryptable", "refuse_in_the_clear"]
+
+_CALLED = {
+    "collective": "TensorFlow's collectives",
+    "horovod": "Horovod",
+    "queue": "TensorFlow's servers",
+    "servers": "parameter servers",
+}
+
+
+def check_encryptable(strategy: Strategy) -> None:
+    """See that AutoDist's own library carries all that a strategy sends.
+
+    Raises:
+        StrategyError: Something else carries a part of it, and would send it in the clear.
+
+    """
+    # Values of variables on servers are asked for in the clear, and some steps need TensorFlow's.
+    carriers = {*strategy.carriers, *(("servers",) if strategy.has_servers else ())}
+    refuse_in_the_clear(strategy.builder or strategy.id, carriers)
+
+
+def refuse_in_the_clear(strategy: str, carriers: Iterable[str]) -> None:
+    """Refuse a strategy if any of its carriers can't encrypt.
+
+    Raises:
+        StrategyError: One of them can't.
+
+    """
+    open_ones = sorted({_CALLED[carrier] for carrier in carriers if carrier != "tcp"})
+    if open_ones:
+        raise StrategyError(
+            f"the run is to be encrypted (`--encrypt`), but {strategy} goes over {' and '.join(open_ones)}, which send "
+            "everything in the clear",
+            hint="take a strategy without servers over AutoDist's own connections: "
+            "`--strategy \"AllReduce(communicator='tcp')\"`; or leave out `--encrypt` and use a private network",
+        )

@@ -1,0 +1,77 @@
+"""What `--encrypt` refuses before anything starts."""
+
+import dataclasses
+
+import pytest
+
+from autodist.errors import LaunchError, StrategyError, UsageError
+from autodist.launch import ClusterLauncher, Job
+from autodist.launch._software import Software, check_can_encrypt
+from autodist.resource_spec import ResourceSpec
+
+
+@pytest.fixture
+def job(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("")
+    return Job(script, ResourceSpec.local(workers=2), encrypt=True, run_dir=tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "named"),
+    [
+        ("AllReduce(communicator='horovod')", "Horovod"),
+        ("AllReduce(communicator='collective')", "TensorFlow's collectives"),
+        ("Horovod(communicator='horovod')", "Horovod"),
+        ("PSLoadBalancing", "TensorFlow's servers"),
+        ("PartitionedPS(communicator='queue')", "TensorFlow's servers"),
+    ],
+)
+def test_carriers_that_cannot_encrypt_are_named(job, strategy, named):
+    job = dataclasses.replace(job, strategy=strategy)
+    with pytest.raises(StrategyError, match=f"goes over {named}, which send everything in the clear") as caught:
+        ClusterLauncher().launch(job)
+    assert "AllReduce(communicator='tcp')" in caught.value.hint
+    assert not job.run_dir.exists()
+
+
+@pytest.mark.parametrize("strategy", ["auto", "auto(online=3)"])
+def test_a_strategy_that_is_chosen_later_is_refused(job, strategy):
+    with pytest.raises(UsageError, match="may choose what can't be encrypted"):
+        ClusterLauncher().plan(dataclasses.replace(job, strategy=strategy))
+
+
+@pytest.mark.parametrize("strategy", [None, "AllReduce", "AllReduce(communicator='tcp')", "SFB"])
+def test_what_goes_over_our_own_connections_is_planned(job, strategy):
+    for worker in ClusterLauncher().plan(dataclasses.replace(job, strategy=strategy)):
+        assert worker.env["AUTODIST_CERTIFICATE"] == "***"
+    for worker in ClusterLauncher().plan(dataclasses.replace(job, strategy=strategy, encrypt=False)):
+        assert worker.env["AUTODIST_CERTIFICATE"] == ""
+
+
+def test_one_worker_has_nobody_to_speak_to(job):
+    alone = dataclasses.replace(job, spec=ResourceSpec.local(workers=1), strategy="PSLoadBalancing")
+    assert len(ClusterLauncher().plan(alone)) == 1
+
+
+def test_slurm_sends_the_secret_in_the_clear(job):
+    others = dataclasses.replace(job, spec=ResourceSpec.from_yaml("nodes: [{address: h1}, {address: h2}]"))
+    with pytest.raises(UsageError, match="`--encrypt` does not go with the transport `srun`") as caught:
+        ClusterLauncher(transport="srun").launch(others)
+    assert "--transport ssh" in caught.value.hint
+    assert ClusterLauncher(transport="srun").plan(job), "nothing leaves this machine"
+
+
+def test_hosts_that_lack_something_are_listed():
+    def software(has_tcp, has_openssl):
+        return Software("3.11.7", "/usr/bin/python3", {}, True, has_tcp, has_openssl)
+
+    check_can_encrypt({"h1": software(True, True), "h2": software(True, True)})
+    with pytest.raises(LaunchError, match=r"OpenSSL 3 is not on h2, h3") as caught:
+        check_can_encrypt({"h1": software(True, True), "h2": software(True, False), "h3": software(True, False)})
+    assert "libssl3" in caught.value.hint
+    with pytest.raises(
+        LaunchError, match=r"AutoDist's own library \(`tcp`\) is not on h1\n  OpenSSL 3 is not on h2"
+    ) as caught:
+        check_can_encrypt({"h1": software(False, True), "h2": software(True, False)})
+    assert "g++" in caught.value.hint
