@@ -103,6 +103,12 @@ def _library() -> ctypes.CDLL:
             "communicator, as in `--strategy \"AllReduce(communicator='collective')\"`",
         )
     library = ctypes.CDLL(str(path))
+    if not hasattr(library, "autodist_can_encrypt"):  # the youngest of its functions
+        raise LaunchError(
+            f"AutoDist's library for collectives, `{path}`, is older than AutoDist itself",
+            hint="install AutoDist again, from where it was installed: that builds the library (in a checkout "
+            "`python setup.py build_ext --inplace` does)",
+        )
     library.autodist_register.restype = ctypes.c_int
     library.autodist_can_encrypt.restype = ctypes.c_int
     library.autodist_connect.restype = ctypes.c_char_p
