@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from autodist.errors import AutoDistError, TimedOut, WorkerFailed
-from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._worker import Worker
 
 __all__ = ["Writings", "own_writing"]
 
-_AT_ONCE_S = 2.0
+_LOOK_EVERY_S = 2.0
+_LOOKS = 3  # a note may be a moment old, so one look proves nothing
 _LONGEST_S = 24 * 3600.0  # while the chief writes; that it has died is noticed at once
 _inside = threading.local()
 
@@ -72,23 +73,36 @@ class Writings:
         coordinator = self._worker.coordinator
         assert coordinator is not None, "only workers of a run wait for the chief"
         key = self._next(label)
-        with contextlib.suppress(TimedOut):
-            coordinator.get(f"{key}/begun", _AT_ONCE_S)
-            return self._wait_for_end(coordinator, key, label)
-        with self._worker.whereabouts.at(f"is at `{label}`"):  # where it waits in vain for a chief that is in a step
-            try:
-                coordinator.get(f"{key}/begun", self._worker.environment.start_timeout_s)
-            except TimedOut as error:
-                raise TimedOut(
-                    f"worker {self._worker.rank} has come to `{label}`, but the chief, which writes the file, has not",
-                    hint="save in the same way on all workers, or on the chief only: `if ad.rank == 0:`",
-                ) from error
-        return self._wait_for_end(coordinator, key, label)
-
-    def _wait_for_end(self, coordinator: CoordinatorClient, key: str, label: str) -> None:
+        if not self._has_begun(key):
+            with self._worker.whereabouts.at(f"is at `{label}`"):  # a chief that is in a step is told
+                self._await_beginning(key, label)
         reason = json.loads(coordinator.get(f"{key}/ended", _LONGEST_S))
         if reason is not None:
             raise _error(label, **reason)
+
+    def _await_beginning(self, key: str, label: str) -> None:
+        """Wait for the chief to come, but not while it waits for this worker somewhere else."""
+        until_s = time.monotonic() + self._worker.environment.start_timeout_s
+        seen, looks = None, 0
+        while not self._has_begun(key):
+            chief = self._worker.whereabouts.elsewhere().get(0)
+            looks = looks + 1 if chief is not None and chief == seen else 0
+            seen = chief
+            if looks >= _LOOKS or time.monotonic() > until_s:
+                where = "has not" if chief is None else chief.words
+                raise TimedOut(
+                    f"worker {self._worker.rank} has come to `{label}`, but the chief, which writes the file, {where}",
+                    hint="save in the same way on all workers, or on the chief only: `if ad.rank == 0:`",
+                )
+
+    def _has_begun(self, key: str) -> bool:
+        """Whether the chief writes, or has written; waits for a moment."""
+        coordinator = self._worker.coordinator
+        assert coordinator is not None
+        with contextlib.suppress(TimedOut):
+            coordinator.get(f"{key}/begun", _LOOK_EVERY_S)
+            return True
+        return False
 
     def _next(self, label: str) -> str:
         self._made[label] += 1

@@ -81,3 +81,15 @@ def test_who_waits_at_a_save_in_vain_says_so(workers):
     environment = WorkerEnvironment(rank=1, world_size=2, start_timeout_s=0.1)
     with pytest.raises(TimedOut, match=r"worker 1 has come to `Model\.save`, but the chief, which writes the file"):
         Writings(Worker(environment, workers[1].coordinator)).wait("Model.save")
+
+
+def test_a_chief_that_waits_somewhere_else_is_not_waited_for_at_a_save(workers):
+    chief, other = workers
+    chief.steps_taken = other.steps_taken = 812
+    with (
+        chief.whereabouts.at("has left the scope"),
+        pytest.raises(
+            TimedOut, match=r"worker 1 has come to `Model\.save`, but the chief, .* has left the scope after 812"
+        ),
+    ):
+        Writings(other).wait("Model.save")
