@@ -260,7 +260,10 @@ void keep_strangers_out() {
   };
   expect(refused(with_another_key).find("worker 0: ") == 0, "who has another key is named");
   expect(refused([](int socket) {
+           char hello[1000];
+           expect(read(socket, hello, sizeof hello) > 0, "it hears how the other one begins");
            expect(write(socket, "no TLS at all", 13) == 13, "it is heard");
+           (void)!read(socket, hello, sizeof hello);  // until the other one has left
            close(socket);
          }).find("is not of this run") != std::string::npos, "who speaks in the clear is turned away");
   expect(refused([](int socket) {
