@@ -22,7 +22,7 @@ from autodist.runtime._remote_values import REMOTE_VALUES
 from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._worker import Worker
-from autodist.strategies import Strategy, check_encryptable
+from autodist.strategies import Strategy, check_encryptable, refuse_in_the_clear
 
 __all__ = ["SessionSteps", "written_by"]
 
@@ -226,7 +226,10 @@ class SessionSteps:
     def _need_servers(self, graph: DistributedGraph, strategy: Strategy) -> bool:
         """Whether sessions that don't see each other's devices can't run a step, on this or on another worker."""
         may_reach = strategy.has_servers or self.homes.has_served  # the same on all workers
-        return may_reach and not graph.layout.server and self.agreement.any(graph.reaches_others)
+        need = may_reach and not graph.layout.server and self.agreement.any(graph.reaches_others)
+        if need and self._worker.environment.is_encrypted:
+            refuse_in_the_clear("a step that looks up rows in a loop, or reads after an update,", ["queue"])
+        return need
 
     def _connect(self, layout: Layout) -> None:
         """Bring earlier steps, which have done without TensorFlow's servers, into a session that has them."""

@@ -24,8 +24,8 @@ def check_encryptable(strategy: Strategy) -> None:
         StrategyError: Something else carries a part of it, and would send it in the clear.
 
     """
-    # Values of variables on servers are asked for in the clear, and some steps need TensorFlow's.
-    carriers = {*strategy.carriers, *(("servers",) if strategy.has_servers else ())}
+    is_streamed = strategy.graph.has_streams and not strategy.is_relaxed
+    carriers = {*strategy.carriers, *(("servers",) if strategy.has_servers and not is_streamed else ())}
     refuse_in_the_clear(strategy.builder or strategy.id, carriers)
 
 
@@ -41,6 +41,6 @@ def refuse_in_the_clear(strategy: str, carriers: Iterable[str]) -> None:
         raise StrategyError(
             f"the run is to be encrypted (`--encrypt`), but {strategy} goes over {' and '.join(open_ones)}, which send "
             "everything in the clear",
-            hint="take a strategy without servers over AutoDist's own connections: "
-            "`--strategy \"AllReduce(communicator='tcp')\"`; or leave out `--encrypt` and use a private network",
+            hint="take one over AutoDist's own connections: `--strategy \"AllReduce(communicator='tcp')\"`, or "
+            "`\"PartitionedPS(communicator='tcp')\"`; or leave out `--encrypt` and use a private network",
         )

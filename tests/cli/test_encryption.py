@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 ETH_P_ALL = 3
-PATTERNS = [np.full(64, value, np.float32).tobytes() for value in (0.7853982, 0.7853982 / 2)]
-"""What a run without encryption sends: gradients are the first value, over and over, and their parts the second."""
+PATTERNS = [np.full(64, value, np.float32).tobytes() for value in (0.7853982, 0.7853982 / 2, -1.5 * 0.7853982)]
+"""What a run without encryption sends: gradients are the first value, over and over, their parts the second, and what
+the program asks another worker for the third."""
 
 SCRIPT = """
 import autodist, keras, numpy as np, os, tensorflow as tf
@@ -33,17 +34,18 @@ def train():
 plain, step = train()
 for _ in range(3):
     step(x)
-with autodist.scope(strategy="AllReduce(communicator='tcp')") as ad:
-    ours, step = train()
-    distributed = ad.function(step.python_function)
-    for _ in range(3):
-        distributed(x)
-    np.testing.assert_allclose(ours.numpy(), plain.numpy(), rtol=1e-5)
-    assert (ours.numpy() != before).all()
-print("trained as one device does")
+for strategy in ("AllReduce(communicator='tcp')", "PartitionedPS(communicator='tcp')"):
+    with autodist.scope(strategy=strategy) as ad:
+        ours, step = train()
+        distributed = ad.function(step.python_function)
+        for _ in range(3):
+            distributed(x)
+        np.testing.assert_allclose(ours.numpy(), plain.numpy(), rtol=1e-5)  # of half of it the other worker is asked
+        assert (ours.numpy() != before).all()
+    print("trained as one device does")
 if os.environ["AUTODIST_CERTIFICATE"]:
     try:
-        with autodist.scope(strategy="PartitionedPS(communicator='tcp')") as ad:
+        with autodist.scope(strategy="PSLoadBalancing(communicator='queue')") as ad:
             ad.function(train()[1].python_function)(x)
     except StrategyError as error:
         print("refused:", error.message)
@@ -89,10 +91,11 @@ def test_what_is_heard_on_the_network(shell, options):
     with Listener() as listener:
         done = shell("run", "train.py", "-n", "2", *options)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("trained as one device does") == 2
+    assert done.stdout.count("trained as one device does") == 4
     token = Path(shell.directory, "token").read_bytes()
     is_open = not options
     assert (token in listener.heard) is is_open
-    assert any(pattern in listener.heard for pattern in PATTERNS) is is_open
+    assert (PATTERNS[0] in listener.heard or PATTERNS[1] in listener.heard) is is_open
+    assert (PATTERNS[2] in listener.heard) is is_open
     if not is_open:
-        assert done.stdout.count("refused: the run is to be encrypted (`--encrypt`), but PartitionedPS") == 2
+        assert done.stdout.count("refused: the run is to be encrypted (`--encrypt`), but PSLoadBalancing") == 2
