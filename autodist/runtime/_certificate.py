@@ -1,6 +1,7 @@
-"""A certificate for one run, by which workers know its coordinator and speak to it encrypted (TLS 1.3).
+"""Certificates for one run, by which its processes know each other and speak encrypted (TLS 1.3).
 
-The key stays in the launcher's memory. Workers get the certificate with the run's token, and trust no other.
+Keys stay in the memory of who has made them. Workers get the coordinator's certificate with the run's token, and each
+other's from the coordinator, and trust no other.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ import base64
 import datetime
 import functools
 import os
+import socket
 import ssl
 from dataclasses import dataclass, field
 
-__all__ = ["Certificate", "make_certificate", "trusting"]
+__all__ = ["Certificate", "encrypted", "make_certificate", "trusting"]
 
 _VALID = datetime.timedelta(days=3650)
 """Before now and after: it ends with the run, and clocks of machines differ."""
@@ -20,16 +22,32 @@ _VALID = datetime.timedelta(days=3650)
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a server is known by.
+    """What a process is known by.
 
     Attributes:
-        text: For the clients, in one line.
-        context: For the server.
+        text: For the others, in one line.
+        pem: With its key.
 
     """
 
     text: str
-    context: ssl.SSLContext = field(repr=False)
+    pem: bytes = field(repr=False)
+
+    @functools.cached_property
+    def context(self) -> ssl.SSLContext:
+        """What a server needs whose clients are known otherwise."""
+        return self.shown(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+
+    def shown(self, context: ssl.SSLContext) -> ssl.SSLContext:
+        """Have connections of this context show the certificate."""
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        file = os.memfd_create("certificate")  # Python reads keys from files only; this one is on no disk
+        try:
+            os.write(file, self.pem)
+            context.load_cert_chain(f"/proc/self/fd/{file}")
+        finally:
+            os.close(file)
+        return context
 
 
 def make_certificate() -> Certificate:
@@ -52,27 +70,36 @@ def make_certificate() -> Certificate:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     der = made.public_bytes(serialization.Encoding.DER)
-    context = _server_context(made.public_bytes(serialization.Encoding.PEM) + secret)
-    return Certificate(base64.b64encode(der).decode(), context)
-
-
-def _server_context(pem: bytes) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    file = os.memfd_create("certificate")  # Python reads keys from files only; this one is on no disk
-    try:
-        os.write(file, pem)
-        context.load_cert_chain(f"/proc/self/fd/{file}")
-    finally:
-        os.close(file)
-    return context
+    return Certificate(base64.b64encode(der).decode(), made.public_bytes(serialization.Encoding.PEM) + secret)
 
 
 @functools.lru_cache(maxsize=8)
 def trusting(text: str) -> ssl.SSLContext:
     """Return what a client needs that trusts this certificate and no other."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return _trusting(text, ssl.PROTOCOL_TLS_CLIENT)
+
+
+def encrypted(connection: socket.socket, own: Certificate, other: str, *, is_calling: bool) -> ssl.SSLSocket:
+    """Encrypt a connection whose ends know each other's certificates; takes it over.
+
+    Args:
+        connection: One end of it.
+        own: What this end shows.
+        other: What the other end has to show.
+        is_calling: Whether this end has called the other.
+
+    Raises:
+        OSError: The other end has another certificate, or none.
+
+    """
+    kind = ssl.PROTOCOL_TLS_CLIENT if is_calling else ssl.PROTOCOL_TLS_SERVER
+    return own.shown(_trusting(other, kind)).wrap_socket(connection, server_side=not is_calling)
+
+
+def _trusting(text: str, kind: int) -> ssl.SSLContext:
+    context = ssl.SSLContext(kind)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # it is known by its key, whatever the way to it
+    context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(cadata=base64.b64decode(text))
     return context

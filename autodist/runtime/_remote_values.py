@@ -20,10 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from autodist.errors import LaunchError, TimedOut, WorkerFailed
+from autodist.errors import TimedOut, WorkerFailed
 from autodist.runtime._arrays import aligned_empty
-from autodist.runtime._certificate import Certificate, make_certificate, trusting
-from autodist.runtime._connections import connected_to_all
+from autodist.runtime._connections import sockets_to_all
 from autodist.runtime._worker import Worker
 
 __all__ = ["REMOTE_VALUES", "Wanted"]
@@ -56,18 +55,15 @@ class _RemoteValues:
         """
         if self._asked or worker.world_size == 1:
             return
-        asking: dict[int, socket.socket] = {}
-        own = _own_certificate(worker)
         # Of a pair each has one connection on which it asks, and one on which it answers.
         for turn, asks_higher in enumerate((True, False)):
-            for other, (connection, _) in connected_to_all(worker, f"values/{turn}").items():
+            for other, connection in sockets_to_all(worker, f"values/{turn}").items():
                 if (other > worker.rank) is asks_higher:
-                    asking[other] = connection
+                    self._asked[other] = connection
                     continue
                 self._answering.append(connection)
                 name = f"autodist answers worker {other}"
-                threading.Thread(target=self._answer, args=(connection, own), name=name, daemon=True).start()
-        self._asked = {other: _encrypted(worker, other, connection) for other, connection in asking.items()}
+                threading.Thread(target=self._answer, args=(connection,), name=name, daemon=True).start()
         worker.on_exit(self._close)
 
     def answer_from(self, container: str, read: _Read) -> None:
@@ -110,12 +106,9 @@ class _RemoteValues:
         """What comes after half an answer would be taken for another one."""
         self._asked.pop(rank).close()
 
-    def _answer(self, connection: socket.socket, own: Certificate | None) -> None:
+    def _answer(self, connection: socket.socket) -> None:
         """Answer one other worker until it leaves."""
-        with contextlib.suppress(OSError, ValueError), contextlib.ExitStack() as stack:
-            stack.enter_context(connection)
-            if own is not None:
-                connection = stack.enter_context(own.context.wrap_socket(connection, server_side=True))
+        with contextlib.suppress(OSError, ValueError), connection:
             while True:
                 container, names = json.loads(_received_message(connection, None))
                 self._tell(connection, container, names)
@@ -142,30 +135,6 @@ class _RemoteValues:
 
 
 REMOTE_VALUES = _RemoteValues()
-
-
-def _own_certificate(worker: Worker) -> Certificate | None:
-    """By which the others know this worker, told over the coordinator; None where nothing is encrypted."""
-    if not worker.environment.is_encrypted:
-        return None
-    assert worker.coordinator is not None
-    own = make_certificate()
-    worker.coordinator.put(f"values/certificate/{worker.rank}", own.text.encode())
-    return own
-
-
-def _encrypted(worker: Worker, other: int, connection: socket.socket) -> socket.socket:
-    """A connection on which another worker answers, encrypted if the run is."""
-    if not worker.environment.is_encrypted:
-        return connection
-    assert worker.coordinator is not None
-    timeout_s = worker.environment.start_timeout_s
-    text = worker.coordinator.get(f"values/certificate/{other}", timeout_s).decode()
-    connection.settimeout(timeout_s)
-    try:
-        return trusting(text).wrap_socket(connection)
-    except OSError as error:
-        raise LaunchError(f"worker {worker.rank} can't speak to worker {other} encrypted: {error}") from error
 
 
 def _asked(connection: socket.socket, container: str, wanted: Sequence[Wanted], until_s: float) -> list[np.ndarray]:
