@@ -77,7 +77,7 @@ def test_nothing_is_wrong_with_a_healthy_cluster():
         ({"names": {"a": ["10.0.0.99"], "b": ["10.0.0.2"], "c": ["10.0.0.3"]}}, "names", Status.WARN,
          "`a` means 10.0.0.99 there", "10.0.0.1"),
         ({"address": "34.1.2.3"}, "network", Status.WARN, "34.1.2.3 is a public address", "of a private network"),
-        ({"address": "2a00:1450::1"}, "network", Status.WARN, "2a00:1450::1 is a public address", "a firewall"),
+        ({"address": "2a00:1450::1"}, "network", Status.WARN, "2a00:1450::1 is a public address", "--encrypt"),
         ({"address": ""}, "address", Status.FAIL, "no address that others could reach", "network of the others"),
         ({"free_ports": 0.2}, "ports", Status.WARN, "20% of the ports 20000 to 31999 are free", "ss -tanp"),
         ({"free_ports": 0.0}, "ports", Status.FAIL, "0% of the ports", "ss -tanp"),

@@ -11,8 +11,8 @@ from autodist.doctor._finding import Finding, Status
 __all__ = ["check_network"]
 
 _REMEDY = (
-    "give addresses of a private network in the spec, or have a firewall keep others away from ports above 1023; see "
-    "docs/security.md"
+    "give addresses of a private network in the spec; or encrypt (`autodist run --encrypt`), and have a firewall keep "
+    "others away from ports above 1023; see docs/security.md"
 )
 
 
