@@ -205,10 +205,13 @@ class SessionHost:
         """
         self.outdated |= set(names)
         for name in self._asked_for & set(names):
-            self._asked_for.remove(name)
-            self._run(self._free_copy(name))
+            self._free_copy(name)
 
-    def _free_copy(self, name: str) -> Any:
+    def _free_copy(self, name: str) -> None:
+        self._asked_for.remove(name)
+        self._run(self._freeing_of(name))
+
+    def _freeing_of(self, name: str) -> Any:
         import tensorflow as tf
 
         if name not in self._freeing:
@@ -264,6 +267,8 @@ class SessionHost:
 
     def remove(self, name: str) -> None:
         """Free a variable's memory, and forget it."""
+        if name in self._asked_for:
+            self._free_copy(name)
         if self._elsewhere.pop(name, None) is None:
             self._forget_readers(name)
             self._run(self._residents.pop(name).destroy)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import socket
 import struct
 import threading
@@ -27,7 +26,6 @@ from autodist.runtime._worker import Worker
 
 __all__ = ["REMOTE_VALUES", "Wanted"]
 
-_LOG = logging.getLogger("autodist")
 _LENGTH = struct.Struct("!I")
 _LONGEST_BYTES = 1 << 24
 """Of a question, or of the words before values: names of at most 64 MB of variables."""
