@@ -14,6 +14,7 @@ import socket
 import struct
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -41,7 +42,8 @@ class _RemoteValues:
     def __init__(self) -> None:
         self._asked: dict[int, socket.socket] = {}
         self._answering: list[socket.socket] = []
-        self._readers: dict[str, _Read] = {}
+        self._readers: dict[str, Callable[[], _Read | None]] = {}
+        self._is_open = False
         self._lock = threading.Lock()
 
     def open(self, worker: Worker) -> None:
@@ -51,7 +53,7 @@ class _RemoteValues:
             LaunchError: Some worker can't be reached.
 
         """
-        if self._asked or worker.world_size == 1:
+        if self._is_open or worker.world_size == 1:
             return
         # Of a pair each has one connection on which it asks, and one on which it answers.
         for turn, asks_higher in enumerate((True, False)):
@@ -62,11 +64,18 @@ class _RemoteValues:
                 self._answering.append(connection)
                 name = f"autodist answers worker {other}"
                 threading.Thread(target=self._answer, args=(connection,), name=name, daemon=True).start()
+        self._is_open = True
         worker.on_exit(self._close)
 
     def answer_from(self, container: str, read: _Read) -> None:
-        """Answer from now on what others ask of the variables in a resource container."""
-        self._readers[container] = read
+        """Answer from now on what others ask of the variables in a resource container.
+
+        Args:
+            container: Its name.
+            read: A method, of an object that does not live on for that.
+
+        """
+        self._readers[container] = weakref.WeakMethod(read)
 
     def answer_no_more(self, container: str) -> None:
         """Take back :meth:`answer_from`."""
@@ -93,16 +102,16 @@ class _RemoteValues:
                 raise WorkerFailed(f"worker {rank}, where `{names[0]}` lives, can't be asked any more")
             try:
                 return _asked(connection, container, wanted, time.monotonic() + timeout_s)
-            except TimeoutError as error:
-                self._give_up(rank)
-                raise TimedOut(f"worker {rank} has not told `{names[0]}` within {timeout_s:g} s") from error
-            except OSError as error:
-                self._give_up(rank)
-                raise WorkerFailed(f"worker {rank}, where `{names[0]}` lives, is gone: {error}") from error
-
-    def _give_up(self, rank: int) -> None:
-        """What comes after half an answer would be taken for another one."""
-        self._asked.pop(rank).close()
+            except WorkerFailed:
+                raise  # an answer, and the whole of it
+            except BaseException as error:
+                # What comes after half an answer would be taken for another one, be it that the user has interrupted.
+                self._asked.pop(rank).close()
+                if isinstance(error, TimeoutError):
+                    raise TimedOut(f"worker {rank} has not told `{names[0]}` within {timeout_s:g} s") from error
+                if isinstance(error, OSError):
+                    raise WorkerFailed(f"worker {rank}, where `{names[0]}` lives, is gone: {error}") from error
+                raise
 
     def _answer(self, connection: socket.socket) -> None:
         """Answer one other worker until it leaves."""
@@ -113,7 +122,10 @@ class _RemoteValues:
 
     def _tell(self, connection: socket.socket, container: str, names: list[str]) -> None:
         try:
-            values = [np.ascontiguousarray(value) for _, value in self._readers[container](names)]
+            read = self._readers[container]()
+            if read is None:
+                raise KeyError(container)
+            values = [np.ascontiguousarray(value) for _, value in read(names)]
         except Exception as error:  # the session is gone, or never had them: who asks must know
             why = "it has left the scope" if isinstance(error, KeyError) else str(error).partition("\n")[0]
             _send_message(connection, {"error": why})
@@ -130,6 +142,7 @@ class _RemoteValues:
             connection.close()
         self._asked.clear()
         self._answering.clear()
+        self._is_open = False
 
 
 REMOTE_VALUES = _RemoteValues()

@@ -236,8 +236,9 @@ class SessionSteps:
         old = self._state.host
         if old is None or old.wiring.server or not layout.server:
             return
-        self._state.forget(self._state.names)
+        self._state.pull_all()
         self.barrier(self.agreement.next("connected anew"))  # before, others may still ask this session for values
+        self._state.forget(self._state.names)
         old.close()
         self._state.host = SessionHost(self._worker, replace(old.wiring, server=True), container=self._container)
         for compiled in self._compiled:
