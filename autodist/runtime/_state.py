@@ -253,9 +253,12 @@ class StateStore:
 
         A thread other than the one that trains may read at any time from now on, in the middle of a step too.
         """
+        copy = self._copies.get(name)
+        if copy is None:  # it is on its way to another session, and the eager copy is current
+            return
         if threading.get_ident() != self._thread:
-            if id(self._copies[name].handle) not in self._watched:
-                self.watch([self._copies[name].handle])
+            if id(copy.handle) not in self._watched:
+                self.watch([copy.handle])
         elif self._is_stale(name):
             with self._lock:
                 self._pull([name])
@@ -322,8 +325,8 @@ class StateStore:
         self._assigned.update(self._copies)
 
     def _is_stale(self, name: str) -> bool:
-        copy = self._copies[name]
-        if name in self._changed:
+        copy = self._copies.get(name)
+        if copy is None or name in self._changed:
             return False
         return copy.is_released or name in self._moving or (copy.written_by_steps and copy.version != self._version)
 

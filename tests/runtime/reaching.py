@@ -9,6 +9,7 @@ import sys
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import contextlib
+import threading
 
 import numpy as np
 import psutil
@@ -52,10 +53,35 @@ def listening():
     return sum(one.status == psutil.CONN_LISTEN for one in psutil.Process().net_connections("inet"))
 
 
+@contextlib.contextmanager
+def looking_at(variables):
+    """Have another thread of one of the workers look at variables all the time; ends the script where it can't."""
+    ended, failures = threading.Event(), []
+
+    def look():
+        try:
+            while not ended.wait(0.002):
+                assert all(np.size(variable.numpy()) for variable in variables)
+        except Exception as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
 def main(scope):
-    with scope():
+    with scope(), contextlib.ExitStack() as stack:
         table = tf.Variable(np.random.default_rng(0).normal(size=(40, 4)).astype("float32"))
         dense = tf.Variable(np.random.default_rng(1).normal(size=(4, 1)).astype("float32"))
+        if RANK == 1:
+            stack.enter_context(looking_at([table, dense]))
         flat, looping = steps_of(table, dense)
         look = tf.function(lambda ids: tf.reduce_sum(tf.gather(table, ids)))
         seen, open_ports = [], []
