@@ -27,6 +27,7 @@ _ACCEPT4 = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.
 _KINDS = {"accept": _ACCEPT, "accept4": _ACCEPT4}
 _MOST_TOLD = 10
 _DISCARD = 9  # a port that nothing is sent to
+_NOBODY = -1
 
 _IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _kept: list[Any] = []
@@ -117,6 +118,8 @@ def _why_not(descriptor: int) -> str | None:
     if addresses is None:  # none of ours
         return None
     user = _user_of(peer, own)
+    if user == _NOBODY:
+        return "somebody of this machine who has left already"
     if user is not None:
         return None if user in (os.geteuid(), 0) else f"user {user} of this machine"
     return None if _ip(peer[0]) in addresses else f"{_ip(peer[0])}, which is none of the cluster's machines"
@@ -131,11 +134,14 @@ def _tell(who: str) -> None:
 
 
 def _user_of(end: tuple[str, int], other: tuple[str, int]) -> int | None:
-    """The user whose socket is one end of a connection; None if it is not on this machine."""
+    """The user whose socket is one end of a connection; None if it is not on this machine.
+
+    An end that its process has closed is nobody's: Linux says that it is root's.
+    """
     places = [(_ip(end[0]), end[1]), (_ip(other[0]), other[1])]
     for fields in _connections():
         if fields[7].isdecimal() and [_place(fields[1]), _place(fields[2])] == places:
-            return int(fields[7])
+            return _NOBODY if int(fields[9]) == 0 else int(fields[7])
     return None
 
 

@@ -1,6 +1,7 @@
 """Who reaches TensorFlow's servers of a run."""
 
 import json
+import socket
 import subprocess
 import sys
 
@@ -96,3 +97,14 @@ def test_addresses_are_the_same_however_they_are_written():
     assert str(_admission._ip("fe80::1%eth0")) == "fe80::1"
     assert _admission.ips_of("10.0.0.7") == {"10.0.0.7"}
     assert _admission.ips_of("no such name") == set()
+
+
+def test_who_has_left_before_the_connection_is_accepted_is_not_taken_for_root():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        here = listener.getsockname()
+        with socket.create_connection(here) as client:
+            end = client.getsockname()
+            assert _admission._user_of(end, here) is not None
+            assert _admission._user_of(end, here) != _admission._NOBODY
+            client.sendall(b"a whole request")
+        assert _admission._user_of(end, here) == _admission._NOBODY
