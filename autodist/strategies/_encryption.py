@@ -35,6 +35,12 @@ def refuse_in_the_clear(strategy: str, carriers: Iterable[str]) -> None:
     Raises:
         StrategyError: One of them can't.
 
+    Example:
+        >>> refuse_in_the_clear("AllReduce", ["tcp"])
+        >>> refuse_in_the_clear("Horovod", ["horovod", "tcp"])  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        StrategyError: the run is to be encrypted (`--encrypt`), but Horovod goes over Horovod, ...
+
     """
     open_ones = sorted({_CALLED[carrier] for carrier in carriers if carrier != "tcp"})
     if open_ones:

@@ -99,7 +99,7 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize("sizes", [(9, 7), (7, 0, 9)])
+@pytest.mark.parametrize("sizes", [pytest.param((9, 7), marks=pytest.mark.slow), (7, 0, 9)])
 def test_derivatives_are_those_of_one_device(sizes):
     check_losses(LOSSES, [[1.0, 0.3], [0.7, -0.5]], 0.02, sizes, moved=1e-4)
 

@@ -12,9 +12,8 @@ from .test_workers import run
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@pytest.mark.parametrize(
-    "model", ["ncf_sparse", *(pytest.param(name, marks=pytest.mark.slow) for name in ("bert_3", "two_optimizers"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["ncf_sparse", "bert_3", "two_optimizers"])
 def test_steps_that_try_strategies_train_as_one_device_does(model):
     arguments = [model, "--size", "tiny", "--steps", "30"]
     strategy = "auto(online=3, proposals=300)"

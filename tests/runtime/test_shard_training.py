@@ -108,6 +108,7 @@ def compare(found, expected, by):
             assert not np.allclose(value, start.numpy())
 
 
+@pytest.mark.slow
 def test_training_of_three_workers(tmp_path):
     check(tmp_path, 3, "PSLoadBalancing", ["batch", "file", "element"])
 
