@@ -8,33 +8,28 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import ipaddress
-import logging
 import os
 import socket
-from collections.abc import Callable, Collection, Iterator
-from pathlib import Path
+from collections.abc import Callable, Collection
 from typing import Any
 
 from autodist.runtime._symbols import slots_of
+from autodist.runtime._tcp_table import IpAddress, TcpSocket, ip_of, tcp_sockets
+from autodist.transport import Strangers
 
 __all__ = ["admit_only", "ips_of", "source_towards"]
 
-_LOG = logging.getLogger("autodist")
 _LIBRARIES = "libtensorflow"
 _ACCEPT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, use_errno=True)
 _ACCEPT4 = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, use_errno=True)
 _KINDS = {"accept": _ACCEPT, "accept4": _ACCEPT4}
-_MOST_TOLD = 10
 _DISCARD = 9  # a port that nothing is sent to
-_NOBODY = -1
 
-_IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _kept: list[Any] = []
 """What TensorFlow calls from now on, as long as the process lives."""
-_admitted: dict[int, frozenset[_IpAddress]] = {}
+_admitted: dict[int, frozenset[IpAddress]] = {}
 """By port of this run, the machines that may connect."""
-_turned_away = 0
+_strangers = Strangers()
 
 
 def admit_only(port: int, addresses: Collection[str]) -> bool:
@@ -50,7 +45,7 @@ def admit_only(port: int, addresses: Collection[str]) -> bool:
     """
     if not _kept:
         _stand_between()
-    _admitted[port] = frozenset(map(_ip, addresses))
+    _admitted[port] = frozenset(map(ip_of, addresses))
     return bool(_kept)
 
 
@@ -100,7 +95,7 @@ def _selective(accept: Callable[..., int]) -> Callable[..., int]:
             if why is None:
                 return found
             os.close(found)
-            _tell(why)
+            _strangers.tell(f"a stranger was turned away from TensorFlow's server: {why}")
             ctypes.set_errno(errno.EAGAIN)
         return found
 
@@ -117,55 +112,15 @@ def _why_not(descriptor: int) -> str | None:
     addresses = _admitted.get(own[1])
     if addresses is None:  # none of ours
         return None
-    user = _user_of(peer, own)
-    if user == _NOBODY:
+    local = _socket_of(peer, own)
+    if local is None:  # its other end is on another machine
+        return None if ip_of(peer[0]) in addresses else f"{ip_of(peer[0])}, which is none of the cluster's machines"
+    if local.user is None:
         return "somebody of this machine who has left already"
-    if user is not None:
-        return None if user in (os.geteuid(), 0) else f"user {user} of this machine"
-    return None if _ip(peer[0]) in addresses else f"{_ip(peer[0])}, which is none of the cluster's machines"
+    return None if local.user in (os.geteuid(), 0) else f"user {local.user} of this machine"
 
 
-def _tell(who: str) -> None:
-    global _turned_away
-    _turned_away += 1
-    if _turned_away <= _MOST_TOLD:
-        more = "; those that come now are no longer named" if _turned_away == _MOST_TOLD else ""
-        _LOG.warning("a stranger was turned away from TensorFlow's server: %s%s", who, more)
-
-
-def _user_of(end: tuple[str, int], other: tuple[str, int]) -> int | None:
-    """The user whose socket is one end of a connection; None if it is not on this machine.
-
-    An end that its process has closed is nobody's: Linux says that it is root's.
-    """
-    places = [(_ip(end[0]), end[1]), (_ip(other[0]), other[1])]
-    for fields in _connections():
-        if fields[7].isdecimal() and [_place(fields[1]), _place(fields[2])] == places:
-            return _NOBODY if int(fields[9]) == 0 else int(fields[7])
-    return None
-
-
-def _connections() -> Iterator[list[str]]:
-    for name in ("tcp", "tcp6"):
-        file = Path("/proc/self/net", name)
-        if file.exists():
-            yield from (line.split() for line in file.read_text().splitlines()[1:])
-
-
-def _place(text: str) -> tuple[_IpAddress, int]:
-    r"""What stands in /proc/net/tcp for an address with a port.
-
-    Example:
-        >>> _place("0100007F:1F90")
-        (IPv4Address('127.0.0.1'), 8080)
-
-    """
-    digits, _, port = text.partition(":")
-    words = [bytes.fromhex(digits[k : k + 8])[::-1] for k in range(0, len(digits), 8)]
-    return _ip(str(ipaddress.ip_address(b"".join(words)))), int(port, 16)
-
-
-def _ip(address: str) -> _IpAddress:
-    """An address; one of IPv4 is the same however it is written."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    return getattr(ip, "ipv4_mapped", None) or ip
+def _socket_of(end: tuple[str, int], other: tuple[str, int]) -> TcpSocket | None:
+    """The socket that is one end of a connection; None if it is not on this machine."""
+    places = [(ip_of(host), port) for host, port in (end, other)]
+    return next((found for found in tcp_sockets() if [found.own, found.other] == places), None)

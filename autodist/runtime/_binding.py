@@ -13,18 +13,16 @@ import socket
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from autodist.runtime._symbols import slots_of
+from autodist.runtime._tcp_table import IpAddress, tcp_sockets
 
 __all__ = ["binding_to", "listens_everywhere"]
 
 _LIBRARIES = "libtensorflow"
 _BIND = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, use_errno=True)
-_LISTENING = "0A"  # in /proc/net/tcp
 
-_IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _kept: list[Any] = []
 """What may be called once more by a thread that had read a slot before it was restored."""
 
@@ -60,7 +58,7 @@ def binding_to(address: str, port: int) -> Iterator[None]:
             cell.value = value
 
 
-def _narrowed(bind: Callable[[int, int, int], int], ip: _IpAddress, port: int) -> Any:
+def _narrowed(bind: Callable[[int, int, int], int], ip: IpAddress, port: int) -> Any:
     """Return a function for C that binds like ``bind``, but with one address for all."""
 
     def narrowed(descriptor: int, address: int, size_bytes: int) -> int:
@@ -74,7 +72,7 @@ def _narrowed(bind: Callable[[int, int, int], int], ip: _IpAddress, port: int) -
     return _BIND(narrowed)
 
 
-def _with_address(given: bytes, ip: _IpAddress, port: int) -> bytes:
+def _with_address(given: bytes, ip: IpAddress, port: int) -> bytes:
     r"""Return a ``sockaddr`` with the address instead of the one that stands for all, if it has this port.
 
     Example:
@@ -97,12 +95,8 @@ def _with_address(given: bytes, ip: _IpAddress, port: int) -> bytes:
 def listens_everywhere(port: int) -> bool:
     """Whether a socket of this machine listens on the port at all addresses; True where nobody knows."""
     try:
-        lines = [line.split() for name in ("tcp", "tcp6") for line in _lines(Path("/proc/self/net", name))]
+        return any(
+            found.is_listening and found.own[1] == port and found.own[0].is_unspecified for found in tcp_sockets()
+        )
     except OSError:
         return True
-    places = [fields[1].split(":") for fields in lines if fields[3] == _LISTENING]
-    return any(int(place[1], 16) == port and not int(place[0], 16) for place in places)
-
-
-def _lines(file: Path) -> list[str]:
-    return file.read_text().splitlines()[1:] if file.exists() else []

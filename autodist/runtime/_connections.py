@@ -23,10 +23,10 @@ from autodist.transport import (
     register,
 )
 
-__all__ = ["PROCESS_CONNECTIONS", "connected_to_all", "sockets_to_all"]
+__all__ = ["PROCESS_CONNECTIONS", "sockets_to_all"]
 
 
-def connected_to_all(worker: Worker, name: str) -> dict[int, Connection]:
+def _connected_to_all(worker: Worker, name: str) -> dict[int, Connection]:
     """A connection to each other worker, by rank; all workers do so together, and nothing listens afterwards.
 
     Args:
@@ -57,7 +57,7 @@ def sockets_to_all(worker: Worker, name: str) -> dict[int, socket.socket]:
         LaunchError: Some worker can't be reached, or is none.
 
     """
-    found = {other: connection.socket for other, connection in connected_to_all(worker, name).items()}
+    found = {other: connection.socket for other, connection in _connected_to_all(worker, name).items()}
     coordinator, here = worker.coordinator, worker.environment
     if not here.is_encrypted or coordinator is None:
         return found
@@ -97,7 +97,7 @@ class _ProcessConnections:
         if self._are_open:
             return
         register()
-        found = connected_to_all(worker, "tcp")
+        found = _connected_to_all(worker, "tcp")
         here, ranks = worker.environment, range(worker.world_size)
         keys = [found[rank].key if rank in found else b"" for rank in ranks] if here.is_encrypted else None
         sockets = [found[rank].socket.detach() if rank in found else -1 for rank in ranks]

@@ -13,12 +13,14 @@ from autodist.transport._handshake import Connection
 from autodist.transport._library import can_encrypt, connect, disconnect, is_built, register
 from autodist.transport._shares import owner_places, reduction_shares
 from autodist.transport._sockets import Endpoint, connected, listening
+from autodist.transport._strangers import Strangers
 
 __all__ = [
     "CODED_SHARE",
     "LEAST_CODED_BYTES",
     "Connection",
     "Endpoint",
+    "Strangers",
     "can_encrypt",
     "connect",
     "connected",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import logging
 import secrets
 import selectors
 import socket
@@ -23,16 +22,14 @@ from autodist.transport._handshake import (
     parsed,
     proof,
 )
+from autodist.transport._strangers import Strangers
 
 __all__ = ["answered"]
 
-_LOG = logging.getLogger("autodist")
 _STRANGER_S = 3.0
 """How long a caller may take, in all, to prove that it is of the run."""
 _AT_ONCE = 128
 """Callers that are listened to at a time; the one who has called first makes room for the next."""
-_MOST_TOLD = 10
-"""Strangers that are named in the log."""
 
 
 class _Refused(Exception):
@@ -74,7 +71,7 @@ class _Callers:
         self._listener, self._rank, self._secret = listener, rank, secret
         self._selector = selectors.DefaultSelector()
         self._waiting: dict[socket.socket, _Caller] = {}
-        self._strangers = 0
+        self._strangers = Strangers()
         listener.setblocking(False)
         self._selector.register(listener, selectors.EVENT_READ)
 
@@ -152,10 +149,7 @@ class _Callers:
 
     def _send_away(self, caller: _Caller, why: str) -> None:
         self._forget(caller.connection).close()
-        self._strangers += 1
-        if self._strangers <= _MOST_TOLD:
-            more = "; those that come now are no longer named" if self._strangers == _MOST_TOLD else ""
-            _LOG.warning("worker %d: a stranger at %s was sent away: %s%s", self._rank, caller.address, why, more)
+        self._strangers.tell(f"worker {self._rank}: a stranger at {caller.address} was sent away: {why}")
 
 
 def answered(

@@ -14,6 +14,29 @@ from autodist.runtime._worker import current_worker
 w = current_worker()
 w.steps_taken += 1
 """
+TRAINING = """
+import time
+import numpy as np
+import tensorflow as tf
+import autodist
+
+print("up", flush=True)
+with autodist.scope() as ad:
+    weights = tf.Variable(tf.ones([64, 64]))
+
+    @ad.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(x @ weights))
+        weights.assign_sub(0.001 * tape.gradient(loss, weights))
+        return loss
+
+    for number in range(100_000):
+        step(np.ones([8, 64], np.float32))
+        print("step", number, flush=True)
+        time.sleep(0.1)
+"""
+"""A script that says which step it has taken, and takes more of them than any test waits for."""
 WORK = "/root/my work"
 
 

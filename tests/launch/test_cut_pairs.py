@@ -8,29 +8,10 @@ import pytest
 
 from autodist.testing import EmulatedCluster
 
+from .clusters import TRAINING
+
 pytestmark = pytest.mark.emulated
 
-TRAINING = """
-import time
-import numpy as np
-import tensorflow as tf
-import autodist
-
-with autodist.scope() as ad:
-    weights = tf.Variable(tf.ones([64, 64]))
-
-    @ad.function
-    def step(x):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(tf.square(x @ weights))
-        weights.assign_sub(0.001 * tape.gradient(loss, weights))
-        return loss
-
-    for number in range(100_000):
-        step(np.ones([8, 64], np.float32))
-        print("step", number, flush=True)
-        time.sleep(0.1)
-"""
 CARRIERS = {
     "tcp": "AllReduce(communicator='tcp')",
     "servers over tcp": "PartitionedPS(communicator='tcp')",

@@ -13,6 +13,8 @@ import pytest
 
 from autodist.testing import EmulatedCluster
 
+from .clusters import TRAINING
+
 CHECKOUT = Path(__file__).parts  # the hosts share it, perhaps below their /tmp
 
 pytestmark = pytest.mark.emulated
@@ -63,29 +65,6 @@ if worker.rank == 2:
     if what == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
 time.sleep(3000)
-"""
-
-TRAINING = """
-import time
-import numpy as np
-import tensorflow as tf
-import autodist
-
-print("up", flush=True)
-with autodist.scope() as ad:
-    weights = tf.Variable(tf.ones([64, 64]))
-
-    @ad.function
-    def step(x):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(tf.square(x @ weights))
-        weights.assign_sub(0.001 * tape.gradient(loss, weights))
-        return loss
-
-    for number in range(100_000):
-        step(np.ones([8, 64], np.float32))
-        print("step", number, flush=True)
-        time.sleep(0.1)
 """
 
 
