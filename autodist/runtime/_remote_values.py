@@ -99,7 +99,9 @@ class _RemoteValues:
         with self._lock:  # a thread of the program may look at a variable while another one does
             connection = self._asked.get(rank)
             if connection is None:
-                raise WorkerFailed(f"worker {rank}, where `{names[0]}` lives, can't be asked any more")
+                raise WorkerFailed(
+                    f"worker {rank}, where `{names[0]}` lives, can't be asked any more", hint=_see_log(rank)
+                )
             try:
                 return _asked(connection, container, wanted, time.monotonic() + timeout_s)
             except WorkerFailed:
@@ -108,9 +110,14 @@ class _RemoteValues:
                 # What comes after half an answer would be taken for another one, be it that the user has interrupted.
                 self._asked.pop(rank).close()
                 if isinstance(error, TimeoutError):
-                    raise TimedOut(f"worker {rank} has not told `{names[0]}` within {timeout_s:g} s") from error
+                    raise TimedOut(
+                        f"worker {rank} has not told `{names[0]}` within {timeout_s:g} s",
+                        hint=f"it is stopped, or its link is slow: {_see_log(rank)}",
+                    ) from error
                 if isinstance(error, OSError):
-                    raise WorkerFailed(f"worker {rank}, where `{names[0]}` lives, is gone: {error}") from error
+                    raise WorkerFailed(
+                        f"worker {rank}, where `{names[0]}` lives, is gone: {error}", hint=_see_log(rank)
+                    ) from error
                 raise
 
     def _answer(self, connection: socket.socket) -> None:
@@ -148,12 +155,19 @@ class _RemoteValues:
 REMOTE_VALUES = _RemoteValues()
 
 
+def _see_log(rank: int) -> str:
+    return f"`logs/{rank}.log` of the run says why; what was trained until then is in the last checkpoint"
+
+
 def _asked(connection: socket.socket, container: str, wanted: Sequence[Wanted], until_s: float) -> list[np.ndarray]:
     connection.settimeout(_left_s(until_s))
     _send_message(connection, [container, [name for name, _, _ in wanted]])
     told = json.loads(_received_message(connection, until_s))
     if "error" in told:
-        raise WorkerFailed(f"another worker could not read `{wanted[0][0]}`: {told['error']}")
+        raise WorkerFailed(
+            f"another worker could not read `{wanted[0][0]}`: {told['error']}",
+            hint="read variables while all workers are in the scope, or after all have left it",
+        )
     values = [aligned_empty(shape, dtype) for _, shape, dtype in wanted]
     if told["sizes"] != [value.nbytes for value in values]:
         raise ConnectionError("it has variables of other sizes")
