@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,11 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile("random" if os.environ.get("AUTODIST_TESTS_RANDOM") else "same")
+
+# Processes that tests start keep what they compile, also where the environment says otherwise, as in many containers:
+# each of hundreds would compile all of AutoDist anew, which takes longer than to import NumPy.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # For the processes that tests start: see there.
 _LEAN = str(Path(__file__).with_name("lean"))
