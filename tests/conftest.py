@@ -31,13 +31,17 @@ if _LEAN not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
 _LONGEST_FIRST = (
     "certify",
     "fit",
+    "transport",
+    "test_readme.py",
     "restarts",
     "runtime",
     "checkpoints",
     "tuning",
     "cli",
     "launch",
-    "test_readme.py",
+    "bad_input",
+    "testing",
+    "kernels",
     "remote",
 )
 """Directories: a long one must not be left for the end, when other processes have nothing more to do."""

@@ -26,6 +26,11 @@ PAGES = [
 ]  # fmt: skip
 # Of these, other tests do the same in every run.
 SLOW = {"docs/search.md", "docs/data.md", "docs/models.md", "docs/restarts.md", "docs/certify.md", "docs/timeline.md"}
+SLOW_COMMANDS = {
+    "autodist run train.py --workers 2",  # the page goes on to type it with `--replicas 2` as well
+    "autodist run train.py --workers 2 --strategy PSLoadBalancing\nautodist strategies",  # as README.md does
+    "autodist run examples/ratings.py --workers 2 -- --epochs 2",
+}
 # `make test` runs this file: running it from here would never end. That it works is what you are looking at.
 EXEMPT = {"make test"}
 
@@ -125,7 +130,8 @@ def output_below(command: Block) -> str | None:
 
 
 def marked(block: Block) -> object:
-    return pytest.param(block, marks=[pytest.mark.slow] * (block.page in SLOW), id=str(block))
+    is_slow = block.page in SLOW or block.text.strip() in SLOW_COMMANDS
+    return pytest.param(block, marks=[pytest.mark.slow] * is_slow, id=str(block))
 
 
 @pytest.mark.parametrize("block", [marked(block) for block in COMMANDS])
@@ -145,6 +151,7 @@ def test_snippets_run(block: Block, copy: Path):
     run(copy, sys.executable, "-c", block.text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "diff"], ids=str)
 def test_what_a_diff_starts_from_runs(block: Block, copy: Path):
     run(copy, sys.executable, "-c", block.old)
@@ -168,6 +175,10 @@ def test_demo_shows_progress_accuracy_and_strategy(copy: Path):
     accuracies = [float(value) for value in re.findall(r"held-out accuracy: .* ([\d.]+) after", output)]
     assert len(accuracies) == 2
     assert min(accuracies) > 0.95
+
+
+def test_commands_that_are_slow_are_those_of_a_page():
+    assert {block.text.strip() for block in COMMANDS} >= SLOW_COMMANDS
 
 
 def test_blocks_are_found():

@@ -62,6 +62,7 @@ STRATEGIES = [
 ]
 
 
+@pytest.mark.slow  # quick tests have one that is killed, and raise where nothing is trained
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_one_rank_raises(run, strategy):
     body = (
@@ -86,6 +87,7 @@ def test_one_rank_is_killed(run, strategy):
     assert ended - killed < 2 + 10, result.text
 
 
+@pytest.mark.slow  # as tests/cli/test_run.py has it for a script without a scope
 def test_script_that_never_trains(run):
     result = run(HEAD + "with autodist.scope(): make()\n")
     assert result.exit_code == 1

@@ -242,7 +242,7 @@ def test_ragged_and_sparse_batches(make):
 def test_scopes_one_after_another_and_nested():
     def program(scope):
         found = []
-        for _ in range(3):
+        for _ in range(2):
             with scope():
                 model, optimizer = make_model(), adam()
                 step = make_step(model, optimizer)
@@ -251,15 +251,14 @@ def test_scopes_one_after_another_and_nested():
             found.append(everything(model, optimizer))
         return found
 
-    for strategy in ("AllReduce", "PSLoadBalancing"):
-        assert_same(program, strategy=strategy)
+    assert_same(program, strategy="PSLoadBalancing")
 
     def nested(scope):
         with scope(), scope():
             pass
 
     assert "inside another scope" in refused(UsageError, nested)
-    assert_same(program)  # the refused one has left nothing behind
+    assert_same(program, strategy="AllReduce")  # the refused one has left nothing behind
 
 
 def test_step_called_outside_of_its_scope():

@@ -1,7 +1,8 @@
 """Small training scripts in one file, to be certified: `cases.py --case NAME [--case NAME ...]`.
 
-Each case builds a model from a seed, trains it on seeded data in a scope of its own, and downloads nothing. With
-`--separately`, each case's recording goes into a directory of its name, so that many share the start of one process.
+Each case builds a model from a seed, trains it on seeded data in a scope of its own, and downloads nothing. Behind an
+"@" a name may say by which strategy. With `--separately`, each case's recording goes into a directory of its name, so
+that many share the start of one process.
 """
 
 import argparse
@@ -16,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import autodist
 from autodist.runtime import Recorder
 from certify import drawn, features, keras2, optimizers, partitioned, registry, styles
-from certify.data import STEPS
+from certify.data import STEPS, Case
 
 CASES = {
     **styles.CASES,
@@ -29,6 +30,14 @@ CASES = {
 }
 
 
+def case_of(name):
+    """The case of a name."""
+    if name in CASES:
+        return CASES[name]
+    case, _, strategy = name.partition("@")
+    return Case(CASES[case].train, {**CASES[case].options, "strategy": strategy})
+
+
 def run(name, directory):
     """Train one case; a recorder ends it when it has what it wants."""
     if directory is not None:
@@ -36,7 +45,7 @@ def run(name, directory):
         os.environ.update(Recorder(directory / name, STEPS, recorder.is_reference).to_environ())
     keras.utils.clear_session()
     keras.utils.set_random_seed(7)
-    case = CASES[name]
+    case = case_of(name)
     try:
         with autodist.AutoDist(**case.options).scope() as ad:
             case.train(ad)
@@ -47,7 +56,7 @@ def run(name, directory):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--case", action="append", required=True, choices=list(CASES), metavar="NAME")
+    parser.add_argument("--case", action="append", required=True, metavar="NAME")
     parser.add_argument("--separately", action="store_true")
     arguments = parser.parse_args()
     directory = pathlib.Path(os.environ["AUTODIST_RECORD_DIR"]) if arguments.separately else None

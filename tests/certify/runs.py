@@ -48,6 +48,17 @@ class Place:
         return ResourceSpec((*others, replace(last, cpus=last.cpus + self.more_on_last)))
 
 
+QUICK_SERVERS = Place(OWN, 2, label="quick servers")
+QUICK_COLLECTIVES = Place(OWN, 2, more_on_last=1, label="quick collectives")
+"""Launches of two workers that tests which are not slow share: TensorFlow's collectives can't run beside servers."""
+
+
+def quick_place(strategy: str) -> tuple[str, Place]:
+    """What follows the names of cases that such a launch runs under a strategy, and the launch."""
+    place = QUICK_COLLECTIVES if strategy.startswith("AllReduce") else QUICK_SERVERS
+    return f"@{strategy.replace(' ', '')}", place
+
+
 def reference_of(case: str) -> str:
     """The case on one device: what follows an "@" says how it is distributed."""
     return case.partition("@")[0]

@@ -34,7 +34,7 @@ HOROVOD = (
     "Poseidon(batch_size=1, part_bytes=100, communicator='horovod')",
 )
 LAYOUTS = ((2, 1), (2, 2))
-QUICK = {(WHOLE[-1], (2, 1)), ("Parallax(min_shard_bytes=0)", (2, 1))}
+QUICK = {(WHOLE[-1], (2, 1))}  # Parallax is in test_servers.py
 
 
 @pytest.fixture(scope="module")

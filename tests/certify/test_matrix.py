@@ -14,7 +14,7 @@ import pytest
 
 from . import features, styles
 from .pairs import covering, pairs_of
-from .runs import LAYOUTS, STRATEGIES, Place
+from .runs import LAYOUTS, STRATEGIES, Place, quick_place
 
 pytestmark = pytest.mark.timeout(1200)  # the first test of a place runs all cases of that place
 
@@ -28,18 +28,52 @@ STYLES = {
 SERVERS, HOROVOD, COLLECTIVE, TCP, STREAMS = STRATEGIES
 QUICK = (
     (STREAMS, (2, 2)),
-    (HOROVOD, (2, 2)),
-    (TCP, (3, 1)),
-    (SERVERS, (2, 1)),
     (SERVERS, (1, 2)),
-    (HOROVOD, (2, 2)),  # twice the cases: three workers would be a launch more
+    (HOROVOD, (2, 1)),
+    (SERVERS, (2, 1)),
+    (SERVERS, (1, 2)),  # thrice the cases: one process is quick
+    (COLLECTIVE, (2, 1)),
+    (TCP, (3, 1)),
+    (SERVERS, (1, 2)),
+    (HOROVOD, (2, 1)),
+    (SERVERS, (2, 1)),
     (COLLECTIVE, (2, 1)),
 )
-"""The places of tests that are not slow: each strategy and each layout at least once, as each place is a launch."""
+"""The places of tests that are not slow: each strategy and each layout at least once; those of two workers with one
+replica each share launches.
+"""
+QUICK_STYLES = {"session-dense-sgd": (HOROVOD, (2, 1)), "v1-lookup-adam": (SERVERS, (1, 2))}
+"""Besides those that are at such a place anyway."""
+SECOND = {
+    "sum_loss_sparse": "sum_loss",
+    "sum_loss_regularized": "regularizer",
+    "sum_loss_linear": "sum_losses_linear",
+    "sum_loss_linear_in_a_session": "sum_losses_linear",
+    "masked_loss_by_hand": "masked_loss",
+    "small_batches": "small_batches_sparse",
+    "batch_norm_layers": "batch_norm_in_a_subclassed_model",
+    "batch_norm_of_inputs": "batch_norm",
+    "batch_norm_of_several_shapes": "batch_norm_in_a_subclassed_model",
+    "inner_gradient": "inner_gradient_sparse",
+    "nested_model_call": "nested_gradient_and_update",
+    "case_per_example": "cond_on_data",
+    "lstm": "while_loop",
+    "clipnorm": "global_clipnorm",
+    "clipvalue": "global_clipnorm",
+    "clip_by_hand": "clip_sparse_by_hand",
+    "gradient_accumulation_by_hand": "gradient_accumulation",
+    "adamw": "moving_average",
+    "schedule": "moving_average",
+    "loss_scale": "gradient_accumulation",  # and `optimizer-overflow`, in test_optimizers.py
+    "rows_from_a_variable": "rows_of_no_batch",
+}
+"""Features that go the way of another one, which is tested beside them where tests are not slow."""
 ONLY_QUEUES = {"text_output"}  # what else joins workers carries no strings; tests/kernels has the error
 
 
 def style_parameters():
+    for case, place in QUICK_STYLES.items():
+        yield parameter(case, *place, slow=False)
     for row in covering(STYLES):
         case, place = f"{row['style']}-{row['kind']}-{row['optimizer']}", (row["strategy"], row["layout"])
         yield parameter(case, *place, slow=place not in QUICK)
@@ -48,10 +82,11 @@ def style_parameters():
 def feature_parameters():
     """Every feature with every strategy and every layout; of these, one place each is not slow."""
     names = [name for name in features.CASES if name not in ONLY_QUEUES]
-    quick = {name: QUICK[k % len(QUICK)] for k, name in enumerate(names)}
+    firsts = [name for name in names if name not in SECOND]
+    quick = {name: QUICK[k % len(QUICK)] for k, name in enumerate(firsts)}
     rows = [(row["feature"], row["strategy"], row["layout"]) for row in covering(feature_factors(names))]
-    for name, strategy, layout in dict.fromkeys([*((name, *quick[name]) for name in names), *rows]):
-        yield parameter(name, strategy, layout, slow=(strategy, layout) != quick[name])
+    for name, strategy, layout in dict.fromkeys([*((name, *place) for name, place in quick.items()), *rows]):
+        yield parameter(name, strategy, layout, slow=(strategy, layout) != quick.get(name))
     for name, layout in itertools.product(ONLY_QUEUES, LAYOUTS):
         yield parameter(name, SERVERS, layout, slow=layout != (2, 1))
 
@@ -61,12 +96,15 @@ def feature_factors(names):
 
 
 def parameter(case, strategy, layout, *, slow):
-    place = Place(strategy, *layout)
+    place, behind = Place(strategy, *layout), ""
+    if not slow and layout == (2, 1):
+        behind, place = quick_place(strategy)
     marks = [pytest.mark.slow] if slow else []
     marks += [pytest.mark.horovod] if strategy == HOROVOD else []
     name = strategy.partition("communicator=")[2].strip("')") or strategy
     name = "streams" if strategy == STREAMS else name
-    return pytest.param(case, place, marks=marks, id=f"{case}-{name}-{layout[0]}x{layout[1]}")
+    more = "+1" if place.more_on_last else ""
+    return pytest.param(case + behind, place, marks=marks, id=f"{case}-{name}-{layout[0]}x{layout[1]}{more}")
 
 
 @pytest.mark.parametrize(("case", "place"), [*style_parameters(), *feature_parameters()])
@@ -87,8 +125,11 @@ def test_all_pairs_are_covered(factors):
 
 
 def test_quick_tests_meet_every_strategy_and_layout():
-    quick = [p for p in (*style_parameters(), *feature_parameters()) if "slow" not in {m.name for m in p.marks}]
-    places = {p.values[1] for p in quick}
-    assert {place.strategy for place in places} == set(STRATEGIES)
-    assert {(place.workers, place.replicas) for place in places} == set(LAYOUTS)
-    assert {p.values[0] for p in quick} >= set(features.CASES)
+    quick = [p.values for p in (*style_parameters(), *feature_parameters()) if "slow" not in {m.name for m in p.marks}]
+    found = {case.partition("@")[2] or place.strategy for case, place in quick}
+    assert found == set(STRATEGIES)
+    assert {(place.workers, place.replicas) for _, place in quick} == set(LAYOUTS)
+    cases = {case.partition("@")[0] for case, _ in quick}
+    assert {case.partition("-")[0] for case in cases - set(features.CASES)} == set(styles.STYLES)
+    assert cases & set(features.CASES) == set(features.CASES) - set(SECOND)
+    assert set(SECOND.values()) <= cases

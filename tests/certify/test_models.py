@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from .registry import NOT_CERTIFIED, STRATEGIES, WORKERS, certified, models, table, why_skipped
-from .runs import Place
+from .runs import Place, quick_place
 
 pytestmark = pytest.mark.timeout(3600)  # the first test of a place runs all models of that place
 
@@ -74,7 +74,8 @@ def test_the_page_has_the_table():
 
 def parameters():
     for name, strategy in QUICK.items():
-        yield pytest.param(f"model-{name}", Place(strategy, 2), id=f"{name}-quick")
+        behind, place = quick_place(strategy)
+        yield pytest.param(f"model-{name}{behind}", place, id=f"{name}-quick")
     for called, strategy in STRATEGIES.items():
         horovod = [pytest.mark.horovod] if "horovod" in strategy else []
         for workers in WORKERS:

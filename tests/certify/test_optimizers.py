@@ -12,7 +12,7 @@ from autodist.resource_spec import ResourceSpec
 from . import optimizers
 from .averages import trained
 from .partitioned import LAYINGS
-from .runs import OWN, Place
+from .runs import OWN, Place, quick_place
 
 pytestmark = pytest.mark.timeout(3000)  # the first test of a place runs all cases of that place
 
@@ -24,6 +24,7 @@ STRATEGIES = (
 )
 WORKERS = (2, 3)
 QUICK = {("optimizer-overflow", STRATEGIES[0], 2), ("optimizer-Adagrad@servers", OWN, 2)}
+"""In the launch that other cases share."""
 
 
 def parameters():
@@ -42,9 +43,13 @@ def parameters():
 
 
 def parameter(case, place, horovod):
-    marks = [] if (case, place.strategy, place.workers) in QUICK else [pytest.mark.slow]
-    marks += [pytest.mark.horovod] if horovod else []
     where = Path(place.strategy).stem.partition("(")[0]
+    is_quick = (case, place.strategy, place.workers) in QUICK
+    marks = [] if is_quick else [pytest.mark.slow]
+    marks += [pytest.mark.horovod] if horovod else []
+    if is_quick:
+        behind, place = quick_place(STRATEGIES[0])
+        case += "" if where == OWN else behind
     return pytest.param(case, place, marks=marks, id=f"{case}-{where}-{place.workers}")
 
 

@@ -4,24 +4,20 @@ import pytest
 
 from .pairs import covering
 from .partitioned import LAYINGS, MODELS, OPTIMIZERS
-from .runs import OWN, Place
+from .runs import OWN, QUICK_COLLECTIVES, QUICK_SERVERS, Place
 
 pytestmark = pytest.mark.timeout(1800)  # the first test of a place runs all cases of that place
 
 QUICK = (
-    ("servers", "dense", "adam"),
     ("servers", "embedding", "momentum"),
     ("servers", "tied", "sgd"),
     ("mixed", "lookup", "v1_adam"),
-    ("mixed", "embedding", "adam"),
     ("mixed", "dense", "raw"),
-    ("collective", "dense", "momentum"),
-    ("collective", "lookup", "adam"),
     ("collective", "positions", "adam"),
-    ("servers", "positions", "v1_adagrad"),
     ("horovod", "embedding", "v1_adagrad"),
     ("horovod", "lookup", "adamw"),
 )
+"""Every laying, model and kind of optimizer, in the launches that other cases share."""
 LAYOUTS = ((2, 1), (2, 2), (3, 1), (1, 2))
 FACTORS = {"laying": LAYINGS, "model": MODELS, "optimizer": tuple(OPTIMIZERS), "layout": LAYOUTS}
 
@@ -30,10 +26,13 @@ def parameters():
     quick = [(*case, (2, 1)) for case in QUICK]
     rows = [tuple(row.values()) for row in covering(FACTORS)]
     for laying, model, optimizer, layout in dict.fromkeys([*quick, *rows]):
-        marks = [pytest.mark.slow] if (laying, model, optimizer, layout) not in quick else []
+        is_quick = (laying, model, optimizer, layout) in quick
+        marks = [] if is_quick else [pytest.mark.slow]
         marks += [pytest.mark.horovod] if laying in ("horovod", "mixed") else []
-        label = "servers" if laying in ("servers", "mixed") else "collectives"  # these can't share a start
-        place = Place(OWN, *layout, label=f"partitioned {label}")
+        with_servers = laying in ("servers", "mixed")  # these can't share a start with others
+        place = Place(OWN, *layout, label=f"partitioned {'servers' if with_servers else 'collectives'}")
+        if is_quick:
+            place = QUICK_SERVERS if with_servers else QUICK_COLLECTIVES
         yield pytest.param(f"partitioned-{laying}-{model}-{optimizer}", place, marks=marks)
 
 

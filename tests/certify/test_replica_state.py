@@ -28,7 +28,9 @@ def one(tmp_path_factory):
     return train(tmp_path_factory.mktemp("state") / "one", 1, 1)[0]
 
 
-@pytest.fixture(scope="module", params=[(1, 2), (2, 1)], ids=["1x2", "2x1"])
+@pytest.fixture(
+    scope="module", params=[pytest.param((1, 2), marks=pytest.mark.slow, id="1x2"), pytest.param((2, 1), id="2x1")]
+)
 def two(request, tmp_path_factory):
     return train(tmp_path_factory.mktemp("state") / "two", *request.param)
 

@@ -2,16 +2,18 @@
 
 import pytest
 
-from .runs import Place
+from .runs import Place, quick_place
 
 pytestmark = pytest.mark.timeout(1200)  # the first test of a place runs all cases of that place
 
 HYBRID = "Parallax(communicator='horovod')"
+HYBRID_OF_OUR_OWN = "Parallax(min_shard_bytes=0)"
 PROXIES = "PSLoadBalancing(local_proxy=True)"
 STREAMED = "PSLoadBalancing(local_proxy=True, communicator='tcp')"
 STATIONS = "HierarchicalPS()"
 CASES = ("fit-lookup-adam", "loop-embedding-momentum", "raw-dense-sgd")
-QUICK = ((STREAMED, (3, 1), CASES[0]),)
+QUICK = ((STREAMED, CASES[0]), (HYBRID_OF_OUR_OWN, CASES[1]))
+"""On two workers, in the launch that other cases share."""
 
 
 def parameters():
@@ -23,12 +25,13 @@ def parameters():
     ):
         for layout in layouts:
             for case in CASES:
-                is_quick = (strategy, layout, case) in QUICK
-                marks = [] if is_quick else [pytest.mark.slow]
-                marks += [pytest.mark.horovod] if strategy == HYBRID else []
+                marks = [pytest.mark.slow, *([pytest.mark.horovod] if strategy == HYBRID else [])]
                 name = f"{case}-{strategy.partition('(')[0]}-{layout[0]}x{layout[1]}"
                 name += "-tcp" if strategy == STREAMED else ""
                 yield pytest.param(case, Place(strategy, *layout), marks=marks, id=name)
+    for strategy, case in QUICK:
+        behind, place = quick_place(strategy)
+        yield pytest.param(case + behind, place)
 
 
 @pytest.mark.parametrize(("case", "place"), [*parameters()])

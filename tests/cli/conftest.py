@@ -5,10 +5,12 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from autodist.cli import main
 from tests.processes import MARK, left
 
 STEP = "from autodist.runtime._worker import current_worker; w = current_worker(); w.steps_taken += 1\n"
@@ -65,3 +67,22 @@ class Shell:
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
+
+
+@pytest.fixture
+def inside(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs ``autodist`` in the shell's directory as well, but in this process: quicker, for what starts no workers."""
+    monkeypatch.chdir(shell.directory)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name in (MARK, "COLUMNS", "AUTODIST_CACHE"):
+        monkeypatch.setenv(name, shell.env[name])
+
+    def call(*args: str) -> subprocess.CompletedProcess[str]:
+        capsys.readouterr()
+        exit_code = main(args)
+        output, errors = capsys.readouterr()
+        return subprocess.CompletedProcess(args, exit_code, output, errors)
+
+    return call

@@ -34,30 +34,30 @@ def _stored(path, price):
             opened.add(study, trial)
 
 
-def test_trials_show_what_they_cost(shell, store):
+def test_trials_show_what_they_cost(inside, store):
     store(1.0)
-    listed = json.loads(shell("trials", "--json").stdout)["trials"]
+    listed = json.loads(inside("trials", "--json").stdout)["trials"]
     assert [trial["cost_per_1000_steps"] for trial in listed] == pytest.approx([2.0, 1.25, None])
-    listed = json.loads(shell("trials", "--json", "--examples", "120").stdout)["trials"]
+    listed = json.loads(inside("trials", "--json", "--examples", "120").stdout)["trials"]
     assert [trial["cost_per_epoch"] for trial in listed] == pytest.approx([0.006, 0.00375, None])
-    header, _, first, *_ = shell("trials", "--examples", "120").stdout.splitlines()
+    header, _, first, *_ = inside("trials", "--examples", "120").stdout.splitlines()
     assert "Cost/epoch" in header
     assert "0.006" in first.split()
 
 
-def test_the_best_is_the_fastest_or_the_cheapest(shell, store):
+def test_the_best_is_the_fastest_or_the_cheapest(inside, store):
     store(1.0)
-    fastest, cheapest = shell("best"), shell("best", "--utility", "cost", "--examples", "50")
+    fastest, cheapest = inside("best"), inside("best", "--utility", "cost", "--examples", "50")
     assert Strategy.from_json(fastest.stdout) == TRIALS[0].strategy
     assert Strategy.from_json(cheapest.stdout) == TRIALS[1].strategy
     assert fastest.stderr == "autodist: trial 0 by baseline PS: 3600 ms/step, 1,000 steps cost 2\n"
     assert cheapest.stderr == "autodist: trial 1 by random: 4500 ms/step, epoch cost 0.00125\n"
 
 
-def test_without_prices_there_are_no_costs(shell, store):
+def test_without_prices_there_are_no_costs(inside, store):
     store(None)
-    assert "Cost" not in shell("trials").stdout
-    assert shell("best").stderr == "autodist: trial 0 by baseline PS: 3600 ms/step\n"
-    refused = shell("best", "--utility", "cost")
+    assert "Cost" not in inside("trials").stdout
+    assert inside("best").stderr == "autodist: trial 0 by baseline PS: 3600 ms/step\n"
+    refused = inside("best", "--utility", "cost")
     assert refused.returncode == 2
     assert "there is no price for `a`, `b`" in refused.stderr

@@ -20,9 +20,9 @@ def saved(shell):
     return described
 
 
-def test_a_saved_graph_is_ranked_on_machines_that_are_not_there(shell, saved):
+def test_a_saved_graph_is_ranked_on_machines_that_are_not_there(shell, inside, saved):
     options = ("--simulate-only", *FAR, "--proposals", "700", "--seed", "1")
-    result = shell("search", "graph.zip", *options, "--json")
+    result = inside("search", "graph.zip", *options, "--json")
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
     assert (found["measured"], found["profile"], found["simulator"]) == (False, "estimated", "events")
@@ -43,19 +43,19 @@ def test_a_saved_graph_is_ranked_on_machines_that_are_not_there(shell, saved):
     assert {device.split(":")[0] for device in best.graph.replicas} == {"far1", "far2"}
     assert found["next"].startswith(f"autodist explain {found['saved']} --graph graph.zip --hosts ")
 
-    again = shell("search", "graph.zip", *options, "--out", "best.json", "--simulator", "analytic")
+    again = inside("search", "graph.zip", *options, "--out", "best.json", "--simulator", "analytic")
     assert again.returncode == 0, again.stderr
     assert "nothing was measured: `analytic` predicts, by a profile that is estimated" in again.stdout
     assert "700 proposals of 700 scored" in again.stdout
     assert "saved best.json" in again.stdout
-    assert shell(*found["next"].split()[1:]).returncode == 0, "what comes next works"
+    assert inside(*found["next"].split()[1:]).returncode == 0, "what comes next works"
 
 
-def test_rules_hold_without_trials_as_well(shell, saved):
-    result = shell("search", "graph.zip", "--simulate-only", *FAR, "--fix", "*=ps", "--proposals", "300", "--json")
+def test_rules_hold_without_trials_as_well(shell, inside, saved):
+    result = inside("search", "graph.zip", "--simulate-only", *FAR, "--fix", "*=ps", "--proposals", "300", "--json")
     best = Strategy.load(shell.directory / json.loads(result.stdout)["saved"])
     assert {type(config.synchronizer).__name__ for config in best.variables} == {"PSSynchronizer"}
-    result = shell("search", "graph.zip", "--simulate-only", *FAR, "--fix", "*=ps", "--exclude", "ps")
+    result = inside("search", "graph.zip", "--simulate-only", *FAR, "--fix", "*=ps", "--exclude", "ps")
     assert result.returncode == 3
     assert "--exclude ps" in result.stderr
 
@@ -107,14 +107,14 @@ def test_a_script_runs_here_once_up_to_its_first_step(shell):
         ([TRAIN, "--simulate-only", "--proposals", "0"], ["0 proposals are to be scored, allowed: 1 or more"]),
     ],
 )
-def test_what_has_no_meaning_is_refused_all_at_once(shell, saved, arguments, messages):
-    result = shell("search", *arguments)
+def test_what_has_no_meaning_is_refused_all_at_once(shell, inside, saved, arguments, messages):
+    result = inside("search", *arguments)
     assert result.returncode == 2
     assert [message for message in messages if message not in result.stderr] == []
     assert not (shell.directory / "runs").exists()
 
 
-def test_the_graph_of_a_run_comes_with_its_cluster(shell, saved):
+def test_the_graph_of_a_run_comes_with_its_cluster(shell, inside, saved):
     run = shell.directory / "runs" / "one"
     run.mkdir(parents=True)
     (shell.directory / "graph.zip").rename(run / "graph.zip")
@@ -122,7 +122,7 @@ def test_the_graph_of_a_run_comes_with_its_cluster(shell, saved):
 
     spec = parse_hosts("far1,far2,far3", kind="CPU")
     (run / "spec.json").write_text(spec.to_json())
-    result = shell("search", "runs/one", "--simulate-only", "--proposals", "100", "--json", "--seed", "2")
+    result = inside("search", "runs/one", "--simulate-only", "--proposals", "100", "--json", "--seed", "2")
     assert result.returncode == 0, result.stderr
     best = Strategy.load(shell.directory / json.loads(result.stdout)["saved"])
     assert len(best.graph.replicas) == 3
@@ -136,10 +136,10 @@ nodes:
 """
 
 
-def test_the_cheapest_may_be_for_some_of_the_hosts(shell, saved):
+def test_the_cheapest_may_be_for_some_of_the_hosts(shell, inside, saved):
     (shell.directory / "cluster.yml").write_text(PRICES)
     options = ("--simulate-only", "--proposals", "100", "--seed", "1", "--out", "here/best.json")
-    result = shell("search", "graph.zip", *options, "--utility", "cost", "--examples", "12800", "--json")
+    result = inside("search", "graph.zip", *options, "--utility", "cost", "--examples", "12800", "--json")
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
     assert found["utility"] == "cost"
@@ -151,22 +151,22 @@ def test_the_cheapest_may_be_for_some_of_the_hosts(shell, saved):
     assert "slow" not in found["best"]["hosts"]
     assert found["cluster"] == "here/best-cluster.json"
     assert found["next"].endswith("--spec here/best-cluster.json")
-    assert shell(*found["next"].split()[1:]).returncode == 0, "what comes next works"
+    assert inside(*found["next"].split()[1:]).returncode == 0, "what comes next works"
 
-    shown = shell("search", "graph.zip", *options, "--utility", "cost").stdout
+    shown = inside("search", "graph.zip", *options, "--utility", "cost").stdout
     assert f"the best uses only {', '.join(found['best']['hosts'])}: saved here/best-cluster.json" in shown
     assert "Cost/1,000 steps" in shown
-    shown = shell("search", "graph.zip", *options).stdout
+    shown = inside("search", "graph.zip", *options).stdout
     assert "best-cluster" not in shown, "the fastest uses all"
     assert "Cost/1,000 steps" in shown
 
 
-def test_prices_that_are_missing_are_told_before_the_script_runs(shell):
+def test_prices_that_are_missing_are_told_before_the_script_runs(shell, inside):
     for more in ([*FAR, "--simulate-only"], ["--workers", "2"]):
-        result = shell("search", TRAIN, "--utility", "cost", *more)
+        result = inside("search", TRAIN, "--utility", "cost", *more)
         assert result.returncode == 2
         assert "what a strategy costs is not known: there is no price for `" in result.stderr
         assert not (shell.directory / "runs").exists()
-    result = shell("search", TRAIN, "--utility", "beauty")
+    result = inside("search", TRAIN, "--utility", "beauty")
     assert result.returncode == 2
     assert "there is no utility `beauty`, allowed: time, cost" in result.stderr

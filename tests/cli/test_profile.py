@@ -14,7 +14,7 @@ TRAIN = str(Path(__file__).parents[1] / "tuning" / "train.py")
 KERNELS = ["sequential/dense/kernel", "sequential/dense_1/kernel"]
 
 
-def test_a_profile_is_shown_kept_and_found_by_the_search(shell):
+def test_a_profile_is_shown_and_kept(shell):
     with shell.start("profile", TRAIN, "--workers", "2", "--steps", "3", "--out", "mine/p.json") as process:
         output, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
@@ -29,7 +29,15 @@ def test_a_profile_is_shown_kept_and_found_by_the_search(shell):
     assert 0 <= profile.needed_s[KERNELS[0]] <= profile.needed_s[KERNELS[1]] > 0
     # Not that the second's gradient is there before the first's: nothing but chance says which product ends first.
     assert all(profile.needed_s[KERNELS[1]] <= profile.ready_s[kernel] <= profile.step_s for kernel in KERNELS)
+    assert shell.left() == []
 
+
+@pytest.mark.slow  # tests/cli/test_search.py has one that finds what an earlier search has measured
+def test_a_profile_is_found_by_the_search(shell):
+    with shell.start("profile", TRAIN, "--workers", "2", "--steps", "3") as process:
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    [kept] = (shell.directory / "cache" / "profiles").iterdir()
     quick = ("--workers", "2", "--warm-up", "0", "--iterations", "1", "--trials", "1")
     with shell.start("search", TRAIN, *quick) as process:
         _, errors = process.communicate(timeout=120)
@@ -78,8 +86,8 @@ def test_a_script_without_a_step(shell):
         ([TRAIN, "--epochs", "3"], "options of the script stand after `--`"),
     ],
 )
-def test_mistakes_are_told_before_anything_starts(shell, arguments, message):
-    result = shell("profile", *arguments)
+def test_mistakes_are_told_before_anything_starts(shell, inside, arguments, message):
+    result = inside("profile", *arguments)
     assert result.returncode == 2
     assert message in result.stderr
     assert not (shell.directory / "runs").exists()

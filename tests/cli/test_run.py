@@ -36,8 +36,8 @@ def test_lines_carry_their_rank_and_streams_stay_apart(shell):
     "args",
     [
         ["--workers", "2", "train.py", "--", "--epochs", "3", "--", "-x"],
-        ["train.py", "--workers", "2", "--", "--epochs", "3", "--", "-x"],
-        ["-n2", "train.py", "--", "--epochs", "3", "--", "-x"],
+        pytest.param(["train.py", "--workers", "2", "--", "--epochs", "3", "--", "-x"], marks=pytest.mark.slow),
+        pytest.param(["-n2", "train.py", "--", "--epochs", "3", "--", "-x"], marks=pytest.mark.slow),
     ],
 )
 def test_options_on_either_side(shell, args):
@@ -137,19 +137,19 @@ def test_spec_file_default_and_conflict(shell):
         (["train.py", "--seed", "-1"], "the seed is -1"),
     ],
 )
-def test_wrong_usage_starts_nothing(shell, args, text):
+def test_wrong_usage_starts_nothing(shell, inside, args, text):
     shell.write(STEP)
     shell.write("nodes: []", "cluster.yaml")
-    result = shell("run", *args)
+    result = inside("run", *args)
     assert result.returncode == 2, result.stderr
     assert text in result.stderr
     assert "Traceback" not in result.stderr
     assert not (shell.directory / "runs").exists()
 
 
-def test_dry_run_starts_nothing(shell):
+def test_dry_run_starts_nothing(shell, inside):
     shell.write("open('started', 'w')")
-    result = shell("run", "train.py", "-n", "2", "--strategy", "AllReduce", "--dry-run", "--", "a b")
+    result = inside("run", "train.py", "-n", "2", "--strategy", "AllReduce", "--dry-run", "--", "a b")
     assert result.returncode == 0
     assert "worker 1 on localhost#1\n" in result.stdout
     assert "-m autodist.launch.worker train.py 'a b'\n" in result.stdout
@@ -158,22 +158,22 @@ def test_dry_run_starts_nothing(shell):
     assert [path.name for path in shell.directory.iterdir()] == ["train.py"]
 
 
-def test_a_damaged_store_of_trials_is_told_and_stops_nothing(shell):
+def test_a_damaged_store_of_trials_is_told_and_stops_nothing(shell, inside):
     shell.write("")
     (shell.directory / "runs").mkdir()
     (shell.directory / "runs" / "trials.db").write_bytes(b"no store" * 1000)
-    result = shell("run", "train.py", "-n", "2", "--strategy", "auto", "--dry-run")
+    result = inside("run", "train.py", "-n", "2", "--strategy", "auto", "--dry-run")
     assert result.returncode == 0, result.stderr
     assert "is damaged" in result.stderr
     assert "the strategy is chosen without trials" in result.stderr
     assert "AUTODIST_STRATEGY=" in result.stdout
 
 
-def test_dry_run_for_other_machines_reaches_for_none(shell):
+def test_dry_run_for_other_machines_reaches_for_none(shell, inside):
     shell.write("")
     shell.write("", name="model.py")
     shell.write("ssh: {g: {username: me}}\nnodes: [{address: nowhere.invalid, directory: ~/x, ssh_config: g}]", "c.yml")
-    result = shell("run", "train.py", "--spec", "c.yml", "--transport", "ssh", "--env", "MY_KEY=hush", "--dry-run")
+    result = inside("run", "train.py", "--spec", "c.yml", "--transport", "ssh", "--env", "MY_KEY=hush", "--dry-run")
     assert result.returncode == 0, result.stderr
     assert "worker 0 on nowhere.invalid by ssh\n" in result.stdout
     assert "  in       '~/x'\n" in result.stdout
@@ -191,8 +191,8 @@ def test_restarts_are_asked_for_by_an_option(shell):
     assert shell("run", "train.py", "--max-restarts", "-1").returncode == 2
 
 
-def test_help_has_its_options_in_groups(shell):
-    text = shell("run", "--help").stdout
+def test_help_has_its_options_in_groups(inside):
+    text = inside("run", "--help").stdout
     for title, option in (("Options", "--strategy"), ("Cluster", "--spec"), ("Other machines", "--transport")):
         section = text[text.index(f"\n{title}:\n") :].partition("\n\n")[0]
         assert f"  {option}" in section
@@ -245,7 +245,7 @@ def test_second_ctrl_c_kills(shell):
     assert shell.left() == []
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
 def test_other_signals_end_the_run_too(shell, signum):
     shell.write(STEP + READY + "time.sleep(60)")
     with shell.start("run", "train.py") as process:

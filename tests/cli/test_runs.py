@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from autodist.cli import main
 from autodist.launch import read_logs
 from autodist.launch._run_directory import RunDirectory
 from autodist.launch._status import StatusKeeper
@@ -22,14 +21,12 @@ UNTIL_TOLD = "while not os.path.exists('go'): time.sleep(0.02)\n"
 
 
 @pytest.fixture
-def call(shell, monkeypatch, capsys):
-    """Run a command in this process, which is quicker: exit code, standard output, standard error."""
-    monkeypatch.chdir(shell.directory)
-    monkeypatch.setenv("COLUMNS", "100")
+def call(inside):
+    """Run a command in this process: exit code, standard output, standard error."""
 
     def call(*args: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        return main(args), *capsys.readouterr()
+        done = inside(*args)
+        return done.returncode, done.stdout, done.stderr
 
     return call
 
@@ -205,8 +202,8 @@ def test_follow_is_ended_by_ctrl_c_and_by_its_reader(shell, running):
 # --- stop
 
 
-def test_stop(shell, running, status_of, call):
-    result = shell("stop", "latest")
+def test_stop(shell, inside, running, status_of, call):
+    result = inside("stop", "latest")
     assert (result.returncode, result.stdout) == (0, "")
     assert re.fullmatch(r"autodist: run \S+ has ended, exit code 130\n", result.stderr)
     assert running.wait(timeout=5) == 130
@@ -214,42 +211,42 @@ def test_stop(shell, running, status_of, call):
     seen = status_of("latest")
     assert (seen["state"], seen["exit_code"]) == ("ended", 130)
     assert "interrupted by SIGINT" in call("status", "latest")[1]
-    result = shell("stop", "latest")
+    result = inside("stop", "latest")
     assert result.returncode == 0
     assert "had ended already, exit code 130" in result.stderr
 
 
-def test_stop_waits_for_the_grace_and_now_does_not(shell, status_of, call):
+def test_stop_waits_for_the_grace_and_now_does_not(shell, inside, status_of, call):
     shell.write(STEP + READY + DEAF + UNTIL_TOLD)
     with shell.start("run", "train.py", "--grace", "50") as process:
         shell.wait_for("deaf")
-        result = shell("stop", "latest", "--timeout", "1.5")
+        result = inside("stop", "latest", "--timeout", "1.5")
         assert result.returncode == 124
         assert "has not ended within 1.5 s after it was asked to" in result.stderr
         assert "hint: `autodist stop " in result.stderr
         assert status_of("latest")["state"] == "stopping"
-        result = shell("stop", "latest", "--now")
+        result = inside("stop", "latest", "--now")
         assert result.returncode == 0, result.stderr
         assert process.wait(timeout=20) == 130
     assert shell.left() == []
 
 
-def test_stop_now_from_the_start(shell):
+def test_stop_now_from_the_start(shell, inside):
     shell.write(STEP + READY + DEAF + UNTIL_TOLD)
     with shell.start("run", "train.py", "--grace", "200") as process:
         shell.wait_for("deaf")
-        assert shell("stop", "latest", "--now").returncode == 0
+        assert inside("stop", "latest", "--now").returncode == 0
         assert process.wait(timeout=20) == 130
     assert shell.left() == []
 
 
-def test_killed_launcher_is_lost(shell, running, status_of, call):
+def test_killed_launcher_is_lost(shell, inside, running, status_of, call):
     running.kill()
     running.wait(timeout=20)
     seen = status_of("latest")
     assert (seen["state"], [worker["state"] for worker in seen["workers"]]) == ("lost", ["lost", "lost"])
     assert " lost " in call("status")[1]
-    result = shell("stop", "latest")
+    result = inside("stop", "latest")
     assert (result.returncode, "had ended already, its launcher was killed" in result.stderr) == (0, True)
 
 
@@ -290,7 +287,7 @@ def test_run_of_another_machine(shell, call, status_of):
     assert f"hint: type there: autodist stop {shlex.quote(str(run_dir))}\n" in errors
 
 
-def test_run_that_restarts(shell, status_of):
+def test_run_that_restarts(shell, inside, status_of):
     """Its log is followed over the restart, it is stopped in the pause before another one."""
     shell.write(
         STEP + "import os\nprint('attempt', os.environ['AUTODIST_ATTEMPT'], flush=True)\n"
@@ -304,7 +301,7 @@ def test_run_that_restarts(shell, status_of):
             while (seen := status_of("latest"))["state"] != "restarting":
                 assert process.poll() is None
             assert (seen["exit_code"], seen["ended_at"], seen["workers"][0]["signal"]) == (None, None, "SIGKILL")
-            assert shell("stop", "latest").returncode == 0
+            assert inside("stop", "latest").returncode == 0
             assert process.wait(timeout=20) == 130
             assert follower.wait(timeout=20) == 0
     seen = status_of("latest")

@@ -61,7 +61,7 @@ def is_open(place: tuple[str, int]) -> bool:
     ("strategy", "serves"),
     [
         ("PSLoadBalancing", True),
-        ("PSLoadBalancing(communicator='tcp')", False),
+        pytest.param("PSLoadBalancing(communicator='tcp')", False, marks=pytest.mark.slow),
         pytest.param("AllReduce(communicator='tcp')", False, marks=pytest.mark.slow),
         pytest.param("AllReduce(communicator='horovod')", True, marks=(pytest.mark.horovod, pytest.mark.slow)),
         pytest.param("AllReduce(communicator='collective')", True, marks=pytest.mark.slow),

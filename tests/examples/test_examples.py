@@ -1,4 +1,7 @@
-"""Each example learns, and learns the same on one device as on two workers. Real processes, small settings."""
+"""Each example learns, and learns the same on one device as on two workers. Real processes, small settings.
+
+Every run of the tests has `make demo` besides, which trains digits on two workers: see tests/test_readme.py.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,7 @@ SMALL = {
     "char_lm": ["--steps", "20", "--batch-size", "16", "--units", "32", "--log-every", "10"],
     "ratings": ["--epochs", "2"],
 }
-EACH = pytest.mark.parametrize(
-    "name", [name if name == "digits" else pytest.param(name, marks=pytest.mark.slow) for name in SMALL]
-)
+EACH = pytest.mark.parametrize("name", SMALL)
 HELD_OUT = re.compile(r"held-out (?P<figure>[\w -]+): (?P<before>[\d.]+) before training, (?P<after>[\d.]+) after")
 IN_TRAINING = re.compile(r"(?<!val_)(?:loss:?|RMSE) ([\d.]+)")
 
@@ -83,6 +84,7 @@ def test_every_example_is_tested():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SMALL) | of_the_registry
 
 
+@pytest.mark.slow
 @EACH
 def test_plain_python_learns(name: str, run: Callable[..., Run]):
     held_out = run(name).held_out
@@ -91,6 +93,7 @@ def test_plain_python_learns(name: str, run: Callable[..., Run]):
         assert improves(figure, before, after), (figure, before, after)
 
 
+@pytest.mark.slow
 @EACH
 def test_two_workers_learn_the_same(name: str, run: Callable[..., Run]):
     alone, together = run(name).held_out, run(name, workers=2).held_out
@@ -102,6 +105,7 @@ def test_two_workers_learn_the_same(name: str, run: Callable[..., Run]):
             assert (before, after) == pytest.approx(expected, rel=1e-3), figure
 
 
+@pytest.mark.slow
 @EACH
 def test_losses_in_training_are_those_of_the_global_batch(name: str, run: Callable[..., Run]):
     alone, together = run(name).losses, run(name, workers=2).losses
@@ -109,6 +113,7 @@ def test_losses_in_training_are_those_of_the_global_batch(name: str, run: Callab
     assert together == pytest.approx(alone, rel=1e-3, abs=1e-4)  # fit prints four digits
 
 
+@pytest.mark.slow
 def test_saved_model_is_an_ordinary_keras_file(run: Callable[..., Run]):
     finished = run("digits", workers=2)
     model = keras.models.load_model(finished.directory / "digits.keras")

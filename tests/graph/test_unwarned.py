@@ -17,6 +17,9 @@ import models
 
 LARGER = {"bert_6", "bert_12", "bert_large"}
 """Those that differ from `bert_3` in numbers only."""
+LONG = {"inception", "densenet", "transformer", "bidirectional"}
+"""Those that take long, and of which `resnet`, `bert_3` and `lstm` have most."""
+NAMES = [n for n in models.names() if n not in LARGER and not n.startswith("hub_")]
 
 
 def warnings(step, arrays):
@@ -24,7 +27,7 @@ def warnings(step, arrays):
     return warnings_of(capture(step, specs, VariableNames()).graph)
 
 
-@pytest.mark.parametrize("name", [n for n in models.names() if n not in LARGER and not n.startswith("hub_")])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LONG)) for n in NAMES])
 def test_examples(name):
     keras.utils.set_random_seed(1)
     training = models.get(name).build("tiny")

@@ -32,7 +32,7 @@ LOSSES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("sizes", [(9, 7), (7, 0, 9)])
+@pytest.mark.parametrize("sizes", [pytest.param((9, 7), marks=pytest.mark.slow), (7, 0, 9)])
 def test_losses_over_picked_rows_have_the_gradients_of_one_device(sizes):
     def regularized(loss):
         return lambda w, x: loss(x, tf.square(x @ w - 1.0)) + 0.01 * tf.reduce_sum(tf.square(w))

@@ -98,7 +98,9 @@ def test_waiting_workers_do_not_hide_the_cause(bench):
     assert "stopped because worker 2 failed" in "".join(bench.observer.texts(0))
 
 
-@pytest.mark.parametrize("code", [3, 124, 255])
+@pytest.mark.parametrize(
+    "code", [pytest.param(3, marks=pytest.mark.slow), 124, pytest.param(255, marks=pytest.mark.slow)]
+)
 def test_exit_code_of_the_worker_is_passed_on(bench, code):
     result = bench.run(STEP + f"sys.exit({code} if w.rank == 0 else 0)")
     assert result.exit_code == code
@@ -139,7 +141,7 @@ def test_worker_that_ignores_term_is_killed_after_the_grace(bench):
     assert bench.left() == []
 
 
-@pytest.mark.parametrize("ending", ["pass", "raise ValueError", "os._exit(0)"])
+@pytest.mark.parametrize("ending", [pytest.param("pass", marks=pytest.mark.slow), "raise ValueError", "os._exit(0)"])
 def test_children_of_workers_end_with_the_run(bench, ending):
     result = bench.run(
         STEP + "import subprocess\n"

@@ -1,4 +1,7 @@
-"""Trains a generator against a critic, traced anew again and again; prints how many different losses there were."""
+"""`adversarial.py ours|plain TIMES`: trains a generator against a critic, traced anew so many times.
+
+Prints how many different losses there were.
+"""
 
 import sys
 
@@ -29,4 +32,4 @@ def losses():
 if __name__ == "__main__":
     if sys.argv[1] == "ours":
         keep_orderings_in_functions()
-    print(len({losses() for _ in range(30)}))
+    print(len({losses() for _ in range(int(sys.argv[2]))}))

@@ -153,8 +153,15 @@ def evaluating(nested, assigns, signature=None):
     return between
 
 
-@pytest.mark.parametrize("nested", [False, True])
-@pytest.mark.parametrize("assigns", [False, True])
+@pytest.mark.parametrize(
+    ("nested", "assigns"),
+    [
+        (False, False),
+        (True, True),
+        pytest.param(False, True, marks=pytest.mark.slow),
+        pytest.param(True, False, marks=pytest.mark.slow),
+    ],
+)
 def test_traced_functions(nested, assigns):
     assert_same(custom_loop(evaluating(nested, assigns)))
 

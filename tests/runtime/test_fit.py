@@ -76,27 +76,31 @@ def fitting(make=make_model, compile_with=None, **fit):
     return program
 
 
+SECOND = pytest.mark.slow
+"""Of ways to fit that another one has part in."""
+
+
 @pytest.mark.parametrize(
     "program",
     [
-        fitting(**ARRAYS),
+        pytest.param(fitting(**ARRAYS), marks=SECOND),
         fitting(**ARRAYS | {"batch_size": 7}),
-        fitting(**ARRAYS | {"shuffle": True}),
-        fitting(x=dataset),
+        pytest.param(fitting(**ARRAYS | {"shuffle": True}), marks=SECOND),
+        pytest.param(fitting(x=dataset), marks=SECOND),
         fitting(x=lambda: dataset(7)),
         fitting(x=lambda: dataset().repeat(), steps_per_epoch=4),
         fitting(x=Sequence, shuffle=False),
         fitting(x=generator, steps_per_epoch=6),
-        fitting(**ARRAYS, steps_per_epoch=3),
+        pytest.param(fitting(**ARRAYS, steps_per_epoch=3), marks=SECOND),
         fitting(compile_with={"steps_per_execution": 4}, x=dataset),
         fitting(compile_with={"jit_compile": True}, **ARRAYS),
         fitting(
             compile_with={"metrics": [], "weighted_metrics": ["mae"]}, **ARRAYS, sample_weight=np.linspace(0, 1, 60)
         ),
-        fitting(**ARRAYS, validation_data=HELD_OUT),
+        pytest.param(fitting(**ARRAYS, validation_data=HELD_OUT), marks=SECOND),
         fitting(**ARRAYS, validation_split=0.25),
         fitting(x=dataset, validation_data=HELD_OUT, validation_freq=2, initial_epoch=1, epochs=4),
-        fitting(make=lazy, **ARRAYS),
+        pytest.param(fitting(make=lazy, **ARRAYS), marks=SECOND),
         fitting(make=lazy, x=dataset),
         fitting(make=CustomStep, compile_with={"metrics": None}, **ARRAYS),
         fitting(compile_with={"optimizer": "sgd", "metrics": []}, x=lambda: dataset(1)),
@@ -120,23 +124,26 @@ def test_class_weight():
     assert_same(program)
 
 
+DECIDING = [
+    lambda tmp: keras.callbacks.ReduceLROnPlateau(monitor="loss", factor=0.5, patience=0, min_delta=10.0),
+    lambda tmp: keras.callbacks.EarlyStopping(monitor="loss", min_delta=10.0, patience=1, restore_best_weights=True),
+]
+LASTING = [
+    lambda tmp: keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.7),
+    lambda tmp: keras.callbacks.ModelCheckpoint(str(tmp / "{epoch}.keras")),
+    lambda tmp: keras.callbacks.ModelCheckpoint(str(tmp / "w.weights.h5"), save_weights_only=True, save_freq=2),
+    lambda tmp: keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: logs["loss"] + 1),
+    lambda tmp: keras.callbacks.BackupAndRestore(str(tmp / "backup")),
+    lambda tmp: keras.callbacks.TerminateOnNaN(),
+    lambda tmp: keras.callbacks.SwapEMAWeights(),
+]
+
+
 @pytest.mark.parametrize(
-    "callback",
-    [
-        lambda tmp: keras.callbacks.ReduceLROnPlateau(monitor="loss", factor=0.5, patience=0, min_delta=10.0),
-        lambda tmp: keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.7),
-        lambda tmp: keras.callbacks.EarlyStopping(
-            monitor="loss", min_delta=10.0, patience=1, restore_best_weights=True
-        ),
-        lambda tmp: keras.callbacks.ModelCheckpoint(str(tmp / "{epoch}.keras")),
-        lambda tmp: keras.callbacks.ModelCheckpoint(str(tmp / "w.weights.h5"), save_weights_only=True, save_freq=2),
-        lambda tmp: keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: logs["loss"] + 1),
-        lambda tmp: keras.callbacks.BackupAndRestore(str(tmp / "backup")),
-        lambda tmp: keras.callbacks.TerminateOnNaN(),
-        lambda tmp: keras.callbacks.SwapEMAWeights(),
-    ],
+    "callbacks",
+    [DECIDING, LASTING, *(pytest.param([callback], marks=pytest.mark.slow) for callback in (*DECIDING, *LASTING))],
 )
-def test_callbacks(callback, tmp_path):
+def test_callbacks(callbacks, tmp_path):
     seen = []
 
     def program(scope):
@@ -145,7 +152,7 @@ def test_callbacks(callback, tmp_path):
         seen.append(where)
         with scope():
             model = compiled_model(optimizer=keras.optimizers.SGD(0.02, use_ema=True, ema_momentum=0.5))
-            history = model.fit(**ARRAYS, epochs=4, verbose=0, callbacks=[callback(where)]).history
+            history = model.fit(**ARRAYS, epochs=4, verbose=0, callbacks=[make(where) for make in callbacks]).history
         saved = [keras.models.load_model(path).get_weights() for path in sorted(where.glob("*.keras"))]
         return history, everything(model), saved
 

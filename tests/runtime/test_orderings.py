@@ -5,11 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parents[1]
 
 
-def test_every_tracing_gives_the_same_losses():
-    command = [sys.executable, str(TESTS / "runtime" / "adversarial.py"), "ours"]
+@pytest.mark.parametrize("times", [12, pytest.param(30, marks=pytest.mark.slow)])
+def test_every_tracing_gives_the_same_losses(times):
+    command = [sys.executable, str(TESTS / "runtime" / "adversarial.py"), "ours", str(times)]
     environment = os.environ | {"PYTHONPATH": str(TESTS)}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150)
     assert result.returncode == 0, result.stderr

@@ -103,7 +103,7 @@ def step_of(trained, other, optimizer):
     return step
 
 
-@pytest.mark.parametrize("strategy", [InParts("servers"), Shifting("collective")])
+@pytest.mark.parametrize("strategy", [InParts("servers"), pytest.param(Shifting("collective"), marks=pytest.mark.slow)])
 def test_a_step_finds_what_another_trains(strategy):
     """The first step reads whole variables that the second one cuts, and the second reads what the first has cut."""
     TAKEN.clear()

@@ -13,8 +13,8 @@ from autodist.runtime import LocalArray, Passes, Shares, drawn_parts, fingerprin
 
 SCRIPT = Path(__file__).with_name("unlike_data.py")
 WAYS = [
-    ("AllReduce(communicator='tcp')", "shard"),
-    ("PSLoadBalancing", "fit"),
+    ("AllReduce(communicator='tcp')", "fit"),
+    pytest.param("PSLoadBalancing", "shard", marks=pytest.mark.slow),
     pytest.param("PSLoadBalancing", "by element", marks=pytest.mark.slow),
     pytest.param("AllReduce(communicator='collective')", "loop", marks=pytest.mark.slow),
     pytest.param("PartitionedPS", "train_on_batch", marks=pytest.mark.slow),

@@ -66,7 +66,7 @@ def test_json_has_every_difference(script):
     assert {d["name"] for d in certificate["differences"]} == {"final/w", "initial/w", "output/0/0", "output/1/0"}
 
 
-@pytest.mark.parametrize("kind", ["noise", "not-a-mean"])
+@pytest.mark.parametrize("kind", [pytest.param("noise", marks=pytest.mark.slow), "not-a-mean"])
 def test_a_run_that_differs_fails_with_exit_code_3(script, kind):
     result = run_cli(script, "--steps", 2, "--workers", 1, "--replicas", 2, "--", kind)
     assert result.returncode == 3

@@ -43,8 +43,8 @@ def run(case, count):
 
 SLOW = pytest.mark.slow  # what `coded` does as well, over links that are not slow; and more processes
 CASES = [
-    ("sums", 2), ("coded", 3), ("lost", 3),
-    pytest.param("sums", 5, marks=SLOW), pytest.param("everything", 3, marks=SLOW),
+    ("coded", 3), ("lost", 3),
+    pytest.param("sums", 2, marks=SLOW), pytest.param("sums", 5, marks=SLOW), pytest.param("everything", 3, marks=SLOW),
 ]  # fmt: skip
 
 

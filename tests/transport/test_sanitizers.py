@@ -13,7 +13,7 @@ FUZZED_S = 30
 FUZZED_LONG_S = 1800
 
 
-@pytest.mark.parametrize("sanitizers", ["thread", "address,undefined"])
+@pytest.mark.parametrize("sanitizers", ["thread", pytest.param("address,undefined", marks=pytest.mark.slow)])
 def test_many_collectives_at_once(tmp_path, sanitizers):
     flags = ("-g1", "-O1", f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all")
     program = built(tmp_path, "exchange.cc", *flags, "-DAUTODIST_RECORDS_PER_KEY=5", "-ldl", of=LIBRARY + ENCRYPTION)
