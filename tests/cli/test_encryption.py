@@ -80,7 +80,9 @@ class Listener:
                 continue
 
 
-@pytest.mark.parametrize("options", [(), ("--encrypt",)], ids=["plain", "encrypted"])
+@pytest.mark.parametrize(
+    "options", [pytest.param((), marks=pytest.mark.slow, id="plain"), pytest.param(("--encrypt",), id="encrypted")]
+)
 def test_what_is_heard_on_the_network(shell, options):
     if os.getuid() != 0:
         pytest.skip("only root hears the packets of an interface")
@@ -92,6 +94,7 @@ def test_what_is_heard_on_the_network(shell, options):
     assert done.stdout.count("trained as one device does") == 4
     token = Path(shell.directory, "token").read_bytes()
     is_open = not options
+    assert len(listener.heard) > 10_000
     assert (token in listener.heard) is is_open
     # Gradients have one value, over and over, their parts half of it; what the program asks for is three updates away.
     values = (gradient, gradient / 2, -1.5 * gradient)

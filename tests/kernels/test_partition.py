@@ -145,7 +145,7 @@ OPTIMIZERS = {
 KINDS = ("dense", "embedding", "lookup", "tied")
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     st.sampled_from(KINDS),
     st.sampled_from(sorted(OPTIMIZERS)),

@@ -36,7 +36,7 @@ def chosen(options):
     return st.sampled_from(sorted(options))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     row=chosen(ROWS),
     total=chosen(SUMS),

@@ -61,7 +61,7 @@ def check_losses(losses, start, rate, sizes, *, moved):
 SIZES = st.lists(st.integers(0, 4), min_size=2, max_size=4).filter(lambda sizes: sizes[0] > 0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(expressions(), SIZES, st.integers(0, 2**16))
 def test_expressions_equal_those_of_the_whole_batch(step, sizes, seed):
     x = batch(sum(sizes), seed)

@@ -388,6 +388,7 @@ def test_environment_of_a_host_wins(bench):
     assert bench.observer.texts(1) == ["job job -1"]
 
 
+@pytest.mark.slow  # all trainings with Horovod need it
 @pytest.mark.horovod
 def test_horovod_finds_its_rendezvous(bench):
     if importlib.util.find_spec("horovod") is None:

@@ -12,7 +12,8 @@ SCRIPT = Path(__file__).with_name("wrong_rows.py")
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("wrong", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow  # quick is that of a worker that catches it
+@pytest.mark.parametrize("wrong", [0, 1])
 def test_a_row_number_that_there_is_not_ends_the_run(tmp_path, wrong):
     arguments = (str(wrong), "PSLoadBalancing(communicator='tcp')")
     begun = time.monotonic()

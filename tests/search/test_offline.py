@@ -112,6 +112,7 @@ def bert_large(width=1024, layers=24):
     return graph(*(variable(f"w{n}", shape, order=len(shapes) - n) for n, shape in enumerate(shapes)))
 
 
+@pytest.mark.slow
 def test_a_graph_like_that_of_bert_large_on_16_hosts_is_ranked():
     spec = ResourceSpec(tuple(Host(f"h{n}", f"h{n}") for n in range(16)))
     space = Space(Domain.of(bert_large(), spec), communicators=BOTH)

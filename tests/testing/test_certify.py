@@ -51,6 +51,7 @@ def run_cli(*args):
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.slow  # as below, in words
 def test_an_equal_run_passes_and_the_command_shows_the_worst_difference(script):
     result = run_cli(script, "--steps", 3, "--workers", 1, "--replicas", 2, "--", "plain")
     assert result.returncode == 0, result.stderr

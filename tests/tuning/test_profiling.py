@@ -52,6 +52,7 @@ def serving(bench):
     assert not thread.is_alive()
 
 
+@pytest.mark.slow  # tests/cli/test_search.py has a search that finds its profile again
 def test_a_search_measures_once(tmp_path):
     bench = LaunchedBench(ClusterLauncher(), job(tmp_path, workers=2), Course(1, 2, 60.0))
     cache, told = ProfileCache(tmp_path / "cache"), []
