@@ -12,6 +12,7 @@ from autodist.graph._factors import FactoredGradient, Factors, factors_of
 from autodist.graph._fixed_rows import refuse_fixed_beside_rows
 from autodist.graph._graph_def import (
     BRANCHES,
+    CALLS,
     LOOPS,
     ancestors,
     called_functions,
@@ -21,11 +22,13 @@ from autodist.graph._graph_def import (
     node_of,
     normalize,
     output_shape,
+    output_types,
     prune,
     split_tensor,
     strip_missing_colocation,
     tensor_dtype,
 )
+from autodist.graph._hoist import argument_aliases
 from autodist.graph._identity import Identity
 from autodist.graph._joins import Join
 from autodist.graph._lines import said_in_tracing
@@ -45,6 +48,7 @@ from autodist.graph.operators import EXTENT_OF
 
 __all__ = [
     "BRANCHES",
+    "CALLS",
     "EXTENT_OF",
     "ID_DTYPE",
     "LOOPS",
@@ -86,6 +90,7 @@ __all__ = [
     "Write",
     "adopt_marks",
     "ancestors",
+    "argument_aliases",
     "called_functions",
     "capture",
     "constant_value",
@@ -98,6 +103,7 @@ __all__ = [
     "node_of",
     "normalize",
     "output_shape",
+    "output_types",
     "parse_mark",
     "prune",
     "reduction_of_met",

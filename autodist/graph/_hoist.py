@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from autodist.graph._graph_def import BRANCHES, CALLS, LOOPS, called_functions, data_inputs, normalize
 
-__all__ = ["hoist_reads"]
+__all__ = ["argument_aliases", "hoist_reads"]
 
 _READ_ONLY = "_read_only_resource_inputs"
 _Position: TypeAlias = int
@@ -117,7 +117,7 @@ class _Library:
     def only_reads(self, name: str, position: _Position) -> bool:
         """Whether a function does nothing with the handle at a position but read it, and return it in its place."""
         function = self._functions[name]
-        aliases = _aliases(function, position)
+        aliases = argument_aliases(function, position)
         returned = [k for k, output in enumerate(function.signature.output_arg) if function.ret[output.name] in aliases]
         if returned not in ([], [position]):
             return False
@@ -127,7 +127,7 @@ class _Library:
     def loops_over(self, name: str, position: _Position) -> bool:
         """Whether a function has a loop that gets the handle at a position."""
         function = self._functions[name]
-        aliases = _aliases(function, position)
+        aliases = argument_aliases(function, position)
         return any(
             node.op in LOOPS or any(self.loops_over(called, k - _first(node)) for called in _called(node))
             for node in function.node_def
@@ -150,7 +150,7 @@ class _Library:
         """Whether what a node calls returns a handle; of a loop's outputs it is known which."""
         for name in _called(node):
             function = self._functions[name]
-            aliases = set().union(*(_aliases(function, k - first) for k in used))
+            aliases = set().union(*(argument_aliases(function, k - first) for k in used))
             if aliases & set(function.ret.values()):
                 return True
         return False
@@ -183,7 +183,7 @@ class _Library:
     def _change(self, function: Any, values: Mapping[_Position, _Value]) -> None:
         renamed: dict[str, str] = {}
         for position, value in values.items():
-            aliases = _aliases(function, position)
+            aliases = argument_aliases(function, position)
             argument = function.signature.input_arg[position]
             argument.type = value.dtype
             argument.ClearField("handle_data")
@@ -220,7 +220,7 @@ def _first(node: Any) -> int:
     return 1 if node.op in BRANCHES else 0
 
 
-def _aliases(function: Any, position: _Position) -> set[str]:
+def argument_aliases(function: Any, position: _Position) -> set[str]:
     """What stands for an argument in a function: it, what is identical with it, and what loops pass on of it."""
     found = {function.signature.input_arg[position].name}
     is_growing = True

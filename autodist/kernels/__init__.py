@@ -1,6 +1,7 @@
 """Kernels: the rewritings that turn G into what one worker runs, one concern each."""
 
 from autodist.kernels._all_reduce import AllReduceGradients, AllReduceState
+from autodist.kernels._asked import Asked, Question
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, Layout, Refresher, Serving, SyncPoint
 from autodist.kernels._broadcast import BroadcastFactors
 from autodist.kernels._encode import Encode
@@ -23,6 +24,7 @@ __all__ = [
     "PICKED",
     "AllReduceGradients",
     "AllReduceState",
+    "Asked",
     "BroadcastFactors",
     "Combine",
     "DistributedGraph",
@@ -34,6 +36,7 @@ __all__ = [
     "ParameterServers",
     "Place",
     "Prune",
+    "Question",
     "Refresher",
     "Replicate",
     "Serving",

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from autodist.graph import StepAnalysis, TrainingGraph, Variable
+from autodist.kernels._asked import Asked
 from autodist.resource_spec import Device, ResourceSpec
 from autodist.strategies import Strategy
 
@@ -209,6 +210,7 @@ class DistributedGraph:
         owed: By rank of another worker, the nodes that send what its gradients come from: without them nothing comes
             from there.
         serving: What this worker runs for others, over and over, beside its own steps.
+        asks: What this worker asks others while it takes steps: they must be told before.
         relaxed: Names of the variables that change beside the steps, here or on another worker.
         waits: Whether a step needs other workers to take one as well.
         loss_meets: Whether examples of a batch meet on the way to a loss, of which each replica has its part alone.
@@ -232,6 +234,7 @@ class DistributedGraph:
     refreshers: dict[str, Refresher] = field(default_factory=dict)
     owed: dict[int, tuple[str, ...]] = field(default_factory=dict)
     serving: tuple[Serving, ...] = ()
+    asks: tuple[Asked, ...] = ()
     relaxed: tuple[str, ...] = ()
     waits: bool = True
     loss_meets: bool = False
@@ -249,11 +252,6 @@ class DistributedGraph:
         """The nodes, beside effects and outputs, that are run at some time."""
         served = (node for serving in self.serving for node in (*serving.targets, *serving.stops))
         return (*self.initializers, *(refresher.node for refresher in self.refreshers.values()), *served)
-
-    @property
-    def reaches_others(self) -> bool:
-        """Whether something of it runs on a device of another worker."""
-        return any(self.layout.rank_of_tf(node.device) != self.layout.rank for node in self.graph_def.node)
 
     @cached_property
     def nodes(self) -> dict[str, Any]:

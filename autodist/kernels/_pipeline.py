@@ -23,6 +23,7 @@ from autodist.kernels._prune import Prune
 from autodist.kernels._ps import ParameterServers
 from autodist.kernels._relaxed import RelaxedServers
 from autodist.kernels._replicate import Replicate
+from autodist.kernels._requests import Requests
 from autodist.kernels._stations import Stations
 from autodist.kernels._stream_values import StreamValues
 from autodist.strategies import Strategy
@@ -75,6 +76,7 @@ def kernels_for(
         BroadcastFactors(strategy, step),
         AllReduceState(strategy, step),
         Place(container),
+        Requests(step),
         Prune(),
     )
     return insert(own, extra_kernels() if extras is None else extras)

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from autodist.errors import CaptureError, GraphError, TimedOut, UsageError
 from autodist.graph import CapturedStep, Identity, TrainingGraph
@@ -96,15 +97,15 @@ class Agreement:
             ) from error
         self._check_same(mine, _Seen.from_json(content.decode()))
 
-    def any(self, own: bool) -> bool:
-        """Whether something holds on any worker; all workers ask this together."""
+    def told_by_all(self, about: str, own: Any) -> list[Any]:
+        """What each worker says of something, by rank, as JSON; all workers call this together."""
         coordinator = self.worker.coordinator
         if coordinator is None or self.worker.world_size == 1:
-            return own
-        key = self.next("any")
-        coordinator.put(f"{key}/{self.worker.rank}", b"1" if own else b"0")
+            return [own]
+        key = self.next(about)
+        coordinator.put(f"{key}/{self.worker.rank}", json.dumps(own).encode())
         timeout_s = self.worker.environment.start_timeout_s
-        return b"1" in [coordinator.get(f"{key}/{rank}", timeout_s) for rank in range(self.worker.world_size)]
+        return [json.loads(coordinator.get(f"{key}/{rank}", timeout_s)) for rank in range(self.worker.world_size)]
 
     def next(self, about: str) -> str:
         """A key that all workers have for the same exchange, if they call this equally often."""

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from autodist.graph import Variable
-from autodist.kernels import DistributedGraph, Refresher, proxy_name
+from autodist.kernels import Asked, DistributedGraph, Refresher, proxy_name
+from autodist.runtime._answers import Answers
 from autodist.runtime._orderings import keep_orderings_in_session
 from autodist.runtime._remote_values import REMOTE_VALUES
 from autodist.runtime._server import PROCESS_SERVER
@@ -90,6 +91,7 @@ class SessionHost:
         self._asked_for: set[str] = set()
         self._freeing: dict[str, Any] = {}
         self._servers: list[Server] = []
+        self._answers: list[Answers] = []
         self._readers: dict[tuple[str, ...], Callable[[float | None], Sequence[np.ndarray]]] = {}
         self._session = self._connect()
 
@@ -109,16 +111,20 @@ class SessionHost:
     def close(self) -> None:
         """Close the session; without a TensorFlow server, what it held is gone."""
         REMOTE_VALUES.answer_no_more(self.container)
+        self._stop(self._answers)
         self._session.close()
 
     def dispose(self) -> None:
         """Leave nothing of the session in this process, whatever else its TensorFlow server holds."""
-        for server in self._servers:
-            server.stop()
-            self.worker.not_on_exit(server.stop)
+        self._stop(self._servers)
         own = f"task:{self.worker.rank}/"
         self._run([r.destroy for r in self._residents.values() if own in r.home or not self.wiring.server])
         self.close()
+
+    def _stop(self, threads: Sequence[Server | Answers]) -> None:
+        for thread in threads:
+            thread.stop()
+            self.worker.not_on_exit(thread.stop)
 
     # Steps -------------------------------------------------------------------------------------------------------
 
@@ -142,6 +148,23 @@ class SessionHost:
             self.worker.on_exit(server.stop)
         self._servers += servers
         return servers
+
+    def answer(self, name: str, asker: int, asked: Asked) -> None:
+        """Answer from now on what another worker asks for a step, until the program ends or the session is disposed of.
+
+        Args:
+            name: The step's prefix.
+            asker: Who asks.
+            asked: What.
+        """
+        import tensorflow as tf
+
+        prefix = f"{name}/answers_{asker}"
+        with self._graph.as_default():
+            tf.graph_util.import_graph_def(asked.graph_def, name=prefix)
+        for question in asked.questions:
+            self._answers.append(Answers(question, asker, self._targets(prefix, [question.node])))
+            self.worker.on_exit(self._answers[-1].stop)
 
     def _targets(self, name: str, targets: Sequence[str]) -> Any:
         return self.callable((), (), [f"{name}/{target}" for target in targets])

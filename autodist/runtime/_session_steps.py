@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from autodist.errors import StrategyError
 from autodist.graph import CapturedStep, StepAnalysis, TrainingGraph
-from autodist.kernels import DistributedGraph, Layout, kernels_for, prepare, rewrite
+from autodist.kernels import Asked, DistributedGraph, Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._agreement import Agreement
 from autodist.runtime._connections import PROCESS_CONNECTIONS
@@ -22,7 +22,7 @@ from autodist.runtime._remote_values import REMOTE_VALUES
 from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._worker import Worker
-from autodist.strategies import Strategy, check_encryptable, refuse_in_the_clear
+from autodist.strategies import Strategy, check_encryptable
 
 __all__ = ["SessionSteps", "written_by"]
 
@@ -99,13 +99,15 @@ class SessionSteps:
         written = written_by(training)
         if self._worker.world_size > 1:
             self.homes.check(prepared, training, written)
-        layout, graph = self._connected(training, prepared, self._layout(strategy), prefix)
+        layout = self._layout(strategy)
+        self._connect(layout)
+        graph = self._rewrite(training, prepared, layout, prefix)
         moved = self._moved(prepared, training)
         self.homes.add_parts(strategy, captured.graph)
         cut = self._cut_anew(training)
         with self._worker.connecting():  # a session connects when something is first run in it
             host = self._host(strategy, layout)
-            host.add_step(prefix, graph)
+            self._add(host, strategy, prefix, graph)
             self.homes.add(prepared, training)
             self._state.move(moved, graph)
             served = self.homes.known((v.name for v in training.variables), layout)
@@ -191,11 +193,8 @@ class SessionSteps:
         prefix = f"{compiled.prefix}_{compiled.revision}"
         layout = self._layout(compiled.strategy)
         graph = self._rewrite(compiled.training, compiled.prepared, layout, prefix)
-        if self._need_servers(graph, compiled.strategy):
-            self._connect(replace(layout, server=True))  # replaces all of them
-            return
         assert self._state.host is not None
-        self._state.host.add_step(prefix, graph)
+        self._add(self._state.host, compiled.strategy, prefix, graph)
         compiled.step.replace(graph, prefix, self._state.host)
 
     # The session -----------------------------------------------------------------------------------------------------
@@ -211,25 +210,17 @@ class SessionSteps:
             server = host.wiring.server  # without variables of its own a step reads them wherever they are
         return Layout.of(strategy, self._spec, self._worker.rank, server=server)
 
-    def _connected(
-        self, training: TrainingGraph, strategy: Strategy, layout: Layout, prefix: str
-    ) -> tuple[Layout, DistributedGraph]:
-        """A step as rewritten, and the layout for which it is: one with servers if any worker can't do without."""
-        self._connect(layout)
-        graph = self._rewrite(training, strategy, layout, prefix)
-        if not self._need_servers(graph, strategy):
-            return layout, graph
-        with_servers = replace(layout, server=True)
-        self._connect(with_servers)
-        return with_servers, self._rewrite(training, strategy, with_servers, prefix)
-
-    def _need_servers(self, graph: DistributedGraph, strategy: Strategy) -> bool:
-        """Whether sessions that don't see each other's devices can't run a step, on this or on another worker."""
-        may_reach = strategy.has_servers or self.homes.has_served  # the same on all workers
-        need = may_reach and not graph.layout.server and self.agreement.any(graph.reaches_others)
-        if need and self._worker.environment.is_encrypted:
-            refuse_in_the_clear("a step that looks up rows in a loop, or reads after an update,", ["queue"])
-        return need
+    def _add(self, host: SessionHost, strategy: Strategy, prefix: str, graph: DistributedGraph) -> None:
+        """Bring a rewritten step into the session, and answer what other workers ask while they take theirs."""
+        host.add_step(prefix, graph)
+        may_ask = strategy.has_servers or self.homes.has_served  # the same on all workers
+        if not may_ask or graph.layout.server:
+            return
+        asked = self.agreement.told_by_all("asks", [asked.to_json() for asked in graph.asks])
+        for asker, told in enumerate(asked):
+            for found in map(Asked.from_json, told):
+                if found.rank == self._worker.rank:
+                    host.answer(prefix, asker, found)
 
     def _connect(self, layout: Layout) -> None:
         """Bring earlier steps, which have done without TensorFlow's servers, into a session that has them."""
@@ -284,5 +275,5 @@ def written_by(graph: TrainingGraph) -> list[str]:
 
 def _needs_server(strategy: Strategy) -> bool:
     """Whether workers reach each other through TensorFlow whatever the step is, since queues or collectives do so."""
-    of_variables = strategy.has_servers and (not strategy.graph.has_streams or strategy.is_relaxed)
+    of_variables = strategy.has_servers and not strategy.graph.has_streams
     return of_variables or bool({"collective", "queue"} & set(strategy.carriers))

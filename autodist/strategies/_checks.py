@@ -158,17 +158,6 @@ def _beside_queues(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec)
             yield Problem(name, "communicator", "'collective'", allowed, reason)
 
 
-def _streams(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    """Yield what servers can't do whose gradients and values travel by AutoDist's own library."""
-    for name, synchronizer in _synchronizers(strategy) if strategy.graph.has_streams else ():
-        if isinstance(synchronizer, PSSynchronizer) and synchronizer.is_relaxed:
-            reason = (
-                "the graph's communicator `tcp` sends what a server holds to all workers in each step; 'queue' doesn't"
-            )
-            given = "`sync` and `staleness`", f"{synchronizer.sync} and {synchronizer.staleness}"
-            yield Problem(name, *given, "True and 0", reason)
-
-
 def _coupled(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     reason = "their updates share a norm, a branch or a slot, so they are computed in one place"
     synchronizers: dict[str, list[Synchronizer]] = {}
@@ -206,7 +195,6 @@ CHECKS: tuple[Check, ...] = (
     _groups,
     _beside_servers,
     _beside_queues,
-    _streams,
     _coupled,
     *SERVER_CHECKS,
     compressors,

@@ -24,8 +24,8 @@ def check_encryptable(strategy: Strategy) -> None:
         StrategyError: Something else carries a part of it, and would send it in the clear.
 
     """
-    is_streamed = strategy.graph.has_streams and not strategy.is_relaxed
-    carriers = {*strategy.carriers, *(("servers",) if strategy.has_servers and not is_streamed else ())}
+    in_the_clear = strategy.has_servers and not strategy.graph.has_streams
+    carriers = {*strategy.carriers, *(("servers",) if in_the_clear else ())}
     refuse_in_the_clear(strategy.builder or strategy.id, carriers)
 
 

@@ -10,7 +10,7 @@ Importing this package imports no TensorFlow.
 
 from autodist.transport._coding import CODED_SHARE, LEAST_CODED_BYTES, is_coded
 from autodist.transport._handshake import Connection
-from autodist.transport._library import can_encrypt, connect, disconnect, is_built, register
+from autodist.transport._library import can_encrypt, connect, disconnect, is_built, refuse, register, withdraw
 from autodist.transport._shares import owner_places, reduction_shares
 from autodist.transport._sockets import Endpoint, connected, listening
 from autodist.transport._strangers import Strangers
@@ -30,5 +30,7 @@ __all__ = [
     "listening",
     "owner_places",
     "reduction_shares",
+    "refuse",
     "register",
+    "withdraw",
 ]

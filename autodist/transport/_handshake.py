@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 _MARK = b"ADtp"
-_VERSION = 1
+_VERSION = 2
 """Of messages, and of what precedes them: see ``native/peer.h``. Another number for each change."""
 _ORDERS = {"little": b"<", "big": b">"}
 OPENING = _MARK + bytes([_VERSION]) + _ORDERS[sys.byteorder]

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from autodist.errors import LaunchError
 
-__all__ = ["can_encrypt", "connect", "disconnect", "is_built", "register"]
+__all__ = ["can_encrypt", "connect", "disconnect", "is_built", "refuse", "register", "withdraw"]
 
 _NAME = "_collectives*.so"
 KEY_BYTES = 32
+_MOST_WORDS = 4 << 10  # as in native/operation.cc
 
 
 def is_built() -> bool:
@@ -25,7 +26,7 @@ def is_built() -> bool:
 
 
 def register() -> None:
-    """Make the library's operations, ``AutodistAllReduce`` and ``AutodistAllGather``, known to TensorFlow.
+    """Make the library's operations, from ``AutodistAllReduce`` to ``AutodistAsk``, known to TensorFlow.
 
     Raises:
         LaunchError: The library is not there, or this TensorFlow has not the functions that it needs.
@@ -88,6 +89,28 @@ def disconnect() -> None:
         _library().autodist_disconnect()
 
 
+def refuse(question: str, tensors: int, rank: int, words: str) -> bool:
+    """Answer a question of another worker by words that say why there is no answer; its step fails with them.
+
+    Args:
+        question: Name of the question, of ``AutodistAsk``.
+        tensors: How many an answer has.
+        rank: Who has asked.
+        words: A few.
+
+    Returns:
+        Whether they could be sent; else the workers are connected no more.
+
+    """
+    said = words.encode(errors="replace").replace(b"\0", b"")[:_MOST_WORDS]
+    return bool(_library().autodist_refuse(question.encode(), tensors, rank, said))
+
+
+def withdraw(question: str, tensors: int) -> None:
+    """Wait no more for a question of so many tensors, if it has not been asked yet: its ``AutodistReceive`` fails."""
+    _library().autodist_withdraw(question.encode(), tensors)
+
+
 def _path() -> Path | None:
     return next(iter(sorted(Path(__file__).parent.glob(_NAME))), None)
 
@@ -103,7 +126,7 @@ def _library() -> ctypes.CDLL:
             "communicator, as in `--strategy \"AllReduce(communicator='collective')\"`",
         )
     library = ctypes.CDLL(str(path))
-    if not hasattr(library, "autodist_can_encrypt"):  # the youngest of its functions
+    if not hasattr(library, "autodist_withdraw"):  # the youngest of its functions
         raise LaunchError(
             f"AutoDist's library for collectives, `{path}`, is older than AutoDist itself",
             hint="install AutoDist again, from where it was installed: that builds the library (in a checkout "
@@ -111,6 +134,8 @@ def _library() -> ctypes.CDLL:
         )
     library.autodist_register.restype = ctypes.c_int
     library.autodist_can_encrypt.restype = ctypes.c_int
+    library.autodist_refuse.restype = ctypes.c_int
+    library.autodist_withdraw.restype = None
     library.autodist_connect.restype = ctypes.c_char_p
     library.autodist_disconnect.restype = None
     return library

@@ -19,6 +19,7 @@ constexpr int kSoon = kFirst + 1;
 
 constexpr size_t kBelieved = size_t{1} << 30;  // bytes for which there is memory as soon as they are announced
 constexpr size_t kMostDims = 254;  // of a tensor of TensorFlow
+constexpr size_t kMostWords = 4 << 10;  // bytes
 
 std::string sizes(size_t announced, size_t expected) {
   return std::to_string(announced) + " bytes, but " + std::to_string(expected) + " here";
@@ -59,7 +60,7 @@ void Operation::finish(const std::string& error) {
 void Operation::send(int rank, Kind kind, const char* data, size_t size, size_t total, int priority, size_t offset) {
   Peer& peer = *transport_.peers_[rank];
   if (peer.is_gone) throw Unreachable(transport_.broken_);
-  const bool is_floats = kind != Kind::kShape && call_.type == DataType::kFloat;
+  const bool is_floats = kind != Kind::kShape && kind != Kind::kRefusal && call_.type == DataType::kFloat;
   size_t sent = 0;
   do {
     const size_t length = std::min(kPiece, size - sent);
@@ -233,6 +234,10 @@ void Sending::leave() {
   const int priority = call_.size <= kUndivided ? kSoon : call_.priority;
   const size_t size = call_.shape.size() * sizeof(int64_t);
   for (const int rank : call_.targets) {
+    if (call_.is_refusal) {
+      send(rank, Kind::kRefusal, call_.input, call_.size, call_.size, kSoon);
+      continue;
+    }
     send(rank, Kind::kShape, reinterpret_cast<const char*>(call_.shape.data()), size, size, priority);
     send(rank, Kind::kTensor, call_.input, call_.size, call_.size, priority);
   }
@@ -244,6 +249,12 @@ Receipt::Receipt(Transport& transport, Id id) : Operation(transport, id, Call::K
 
 char* Receipt::place(int rank, const Header& header) {
   check_source(rank);
+  if (is_refused_) throw Lost("it sent more than its tensor");
+  if (header.kind == Kind::kRefusal) {
+    if (has_shape_ || header.length != header.total || header.total > kMostWords) throw Lost("it sent what is no refusal");
+    refusal_.resize(header.total);
+    return &refusal_[0];
+  }
   if (header.kind == Kind::kShape) {
     const size_t dims = header.total / sizeof(int64_t);
     if (has_shape_ || header.length != header.total || header.total % sizeof(int64_t) != 0 || dims > kMostDims) {
@@ -266,6 +277,10 @@ char* Receipt::place(int rank, const Header& header) {
 void Receipt::arrived(int rank, const Header& header) {
   if (header.kind == Kind::kShape) {
     has_shape_ = true;
+    return;
+  }
+  if (header.kind == Kind::kRefusal) {
+    is_refused_ = true;
     return;
   }
   const char* staged = staging_[rank].data.get();

@@ -34,6 +34,10 @@ class Operation {
   bool needs(int rank) const { return unsent_[rank] > 0 || awaits(rank); }
   bool is_complete() const;
   void finish(const std::string& error);
+  // Whether nothing of it has come or gone yet, so that it can be as if it had never begun.
+  virtual bool is_untouched() const { return false; }
+  // Why it ends without what it was for; empty if it does not.
+  virtual std::string refusal() const { return ""; }
 
  protected:
   virtual void advance() = 0;
@@ -131,7 +135,9 @@ class Receipt final : public Operation {
   void leave() override {}
   void advance() override;
   bool awaits(int rank) const override;
-  bool is_done() const override { return output_ && is_come_ && come_ == total_; }
+  bool is_done() const override { return is_refused_ || (output_ && is_come_ && come_ == total_); }
+  bool is_untouched() const override { return !has_shape_ && !is_refused_ && shape_.empty() && refusal_.empty(); }
+  std::string refusal() const override { return refusal_; }
 
  private:
   void check_source(int rank);
@@ -139,6 +145,8 @@ class Receipt final : public Operation {
   int source_ = -1;  // the rank of who sends it, once that is known
   std::vector<int64_t> shape_;
   bool has_shape_ = false;  // whether all of it has come
+  std::string refusal_;    // words that come instead
+  bool is_refused_ = false;  // whether these have come
   bool is_sized_ = false;  // whether the size is known
   bool is_come_ = false;   // whether any bytes have come, perhaps none at all
   size_t total_ = 0, come_ = 0;

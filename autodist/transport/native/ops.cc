@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <future>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -108,6 +109,8 @@ class Running {
   int code_ = kAborted;
 };
 
+constexpr char kAnswer[] = "/answer";  // what follows the name of a question in that of its answer
+
 // FNV-1a, over 64 bits: the same on all machines.
 uint64_t hash(const std::string& text) {
   uint64_t value = 14695981039346656037ull;
@@ -118,6 +121,7 @@ uint64_t hash(const std::string& text) {
 // What an operation is told by its attributes.
 struct Attributes {
   uint64_t key;
+  uint64_t answer;  // the key of what is answered
   std::vector<int> ranks;
   int priority;
   int64_t below;  // what whole numbers that are sent must be; -1 for anything
@@ -146,7 +150,8 @@ std::vector<int> numbers_of(TF_OpKernelConstruction* construction, const char* n
 
 void* create(TF_OpKernelConstruction* construction) {
   Status status;
-  uint64_t key = hash(text_of(construction, "collective", status.status));
+  const std::string name = text_of(construction, "collective", status.status);
+  uint64_t key = hash(name);
   std::vector<int> ranks;
   int32_t priority = 0;
   int64_t below = -1;
@@ -159,24 +164,71 @@ void* create(TF_OpKernelConstruction* construction) {
   if (status.is_ok()) tensorflow()->OpKernelConstruction_GetAttrInt32(construction, "place", &place, status.status);
   if (!status.is_ok()) tensorflow()->OpKernelConstruction_Failure(construction, status.status);
   if (place >= 0) key = static_cast<uint64_t>(place) << 48 | key >> 16;
-  return new Attributes{key, std::move(ranks), priority, below};
+  return new Attributes{key, hash(name + kAnswer), std::move(ranks), priority, below};
 }
 
 void destroy(void* attributes) { delete static_cast<Attributes*>(attributes); }
 
-// The k-th tensor of an operation travels under a key of its own.
-void start(void* kernel, const std::shared_ptr<Running>& running, Call call, size_t k = 0) {
-  const auto* attributes = static_cast<Attributes*>(kernel);
-  const std::shared_ptr<Transport> transport = connected();
-  if (!transport) return running->fail("the workers are not connected");
-  if (call.input) call.type = static_cast<DataType>(running->type(k));
-  call.key = attributes->key + k;
-  call.priority = attributes->priority;
-  call.targets = attributes->ranks;
-  call.done = [running](const std::string& error) {
-    if (!error.empty()) running->fail(error);
-  };
-  transport->start(std::move(call));
+// The calls of an operation begin together. The k-th tensor of a question, or of an answer, has a key of its own.
+class Starting {
+ public:
+  Starting(void* kernel, std::shared_ptr<Running> running)
+      : attributes_(*static_cast<Attributes*>(kernel)), running_(std::move(running)) {}
+
+  void add(Call call, uint64_t key) {
+    if (call.input) call.type = static_cast<DataType>(running_->type(calls_.size()));
+    call.key = key;
+    call.priority = attributes_.priority;
+    call.targets = attributes_.ranks;
+    call.done = [running = running_](const std::string& error) {
+      if (!error.empty()) running->fail(error);
+    };
+    calls_.push_back(std::move(call));
+  }
+
+  void send_all() {
+    for (size_t k = 0; k < running_->num_inputs(); ++k) {
+      Call call;
+      call.kind = Call::Kind::kSend;
+      call.input = running_->input(k);
+      call.size = running_->size(k);
+      call.shape = running_->shape(k);
+      add(std::move(call), attributes_.key + k);
+    }
+  }
+
+  void receive_all(uint64_t key) {
+    for (int k = 0; k < running_->num_outputs(); ++k) {
+      Call call;
+      call.kind = Call::Kind::kReceive;
+      call.receive = [running = running_, k](const std::vector<int64_t>& shape, size_t size) -> char* {
+        size_t expected = running->element(k);
+        for (const int64_t dim : shape) {
+          if (dim < 0 || __builtin_mul_overflow(expected, static_cast<size_t>(dim), &expected)) return nullptr;
+        }
+        return expected == size ? running->allocate(k, shape, size) : nullptr;
+      };
+      add(std::move(call), key + static_cast<uint64_t>(k));
+    }
+  }
+
+  void begin() {
+    const std::shared_ptr<Transport> transport = connected();
+    if (!transport) return running_->fail("the workers are not connected");
+    transport->start(std::move(calls_));
+  }
+
+ private:
+  const Attributes& attributes_;
+  const std::shared_ptr<Running> running_;
+  std::vector<Call> calls_;
+};
+
+// An operation with one call.
+void start(void* kernel, const std::shared_ptr<Running>& running, Call call) {
+  Starting starting(kernel, running);
+  starting.add(std::move(call), static_cast<Attributes*>(kernel)->key);
+  starting.begin();
 }
 
 void all_reduce(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done) {
@@ -237,35 +289,36 @@ std::string wrong_number(const Running& running, int64_t below) {
   }
 }
 
+// Whether the numbers that are to be sent are such; else the operation fails.
+bool has_right_numbers(void* kernel, Running& running) {
+  const std::string wrong = wrong_number(running, static_cast<Attributes*>(kernel)->below);
+  if (!wrong.empty()) running.fail(wrong, kInvalidArgument);
+  return wrong.empty();
+}
+
 void send(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done) {
   const auto running = std::make_shared<Running>(context, done);
-  if (!running->is_ok()) return;
-  const std::string wrong = wrong_number(*running, static_cast<Attributes*>(kernel)->below);
-  if (!wrong.empty()) return running->fail(wrong, kInvalidArgument);
-  for (size_t k = 0; k < running->num_inputs(); ++k) {
-    Call call;
-    call.kind = Call::Kind::kSend;
-    call.input = running->input(k);
-    call.size = running->size(k);
-    call.shape = running->shape(k);
-    start(kernel, running, std::move(call), k);
-  }
+  if (!running->is_ok() || !has_right_numbers(kernel, *running)) return;
+  Starting starting(kernel, running);
+  starting.send_all();
+  starting.begin();
 }
 
 void receive(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done) {
   const auto running = std::make_shared<Running>(context, done);
-  for (int k = 0; k < running->num_outputs(); ++k) {
-    Call call;
-    call.kind = Call::Kind::kReceive;
-    call.receive = [running, k](const std::vector<int64_t>& shape, size_t size) -> char* {
-      size_t expected = running->element(k);
-      for (const int64_t dim : shape) {
-        if (dim < 0 || __builtin_mul_overflow(expected, static_cast<size_t>(dim), &expected)) return nullptr;
-      }
-      return expected == size ? running->allocate(k, shape, size) : nullptr;
-    };
-    start(kernel, running, std::move(call), static_cast<size_t>(k));
-  }
+  Starting starting(kernel, running);
+  starting.receive_all(static_cast<Attributes*>(kernel)->key);
+  starting.begin();
+}
+
+// Several may ask at the same time, in any order: each question and the receipt of its answer have the same round.
+void ask(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done) {
+  const auto running = std::make_shared<Running>(context, done);
+  if (!running->is_ok() || !has_right_numbers(kernel, *running)) return;
+  Starting starting(kernel, running);
+  starting.send_all();
+  starting.receive_all(static_cast<Attributes*>(kernel)->answer);
+  starting.begin();
 }
 
 void same_shape(TF_ShapeInferenceContext* context, TF_Status* status) {
@@ -284,21 +337,23 @@ void unknown_shape(TF_ShapeInferenceContext* context, TF_Status* status) {
 struct Definition {
   const char* name;
   const char* types;
-  const char* input;   // null for none
-  const char* output;  // null for none
+  const char* results;  // null where they are those of the input
+  const char* input;    // null for none
+  const char* output;   // null for none
   void (*infer)(TF_ShapeInferenceContext*, TF_Status*);
   void (*compute)(void*, TF_OpKernelContext*, TF_AsyncOpKernelDoneCallback*);
 };
 
 constexpr Definition kDefinitions[] = {
-    {"AutodistAllReduce", "T: {half, bfloat16, float, double, int32, int64}", "tensor: T", "result: T", same_shape,
-     all_reduce},
+    {"AutodistAllReduce", "T: {half, bfloat16, float, double, int32, int64}", nullptr, "tensor: T", "result: T",
+     same_shape, all_reduce},
     {"AutodistAllGather",
      "T: {half, bfloat16, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool, complex64, "
      "complex128}",
-     "tensor: T", "result: T", unknown_shape, all_gather},
-    {"AutodistSend", "T: list(type)", "tensors: T", nullptr, unknown_shape, send},
-    {"AutodistReceive", "T: list(type)", nullptr, "tensors: T", unknown_shape, receive},
+     nullptr, "tensor: T", "result: T", unknown_shape, all_gather},
+    {"AutodistSend", "T: list(type)", nullptr, "tensors: T", nullptr, unknown_shape, send},
+    {"AutodistReceive", "T: list(type)", nullptr, nullptr, "tensors: T", unknown_shape, receive},
+    {"AutodistAsk", "T: list(type)", "Tout: list(type)", "tensors: T", "results: Tout", unknown_shape, ask},
 };
 
 bool add(const Definition& definition) {
@@ -306,6 +361,7 @@ bool add(const Definition& definition) {
   Status status;
   TF_OpDefinitionBuilder* builder = tf->NewOpDefinitionBuilder(definition.name);
   tf->OpDefinitionBuilderAddAttr(builder, definition.types);
+  if (definition.results) tf->OpDefinitionBuilderAddAttr(builder, definition.results);
   tf->OpDefinitionBuilderAddAttr(builder, "collective: string");
   tf->OpDefinitionBuilderAddAttr(builder, "ranks: list(int) = []");
   tf->OpDefinitionBuilderAddAttr(builder, "priority: int = 0");
@@ -355,6 +411,40 @@ __attribute__((visibility("default"))) const char* autodist_connect(int rank, in
     return wrong.c_str();
   }
   return nullptr;
+}
+
+// Answers a question, of which the name and the number of tensors in an answer are given, by words that say why there
+// are none. Whether they could be sent.
+__attribute__((visibility("default"))) int autodist_refuse(const char* question, int tensors, int rank,
+                                                           const char* words) {
+  const std::shared_ptr<autodist::Transport> transport = autodist::connected();
+  if (!transport) return 0;
+  const auto said = std::make_shared<const std::string>(words);
+  const auto is_sent = std::make_shared<std::promise<bool>>();
+  const uint64_t key = autodist::hash(std::string(question) + autodist::kAnswer);
+  std::vector<autodist::Call> calls(static_cast<size_t>(tensors));
+  for (size_t k = 0; k < calls.size(); ++k) {
+    calls[k].kind = autodist::Call::Kind::kSend;
+    calls[k].is_refusal = true;
+    calls[k].key = key + k;
+    calls[k].targets = {rank};
+    calls[k].input = said->data();
+    calls[k].size = said->size();
+    const bool is_last = k + 1 == calls.size();
+    calls[k].done = [said, is_sent, is_last](const std::string& error) {
+      if (is_last) is_sent->set_value(error.empty());
+    };
+  }
+  transport->start(std::move(calls));
+  return is_sent->get_future().get();
+}
+
+// Fails the receipt of a question, of so many tensors, that nobody has asked yet.
+__attribute__((visibility("default"))) void autodist_withdraw(const char* question, int tensors) {
+  const std::shared_ptr<autodist::Transport> transport = autodist::connected();
+  for (int k = 0; transport && k < tensors; ++k) {
+    transport->withdraw(autodist::hash(question) + static_cast<uint64_t>(k));
+  }
 }
 
 // Whether there is what encryption needs.

@@ -21,14 +21,15 @@ constexpr size_t kMostFree = size_t{512} << 20;  // bytes that a pool keeps
 }  // namespace
 
 const char* wrong_header(const Header& header) {
-  if (header.mark != kMark || header.kind < Kind::kPart || header.kind > Kind::kTensor || header.length > kPiece) {
+  if (header.mark != kMark || header.kind < Kind::kPart || header.kind > Kind::kRefusal || header.length > kPiece) {
     return "it sent what is no message";
   }
   // In this order, since a sum of two of these may be too large for a number.
   if (header.total > kMostBytes || header.offset > header.total || header.length > header.total - header.offset) {
     return "it sent more than its tensor";
   }
-  const bool may_be_coded = header.kind != Kind::kShape && header.length % sizeof(float) == 0;
+  const bool is_plain = header.kind == Kind::kShape || header.kind == Kind::kRefusal;
+  const bool may_be_coded = !is_plain && header.length % sizeof(float) == 0;
   if (header.coded && (header.coded >= header.length || !may_be_coded)) return "it sent what is no message";
   return nullptr;
 }

@@ -19,6 +19,7 @@ enum class Kind : uint16_t {
   kGather = 3,  // of the sender's tensor, for everybody
   kShape = 4,   // the dimensions of a tensor for the receiver
   kTensor = 5,  // of that tensor
+  kRefusal = 6, // why there is no tensor for the receiver
 };
 
 constexpr uint16_t kMark = 0xA0D1;  // shows that both ends agree on where a message begins

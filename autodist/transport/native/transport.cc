@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -79,22 +80,33 @@ Transport::~Transport() {
     const std::lock_guard<std::mutex> lock(mutex_);
     is_stopping_ = true;
   }
-  const uint64_t one = 1;
-  (void)!write(wakeup_, &one, sizeof one);
+  wake();
   thread_.join();
   close(wakeup_);
   close(epoll_);
 }
 
-void Transport::start(Call call) {
+void Transport::wake() {
+  const uint64_t one = 1;
+  (void)!write(wakeup_, &one, sizeof one);
+}
+
+void Transport::start(std::vector<Call> calls) {
   bool is_first;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     is_first = inbox_.empty();
-    inbox_.push_back(std::move(call));
+    std::move(calls.begin(), calls.end(), std::back_inserter(inbox_));
   }
-  const uint64_t one = 1;
-  if (is_first) (void)!write(wakeup_, &one, sizeof one);
+  if (is_first) wake();
+}
+
+void Transport::withdraw(uint64_t key) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    withdrawn_.push_back(key);
+  }
+  wake();
 }
 
 void Transport::handle_events() {
@@ -138,11 +150,25 @@ void Transport::take_inbox() {
   uint64_t ignored;
   (void)!read(wakeup_, &ignored, sizeof ignored);
   std::vector<Call> calls;
+  std::vector<uint64_t> withdrawn;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     calls.swap(inbox_);
+    withdrawn.swap(withdrawn_);
   }
   for (Call& call : calls) begin(std::move(call));
+  for (const uint64_t key : withdrawn) end_untouched(key);
+}
+
+void Transport::end_untouched(uint64_t key) {
+  const auto rounds = rounds_.find(key);
+  if (rounds == rounds_.end()) return;
+  const auto found = operations_.find({key, rounds->second - 1});
+  if (found == operations_.end() || !found->second->has_begun() || !found->second->is_untouched()) return;
+  const std::unique_ptr<Operation> operation = std::move(found->second);
+  operations_.erase(found);
+  --rounds->second;
+  operation->finish("it was withdrawn");
 }
 
 void Transport::begin(Call call) {
@@ -224,7 +250,7 @@ void Transport::end_if_complete(const Id& id) {
   if (found == operations_.end() || !found->second->is_complete()) return;
   const std::unique_ptr<Operation> operation = std::move(found->second);
   operations_.erase(found);
-  operation->finish("");
+  operation->finish(operation->refusal());
 }
 
 // Nothing can begin any more. What others owe each other still arrives, unless something waits for the one that is lost.

@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "peer.h"
@@ -43,6 +44,7 @@ struct Call {
   // Of what is sent: its dimensions, and the ranks that get it.
   std::vector<int64_t> shape;
   std::vector<int> targets;
+  bool is_refusal = false;  // whether it says why there is no tensor, instead of sending one
   // Where a received tensor of this shape and size goes; null if it does not fit or there is no memory.
   std::function<char*(const std::vector<int64_t>& shape, size_t size)> receive;
 };
@@ -68,8 +70,17 @@ class Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  // From any thread. Calls with the same key must come in the same order on all processes.
-  void start(Call call);
+  // From any thread. Calls with the same key must come in the same order on all processes; those that are given
+  // together come together.
+  void start(std::vector<Call> calls);
+  void start(Call call) {
+    std::vector<Call> one;
+    one.push_back(std::move(call));
+    start(std::move(one));
+  }
+
+  // Fails a receipt that waits, if nothing of it has come: what comes later is for the next one of the key.
+  void withdraw(uint64_t key);
 
  private:
   friend class Operation;
@@ -81,6 +92,8 @@ class Transport {
   void run();
   void take_inbox();
   void begin(Call call);
+  void end_untouched(uint64_t key);
+  void wake();
   void receive(int rank);
   void watch(int rank, bool writing);
   void flush(int rank);
@@ -102,6 +115,7 @@ class Transport {
 
   std::mutex mutex_;
   std::vector<Call> inbox_;    // guarded by mutex_
+  std::vector<uint64_t> withdrawn_;  // guarded by mutex_
   bool is_stopping_ = false;   // guarded by mutex_
   int wakeup_ = -1;
   int epoll_ = -1;

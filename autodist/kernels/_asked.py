@@ -1,0 +1,175 @@
+"""What workers ask each other for while they take steps, and the graphs by which they answer."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from autodist.graph import NodeList, called_functions, data_inputs, node_of, normalize
+
+if TYPE_CHECKING:
+    from autodist.kernels._base import Layout
+
+__all__ = ["HANDLES", "Asked", "Asking", "Question", "Wanted"]
+
+HANDLES = frozenset({"FIFOQueueV2", "VarHandleOp"})
+"""Ops that find what has a name in the session; each finds the same."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What one worker may ask of another, again and again.
+
+    Attributes:
+        name: Unlike that of any other question.
+        tensors: How many a question has.
+        answers: How many an answer has.
+        node: What the asked worker runs for each question, by its name in the graph of :class:`Asked`.
+    """
+
+    name: str
+    tensors: int
+    answers: int
+    node: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """All that one worker asks of another.
+
+    Attributes:
+        rank: The worker that answers.
+        graph_def: What it runs for that; devices are named as it names its own.
+        questions: What is asked.
+    """
+
+    rank: int
+    graph_def: Any
+    questions: tuple[Question, ...]
+
+    def to_json(self) -> Any:
+        """What can be told to the worker."""
+        return {
+            "rank": self.rank,
+            "graph": base64.b64encode(self.graph_def.SerializeToString()).decode(),
+            "questions": [asdict(question) for question in self.questions],
+        }
+
+    @classmethod
+    def from_json(cls, told: Any) -> Asked:
+        """The other way round."""
+        import tensorflow as tf
+
+        graph_def = tf.compat.v1.GraphDef.FromString(base64.b64decode(told["graph"]))
+        return cls(told["rank"], graph_def, tuple(Question(**question) for question in told["questions"]))
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Nodes that another worker is to run for a question.
+
+    Attributes:
+        nodes: In an order in which each comes after what it takes.
+        given: By tensor that they take from who asks, its dtype.
+        results: The tensors that are wanted of them, with their dtypes.
+        ends: The nodes that have run when there is an answer.
+    """
+
+    nodes: Sequence[Any]
+    given: Mapping[str, str]
+    results: Sequence[tuple[str, str]]
+    ends: Sequence[str]
+
+
+class Asking:
+    """Makes questions of one worker, and the graphs that answer them.
+
+    Args:
+        layout: Who asks.
+        step: Name of the compiled step.
+        library: The functions that nodes may call.
+    """
+
+    def __init__(self, layout: Layout, step: str, library: Any) -> None:
+        self.nodes = NodeList(device=layout.main_device)
+        self._layout = layout
+        self._step = step
+        self._library = library
+        self._questions: dict[int, list[Question]] = {}
+        self._answering: dict[int, NodeList] = {}
+
+    def asked(self) -> tuple[Asked, ...]:
+        """By worker, what it is asked."""
+        return tuple(Asked(rank, self._graph_of(rank), tuple(asked)) for rank, asked in sorted(self._questions.items()))
+
+    def ask(self, name: str, owner: int, wanted: Wanted, waits: Iterable[str], below: int = -1) -> None:
+        """Add the node of a question to this worker's graph.
+
+        Args:
+            name: Of the node.
+            owner: Who answers.
+            wanted: What it is to run.
+            waits: What comes before, as control inputs.
+            below: What whole numbers that are given must be below; -1 for anything.
+        """
+        inputs = list(wanted.given) or [self.nodes.constant(f"autodist/question/{name}", True, "bool")]
+        self.nodes.add(
+            "AutodistAsk",
+            name,
+            [*inputs, *waits],
+            T=list(wanted.given.values()) or ["bool"],
+            Tout=[dtype for _, dtype in wanted.results] or ["bool"],
+            collective=self.answered(name, owner, wanted),
+            ranks=[owner],
+            below=below,
+        )
+
+    def answered(self, name: str, owner: int, wanted: Wanted) -> str:
+        """Have a worker answer a question, and return what the question is called; one without tensors has a bool."""
+        questions, nodes = self._questions.setdefault(owner, []), self._answering.setdefault(owner, NodeList())
+        prefix, called = f"question_{len(questions)}", f"{self._step}/asked_by_{self._layout.rank}/{name}"
+        nodes.device = _at_home(self._layout.main_device_of(owner), owner)
+        dtypes = list(wanted.given.values()) or ["bool"]
+        ranks = [self._layout.rank]
+        asked = nodes.add("AutodistReceive", f"{prefix}/asked", T=dtypes, collective=called, ranks=ranks)
+        given = {tensor: f"{asked}:{k}" for k, tensor in enumerate(wanted.given)}
+        for node in wanted.nodes:
+            nodes.nodes.append(_answering(node, prefix, given, asked, owner, nodes.device))
+        results = [f"{prefix}/{tensor}" for tensor, _ in wanted.results]
+        done = [f"^{prefix}/{end}" for end in wanted.ends]
+        if not results:
+            results = [nodes.constant(f"{prefix}/done", True, "bool")]
+        types = [dtype for _, dtype in wanted.results] or ["bool"]
+        inputs = [*results, *done]
+        sent = nodes.add(
+            "AutodistSend", f"{prefix}/answer", inputs, T=types, collective=f"{called}/answer", ranks=ranks
+        )
+        questions.append(Question(called, len(dtypes), len(types), sent))
+        return called
+
+    def _graph_of(self, rank: int) -> Any:
+        import tensorflow as tf
+
+        graph_def = tf.compat.v1.GraphDef(node=self._answering[rank].nodes)
+        if any(True for node in graph_def.node for _ in called_functions(node)):
+            graph_def.library.CopyFrom(self._library)
+        return graph_def
+
+
+def _answering(node: Any, prefix: str, given: Mapping[str, str], asked: str, owner: int, device: str) -> Any:
+    """A node's copy on the worker that answers: nothing is read before it has been asked for."""
+    copy = type(node)()
+    copy.CopyFrom(node)
+    copy.name = f"{prefix}/{node.name}"
+    copy.device = device if node.op == "Const" else _at_home(node.device, owner)
+    inputs = [given.get(normalize(tensor)) or f"{prefix}/{tensor}" for tensor in data_inputs(node)]
+    is_free = node.op in HANDLES or node.op == "Const" or any(node_of(tensor) == asked for tensor in inputs)
+    copy.input[:] = inputs if is_free else [*inputs, f"^{asked}"]
+    return copy
+
+
+def _at_home(device: str, rank: int) -> str:
+    """What a worker without TensorFlow server calls a device that others call by its rank."""
+    return device.replace(f"/job:worker/replica:0/task:{rank}/", "/job:localhost/replica:0/task:0/")

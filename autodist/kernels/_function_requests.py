@@ -1,0 +1,159 @@
+"""Requests of functions: what loops and branches read of variables that live on other workers.
+
+A node of control flow gets the handle of such a variable, and its functions look up rows by it, in some turns or in
+none. Here the functions ask where they would look up. The handle that they get instead is of nothing, and not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from autodist.errors import StrategyError
+from autodist.graph import BRANCHES, CALLS, LOOPS, argument_aliases, called_functions, tensor_dtype
+from autodist.kernels._asked import Asking, Wanted
+
+__all__ = ["FunctionRequests", "num_rows"]
+
+_Handle = tuple[Any, int]
+"""The node of a variable's handle, and the worker that has the variable."""
+_ROWS, _VALUE = "ResourceGather", "ReadVariableOp"
+_OUTPUTS = {_ROWS: "output", "ResourceGatherNd": "output", _VALUE: "value"}
+"""Ops that are asked for, with what functions call their outputs."""
+
+
+def num_rows(lookup: Any, handle: Any) -> int:
+    """How many rows a lookup chooses from by their numbers; -1 where it is none, or does something else."""
+    if lookup.op != _ROWS or handle.op != "VarHandleOp" or lookup.attr["batch_dims"].i:
+        return -1
+    dims = handle.attr["shape"].shape.dim
+    return int(dims[0].size) if dims else -1
+
+
+class FunctionRequests:
+    """Has functions ask for what they read of other workers' variables.
+
+    Args:
+        library: The functions; those that ask are added.
+        asking: Makes the questions.
+    """
+
+    def __init__(self, library: Any, asking: Asking) -> None:
+        self._library = library
+        self._asking = asking
+        self._functions = {function.signature.name: function for function in library.function}
+        self._names: dict[Any, str] = {}
+        self._stand_ins: dict[str, str] = {}
+
+    def rewrite(self, node: Any, handles: Mapping[str, _Handle]) -> None:
+        """Have a node call functions that ask.
+
+        Args:
+            node: One of this worker's, which is changed.
+            handles: By input that is the handle of another worker's variable, that.
+
+        Raises:
+            StrategyError: It does something else with the variable.
+        """
+        used = {k: handles[t] for k, t in enumerate(node.input) if t in handles and handles[t][0].op == "VarHandleOp"}
+        if used:
+            self._call(node, used)
+            for k, (handle, _) in used.items():
+                node.input[k] = self._stand_in(handle)
+
+    def _stand_in(self, handle: Any) -> str:
+        if handle.name not in self._stand_ins:
+            nodes = self._asking.nodes
+            self._stand_ins[handle.name] = name = nodes.copy(handle, f"autodist/elsewhere/{handle.name}", ())
+            nodes.nodes[-1].attr["shared_name"].s = name.encode()
+        return self._stand_ins[handle.name]
+
+    def _call(self, node: Any, used: Mapping[int, _Handle]) -> None:
+        """Have a node of control flow, whose inputs are handles at some positions, call functions that ask."""
+        if node.op not in LOOPS | BRANCHES | CALLS:
+            raise StrategyError(
+                f"`{node.name}`, a `{node.op}`, changes a variable that lives on another worker",
+                hint="let the optimizer change it, outside of loops and branches; or use AllReduce",
+            )
+        first = 1 if node.op in BRANCHES else 0
+        arguments = {k - first: handle for k, handle in used.items()}
+        for called in called_functions(node):
+            called.name = self._asking_one(called.name, arguments)
+
+    def _asking_one(self, name: str, arguments: Mapping[int, _Handle]) -> str:
+        key = name, *sorted((position, handle.name) for position, (handle, _) in arguments.items())
+        if key not in self._names:
+            self._names[key] = new_name = f"{name}__asks_{len(self._names)}"
+            function = self._library.function.add()
+            function.CopyFrom(self._functions[name])
+            function.signature.name = new_name
+            self._change(function, arguments)
+        return self._names[key]
+
+    def _change(self, function: Any, arguments: Mapping[int, _Handle]) -> None:
+        handles = {alias: found for k, found in arguments.items() for alias in argument_aliases(function, k)}
+        renamed: dict[str, str] = {}
+        for node in list(function.node_def):
+            used = {k: handles[tensor] for k, tensor in enumerate(node.input) if tensor in handles}
+            if not used or node.op == "Identity":
+                continue
+            if node.op in _OUTPUTS:
+                renamed[f"{node.name}:{_OUTPUTS[node.op]}:0"] = f"{node.name}:results:0"
+                self._ask(function, node, used[0])
+            elif node.op == "VariableShape":
+                _become_shape(node, used[0][0])
+            else:
+                self._call(node, used)
+        for node in function.node_def:
+            node.input[:] = [renamed.get(tensor, tensor) for tensor in node.input]
+        for output, tensor in function.ret.items():
+            function.ret[output] = renamed.get(tensor, tensor)
+
+    def _ask(self, function: Any, node: Any, found: _Handle) -> None:
+        """Make a node of a function the question for what it reads."""
+        import tensorflow as tf
+
+        handle, owner = found
+        lookup = type(node)()
+        lookup.CopyFrom(node)
+        lookup.device = handle.device
+        is_lookup = node.op != _VALUE
+        lookup.input[:] = [handle.name, "rows"] if is_lookup else [handle.name]
+        given = {"rows": str(tf.as_dtype(node.attr["Tindices"].type).name)} if is_lookup else {}
+        results = [(lookup.name, tensor_dtype({lookup.name: lookup}, lookup.name))]
+        asked = self._asking.answered(
+            f"{function.signature.name}/{node.name}", owner, Wanted([handle, lookup], given, results, ())
+        )
+        inputs = list(node.input[1:]) if is_lookup else [*self._constant(function, node.name), *node.input[1:]]
+        dtypes = node.attr["Tindices"].type if is_lookup else tf.bool.as_datatype_enum, node.attr["dtype"].type
+        below = num_rows(node, handle)
+        node.op, node.input[:] = "AutodistAsk", inputs
+        node.attr.clear()
+        node.attr["T"].list.type.append(dtypes[0])
+        node.attr["Tout"].list.type.append(dtypes[1])
+        node.attr["collective"].s = asked.encode()
+        node.attr["ranks"].list.i.append(owner)
+        node.attr["below"].i = below
+
+    @staticmethod
+    def _constant(function: Any, name: str) -> list[str]:
+        """Add what a question without tensors has."""
+        import tensorflow as tf
+
+        node = function.node_def.add(name=f"{name}/question", op="Const")
+        node.attr["dtype"].type = tf.bool.as_datatype_enum
+        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(True))
+        return [f"{node.name}:output:0"]
+
+
+def _become_shape(node: Any, handle: Any) -> None:
+    """Make the question for a variable's shape a constant."""
+    import tensorflow as tf
+
+    dtype = tf.as_dtype(node.attr["out_type"].type)
+    dims = [dim.size for dim in handle.attr["shape"].shape.dim]
+    waits = [tensor for tensor in node.input if tensor.startswith("^")]
+    node.op, node.input[:] = "Const", waits
+    node.attr.clear()
+    node.attr["dtype"].type = dtype.as_datatype_enum
+    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(dims, dtype=dtype))
