@@ -6,14 +6,14 @@ none. Here the functions ask where they would look up. The handle that they get 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from autodist.errors import StrategyError
-from autodist.graph import BRANCHES, CALLS, LOOPS, argument_aliases, called_functions, tensor_dtype
+from autodist.graph import BRANCHES, CALLS, LOOPS, argument_aliases, called_functions, normalize, tensor_dtype
 from autodist.kernels._asked import Asking, Wanted
 
-__all__ = ["FunctionRequests", "num_rows"]
+__all__ = ["FunctionRequests", "find_directly", "num_rows"]
 
 _Handle = tuple[Any, int]
 """The node of a variable's handle, and the worker that has the variable."""
@@ -28,6 +28,29 @@ def num_rows(lookup: Any, handle: Any) -> int:
         return -1
     dims = handle.attr["shape"].shape.dim
     return int(dims[0].size) if dims else -1
+
+
+def find_directly(graph_def: Any, order: Iterable[str], handles: Container[str], device: str) -> None:
+    """Have nodes find variables by their handles, not by what loops pass on of them, and know their shapes.
+
+    Args:
+        graph_def: A graph, which is changed.
+        order: The names of its nodes, inputs first.
+        handles: The nodes of the handles of variables that live on other workers.
+        device: That of constants.
+    """
+    nodes = {node.name: node for node in graph_def.node}
+    passed: dict[str, str] = {}
+    for node in map(nodes.__getitem__, order):
+        node.input[:] = [passed.get(normalize(tensor), tensor) for tensor in node.input]
+        found = [(k, name) for k, tensor in enumerate(node.input) if (name := normalize(tensor)) in handles]
+        if node.op in LOOPS:
+            passed |= {normalize(f"{node.name}:{k}"): handle for k, handle in found}
+        elif node.op == "Identity":
+            passed.update((node.name, handle) for _, handle in found)
+        elif node.op == "VariableShape" and found:
+            _become_shape(node, nodes[found[0][1]])
+            node.device = device
 
 
 class FunctionRequests:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from autodist.graph import ancestors, data_inputs, is_stateful, node_of, normalize, output_types, tensor_dtype
 from autodist.kernels._asked import HANDLES, Asking, Wanted
 from autodist.kernels._base import DistributedGraph, Kernel
-from autodist.kernels._function_requests import FunctionRequests, num_rows
+from autodist.kernels._function_requests import FunctionRequests, find_directly, num_rows
 from autodist.strategies import PACK_BYTES
 from autodist.transport import register
 
@@ -41,8 +41,18 @@ class Requests(Kernel):
         """See the class."""
         if graph.layout.server or graph.layout.world_size == 1:
             return graph
-        rewriting = _Rewriting(graph, self.step)
+        rewriting = _Rewriting(_with_direct_handles(graph), self.step)
         return rewriting.apply() if rewriting.far else graph
+
+
+def _with_direct_handles(graph: DistributedGraph) -> DistributedGraph:
+    layout, nodes = graph.layout, graph.nodes
+    variables = (name for name, node in nodes.items() if node.op == "VarHandleOp")
+    handles = {name for name in variables if layout.rank_of_tf(nodes[name].device) != layout.rank}
+    graph_def = type(graph.graph_def)()
+    graph_def.CopyFrom(graph.graph_def)
+    find_directly(graph_def, graph.analyze().order, handles, layout.main_device)
+    return graph.replace(graph_def=graph_def)
 
 
 class _Rewriting:

@@ -30,11 +30,11 @@ def captured(num_dense=3, sparse=True):
     return capture(step, specs, VariableNames()).graph
 
 
-def rewritten(graph, builder, workers, replicas, *, observer=None):
-    """The graph of each worker."""
+def rewritten(graph, builder, workers, replicas, *, observer=None, server=True):
+    """The graph of each worker, where TensorFlow's servers connect several, or nothing does."""
     spec = ResourceSpec.local(workers=workers, cpus=replicas)
     graph, strategy = prepare(graph, builder.build(graph, spec))
-    layouts = [Layout.of(strategy, spec, rank, server=workers > 1) for rank in range(workers)]
+    layouts = [Layout.of(strategy, spec, rank, server=server and workers > 1) for rank in range(workers)]
     return [rewrite(graph, layout, kernels_for(graph, strategy), observer)[0] for layout in layouts]
 
 

@@ -1,6 +1,6 @@
-"""A training script whose first steps need none of TensorFlow's servers, and whose last one does.
+"""A training script whose workers ask each other for what lives there: between steps, in loops and branches, and late.
 
-The last one looks up rows of a variable inside a loop; the tests run it undistributed and on two workers.
+The tests run it undistributed and on two workers.
 """
 
 import os
@@ -46,7 +46,23 @@ def steps_of(table, dense):
             total += tf.gather(table, ids[:, k])
         return total @ dense
 
-    return trained(lambda ids: tf.reduce_sum(tf.gather(table, ids), 1) @ dense), trained(in_loop)
+    def in_branch(ids):
+        count = tf.shape(ids)[0]
+        return tf.cond(
+            count > 100, lambda: tf.zeros((count, 1)), lambda: in_loop(ids) + tf.gather(table, ids[:, 1]) @ dense
+        )
+
+    @tf.function
+    def twice(ids, y):
+        for _ in range(2):  # the second time with what the first has changed
+            with tf.GradientTape(persistent=True) as tape:
+                loss = tf.reduce_mean(tf.square(tf.reduce_sum(tf.gather(table, ids), 1) @ dense - y))
+            dense.assign_sub(0.1 * tape.gradient(loss, dense))
+            table.assign_sub(0.1 * tf.convert_to_tensor(tape.gradient(loss, table)))
+        return loss + tf.reduce_sum(dense) + tf.reduce_sum(tf.gather(table, [0, 39]))
+
+    flat = trained(lambda ids: tf.reduce_sum(tf.gather(table, ids), 1) @ dense)
+    return flat, trained(in_loop), trained(in_branch), twice
 
 
 def listening():
@@ -82,17 +98,17 @@ def main(scope):
         dense = tf.Variable(np.random.default_rng(1).normal(size=(4, 1)).astype("float32"))
         if RANK == 1:
             stack.enter_context(looking_at([table, dense]))
-        flat, looping = steps_of(table, dense)
+        flat, *others = steps_of(table, dense)
         look = tf.function(lambda ids: tf.reduce_sum(tf.gather(table, ids)))
-        seen, open_ports = [], []
+        seen, open_ports = [], 0
         for number, (ids, y) in enumerate(batches(6)):
             seen += [float(flat(ids, y)), float(look(ids)), float(tf.reduce_sum(table))]
             if number == 1:
                 table.assign(table * 0.5)
             if number >= 3:
-                open_ports.append(listening())
-                seen.append(float(looping(ids, y)))
-        return np.array(seen), table.numpy(), dense.numpy(), np.array([open_ports[0], open_ports[-1]])
+                seen += [float(step(ids, y)) for step in others]
+            open_ports += listening()
+        return np.array(seen), table.numpy(), dense.numpy(), np.array(open_ports)
 
 
 if __name__ == "__main__":

@@ -236,6 +236,59 @@ void differ_in_size() {
   expect(task.wait().find("800 bytes, but 400 here") != std::string::npos, "both sizes are told");
 }
 
+// A refusal ends a receipt with its words, and the next round is as if nothing had been; what is withdrawn begins anew.
+void refuse_and_withdraw() {
+  const Pairs pairs;
+  const std::vector<bool> coding(kCount, true);
+  Transport asker(0, plain(pairs.of(0)), kShares, coding), owner(1, plain(pairs.of(1)), kShares, coding);
+  const auto receive = [&](Task& task) {
+    Call call = task.call(5, Call::Kind::kReceive, 0, 0);
+    call.targets = {1};
+    asker.start(std::move(call));
+  };
+  const auto send = [&](Task& task, const std::string& words) {
+    Call call = task.call(5, Call::Kind::kSend, 3000, 7);
+    call.targets = {0};
+    if (!words.empty()) {
+      call.is_refusal = true;
+      call.input = words.data();
+      call.size = words.size();
+    }
+    owner.start(std::move(call));
+    expect(task.wait().empty(), "it leaves");
+  };
+  const std::string words(4000, 'n');  // of a length that floats would be encoded at
+  for (const bool is_first : {true, false}) {
+    Task refused, refusal;
+    if (is_first) receive(refused);
+    send(refusal, words);
+    if (!is_first) receive(refused);
+    expect(refused.wait() == words, "the words are told");
+  }
+  Task withdrawn, sent, received;
+  receive(withdrawn);
+  asker.withdraw(5);
+  expect(withdrawn.wait() == "it was withdrawn", "nobody waits any more");
+  asker.withdraw(5);  // of what is no longer there
+  asker.withdraw(6);
+  send(sent, "");
+  receive(received);
+  expect(received.wait().empty(), "what comes later is for the next one");
+  expect_all(received.output, 0, 3000, 7);
+}
+
+// Words that are longer than any refusal.
+void refuse_at_length() {
+  const Pairs pairs;
+  Transport transport(0, plain(pairs.of(0)), kShares, std::vector<bool>(kCount, false));
+  Task task;
+  Call call = task.call(5, Call::Kind::kReceive, 0, 0);
+  call.targets = {1};
+  transport.start(std::move(call));
+  put(pairs.ends[1][0], {5, 0, 5000, 0, 5000, 0, Kind::kRefusal}, std::vector<char>(5000));
+  expect(task.wait().find("worker 1 is lost: it sent what is no refusal") == 0, "who sends it is named");
+}
+
 // Who has another key, or speaks in the clear, is turned away, and so are bytes that were changed on the way.
 void keep_strangers_out() {
   const auto refused = [](const std::function<void(int)>& stranger) {
@@ -282,4 +335,6 @@ int main() {
   lose_before_the_last_part();
   repeat_a_part();
   differ_in_size();
+  refuse_and_withdraw();
+  refuse_at_length();
 }

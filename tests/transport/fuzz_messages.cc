@@ -83,7 +83,7 @@ Call call(int number, Memory& memory) {
 Header header(FuzzedDataProvider& data) {
   Header header{};
   header.key = data.ConsumeIntegralInRange<uint64_t>(0, kCalls);
-  header.kind = static_cast<Kind>(data.ConsumeIntegralInRange<uint16_t>(0, 6));
+  header.kind = static_cast<Kind>(data.ConsumeIntegralInRange<uint16_t>(0, 7));
   header.total = data.PickValueInArray<uint64_t>({kSmall, kLarge, 8, 0, 7, 1ull << 44, 1ull << 60});
   header.offset = data.PickValueInArray<uint64_t>({0, autodist::kPiece, 8, 1ull << 44, ~0ull, ~0ull - 4000});
   header.length = data.PickValueInArray<uint32_t>({kSmall, autodist::kPiece, 8, 0, 7, kSmall / 3, ~0u});

@@ -47,11 +47,6 @@ class ServerSection:
     local_proxy: bool = False
     transfer: tuple[str, ...] | Literal["auto"] = ()
 
-    @property
-    def is_relaxed(self) -> bool:
-        """Whether workers may go on before the others' gradients have been applied."""
-        return not self.sync or self.staleness > 0
-
 
 @dataclass(frozen=True)
 class GroupSection:
@@ -138,9 +133,7 @@ class Plan:
         """
         if self.graph.communicator != "auto" and self.graph.communicator != "queue":
             return self.graph.communicator
-        servers = [shard.ps for shard in self._shards if shard.ps is not None]
-        unfit = {"collective"} if servers else set[str]()
-        unfit |= {"tcp"} if any(server.is_relaxed for server in servers) else set()
+        unfit = {"collective"} if any(shard.ps is not None for shard in self._shards) else set[str]()
         return next((name for name in installed if name not in unfit), "horovod")
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Literal
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._shards import Partition
-    from autodist.strategies._strategy import Communicator
 
 __all__ = [
     "OnlyServers",
@@ -53,11 +52,6 @@ class ServerBuilder(CheckedBuilder):
             mistake = f"`staleness` is {self.staleness} with `sync` False, allowed: 0 (asynchronous training waits for "
             raise_mistakes(self.name, [f"{mistake}nobody, so nothing bounds it)"])
 
-    def _automatic(self, installed: Sequence[Communicator]) -> Communicator:
-        """Return the fastest; AutoDist's own library brings every worker what servers hold in each step."""
-        is_relaxed = not self.sync or self.staleness > 0
-        return next(name for name in installed if name != "tcp" or not is_relaxed)
-
     def config(
         self,
         variable: Variable,
@@ -79,7 +73,7 @@ class OnlyServers(ServerBuilder):
 
     Attributes:
         communicator: What carries what servers get and give, and small state: ``queue`` is TensorFlow's servers, with
-            queues; ``tcp`` AutoDist's own library, for synchronous training.
+            queues; ``tcp`` AutoDist's own library.
 
     """
 
