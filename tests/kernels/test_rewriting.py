@@ -132,7 +132,8 @@ def test_shapes_of_the_observer_are_all_kernels_in_order():
         "local-proxies",
         "pack-reads",
     ]
-    assert names == ["replicate", *servers, "all-reduce", "broadcast-factors", "all-reduce-state", "place", "prune"]
+    state = ["all-reduce", "broadcast-factors", "all-reduce-state"]
+    assert names == ["replicate", *servers, *state, "place", "requests", "prune"]
 
 
 @dataclass(frozen=True)
