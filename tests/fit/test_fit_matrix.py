@@ -9,7 +9,7 @@ from .runs import Place, assert_same
 
 pytestmark = pytest.mark.timeout(3000)  # the first test of a place runs all cases of that place
 
-QUICK = ("weighted_dataset", "own_steps")
+QUICK = ("own_steps",)
 
 
 @pytest.mark.parametrize(("case", "place"), list(parameters(CASES, QUICK)))
