@@ -43,39 +43,39 @@ ERROR = {
 
 
 class Runs:
-    """What each rank found, by builder and compressor; one launch per builder."""
+    """What each rank found, by builder and compressor; one launch for all that is quick, else one per builder."""
 
     def __init__(self, directory):
         self._directory = directory
         self._found = {}
 
     def __call__(self, builder, compressor):
-        for kind in (QUICK, SLOW):
-            if compressor in kind.get(builder, ()):
-                key = (builder, kind is QUICK)
-                if key not in self._found:
-                    self._found[key] = self._launch(builder, kind[builder])
-                return self._found[key][compressor]
-        raise KeyError((builder, compressor))
+        if compressor in QUICK.get(builder, ()):
+            return self._of("quick", [(one, other) for one in QUICK for other in QUICK[one]], 2)[builder, compressor]
+        plans = [(builder, other) for other in SLOW[builder]]
+        return self._of(builder, plans, REPLICAS[builder])[builder, compressor]
 
     def late(self, builder, compressor):
-        if builder not in self._found:
-            self._found[builder] = self._launch(builder, LATE)
-        return self._found[builder][compressor]
+        return self._of(builder, [(builder, other) for other in LATE], 1)[builder, compressor]
 
-    def _launch(self, builder, compressors):
+    def _of(self, key, plans, replicas):
+        if key not in self._found:
+            self._found[key] = self._launch(plans, replicas)
+        return self._found[key]
+
+    def _launch(self, plans, replicas):
         directory = self._directory / str(len(self._found))
         directory.mkdir()
         shape = "x".join(map(str, SHAPE))
-        plans = [f"{builder}|{compressor}|{shape}|{STEPS}" for compressor in compressors]
-        spec = ResourceSpec.local(workers=2, cpus=REPLICAS.get(builder, 1))
+        told = [f"{builder}|{compressor}|{shape}|{STEPS}" for builder, compressor in plans]
+        spec = ResourceSpec.local(workers=2, cpus=replicas)
         # Else Horovod's workers talk every millisecond, whether there is something to reduce or not.
         env = {"HOROVOD_CYCLE_TIME": "10"}
-        result = LocalLauncher().launch(Job(SCRIPT, spec, (str(directory), *plans), env=env, run_dir=directory / "run"))
+        result = LocalLauncher().launch(Job(SCRIPT, spec, (str(directory), *told), env=env, run_dir=directory / "run"))
         assert result.exit_code == 0, result.failure
         return {
-            compressor: [dict(np.load(directory / f"{number}_{rank}.npz")) for rank in range(2)]
-            for number, compressor in enumerate(compressors)
+            plan: [dict(np.load(directory / f"{number}_{rank}.npz")) for rank in range(2)]
+            for number, plan in enumerate(plans)
         }
 
 
