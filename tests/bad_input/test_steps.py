@@ -93,12 +93,12 @@ def test_step_that_returns_no_tensor(value):
 @pytest.mark.parametrize(
     "value",
     [
-        lambda loss: None,
+        pytest.param(lambda loss: None, marks=pytest.mark.slow),
         lambda loss: {"loss": loss, "nothing": None, "nested": (loss * 2, [3, 4.5])},
         lambda loss: (),
-        lambda loss: 7,
-        lambda loss: True,
-        lambda loss: np.float32(1.5),
+        pytest.param(lambda loss: 7, marks=pytest.mark.slow),
+        pytest.param(lambda loss: True, marks=pytest.mark.slow),
+        pytest.param(lambda loss: np.float32(1.5), marks=pytest.mark.slow),
         lambda loss: tf.IndexedSlices(loss[None], tf.constant([0])),
     ],
 )
@@ -180,7 +180,9 @@ def test_ad_function_without_gradient():
     assert_same(program)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    "size", [1, pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(5, marks=pytest.mark.slow)]
+)
 def test_batch_smaller_than_the_number_of_replicas(size):
     assert_same(stepping(make_step, batches(3, size)), **FOUR)
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from autodist.kernels import Combine
 from autodist.strategies import Strategy, StrategyBuilder, get
+from tests.quick import combinations
 
 from .steps import captured, ops, rewritten
 from .together import Together
@@ -47,10 +48,13 @@ def importable(graph):
     return graph
 
 
-@pytest.mark.parametrize("builder", [SERVERS, COLLECTIVE])
-@pytest.mark.parametrize(("workers", "replicas"), [(2, 2), (3, 1)])
-@pytest.mark.parametrize("compressor", ["FP16", "ErrorFeedback(TopK(ratio=0.5))", "OneBit", "RandomK"])
-def test_every_workers_graph_is_one_that_tensorflow_takes(builder, workers, replicas, compressor):
+@combinations(
+    builder=[SERVERS, COLLECTIVE],
+    layout=[(2, 2), (3, 1)],
+    compressor=["FP16", "ErrorFeedback(TopK(ratio=0.5))", "OneBit", "RandomK"],
+)
+def test_every_workers_graph_is_one_that_tensorflow_takes(builder, layout, compressor):
+    workers, replicas = layout
     plan = Encoded(builder, (("w", compressor), ("table", "BF16")))
     for graph in rewritten(captured(), plan, workers, replicas):
         importable(graph)

@@ -2,8 +2,9 @@
 
 import keras
 import numpy as np
-import pytest
 import tensorflow as tf
+
+from tests.quick import combinations
 
 from . import cluster
 
@@ -51,8 +52,7 @@ def hosts_of(replicas, destinations):
     return cluster.spec(*([2] * len(names)))
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("place", PLACES)
+@combinations(place=PLACES, options=OPTIONS)
 def test_equals_one_device(place, options):
     replicas, destinations = PLACES[place]
     hosts = hosts_of(replicas, destinations)

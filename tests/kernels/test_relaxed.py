@@ -11,6 +11,7 @@ import tensorflow as tf
 from autodist.errors import UsageError
 from autodist.kernels import Serving
 from autodist.runtime import Server
+from tests.quick import combinations
 
 from . import cluster
 from .test_placement import BATCHES
@@ -59,8 +60,10 @@ def loss_of(w):
     return float(np.mean(np.square(X @ w - Y)))
 
 
-@pytest.mark.parametrize("optimizer", [keras.optimizers.SGD, keras.optimizers.Adam])
-@pytest.mark.parametrize("options", RELAXED)
+@combinations(
+    options=RELAXED,
+    optimizer=[pytest.param(keras.optimizers.SGD, id="SGD"), pytest.param(keras.optimizers.Adam, id="Adam")],
+)
 def test_converges_to_what_synchronous_training_does(options, optimizer):
     w = trained(RELAXED[options], 60, optimizer)
     assert loss_of(w) < 0.01 * START
@@ -68,20 +71,18 @@ def test_converges_to_what_synchronous_training_does(options, optimizer):
     assert np.max(np.abs(w - synchronous)) < 0.1 * np.max(np.abs(synchronous))
 
 
-@pytest.mark.parametrize("options", RELAXED)
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"replicas": THREE},
-        {"replicas": THREE, "extra": {"transfer": ("h1:CPU:1",)}},
-        {"replicas": TWO, "extra": {"local_proxy": True}},
-        {"replicas": ("h1:CPU:0", "h1:CPU:1"), "destination": "h0:CPU:1"},
-        {"replicas": TWO, "destination": "h2:CPU:0", "hosts": cluster.spec(2, 2, 2)},
-    ],
-    ids=["flat", "station", "proxy", "server alone", "third host"],
-)
+HOW = {
+    "flat": {"replicas": THREE},
+    "station": {"replicas": THREE, "extra": {"transfer": ("h1:CPU:1",)}},
+    "proxy": {"replicas": TWO, "extra": {"local_proxy": True}},
+    "server alone": {"replicas": ("h1:CPU:0", "h1:CPU:1"), "destination": "h0:CPU:1"},
+    "third host": {"replicas": TWO, "destination": "h2:CPU:0", "hosts": cluster.spec(2, 2, 2)},
+}
+
+
+@combinations(how=HOW, options=RELAXED)
 def test_goes_with_every_placement(options, how):
-    how = dict(how)
+    how = dict(HOW[how])
     # On busy cores gradients come several steps late: at 0.2 they then go too far.
     w = trained({**RELAXED[options], **how.pop("extra", {})}, 100, rate=0.05, **how)
     assert loss_of(w) < 0.05 * START

@@ -25,6 +25,15 @@ def kills(workers, seed, last=23):
     return [f"{attempt}:{rank}:{step}" for attempt, (rank, step) in enumerate(zip(ranks, steps, strict=True))]
 
 
+def test_a_loop_on_parameter_servers_ends_as_on_one_device(tmp_path):
+    expected = alone("loop.py", tmp_path / "one")
+    result, found = run("loop.py", tmp_path / "two", strategy=PARTITIONED, kills=["0:1:10"])
+    assert_same(found, expected, exactly=False)
+    assert [attempt.checkpoint.restored for attempt in (*result.earlier, result)] == [0, 9]
+    assert list(found[0]["taken"]) == list(range(9, 24))
+
+
+@pytest.mark.slow
 def test_a_loop_on_parameter_servers(tmp_path):
     _, expected = run("loop.py", tmp_path / "one", strategy=PARTITIONED)
     result, found = run("loop.py", tmp_path / "two", strategy=PARTITIONED, kills=["0:1:10"])

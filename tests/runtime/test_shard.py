@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from autodist.errors import UsageError
 from autodist.runtime import LocalArray, Shares, shard_dataset
+from tests.quick import combinations
 
 CLUSTERS = [(1,), (1, 1), (1, 1, 1), (2, 1), (1, 0, 2)]
 SIZES = (7, 1, 12, 3, 5)
@@ -86,8 +87,7 @@ def test_rows_of_batches_are_those_of_one_device(cluster, by):
     assert joined == [batch.tolist() for batch in dataset.as_numpy_iterator()]
 
 
-@pytest.mark.parametrize("cluster", CLUSTERS)
-@pytest.mark.parametrize("kind", PIPELINES)
+@combinations(kind=PIPELINES, cluster=CLUSTERS)
 def test_every_element_of_files_once_in_every_epoch(kind, cluster, tmp_path):
     dataset = PIPELINES[kind](tmp_path).map(tf.strings.upper).shuffle(10).batch(6).prefetch(1)
     for by in ("file", "element") if "shuffle" not in kind else ("file",):

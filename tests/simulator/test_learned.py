@@ -89,7 +89,7 @@ LIKE_NONE_SEEN = {
     [
         LinearSimulator,
         ForestSimulator,
-        lambda: RecurrentSimulator(steps=200),
+        pytest.param(lambda: RecurrentSimulator(steps=200), marks=pytest.mark.slow),
         lambda: GraphAttentionSimulator(steps=200),
     ],
     ids=["linear", "forest", "rnn", "gat"],

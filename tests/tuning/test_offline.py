@@ -48,7 +48,7 @@ def captured(tmp_path, text):
 @pytest.mark.parametrize(
     ("batch", "call", "examples"),
     [
-        ("global", "step(x)", 10),
+        pytest.param("global", "step(x)", 10, marks=pytest.mark.slow),
         ("local", "step(x)", 30),
         pytest.param("local", "[step(x) for x in ad.shard(dataset)]", 10, marks=pytest.mark.slow),
         pytest.param("local", FIT, 10, marks=pytest.mark.slow),
