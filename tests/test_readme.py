@@ -27,6 +27,7 @@ PAGES = [
 # Of these, other tests do the same in every run.
 SLOW = {"docs/search.md", "docs/data.md", "docs/models.md", "docs/restarts.md", "docs/certify.md", "docs/timeline.md"}
 SLOW_COMMANDS = {
+    "autodist run loop.py --workers 2",  # many tests have such loops
     "python train.py",  # as one of the snippets does, without workers
     "autodist run train.py --workers 2",  # the page goes on to type it with `--replicas 2` as well
     "autodist run train.py --workers 2 --strategy PSLoadBalancing\nautodist strategies",  # as README.md does
