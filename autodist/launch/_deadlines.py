@@ -13,6 +13,11 @@ __all__ = ["Overdue", "Standing", "find_overdue"]
 
 _IDLE = 0.5  # of what is allowed
 _SLOW = 2.0
+_SILENCE_S = 10.0  # workers say every two seconds how far they are
+_SILENT_HINT = (
+    "the process does not run: is it stopped (SIGSTOP, a debugger, Ctrl-Z), or does its host swap? `ps -o stat,args -p "
+    "PID` tells there"
+)
 
 
 class Progress(Protocol):
@@ -33,6 +38,10 @@ class Progress(Protocol):
     @property
     def pace_s(self) -> float:
         """How long each of the steps took that were reported last; 0 before there are some."""
+
+    @property
+    def heard_s(self) -> float:
+        """``time.monotonic()`` at which the worker last said how far it is."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,10 @@ class Standing:
         """Whether a worker is known to be in a step, or to connect, for much longer than its steps take."""
         known = self.progress.get(rank)
         return known is not None and known.in_step is True and now_s - self.last_step_s(rank) >= _SLOW * known.pace_s
+
+    def is_silent(self, rank: int, now_s: float) -> bool:
+        """Whether a worker has stopped to say how far it is, which it does whatever its script is at."""
+        return rank in self.progress and now_s - self.progress[rank].heard_s >= _SILENCE_S
 
     def last_step_s(self, rank: int) -> float:
         """When a worker took its last step, or when it started."""
@@ -124,22 +137,29 @@ def _no_step(job: Job, standing: Standing, now_s: float) -> Overdue | None:
         return None
     # Workers that wait for one another stop within moments; which of them is late first says nothing.
     idle = [rank for rank in standing.running if _lateness(job, standing, rank, now_s) > _IDLE]
-    rank = min(idle, key=lambda rank: (standing.steps(rank), not standing.is_elsewhere(rank), rank))
+    rank = min(idle, key=lambda rank: _order_of_blame(standing, rank, now_s))
     others = tuple(other for other in idle if other != rank)
     nor = f", nor did {_workers(others)}" if others else ""
+    is_silent = standing.is_silent(rank, now_s)
+    silent = f", and has said nothing for {now_s - standing.progress[rank].heard_s:.0f} s" if is_silent else ""
     if standing.steps(rank) == 0:
-        return Overdue(
-            FailureKind.NOT_STARTED,
-            rank,
-            f"worker {rank} made no training step within {job.start_timeout_s:g} s of its start{nor}",
-            "if it only needs longer, raise `--start-timeout` (0 waits for ever); its Python stack is in its log",
-        )
+        kind, option, longer = FailureKind.NOT_STARTED, "--start-timeout", "it only needs longer"
+        missed = f"within {job.start_timeout_s:g} s of its start"
+    else:
+        kind, option, longer = FailureKind.STALLED, "--stall-timeout", "its steps take that long"
+        missed = f"for {job.stall_timeout_s:g} s, after {_steps(standing.steps(rank))}"
+    hint = f"if {longer}, raise `{option}` (0 waits for ever); its Python stack is in its log"
     return Overdue(
-        FailureKind.STALLED,
+        kind,
         rank,
-        f"worker {rank} made no training step for {job.stall_timeout_s:g} s, after {_steps(standing.steps(rank))}{nor}",
-        "if its steps take that long, raise `--stall-timeout` (0 waits for ever); its Python stack is in its log",
+        f"worker {rank} made no training step {missed}{silent}{nor}",
+        _SILENT_HINT if is_silent else hint,
     )
+
+
+def _order_of_blame(standing: Standing, rank: int, now_s: float) -> tuple[object, ...]:
+    """Sort those first that the others probably wait for."""
+    return (not standing.is_silent(rank, now_s), standing.steps(rank), not standing.is_elsewhere(rank), rank)
 
 
 def _lateness(job: Job, standing: Standing, rank: int, now_s: float) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -35,6 +36,7 @@ class Progress:
         in_step: True while it waits for other workers in a step or for one, False between steps, None when unknown.
         changed_s: ``time.monotonic()`` at which the number of steps last changed.
         pace_s: How long each of the steps took that were reported last; 0 before there are some.
+        heard_s: ``time.monotonic()`` at which the worker last said how far it is, which it does every few seconds.
 
     """
 
@@ -42,6 +44,7 @@ class Progress:
     in_step: bool | None
     changed_s: float
     pace_s: float = 0.0
+    heard_s: float = math.inf
 
 
 class _Answer(Exception):
@@ -209,11 +212,11 @@ class CoordinatorServer:
         with self._changed:
             known, now_s = self._progress.get(rank), time.monotonic()
             if known is not None and known.steps == steps:
-                self._progress[rank] = replace(known, in_step=in_step)
+                self._progress[rank] = replace(known, in_step=in_step, heard_s=now_s)
                 return
             has_pace = known is not None and 0 < known.steps < steps
             pace_s = (now_s - known.changed_s) / (steps - known.steps) if known is not None and has_pace else 0.0
-            self._progress[rank] = Progress(steps, in_step, now_s, pace_s)
+            self._progress[rank] = Progress(steps, in_step, now_s, pace_s, now_s)
 
     def is_token(self, token: str) -> bool:
         """Whether a request may be answered; takes the same time for every wrong token."""

@@ -239,6 +239,7 @@ def test_progress_keeps_the_time_of_the_last_change(server):
     client(server, 1).report(3, True)
     second = server.progress()[1]
     assert (second.steps, second.in_step, second.changed_s) == (3, True, first.changed_s)
+    assert second.heard_s > first.heard_s
     client(server, 1).report(4, False)
     assert server.progress()[1].changed_s > first.changed_s
 

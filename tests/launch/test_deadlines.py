@@ -39,6 +39,16 @@ def test_of_several_that_stall_the_one_outside_a_step_is_to_blame(job):
     assert find_overdue(job, standing(*reports), 131.0).rank == 2
 
 
+def test_of_several_that_stall_one_whose_process_says_nothing_is_to_blame(job):
+    reports = [Progress(3, True, 80.0, heard_s=heard_s) for heard_s in (130.0, 82.0, 129.0)]
+    late = find_overdue(job, standing(*reports), 131.0)
+    assert late.rank == 1
+    assert "worker 1 made no training step for 50 s, after 3 steps, and has said nothing for 49 s, nor" in late.message
+    assert "SIGSTOP" in late.hint
+    late = find_overdue(job, standing(*reports, None), 101.0)
+    assert (late.rank, "said nothing" in late.message) == (3, False), "nothing is known of who never said anything"
+
+
 def test_waiting_for_one_that_has_ended(job):
     now = standing(Progress(3, True, 50.0), Progress(3, None, 50.0), ended={1: 52.0})
     assert find_overdue(job, now, 61.0) is None

@@ -1,0 +1,1 @@
+"""Everything that breaks a training, tried on emulated hosts: `python -m benchmarks.faults --help`."""
