@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,10 +14,6 @@ __all__ = ["Overdue", "Standing", "find_overdue"]
 _IDLE = 0.5  # of what is allowed
 _SLOW = 2.0
 _SILENCE_S = 10.0  # workers say every two seconds how far they are
-_SILENT_HINT = (
-    "the process does not run: is it stopped (SIGSTOP, a debugger, Ctrl-Z), or does its host swap? `ps -o stat,args -p "
-    "PID` tells there"
-)
 
 
 class Progress(Protocol):
@@ -137,29 +133,38 @@ def _no_step(job: Job, standing: Standing, now_s: float) -> Overdue | None:
         return None
     # Workers that wait for one another stop within moments; which of them is late first says nothing.
     idle = [rank for rank in standing.running if _lateness(job, standing, rank, now_s) > _IDLE]
-    rank = min(idle, key=lambda rank: _order_of_blame(standing, rank, now_s))
+    silent = [rank for rank in standing.running if standing.is_silent(rank, now_s)]
+    if silent:
+        return _silent(standing, silent, sorted(set(idle) - set(silent)), now_s)
+    rank = min(idle, key=lambda rank: (standing.steps(rank), not standing.is_elsewhere(rank), rank))
     others = tuple(other for other in idle if other != rank)
     nor = f", nor did {_workers(others)}" if others else ""
-    is_silent = standing.is_silent(rank, now_s)
-    silent = f", and has said nothing for {now_s - standing.progress[rank].heard_s:.0f} s" if is_silent else ""
     if standing.steps(rank) == 0:
-        kind, option, longer = FailureKind.NOT_STARTED, "--start-timeout", "it only needs longer"
-        missed = f"within {job.start_timeout_s:g} s of its start"
-    else:
-        kind, option, longer = FailureKind.STALLED, "--stall-timeout", "its steps take that long"
-        missed = f"for {job.stall_timeout_s:g} s, after {_steps(standing.steps(rank))}"
-    hint = f"if {longer}, raise `{option}` (0 waits for ever); its Python stack is in its log"
+        return Overdue(
+            FailureKind.NOT_STARTED,
+            rank,
+            f"worker {rank} made no training step within {job.start_timeout_s:g} s of its start{nor}",
+            "if it only needs longer, raise `--start-timeout` (0 waits for ever); its Python stack is in its log",
+        )
     return Overdue(
-        kind,
+        FailureKind.STALLED,
         rank,
-        f"worker {rank} made no training step {missed}{silent}{nor}",
-        _SILENT_HINT if is_silent else hint,
+        f"worker {rank} made no training step for {job.stall_timeout_s:g} s, after {_steps(standing.steps(rank))}{nor}",
+        "if its steps take that long, raise `--stall-timeout` (0 waits for ever); its Python stack is in its log",
     )
 
 
-def _order_of_blame(standing: Standing, rank: int, now_s: float) -> tuple[object, ...]:
-    """Sort those first that the others probably wait for."""
-    return (not standing.is_silent(rank, now_s), standing.steps(rank), not standing.is_elsewhere(rank), rank)
+def _silent(standing: Standing, silent: Sequence[int], waiting: Sequence[int], now_s: float) -> Overdue:
+    """Blame a process that doesn't run; how many steps it has taken since it last said so is not known."""
+    rank = min(silent, key=lambda rank: (standing.progress[rank].heard_s, rank))
+    others = f", and {_workers(tuple(waiting))} made no training step" if waiting else ""
+    return Overdue(
+        FailureKind.STALLED,
+        rank,
+        f"worker {rank} has said nothing for {now_s - standing.progress[rank].heard_s:.0f} s{others}",
+        "its process does not run: is it stopped (SIGSTOP, Ctrl-Z, a debugger), or does its host swap? `ps -o stat "
+        "-p PID` tells there",
+    )
 
 
 def _lateness(job: Job, standing: Standing, rank: int, now_s: float) -> float:
