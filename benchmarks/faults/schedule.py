@@ -13,6 +13,8 @@ __all__ = ["Planned", "groups", "planned"]
 
 _OFTEN = 20
 _SELDOM = 5
+_IN_ONE = 4
+"""How often one training bears each of the faults after which it goes on."""
 _ENDING = {False: FAULTS["Ctrl-C"], True: FAULTS["TERM to the launcher"]}
 """What ends a training that its faults have not ended; by whether these happen at the start."""
 
@@ -43,12 +45,18 @@ def planned(
     for turn in range(repeat or _OFTEN):
         for number in hosts:
             for carrier in carriers:
-                missing = [
-                    fault
-                    for fault in faults
-                    if have[number, carrier, fault.name] <= turn < (repeat or (_OFTEN if fault.is_cheap else _SELDOM))
-                ]
+                missing: list[Fault] = []
+                for fault in faults:
+                    wanted = repeat or (_OFTEN if fault.is_cheap else _SELDOM)
+                    if have[number, carrier, fault.name] <= turn < wanted:
+                        times = min(_times_in_one(fault), wanted - have[number, carrier, fault.name])
+                        have[number, carrier, fault.name] += times
+                        missing += [fault] * times
                 yield from (Planned(number, carrier, group) for group in groups(missing))
+
+
+def _times_in_one(fault: Fault) -> int:
+    return _IN_ONE if fault.expected.outcome == "goes on" and not fault.at_start else 1
 
 
 def groups(faults: Sequence[Fault]) -> list[tuple[Fault, ...]]:

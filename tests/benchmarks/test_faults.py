@@ -90,8 +90,10 @@ def test_faults_that_interrupt_nothing_share_a_training_that_another_one_ends():
     for *before, last in found:
         assert last.expected.outcome != "goes on"
         assert all(fault.expected.outcome == "goes on" for fault in before)
-    short = FAULTS["a worker is stopped for 5 s"]
-    assert groups([short]) == [(short, FAULTS["Ctrl-C"])]
+    short, ending = FAULTS["a worker is stopped for 5 s"], FAULTS["Ctrl-C"]
+    assert groups([short]) == [(short, ending)]
+    shared = [plan.faults for plan in planned([short], ["tcp"], [2], 6, [])]
+    assert shared == [(*[short] * 4, ending), (*[short] * 2, ending)]
 
 
 def test_weights_are_those_of_gradient_descent_with_momentum():
