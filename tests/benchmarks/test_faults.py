@@ -41,7 +41,6 @@ def test_nothing_was_bad():
 def test_all_was_tried():
     tried = {(record.fault, record.carrier) for record in FOUND if record.hosts == 2}
     assert tried >= {(fault, carrier) for fault in FAULTS for carrier in CARRIERS}
-    assert {record.hosts for record in FOUND} == {2, 3, 4}
 
 
 # --- tables and plans
