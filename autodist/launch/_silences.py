@@ -42,11 +42,13 @@ class Silences:
 
     Attributes:
         since_s: Since when nothing has come back either way, by pair.
+        last_s: When the last round of those began.
         reached: The pairs in which something did at some time.
 
     """
 
     since_s: dict[Pair, float] = field(default_factory=dict)
+    last_s: float = 0.0
     reached: frozenset[Pair] = frozenset()
 
     def note(self, began_s: float, unanswered: Mapping[int, Iterable[int]]) -> None:
@@ -63,10 +65,17 @@ class Silences:
         silent = [pair for pair in asked if pair[1] in unanswered[pair[0]] and pair[0] in unanswered[pair[1]]]
         self.reached |= frozenset(asked) - set(silent)
         self.since_s = {pair: self.since_s.get(pair, began_s) for pair in silent}
+        self.last_s = began_s
 
     def longer_than(self, silence_s: float, now_s: float) -> list[Pair]:
-        """Return the pairs that have been silent for so long."""
-        return sorted(pair for pair, since_s in self.since_s.items() if now_s - since_s >= silence_s)
+        """Return the pairs that have been silent for so long.
+
+        One round is not enough: what a machine has found comes late where its link was cut meanwhile.
+        """
+        again_s = self.last_s - silence_s / 2
+        return sorted(
+            pair for pair, since_s in self.since_s.items() if now_s - since_s >= silence_s and since_s <= again_s
+        )
 
 
 def find_cut(silences: Silences, standing: Standing, places: Mapping[int, Place], now_s: float) -> Overdue | None:

@@ -8,7 +8,6 @@ import dataclasses
 import json
 import os
 import queue
-import subprocess
 import sys
 import tempfile
 import threading
@@ -95,8 +94,6 @@ class _Series:
         self._waiting: queue.SimpleQueue[Planned] = queue.SimpleQueue()
         for trial in trials:
             self._waiting.put(trial)
-        asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-        self._commit = asked.stdout.strip()
 
     def run(self) -> None:
         """Make all of them."""
@@ -119,7 +116,7 @@ class _Series:
                 if cluster is None or cluster.num_hosts != trial.hosts:
                     stack.close()
                     cluster = stack.enter_context(EmulatedCluster(trial.hosts))
-                self._keep(trial, try_faults(cluster, trial.carrier, trial.faults, output, self._commit), output)
+                self._keep(trial, try_faults(cluster, trial.carrier, trial.faults, output), output)
 
     def _keep(self, trial: Planned, found: list[Record], output: Path) -> None:
         with self._lock:

@@ -26,7 +26,7 @@ class Record:
         resumed_s: From the fault to the next steps after a restart.
         exit_code: Of the run; None if it went on.
         bad: What was not as it has to be, in words; nothing if all was.
-        commit: Of the sources.
+        made: The day.
 
     """
 
@@ -37,7 +37,7 @@ class Record:
     resumed_s: float | None = None
     exit_code: int | None = None
     bad: tuple[str, ...] = ()
-    commit: str = ""
+    made: str = ""
 
 
 def append(path: Path, records: Iterable[Record]) -> None:
@@ -56,5 +56,6 @@ def read(path: Path) -> list[Record]:
             fields = json.loads(line)
         except ValueError:
             continue  # whoever wrote it was interrupted
-        found.append(Record(**{**fields, "bad": tuple(fields["bad"])}))
+        known = {field.name: fields[field.name] for field in dataclasses.fields(Record) if field.name in fields}
+        found.append(Record(**{**known, "bad": tuple(fields["bad"])}))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import re
 import time
 from collections.abc import Sequence
@@ -26,9 +27,7 @@ _DIFFERENCE = 1e-5
 _SAVED = ("_trainable_variables/0", "_iterations")
 
 
-def try_faults(
-    cluster: EmulatedCluster, carrier: str, faults: Sequence[Fault], output: Path, commit: str = ""
-) -> list[Record]:
+def try_faults(cluster: EmulatedCluster, carrier: str, faults: Sequence[Fault], output: Path) -> list[Record]:
     """What comes of some faults in one training: all but the last are of those after which it goes on.
 
     Args:
@@ -36,7 +35,6 @@ def try_faults(
         carrier: What moves the values between workers.
         faults: In their order; those after one that was not borne as it has to be are left out.
         output: The file for what the run says.
-        commit: Of the sources.
 
     """
     run = TrainingRun(cluster, CARRIERS[carrier], output)
@@ -47,7 +45,7 @@ def try_faults(
         options = [option for fault in faults for option in fault.options]
         run.start(options, [argument for fault in faults for argument in fault.arguments])
         for fault in faults:
-            records.append(_Trial(run, fault, carrier, commit).record())
+            records.append(_Trial(run, fault, carrier).record())
             if records[-1].bad:
                 break
     finally:
@@ -58,10 +56,10 @@ def try_faults(
 class _Trial:
     """One fault of a training that has been started."""
 
-    def __init__(self, run: TrainingRun, fault: Fault, carrier: str, commit: str) -> None:
+    def __init__(self, run: TrainingRun, fault: Fault, carrier: str) -> None:
         self._run = run
         self._fault = fault
-        self._record = Record(fault.name, carrier, len(run.hosts), None, commit=commit)
+        self._record = Record(fault.name, carrier, len(run.hosts), None, made=datetime.date.today().isoformat())
         self._bad: list[str] = []
 
     def record(self) -> Record:
