@@ -44,7 +44,7 @@ from autodist.graph._update_region import Obstacle, UpdateRegion, UpdateRegions
 from autodist.graph._update_rules import Domain, is_aligned
 from autodist.graph._uses import Use
 from autodist.graph._v1_marks import mark_v1_gradients
-from autodist.graph.operators import EXTENT_OF
+from autodist.graph.batch import EXTENT_OF
 
 __all__ = [
     "BRANCHES",

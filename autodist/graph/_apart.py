@@ -9,7 +9,7 @@ from typing import Any
 
 from autodist.graph._attributes import attributed
 from autodist.graph._patches import replace_method
-from autodist.graph.operators import APART
+from autodist.graph.batch import APART
 
 __all__ = ["known_to_keep_apart", "with_attribute"]
 

@@ -19,7 +19,7 @@ from typing import Any
 from autodist.graph._apart import with_attribute
 from autodist.graph._joins import Join, joined
 from autodist.graph._patches import replace_method
-from autodist.graph.operators import BY_REPLICA
+from autodist.graph.batch import BY_REPLICA
 
 __all__ = ["synchronize_batch_norm"]
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from autodist.graph._attributes import attributed, identity_with
 from autodist.graph._branches import in_control_flow
-from autodist.graph.operators import BY
+from autodist.graph.batch import BY
 
 __all__ = ["INSIDE", "RATIO", "By", "Ratio", "by_of", "by_tensor", "ratio", "ratio_of"]
 

@@ -30,7 +30,7 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._joins import Join, join_of
 from autodist.graph._marks import SEED
-from autodist.graph.operators import BY, BY_REPLICA, ENDS, EXTENT_OF, PRODUCTS, SHAPE_OPS, Follower, Rows, Value
+from autodist.graph.batch import BY, BY_REPLICA, ENDS, EXTENT_OF, PRODUCTS, SHAPE_OPS, Follower, Rows, Value
 
 __all__ = ["WHOLE", "BatchDependence"]
 

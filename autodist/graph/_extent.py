@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
-from autodist.graph.operators import EXTENT_OF, Kind, Rows, Value
+from autodist.graph.batch import EXTENT_OF, Kind, Rows, Value
 
 __all__ = ["ROWLIKE", "Extent", "ExtentRules"]
 

@@ -16,7 +16,7 @@ from autodist.graph._graph_def import (
     normalize,
     strip_missing_colocation,
 )
-from autodist.graph.operators import BY
+from autodist.graph.batch import BY
 
 __all__ = ["inline_calls"]
 

@@ -20,7 +20,7 @@ from autodist.graph._extent import Extent
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor, tensor_dtype
 from autodist.graph._nodes import NodeList
 from autodist.graph._reduction import reductions_of, terms_of
-from autodist.graph.operators import BY_REPLICA, SHAPE_OPS
+from autodist.graph.batch import BY_REPLICA, SHAPE_OPS
 
 __all__ = ["sum_up_means"]
 

@@ -28,7 +28,7 @@ from autodist.graph import (
     output_shape,
     split_tensor,
 )
-from autodist.graph.operators import PICKING, picked_beyond, turns
+from autodist.graph.batch import PICKING, picked_beyond, turns
 from autodist.kernels._demand import Demand
 
 __all__ = ["PICKED", "refuse_fixed_batches"]

@@ -1,24 +1,57 @@
-"""What operators do with the batch, said once: where its dim goes, and whether examples stay apart."""
+"""What operators mean, said once: index expressions, and what follows from them."""
 
-from autodist.graph.operators._follow import Follower
-from autodist.graph.operators._picking import PICKING, picked_beyond, turns
-from autodist.graph.operators._rows import APART, BY, BY_REPLICA, EXTENT_OF, Kind, Rows, Value
-from autodist.graph.operators._table import ENDS, PRODUCTS, RULES, SHAPE_OPS
+from autodist.graph.operators._base import (
+    WHOLE,
+    Access,
+    Affine,
+    Change,
+    Elements,
+    Expression,
+    Kind,
+    Lengths,
+    Linearity,
+    Operator,
+    Passes,
+    Reducer,
+    Signature,
+)
+from autodist.graph.operators._elementwise import pointwise
+from autodist.graph.operators._regions import Cut, Tile, cuts, points, region, span, tiles
+from autodist.graph.operators._registry import (
+    ENTRY_POINT_GROUP,
+    OPERATORS,
+    expression_of,
+    operator,
+    operators,
+    signature_of,
+)
 
 __all__ = [
-    "APART",
-    "BY",
-    "BY_REPLICA",
-    "ENDS",
-    "EXTENT_OF",
-    "PICKING",
-    "PRODUCTS",
-    "RULES",
-    "SHAPE_OPS",
-    "Follower",
+    "ENTRY_POINT_GROUP",
+    "OPERATORS",
+    "WHOLE",
+    "Access",
+    "Affine",
+    "Change",
+    "Cut",
+    "Elements",
+    "Expression",
     "Kind",
-    "Rows",
-    "Value",
-    "picked_beyond",
-    "turns",
+    "Lengths",
+    "Linearity",
+    "Operator",
+    "Passes",
+    "Reducer",
+    "Signature",
+    "Tile",
+    "cuts",
+    "expression_of",
+    "operator",
+    "operators",
+    "points",
+    "pointwise",
+    "region",
+    "signature_of",
+    "span",
+    "tiles",
 ]

@@ -1,391 +1,390 @@
-"""Operators that move elements: where each of them finds the batch afterwards."""
+"""Operators that move, repeat or leave out elements."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from fractions import Fraction
-from math import prod
+from typing import Any
 
-from autodist.graph.operators._rows import EVERYWHERE, Batch, Call, Kind, Rows, Size, Value
+import numpy as np
 
-__all__ = [
-    "broadcast", "concatenated", "created", "cut", "drop_dims", "expanded", "gathered", "gathered_by_coordinates",
-    "kept", "looked_up", "numbered", "one_hot", "packed", "padded", "partitioned", "reshaped", "selected", "split",
-    "stitched", "strided_slice", "tiled", "transposed", "unpacked", "written_to_rows",
-]  # fmt: skip
+from autodist.graph.operators._base import (
+    WHOLE,
+    Access,
+    Affine,
+    Change,
+    Expression,
+    Kind,
+    Lengths,
+    Linearity,
+    Operand,
+    Operator,
+    Passes,
+    Ranges,
+    Shape,
+    Signature,
+    Size,
+)
+from autodist.graph.operators._regions import span
+from autodist.graph.operators._reshape import reshaped
 
-MET = Kind.MET
-
-
-def kept(call: Call) -> Value:
-    """The first input, element by element."""
-    return call.values[0]
-
-
-def _whole(rows: Rows) -> bool:
-    """Whether rows hold no numbers of examples in one of several columns, which would get lost."""
-    return rows.position in (None, EVERYWHERE)
-
-
-def reshaped(call: Call) -> Value:
-    """Elements keep their order, so the batch lies where as many elements come before and after it."""
-    rows, given = call.rows(), call.shapes[0]
-    if rows is None or given is None or call.result is None or not _whole(rows):
-        return MET
-    before, behind = _product(given[: rows.dim]), _product(given[rows.dim + 1 :])
-    if before is None or behind is None:
-        return MET
-    per_example = None if rows.outer is None or rows.inner is None else before * rows.outer * rows.inner * behind
-    shape = _wanted_shape(call, per_example)
-    if shape.count(None) != 1:
-        return MET
-    dim = shape.index(None)
-    new_before, new_behind = _product(shape[:dim]), _product(shape[dim + 1 :])
-    if not new_before or not new_behind:
-        return MET
-    outer, exact = _quotient(rows.outer, before, new_before)
-    inner, also_exact = _quotient(rows.inner, behind, new_behind)
-    return replace(rows, dim=dim, outer=outer, inner=inner) if exact and also_exact else MET
+__all__ = ["OPERATORS"]
 
 
-def _wanted_shape(call: Call, per_example: int | None) -> list[int | None]:
-    """The shape of a result: what its static shape leaves open, the program may have said in numbers of examples."""
-    static = list(call.result or ())
-    wanted = call.sizes(1) if static.count(None) > 1 and len(call.values) > 1 else None
-    if wanted is None or len(wanted) != len(static):
-        return static
-    shape = [
-        size if known is None and isinstance(size, int) else known for known, size in zip(static, wanted, strict=True)
-    ]
-    times = [size.times for size in wanted if isinstance(size, Batch)]
-    if -1 not in shape or not times or per_example is None:
-        return [None if size == -1 else size for size in shape]
-    others = prod(size for size in shape if size not in (None, -1))
-    left, rest = divmod(per_example, others * times[0]) if others else (0, 1)
-    return [int(left) if size == -1 and not rest else size for size in shape]
+def _names(count: int) -> list[str]:
+    return [f"d{d}" for d in range(count)]
 
 
-def _quotient(count: int | None, elements: int, new: int) -> tuple[int | None, bool]:
-    if count is None:
-        return None, True
-    return count * elements // new, count * elements % new == 0
+def _sizes(names: list[str], shape: tuple[Size, ...]) -> dict[str, Size]:
+    return dict(zip(names, shape, strict=True))
 
 
-def _product(sizes: Sequence[int | None]) -> int | None:
-    return None if None in sizes else prod(size for size in sizes if size is not None)
+def _result(signature: Signature) -> tuple[list[str], tuple[Size, ...]] | None:
+    shape = signature.outputs[0] if signature.outputs else None
+    return None if shape is None else (_names(len(shape)), shape)
 
 
-def transposed(call: Call) -> Value:
-    """Dims in another order."""
-    rows, order = call.rows(), call.numbers(1)
-    if rows is None or order is None or not _whole(rows):
-        return MET
-    return replace(rows, dim=order.index(rows.dim))
+def _transposed(signature: Signature) -> Expression | None:
+    found, order = _result(signature), signature.numbers(1)
+    if found is None or order is None:
+        return None
+    names, shape = found
+    taken = sorted(range(len(names)), key=lambda d: order[d])
+    return Expression(_sizes(names, shape), (Access.by(*names),), (Access.by(*(names[d] for d in taken)), WHOLE))
 
 
-def expanded(call: Call) -> Value:
-    """A dim of size 1 more."""
-    rows, at, rank = call.rows(), call.numbers(1), call.rank()
-    if rows is None or at is None or rank is None:
-        return MET
-    place = at[0] % (rank + 1)
-    if not _whole(rows) and place > rank - 1:
-        return MET
-    return replace(rows, dim=rows.dim + (place <= rows.dim))
+def _expanded(signature: Signature) -> Expression | None:
+    found, axis = _result(signature), signature.numbers(1)
+    if found is None or axis is None:
+        return None
+    names, shape = found
+    place = axis[0] % len(names)
+    made = Access(tuple(Affine() if d == place else Affine.of(name) for d, name in enumerate(names)))
+    kept = [name for d, name in enumerate(names) if d != place]
+    sizes = {name: size for name, size in zip(names, shape, strict=True) if name in kept}
+    return Expression(sizes, (made,), (Access.by(*kept), WHOLE))
 
 
-def drop_dims(call: Call) -> Value:
-    """Dims of size 1 less."""
-    rows, shape = call.rows(), call.shapes[0]
-    if rows is None or shape is None:
-        return MET
-    dropped = {d % len(shape) for d in call.node.attr["squeeze_dims"].list.i}
-    dropped = dropped or {d for d, size in enumerate(shape) if size == 1}
-    if rows.dim in dropped:
-        return MET
-    found = replace(rows, dim=rows.dim - sum(d < rows.dim for d in dropped))
-    return replace(found, position=EVERYWHERE) if not _whole(rows) and len(shape) - 1 in dropped else found
+def _squeezed(signature: Signature) -> Expression | None:
+    shape = signature.inputs[0]
+    if shape is None:
+        return None
+    dims = [d % len(shape) for d in signature.list("squeeze_dims")]
+    if not dims and None in shape:
+        return None
+    gone = dims or [d for d, size in enumerate(shape) if size == 1]
+    names = _names(len(shape))
+    kept = {name: size for d, (name, size) in enumerate(zip(names, shape, strict=True)) if d not in gone}
+    taken = Access(tuple(Affine() if d in gone else Affine.of(name) for d, name in enumerate(names)))
+    return Expression(kept, (Access.by(*kept),), (taken,))
 
 
-def concatenated(call: Call) -> Value:
-    """Along another dim, rows side by side; along the batch, one batch behind the other."""
-    axis, rank = call.numbers(len(call.values) - 1), call.rank()
-    parts = list(call.values[:-1])
-    if axis is None or rank is None:
-        return MET
-    dim, rows = axis[0] % rank, [part for part in parts if isinstance(part, Rows)]
-    if dim == rows[0].dim:
-        return _in_turn(rows, len(parts))
-    if len(rows) < len(parts) or not _alike(rows):
-        return MET
-    found = replace(rows[0], position=None, stride=1)
-    numbered = [k for k, part in enumerate(rows) if part.position is not None]
-    if not numbered:
-        return found
-    if dim != rank - 1 or len(numbered) > 1 or rows[numbered[0]].position != EVERYWHERE:
-        return MET
-    widths = [None if s is None else s[dim] for s in call.shapes[: numbered[0]]]
-    before = _product([sum(w for w in widths if w is not None)]) if None not in widths else None
-    return MET if before is None else replace(found, position=before, stride=rows[numbered[0]].stride)
+def _squeezed_tile(signature: Signature, expression: Expression, ranges: Ranges) -> Change:
+    """A tile that is one element long keeps the dim."""
+    operand = expression.inputs[0]
+    assert isinstance(operand, Access)
+    return Change({"squeeze_dims": tuple(d for d, place in enumerate(operand.dims) if place == Affine())})
 
 
-def _in_turn(rows: Sequence[Rows], count: int) -> Value:
-    """Batches one behind the other."""
-    if len(rows) < count or any((r.dim, r.inner, r.position) != (rows[0].dim, rows[0].inner, None) for r in rows):
-        return MET
-    selected = any(r.selected for r in rows)
-    outer = [r.outer for r in rows]
-    return replace(rows[0], outer=None if None in outer or selected else sum(o or 0 for o in outer), selected=selected)
+def _concatenated(signature: Signature) -> Expression | None:
+    """Cut along any dim but that of the concatenation."""
+    count = len(signature.inputs) - 1
+    found, axis = _result(signature), signature.numbers(count)
+    if found is None or axis is None:
+        return None
+    names, shape = found
+    place = axis[0] % len(names)
+    taken = Access.by(*(None if d == place else name for d, name in enumerate(names)))
+    return Expression(
+        _sizes(names, shape), (Access.by(*names),), (*(taken,) * count, WHOLE), {}, frozenset({names[place]})
+    )
 
 
-def _alike(rows: Sequence[Rows]) -> bool:
-    """Whether elements at one place belong to one example."""
-    first = rows[0]
-    return all(r.dim == first.dim and _same(r.outer, first.outer) and _same(r.inner, first.inner) for r in rows)
+def _packed(signature: Signature) -> Expression | None:
+    found = _result(signature)
+    if found is None:
+        return None
+    names, shape = found
+    place = signature.number("axis") % len(names)
+    taken = Access.by(*(name for d, name in enumerate(names) if d != place))
+    inputs = (taken,) * len(signature.inputs)
+    return Expression(_sizes(names, shape), (Access.by(*names),), inputs, {}, frozenset({names[place]}))
 
 
-def _same(one: int | None, other: int | None) -> bool:
-    return one is None or other is None or one == other
+def _unpacked(signature: Signature) -> Expression | None:
+    shape = signature.inputs[0]
+    if shape is None:
+        return None
+    names, place = _names(len(shape)), signature.number("axis") % len(shape)
+    kept = {name: size for d, (name, size) in enumerate(zip(names, shape, strict=True)) if d != place}
+    taken = Access.by(*(None if d == place else name for d, name in enumerate(names)))
+    return Expression(kept, (Access.by(*kept),) * len(signature.outputs), (taken,))
 
 
-def packed(call: Call) -> Value:
-    """Tensors side by side, along a new dim."""
-    rows = [value for value in call.values if isinstance(value, Rows)]
-    rank = call.rank()
-    if len(rows) < len(call.values) or rank is None or not _alike(rows):
-        return MET
-    dim = call.node.attr["axis"].i % (rank + 1)
-    found = replace(rows[0], dim=rows[0].dim + (dim <= rows[0].dim), position=None, stride=1)
-    numbered = [k for k, part in enumerate(rows) if part.position is not None]
-    if not numbered:
-        return found
-    if dim != rank or len(numbered) > 1 or rows[numbered[0]].position != EVERYWHERE:
-        return MET
-    return replace(found, position=numbered[0], stride=rows[numbered[0]].stride)
+def _split(signature: Signature) -> Expression | None:
+    """``Split`` and ``SplitV``; which input is the tensor and which the dim differs."""
+    position, at = (0, 2) if signature.op == "SplitV" else (1, 0)
+    shape, axis = signature.inputs[position], signature.numbers(at)
+    if shape is None or axis is None or None in signature.outputs:
+        return None
+    names, place = _names(len(shape)), axis[0] % len(shape)
+    sizes = {name: size for d, (name, size) in enumerate(zip(names, shape, strict=True)) if d != place}
+    made = []
+    for k, result in enumerate(signature.outputs):
+        sizes[f"p{k}"] = (result or ())[place]
+        made.append(Access.by(*(f"p{k}" if d == place else name for d, name in enumerate(names))))
+    taken = Access.by(*(None if d == place else name for d, name in enumerate(names)))
+    inputs = tuple(taken if k == position else WHOLE for k in range(len(signature.inputs)))
+    return Expression(sizes, tuple(made), inputs, {}, frozenset(f"p{k}" for k in range(len(made))))
 
 
-def unpacked(call: Call) -> Value:
-    """The opposite; not along the batch, whose size nobody knows."""
-    rows, rank = call.rows(), call.rank()
-    if rows is None or rank is None or call.node.attr["axis"].i % rank == rows.dim or not _whole(rows):
-        return MET
-    return replace(rows, dim=rows.dim - (call.node.attr["axis"].i % rank < rows.dim))
+def _sliced(signature: Signature) -> Expression | None:
+    found, begin = _result(signature), signature.numbers(1)
+    if found is None or begin is None:
+        return None
+    names, shape = found
+    taken = Access(tuple(Affine.of(name) + first for name, first in zip(names, begin, strict=True)))
+    lengths = Lengths(tuple(Affine.of(name) for name in names))
+    return Expression(_sizes(names, shape), (Access.by(*names),), (taken, WHOLE, lengths))
 
 
-def split(call: Call) -> Value:
-    """Parts along a dim: of the batch only such that have each example once more."""
-    at = 0 if call.node.op == "Split" else 2
-    data = 1 if call.node.op == "Split" else 0
-    rows, axis, rank = call.rows(data), call.numbers(at), call.rank(data)
-    if rows is None or axis is None or rank is None or not _whole(rows):
-        return MET
-    if axis[0] % rank != rows.dim:
-        return rows
-    parts = call.node.attr["num_split"].i
-    even = call.node.op == "Split" and rows.outer is not None and rows.outer % parts == 0 and not rows.selected
-    return replace(rows, outer=(rows.outer or 0) // parts) if even else MET
+def _from_begin(signature: Signature, expression: Expression, ranges: Ranges) -> Change:
+    """A tile is given what it takes and nothing before it."""
+    return Change(constants={1: np.zeros_like(signature.constant(1))})
 
 
-def strided_slice(call: Call) -> Value:
-    """Some of each example's elements; of the batch only whole batches."""
-    rows, shape = call.rows(), call.shapes[0]
-    begins, ends, strides = call.sizes(1), call.sizes(2), call.numbers(3)
-    if rows is None or shape is None or begins is None or ends is None or strides is None:
-        return MET
-    attr = call.node.attr
-    masks = {k: attr[k].i for k in ("begin_mask", "end_mask", "shrink_axis_mask", "new_axis_mask", "ellipsis_mask")}
-    source = target = 0
-    found = rows
-    for k in range(len(strides)):
-        bit = 1 << k
-        if masks["ellipsis_mask"] & bit:
-            skipped = len(shape) - source - sum(not masks["new_axis_mask"] >> j & 1 for j in range(k + 1, len(strides)))
-            if source <= rows.dim < source + skipped:
-                found = replace(found, dim=target + rows.dim - source)
-            source, target = source + skipped, target + skipped
-        elif masks["new_axis_mask"] & bit:
-            target += 1
+def _strided(signature: Signature) -> Expression | None:
+    """``StridedSlice`` with constant bounds."""
+    shape, result = signature.inputs[0], signature.outputs[0]
+    bounds = [signature.numbers(k) for k in (1, 2, 3)]
+    if shape is None or result is None or None in bounds:
+        return None
+    begin, _, strides = (bound or () for bound in bounds)
+    entries = _entries(signature, len(begin), len(shape))
+    if entries is None:
+        return None
+    made: list[Affine] = []
+    taken: list[Affine] = []
+    sizes: dict[str, Size] = {}
+    for kind, at in entries:
+        if kind == "new":
+            made.append(Affine())
+            continue
+        size, first = shape[len(taken)], 0 if at is None else _first(signature, at, begin, strides, shape[len(taken)])
+        if first is None:
+            return None
+        if kind == "picked":
+            taken.append(Affine((), first))
+            continue
+        name = f"d{len(made)}"
+        sizes[name] = result[len(made)] if len(made) < len(result) else size
+        made.append(Affine.of(name))
+        taken.append(Affine.of(name, 1 if at is None else strides[at]) + first)
+    return Expression(sizes, (Access(tuple(made)),), (Access(tuple(taken)), WHOLE, WHOLE, WHOLE))
+
+
+def _entries(signature: Signature, count: int, rank: int) -> list[tuple[str, int | None]] | None:
+    """What each entry of the slice does with the next dim: new, picked, or a range; dims behind are taken whole."""
+    masks = {name: signature.number(f"{name}_mask") for name in ("new_axis", "ellipsis", "shrink_axis")}
+    taken = sum(not (masks["new_axis"] | masks["ellipsis"]) >> k & 1 for k in range(count))
+    if taken > rank:
+        return None
+    found: list[tuple[str, int | None]] = []
+    for k in range(count):
+        if masks["ellipsis"] >> k & 1:
+            found += [("range", None)] * (rank - taken)
+        elif masks["new_axis"] >> k & 1:
+            found.append(("new", k))
         else:
-            shrinks = bool(masks["shrink_axis_mask"] & bit)
-            begin = 0 if masks["begin_mask"] & bit else begins[k]
-            end = "all" if masks["end_mask"] & bit else ends[k]
-            if source == rows.dim:
-                blocks = None if shrinks or strides[k] != 1 else _whole_batches(rows, begin, end)
-                if blocks is None:
-                    return MET
-                found = replace(blocks, dim=target, position=found.position)
-            elif source == len(shape) - 1 and not _whole(rows):
-                at = EVERYWHERE if shrinks and begin == rows.position else None
-                found = replace(found, position=at, stride=rows.stride if at is not None else 1)
-            source, target = source + 1, target + (not shrinks)
-    return replace(found, dim=target + rows.dim - source) if rows.dim >= source else found
+            found.append(("picked" if masks["shrink_axis"] >> k & 1 else "range", k))
+    behind = 0 if masks["ellipsis"] else rank - taken
+    return found + [("range", None)] * behind
 
 
-def _whole_batches(rows: Rows, begin: Size, end: Size | str) -> Rows | None:
-    """Rows from one place to another, if that is all examples, once or several times."""
-    if begin == 0 and end == "all":
-        return rows
-    if rows.outer is None or rows.inner is None or rows.selected:
+def _first(signature: Signature, at: int, begin: tuple[int, ...], strides: tuple[int, ...], size: Size) -> int | None:
+    """Where an entry begins; None where that depends on a size that is open."""
+    if signature.number("begin_mask") >> at & 1 and not signature.number("shrink_axis_mask") >> at & 1:
+        return 0 if strides[at] > 0 else None if size is None else size - 1
+    if begin[at] >= 0 and (size is None or begin[at] < size):
+        return begin[at]
+    return None if size is None else max(0, min(size - 1, begin[at] + size if begin[at] < 0 else begin[at]))
+
+
+def _strided_tile(signature: Signature, expression: Expression, ranges: Ranges) -> Change:
+    """A tile is given what it takes, and takes it from one end to the other."""
+    operand, strides = expression.inputs[0], signature.constant(3)
+    assert isinstance(operand, Access)
+    entries = _entries(signature, len(strides), len(operand.dims)) or []
+    begin, end = np.zeros_like(strides), np.zeros_like(strides)
+    dim = 0
+    for kind, at in entries:
+        if kind == "new":
+            continue
+        place = operand.dims[dim]
+        dim += 1
+        if at is None or place is None:
+            continue
+        low, high = span(place, ranges)
+        length = high - low
+        begin[at], end[at] = (0, length) if strides[at] > 0 else (length - 1, -length - 1)
+    return Change({"begin_mask": 0, "end_mask": 0}, {1: begin, 2: end})
+
+
+def _padded(signature: Signature) -> Expression | None:
+    """``Pad``; where ``MirrorPad`` pads, it can't be cut."""
+    shape, paddings, found = signature.inputs[0], signature.numbers(1), _result(signature)
+    if shape is None or paddings is None or found is None:
         return None
-    first = Fraction(0) if begin == 0 else begin.times if isinstance(begin, Batch) else None
-    last = Fraction(rows.outer * rows.inner) if end == "all" else end.times if isinstance(end, Batch) else None
-    if first is None or last is None:
+    names, result = found
+    before, behind = paddings[0::2], paddings[1::2]
+    mirrored = [signature.op == "MirrorPad" and bool(a or b) for a, b in zip(before, behind, strict=True)]
+    taken = Access(tuple(None if m else Affine.of(n) - a for n, a, m in zip(names, before, mirrored, strict=True)))
+    inputs: tuple[Operand, ...] = (taken, *(WHOLE,) * (len(signature.inputs) - 1))
+    joined = frozenset(name for name, m in zip(names, mirrored, strict=True) if m)
+    return Expression(_sizes(names, result), (Access.by(*names),), inputs, {}, joined)
+
+
+def _padded_tile(signature: Signature, expression: Expression, ranges: Ranges) -> Change:
+    operand, shape, paddings = expression.inputs[0], signature.inputs[0], signature.constant(1)
+    assert isinstance(operand, Access)
+    assert shape is not None
+    found = paddings.copy()
+    for dim, (place, size) in enumerate(zip(operand.dims, shape, strict=True)):
+        if place is None or size is None:
+            continue
+        low, high = span(place, ranges)
+        found[dim] = (max(0, min(-low, high - low)), max(0, min(high - size, high - low)))
+    return Change(constants={1: found})
+
+
+def _tiled(signature: Signature) -> Expression | None:
+    """The whole tensor, behind itself along each dim."""
+    shape, multiples = signature.inputs[0], signature.numbers(1)
+    if shape is None or multiples is None:
         return None
-    outer, rest = divmod(min(last, Fraction(rows.outer * rows.inner)) - first, rows.inner)
-    return replace(rows, outer=int(outer)) if not rest and outer > 0 and first % rows.inner == 0 else None
+    names = _names(len(shape))
+    made, sizes = [], _sizes(names, shape)
+    for name, size, times in zip(names, shape, multiples, strict=True):
+        if times == 1:
+            made.append(Affine.of(name))
+        elif size is None:
+            return None
+        else:
+            sizes[f"t{name}"] = times
+            made.append(Affine.of(f"t{name}", size) + Affine.of(name))
+    lengths = Lengths(tuple(Affine.of(f"t{name}") if f"t{name}" in sizes else Affine() for name in names))
+    return Expression(sizes, (Access(tuple(made)),), (Access.by(*names), lengths))
 
 
-def cut(call: Call) -> Value:
-    """``Slice``: along the batch all of it."""
-    rows, begins, sizes = call.rows(), call.sizes(1), call.sizes(2)
-    if rows is None or begins is None or sizes is None or not _whole(rows):
-        return MET
-    begin, size = begins[rows.dim], sizes[rows.dim]
-    if begin == 0 and size == -1:
-        return rows
-    if isinstance(size, Batch):
-        first = Fraction(0) if begin == 0 else begin.times if isinstance(begin, Batch) else None
-        return MET if first is None else _whole_batches(rows, begin, Batch(first + size.times)) or MET
-    return MET
+def _broadcast(signature: Signature) -> Expression | None:
+    shape, found = signature.inputs[0], _result(signature)
+    if shape is None or found is None:
+        return None
+    names, result = found
+    offset = len(names) - len(shape)
+    places = ((size, offset + d) for d, size in enumerate(shape))
+    taken = Access(tuple(Affine() if s == 1 and result[d] != 1 else Affine.of(names[d]) for s, d in places))
+    lengths = Lengths(tuple(Affine.of(name) for name in names))
+    return Expression(_sizes(names, result), (Access.by(*names),), (taken, lengths))
 
 
-def padded(call: Call) -> Value:
-    """Padding, but none along the batch."""
-    rows, paddings = call.rows(), call.numbers(1)
-    if rows is None or paddings is None or not _whole(rows):
-        return MET
-    return rows if paddings[2 * rows.dim] == paddings[2 * rows.dim + 1] == 0 else MET
+def _filled(signature: Signature) -> Expression | None:
+    found = _result(signature)
+    if found is None:
+        return None
+    names, shape = found
+    lengths = Lengths(tuple(Affine.of(name) for name in names))
+    return Expression(_sizes(names, shape), (Access.by(*names),), (lengths, WHOLE))
 
 
-def tiled(call: Call) -> Value:
-    """Repeated elements; of the batch, the batch behind itself."""
-    rows, multiples = call.rows(), call.sizes(1)
-    if rows is None:
-        return created(call)
-    if multiples is None or not _whole(rows):
-        return MET
-    times = multiples[rows.dim]
-    if not isinstance(times, int) or any(isinstance(m, Batch) for m in multiples):
-        return MET
-    return replace(rows, outer=None if rows.outer is None else rows.outer * times)
+def _turned(signature: Signature) -> Expression | None:
+    """``ReverseV2``: from the last to the first along some dims."""
+    shape, axes = signature.inputs[0], signature.numbers(1)
+    if shape is None or axes is None:
+        return None
+    gone, names = {axis % len(shape) for axis in axes}, _names(len(shape))
+    if any(shape[d] is None for d in gone):
+        joined = frozenset(names[d] for d in gone)
+        return Expression(_sizes(names, shape), (Access.by(*names),), (Access.by(*names), WHOLE), {}, joined)
+    places = enumerate(zip(names, shape, strict=True))
+    taken = (Affine.of(n, -1) + ((s or 1) - 1) if d in gone else Affine.of(n) for d, (n, s) in places)
+    return Expression(_sizes(names, shape), (Access.by(*names),), (Access(tuple(taken)), WHOLE))
 
 
-def broadcast(call: Call) -> Value:
-    """A tensor, as often as a shape wants."""
-    rows, rank = call.rows(), call.rank()
-    if rows is None:
-        return created(call)
-    if call.result is None or rank is None or not _whole(rows):
-        return MET
-    is_one = call.result.count(None) == (call.shapes[0] or ()).count(None)
-    return replace(rows, dim=rows.dim + len(call.result) - rank) if is_one else MET
+def _rolled(signature: Signature) -> Expression | None:
+    shape, axes = signature.inputs[0], signature.numbers(2)
+    if shape is None or axes is None:
+        return None
+    names = _names(len(shape))
+    joined = frozenset(names[axis % len(shape)] for axis in axes)
+    return Expression(_sizes(names, shape), (Access.by(*names),), (Access.by(*names), WHOLE, WHOLE), {}, joined)
 
 
-def created(call: Call) -> Value:
-    """What is as large as the batch, and equal or drawn for each example: constants, random numbers."""
-    unknown = None if call.result is None else [d for d, size in enumerate(call.result) if size is None]
-    if unknown is None or len(unknown) > 1:
-        return MET
-    return Rows(unknown[0], None, None) if unknown else None
+def _sequences(signature: Signature) -> Expression | None:
+    """``ReverseSequence``: along time, as far as each example goes."""
+    shape = signature.inputs[0]
+    if shape is None:
+        return None
+    names = _names(len(shape))
+    lengths = Access.by(names[signature.number("batch_dim")])
+    joined = frozenset({names[signature.number("seq_dim")]})
+    return Expression(_sizes(names, shape), (Access.by(*names),), (Access.by(*names), lengths), {}, joined)
 
 
-def numbered(call: Call) -> Value:
-    """``Range``: numbers of examples."""
-    return Rows(0, None, None, position=EVERYWHERE)
+def _in_blocks(signature: Signature) -> Expression | None:
+    """``SpaceToDepth``: each block of an image becomes the channels of one place."""
+    return _blocks(signature, signature.inputs[0], to_depth=True)
 
 
-def one_hot(call: Call) -> Value:
-    """A new dim, behind the others or before one."""
-    rows, rank = call.rows(), call.rank()
-    if rows is None or rank is None or rows.position is not None or call.sizes(1) is None:
-        return MET
-    if any(isinstance(value, Kind) for value in call.values):
-        return MET
-    axis = call.node.attr["axis"].i % (rank + 1)
-    return replace(rows, dim=rows.dim + (axis <= rows.dim))
+def _out_of_blocks(signature: Signature) -> Expression | None:
+    """``DepthToSpace``: the opposite."""
+    return _blocks(signature, signature.outputs[0], to_depth=False)
 
 
-def looked_up(call: Call) -> Value:
-    """``ResourceGather``: rows of a variable."""
-    at = call.rows(1)
-    return MET if at is None or at.position is not None else at
+def _blocks(signature: Signature, shape: Shape, *, to_depth: bool) -> Expression | None:
+    side = signature.number("block_size")
+    if shape is None or signature.text("data_format") not in ("", "NHWC"):
+        return None
+    batch, height, width, channels = shape
+    if channels is None:
+        return None
+    sizes = {
+        "n": batch, "h": None if height is None else height // side, "w": None if width is None else width // side,
+        "y": side, "x": side, "c": channels,
+    }  # fmt: skip
+    space = Access(
+        (Affine.of("n"), Affine.of("h", side) + Affine.of("y"), Affine.of("w", side) + Affine.of("x"), Affine.of("c"))
+    )
+    place = Affine.of("y", side * channels) + Affine.of("x", channels) + Affine.of("c")
+    depth = Access((Affine.of("n"), Affine.of("h"), Affine.of("w"), place))
+    joined = frozenset("yxc") if side > 1 else frozenset()
+    return Expression(sizes, (depth if to_depth else space,), (space if to_depth else depth,), {}, joined)
 
 
-def gathered(call: Call) -> Value:
-    """Rows of a table, or each example's own elements."""
-    table, at = call.rows(0), call.rows(1)
-    rank, index_rank = call.rank(0), call.rank(1)
-    axes = call.numbers(2) if len(call.values) > 2 else (0,)
-    batch_dims = call.node.attr["batch_dims"].i if "batch_dims" in call.node.attr else 0
-    if rank is None or index_rank is None or axes is None:
-        return MET
-    axis, batch_dims = axes[0] % rank, batch_dims % (index_rank + 1)
-    if table is None:
-        return MET if at is None or at.position is not None else replace(at, dim=axis + at.dim - batch_dims)
-    if batch_dims and at is not None:
-        aligned = table.dim == at.dim < batch_dims and _alike([table, at]) and at.position is None
-        return table if aligned else MET
-    if table.dim != axis:
-        if at is not None or not _whole(table):
-            return MET
-        return replace(table, dim=table.dim if table.dim < axis else table.dim - 1 + index_rank)
-    if at is None or at.position != EVERYWHERE or not _finds(at, table):
-        return MET
-    return replace(at, dim=axis + at.dim, position=table.position, stride=table.stride, inner=at.inner)
+def _move(name: str, describe: Any, **more: Any) -> Operator:
+    return Operator(name, Kind.MOVING, describe, **{"linearity": Linearity.FIRST, **more})
 
 
-def _finds(numbers: Rows, table: Rows) -> bool:
-    """Whether numbers of rows name rows of the same example."""
-    return table.outer in (1, None) and (table.inner is None or table.inner == numbers.stride)
-
-
-def gathered_by_coordinates(call: Call) -> Value:
-    """``GatherNd``: as above, with a coordinate per dim."""
-    table, at, shape = call.rows(0), call.rows(1), call.shapes[1]
-    if at is None or shape is None or not shape or shape[-1] is None:
-        return MET
-    if table is None:
-        return MET if at.position is not None else at
-    column = 0 if at.position == EVERYWHERE and shape[-1] == 1 else at.position
-    if table.dim >= shape[-1] or column != table.dim or not _finds(at, table):
-        return MET
-    return replace(at, position=None, stride=1)
-
-
-def selected(call: Call) -> Value:
-    """``Where``: the coordinates of what is true, in their order."""
-    rows, rank = call.rows(), call.rank()
-    if rows is None or rank is None or rows.position is not None or rows.inner is None or rows.outer != 1:
-        return MET
-    order = 1 if rows.dim == 0 else None
-    column = EVERYWHERE if rank == 1 else rows.dim
-    return Rows(0, order, order, selected=True, position=column, stride=rows.inner)
-
-
-def partitioned(call: Call) -> Value:
-    """``DynamicPartition``: the examples of each kind."""
-    rows, kinds = call.rows(0), call.rows(1)
-    if rows is None or kinds is None or rows.dim or kinds.dim or not _alike([rows, kinds]) or not _whole(rows):
-        return MET
-    return replace(rows, selected=True)
-
-
-def stitched(call: Call) -> Value:
-    """``DynamicStitch``: parts of a batch, put where their numbers say."""
-    half = len(call.values) // 2
-    numbers = [call.rows(k) for k in range(half)]
-    if not all(n is not None and n.position == EVERYWHERE and n.stride == 1 for n in numbers):
-        return MET
-    parts = [call.rows(k) for k in range(half, 2 * half)]
-    return Rows(0) if all(p is not None and p.dim == 0 and p.position is None for p in parts) else MET
-
-
-def written_to_rows(call: Call) -> Value:
-    """Updates of places that are named by coordinates: each example its own places."""
-    table, at, updates = call.rows(0), call.rows(1), call.values[2]
-    shape = call.shapes[1]
-    if table is None or at is None or shape is None or not shape or not isinstance(updates, Rows | None):
-        return MET
-    column = 0 if at.position == EVERYWHERE and shape[-1] == 1 else at.position
-    return replace(table, position=None) if column == table.dim and _finds(at, table) else MET
+OPERATORS = (
+    _move("Reshape", reshaped, passes=Passes.FORM, is_free=True),
+    _move("ExpandDims", _expanded, passes=Passes.FORM),
+    _move("Squeeze", _squeezed, adapt=_squeezed_tile, passes=Passes.FORM),
+    _move("Transpose", _transposed),
+    _move("ConjugateTranspose", _transposed),
+    _move("ConcatV2", _concatenated, linearity=Linearity.JOINT),
+    _move("Pack", _packed, linearity=Linearity.JOINT),
+    _move("Unpack", _unpacked),
+    _move("Split", _split, linearity=None),
+    _move("SplitV", _split),
+    _move("Slice", _sliced, adapt=_from_begin),
+    _move("StridedSlice", _strided, adapt=_strided_tile),
+    _move("Pad", _padded, adapt=_padded_tile),
+    _move("PadV2", _padded, adapt=_padded_tile, linearity=None),
+    _move("MirrorPad", _padded, adapt=_padded_tile),
+    _move("Tile", _tiled),
+    _move("BroadcastTo", _broadcast),
+    _move("Fill", _filled, linearity=None),
+    _move("ReverseV2", _turned),
+    _move("Roll", _rolled),
+    _move("ReverseSequence", _sequences),
+    _move("SpaceToDepth", _in_blocks),
+    _move("DepthToSpace", _out_of_blocks),
+)

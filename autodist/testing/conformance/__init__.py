@@ -1,4 +1,4 @@
-"""What builders, compressors and kernels have to keep, as checks that other packages run on theirs.
+"""What builders, compressors, kernels and descriptions of operators keep, as checks that other packages run too.
 
 >>> from autodist.strategies import PSLoadBalancing
 >>> check_builder(PSLoadBalancing())
@@ -8,6 +8,16 @@ from autodist.testing.conformance._builders import check_builder
 from autodist.testing.conformance._compressors import check_compressor
 from autodist.testing.conformance._exchange import Exchange
 from autodist.testing.conformance._kernels import check_kernel
+from autodist.testing.conformance._operators import CheckedCut, check_operator
 from autodist.testing.conformance._samples import sample_graphs, sample_specs
 
-__all__ = ["Exchange", "check_builder", "check_compressor", "check_kernel", "sample_graphs", "sample_specs"]
+__all__ = [
+    "CheckedCut",
+    "Exchange",
+    "check_builder",
+    "check_compressor",
+    "check_kernel",
+    "check_operator",
+    "sample_graphs",
+    "sample_specs",
+]

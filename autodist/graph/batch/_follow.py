@@ -18,11 +18,11 @@ from autodist.graph._graph_def import (
     split_tensor,
     topological_order,
 )
-from autodist.graph.operators._lists import RULES as LISTS
-from autodist.graph.operators._lists import merged
-from autodist.graph.operators._rows import APART, BY, BY_REPLICA, EXTENT_OF, Batch, Call, Kind, Rows, Shape, Value
-from autodist.graph.operators._sizes import Sizes
-from autodist.graph.operators._table import CREATIONS, ELEMENTWISE, RULES, SHAPE_OPS
+from autodist.graph.batch._lists import RULES as LISTS
+from autodist.graph.batch._lists import merged
+from autodist.graph.batch._rows import APART, BY, BY_REPLICA, EXTENT_OF, Batch, Call, Kind, Rows, Shape, Value
+from autodist.graph.batch._sizes import Sizes
+from autodist.graph.batch._table import CREATIONS, ELEMENTWISE, RULES, SHAPE_OPS
 
 __all__ = ["Follower"]
 

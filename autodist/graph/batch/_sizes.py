@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
-from autodist.graph.operators._rows import Batch, Rows, Size, Value
+from autodist.graph.batch._rows import Batch, Rows, Size, Value
 
 __all__ = ["Sizes"]
 

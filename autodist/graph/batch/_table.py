@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from autodist.graph.operators import _computing as computing
-from autodist.graph.operators import _lists as lists
-from autodist.graph.operators import _moving as moving
-from autodist.graph.operators._rows import Rule
+from autodist.graph.batch import _computing as computing
+from autodist.graph.batch import _lists as lists
+from autodist.graph.batch import _moving as moving
+from autodist.graph.batch._rows import Rule
 
 __all__ = ["CREATIONS", "ELEMENTWISE", "ENDS", "PRODUCTS", "RULES", "SHAPE_OPS"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from autodist.graph.operators._rows import EVERYWHERE, Call, Kind, Rows, Rule, Value
+from autodist.graph.batch._rows import EVERYWHERE, Call, Kind, Rows, Rule, Value
 
 __all__ = [
     "along_axis",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autodist.graph.operators._rows import Call, Kind, Rows, Rule, Value
+from autodist.graph.batch._rows import Call, Kind, Rows, Rule, Value
 
 __all__ = ["RULES", "ctc_loss", "merged"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from autodist.graph.operators._moving import written_to_rows
-from autodist.graph.operators._table import RULES
+from autodist.graph.batch._moving import written_to_rows
+from autodist.graph.batch._table import RULES
 
 __all__ = ["PICKING", "picked_beyond", "turns"]
 

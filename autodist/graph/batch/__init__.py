@@ -1,0 +1,24 @@
+"""What operators do with the batch, said once: where its dim goes, and whether examples stay apart."""
+
+from autodist.graph.batch._follow import Follower
+from autodist.graph.batch._picking import PICKING, picked_beyond, turns
+from autodist.graph.batch._rows import APART, BY, BY_REPLICA, EXTENT_OF, Kind, Rows, Value
+from autodist.graph.batch._table import ENDS, PRODUCTS, RULES, SHAPE_OPS
+
+__all__ = [
+    "APART",
+    "BY",
+    "BY_REPLICA",
+    "ENDS",
+    "EXTENT_OF",
+    "PICKING",
+    "PRODUCTS",
+    "RULES",
+    "SHAPE_OPS",
+    "Follower",
+    "Kind",
+    "Rows",
+    "Value",
+    "picked_beyond",
+    "turns",
+]

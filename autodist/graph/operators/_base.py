@@ -1,0 +1,341 @@
+"""What is said of an operator: its index expression, and what follows for who passes values on, moves or adds them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Protocol, TypeAlias
+
+__all__ = [
+    "WHOLE",
+    "Access",
+    "Adapt",
+    "Affine",
+    "Change",
+    "Describe",
+    "Elements",
+    "Expression",
+    "Kind",
+    "Lengths",
+    "Linearity",
+    "Operand",
+    "Operator",
+    "Passes",
+    "Ranges",
+    "Reducer",
+    "Shape",
+    "Signature",
+    "Size",
+]
+
+Size: TypeAlias = int | None
+"""Length of a dim; None where tracing has left it open."""
+
+Shape: TypeAlias = tuple[Size, ...] | None
+
+
+class Kind(enum.Enum):
+    """What sort of work an operator does."""
+
+    ELEMENTWISE = "elementwise"
+    """Each element of the result is computed from one element of each input."""
+    REDUCTION = "reduction"
+    PRODUCT = "product"
+    CONVOLUTION = "convolution"
+    """Convolutions, pooling, and their gradients."""
+    MOVING = "moving"
+    """Elements are moved, repeated or left out, and stay as they are."""
+    LOOKUP = "lookup"
+    SCATTER = "scatter"
+    """Rows are added to, or written to, the places that numbers name."""
+    BY_ROW = "by row"
+    """A function of all elements along some dims, the same for each place along the others: softmax, sort, inverse."""
+    RANDOM = "random"
+    VARIABLE = "variable"
+    """Reads or writes a variable."""
+    SOURCE = "source"
+    """Has no inputs, or none that matter: constants, arguments, handles."""
+    SHAPE = "shape"
+    """Asks for sizes, whatever the values are."""
+    FLOW = "flow"
+    """Calls, branches and loops."""
+    LIST = "list"
+    OTHER = "other"
+    """What is not said in indices: results whose sizes depend on the data, files, texts."""
+
+
+class Passes(enum.Enum):
+    """How the result of an operator is its first input still."""
+
+    SAME = "same"
+    """The same tensor."""
+    FORM = "form"
+    """The same elements in the same order, with another shape."""
+    TYPE = "type"
+    """The same elements with another element type."""
+
+
+class Linearity(enum.Enum):
+    """In which inputs an operator is linear."""
+
+    FIRST = "first"
+    """In the first one, whatever the others are."""
+    JOINT = "joint"
+    """In all together: of sums it is the sum."""
+    EACH = "each"
+    """In each, while the others are constant."""
+    NUMERATOR = "numerator"
+    """In the first one, as a quotient is."""
+
+
+class Reducer(enum.Enum):
+    """How the results of tiles along an index that the result does not have make the whole result."""
+
+    SUM = "sum"
+    MEAN = "mean"
+    """Weighted by the tiles' lengths."""
+    PROD = "prod"
+    MAX = "max"
+    MIN = "min"
+    ALL = "all"
+    ANY = "any"
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A place along a dim: a sum of indices, each times a whole number, and a constant.
+
+    Example:
+        >>> str(Affine.of("h", 2) + Affine.of("i") - 1)
+        '2*h+i-1'
+
+    Attributes:
+        terms: Indices by name, each with its factor.
+        offset: The constant.
+
+    """
+
+    terms: tuple[tuple[str, int], ...] = ()
+    offset: int = 0
+
+    @classmethod
+    def of(cls, index: str, factor: int = 1) -> Affine:
+        """An index, times a factor."""
+        return cls(((index, factor),))
+
+    def __add__(self, other: Affine | int) -> Affine:
+        if isinstance(other, int):
+            return Affine(self.terms, self.offset + other)
+        return Affine(self.terms + other.terms, self.offset + other.offset)
+
+    def __sub__(self, other: int) -> Affine:
+        return self + -other
+
+    def factor(self, index: str) -> int:
+        """What an index is multiplied by; 0 if it does not occur."""
+        return sum(factor for name, factor in self.terms if name == index)
+
+    @property
+    def indices(self) -> tuple[str, ...]:
+        """The indices that occur."""
+        return tuple(name for name, _ in self.terms)
+
+    @property
+    def only(self) -> str | None:
+        """The index, if the place is one and nothing else."""
+        return self.terms[0][0] if len(self.terms) == 1 and self.terms[0][1] == 1 and not self.offset else None
+
+    def __str__(self) -> str:
+        parts = [name if factor == 1 else f"{factor}*{name}" for name, factor in self.terms]
+        text = "+".join(parts) or ("" if self.offset else "0")
+        return f"{text}{self.offset:+d}" if self.offset and text else text or str(self.offset)
+
+
+@dataclass(frozen=True)
+class Access:
+    """Which elements of a tensor are meant: a place along each dim, or None for all of the dim."""
+
+    dims: tuple[Affine | None, ...]
+
+    @classmethod
+    def by(cls, *indices: str | None) -> Access:
+        """One index per dim.
+
+        Example:
+            >>> str(Access.by("b", None, "c"))
+            '[b, :, c]'
+
+        """
+        return cls(tuple(None if name is None else Affine.of(name) for name in indices))
+
+    def dims_of(self, index: str) -> tuple[int, ...]:
+        """The dims whose place depends on an index."""
+        return tuple(d for d, place in enumerate(self.dims) if place is not None and place.factor(index))
+
+    def __str__(self) -> str:
+        return f"[{', '.join(':' if place is None else str(place) for place in self.dims)}]"
+
+
+class _Whole(enum.Enum):
+    WHOLE = "whole"
+
+    def __repr__(self) -> str:
+        return "WHOLE"
+
+
+WHOLE = _Whole.WHOLE
+"""An input that every tile takes as it is."""
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """An input of whole numbers that say how large a tile is: its entries are the lengths of these places.
+
+    Attributes:
+        dims: The place that an entry is the length of.
+        is_scalar: Whether the input is one number, not a vector.
+
+    """
+
+    dims: tuple[Affine, ...]
+    is_scalar: bool = False
+
+
+Operand: TypeAlias = "Access | Lengths | _Whole"
+
+
+@dataclass(frozen=True)
+class Expression:
+    """What an operator computes, in indices.
+
+    The operator runs over all values of its indices. For each it takes one element of every input, and one place of
+    every output is given a value, or a value more to sum up (Tofu, section 4: partition-n-reduce).
+
+    Attributes:
+        sizes: By index, how many values it has; None where the graph leaves it open.
+        outputs: Where the results go.
+        inputs: What is taken.
+        reduced: The indices that no output has, and how the values along them are put together.
+        joined: Indices along which elements meet in a way that can't be cut: those of a softmax, of a filter.
+
+    """
+
+    sizes: Mapping[str, Size]
+    outputs: tuple[Access, ...]
+    inputs: tuple[Operand, ...]
+    reduced: Mapping[str, Reducer] = field(default_factory=lambda: MappingProxyType({}))
+    joined: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        taken = ", ".join(str(operand) if isinstance(operand, Access) else ":" for operand in self.inputs)
+        reduced = "".join(f" {reducer.value}({name})" for name, reducer in self.reduced.items())
+        return f"{', '.join(map(str, self.outputs))} ={reduced} f({taken})"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A node as its description sees it.
+
+    Attributes:
+        op: The type of the operator.
+        inputs: The static shape of each input.
+        outputs: The static shape of each output.
+        attributes: The attributes of the NodeDef.
+        constant: By position of an input, its value as a NumPy array if it is constant, else None.
+
+    """
+
+    op: str
+    inputs: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+    attributes: Mapping[str, Any]
+    constant: Callable[[int], Any] = lambda position: None
+
+    def numbers(self, position: int) -> tuple[int, ...] | None:
+        """The entries of a constant input of whole numbers."""
+        value = self.constant(position)
+        return None if value is None else tuple(int(entry) for entry in value.reshape(-1))
+
+    def rank(self, position: int) -> int | None:
+        """Number of dims of an input."""
+        shape = self.inputs[position] if position < len(self.inputs) else None
+        return None if shape is None else len(shape)
+
+    def text(self, name: str) -> str:
+        """An attribute that is a text; empty if it is not there."""
+        return self.attributes[name].s.decode() if name in self.attributes else ""
+
+    def flag(self, name: str) -> bool:
+        """An attribute that is true or false; false if it is not there."""
+        return bool(name in self.attributes and self.attributes[name].b)
+
+    def number(self, name: str, default: int = 0) -> int:
+        """An attribute that is a whole number."""
+        return int(self.attributes[name].i) if name in self.attributes else default
+
+    def list(self, name: str) -> tuple[int, ...]:
+        """An attribute that is a list of whole numbers."""
+        return tuple(int(n) for n in self.attributes[name].list.i) if name in self.attributes else ()
+
+
+@dataclass(frozen=True)
+class Change:
+    """What differs between an operator and its tile, besides the sizes of its tensors.
+
+    Attributes:
+        attributes: By name, other values: texts, whole numbers, lists of these; None leaves the sizes of a shape open.
+        constants: By position, the values of other constant inputs.
+
+    """
+
+    attributes: Mapping[str, str | int | tuple[int, ...] | None] = field(default_factory=lambda: MappingProxyType({}))
+    constants: Mapping[int, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+
+class Elements(Protocol):
+    """Sizes of tensors, open dims being estimated; see `cost`."""
+
+    def of(self, tensor: str) -> int:
+        """Number of elements."""
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """Length of each dim; () where nothing is known."""
+
+
+Ranges: TypeAlias = Mapping[str, tuple[int, int]]
+"""By index, its first value and the one behind its last."""
+
+Describe: TypeAlias = Callable[[Signature], "Expression | None"]
+Adapt: TypeAlias = Callable[[Signature, Expression, Ranges], Change]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What an operator does, said once; who needs to know asks here.
+
+    Attributes:
+        name: The op type of TensorFlow.
+        kind: What sort of work it does.
+        describe: Its index expression at a node; None if there is none for such shapes or attributes. Without it, the
+            operator runs whole.
+        adapt: What else a tile changes, from the node, its expression and the range of every index.
+        passes: Whether its result is its first input still.
+        linearity: In which inputs it is linear.
+        flops: Floating-point operations, from the node, its inputs and their sizes; by default one per element of its
+            result.
+        rows: Of a lookup, the input that says which rows.
+        is_free: Whether it costs no time: nothing is computed or copied.
+
+    """
+
+    name: str
+    kind: Kind
+    describe: Describe | None = None
+    adapt: Adapt | None = None
+    passes: Passes | None = None
+    linearity: Linearity | None = None
+    flops: Callable[[Any, list[str], Elements], float] | None = None
+    rows: int | None = None
+    is_free: bool = False

@@ -1,0 +1,119 @@
+"""Operators that compute with all elements along some dims at once, alike at each place along the others."""
+
+from __future__ import annotations
+
+from autodist.graph.operators._base import WHOLE, Access, Describe, Expression, Kind, Operand, Operator, Signature, Size
+
+__all__ = ["OPERATORS"]
+
+
+def _last_dims(count: int, *given: int) -> Describe:
+    """The last dims belong together; of these inputs, or of all."""
+
+    def describe(signature: Signature) -> Expression | None:
+        positions = given or tuple(range(len(signature.inputs)))
+        first = signature.inputs[positions[0]]
+        if first is None or len(first) < count:
+            return None
+        leading = [f"d{d}" for d in range(len(first) - count)]
+        sizes: dict[str, Size] = dict(zip(leading, first, strict=False))
+        made = []
+        for k, shape in enumerate(signature.outputs):
+            if shape is None:
+                return None
+            own = [f"o{k}{d}" for d in range(len(leading), len(shape))]
+            sizes |= dict(zip(own, shape[len(leading) :], strict=True))
+            made.append(Access.by(*leading, *own))
+        inputs: list[Operand] = []
+        for k, shape in enumerate(signature.inputs):
+            rank = 0 if shape is None else len(shape)
+            inputs.append(Access.by(*leading, *(None,) * (rank - len(leading))) if k in positions else WHOLE)
+        joined = frozenset(name for name in sizes if name not in leading)
+        return Expression(sizes, tuple(made), tuple(inputs), {}, joined)
+
+    return describe
+
+
+def _along(signature: Signature) -> Expression | None:
+    """Along the dim that the second input names; the result has it, or lacks it."""
+    shape, axes, result = signature.inputs[0], signature.numbers(1), signature.outputs[0]
+    if shape is None or axes is None or result is None:
+        return None
+    names, axis = [f"d{d}" for d in range(len(shape))], axes[0] % len(shape)
+    kept = [name for d, name in enumerate(names) if d != axis]
+    made = Access.by(*names) if len(result) == len(shape) else Access.by(*kept)
+    taken = Access.by(*(None if d == axis else name for d, name in enumerate(names)))
+    sizes: dict[str, Size] = dict(zip(names, shape, strict=True))
+    return Expression(sizes, (made,), (taken, WHOLE), {}, frozenset({names[axis]}))
+
+
+def _rows(*given: int) -> Describe:
+    """The first dim is the rows' own; these inputs have a row for each."""
+
+    def describe(signature: Signature) -> Expression | None:
+        shapes = [signature.inputs[k] for k in given]
+        if any(shape is None for shape in (*shapes, *signature.outputs)):
+            return None
+        sizes: dict[str, Size] = {"b": next((s[0] for s in shapes if s and s[0] is not None), None)}
+        made = []
+        for k, shape in enumerate(signature.outputs):
+            own = {f"o{k}{d}": size for d, size in enumerate(shape or ()) if d}
+            sizes |= own
+            made.append(Access.by("b", *own))
+        inputs: list[Operand] = [
+            Access.by("b", *(None,) * (len(shape or ()) - 1)) if k in given else WHOLE
+            for k, shape in enumerate(signature.inputs)
+        ]
+        joined = frozenset(name for name in sizes if name != "b")
+        return Expression(sizes, tuple(made), tuple(inputs), {}, joined)
+
+    return describe
+
+
+def _normalized(signature: Signature) -> Expression | None:
+    """``FusedBatchNorm``: channels by themselves; in training the statistics are of all images."""
+    shape = signature.inputs[0]
+    if shape is None or signature.text("data_format") not in ("", "NHWC", "NDHWC"):
+        return None
+    names = [f"d{d}" for d in range(len(shape))]
+    channel = Access.by(names[-1])
+    sizes: dict[str, Size] = dict(zip(names, shape, strict=True))
+    kept = [f"r{d}" for shape in signature.outputs[5:] for d in range(len(shape or ()))]  # for the gradient
+    sizes |= {name: size for shape in signature.outputs[5:] for name, size in zip(kept, shape or (), strict=True)}
+    made = (Access.by(*names), *(channel,) * 4, Access.by(*kept))[: len(signature.outputs)]
+    inputs = (Access.by(*names), *(channel,) * (len(signature.inputs) - 1))
+    return Expression(sizes, made, inputs, {}, frozenset((*names[:-1], *kept)))
+
+
+_MATRICES = """
+    Cholesky CholeskyGrad MatrixInverse MatrixDeterminant LogMatrixDeterminant MatrixSolve
+    MatrixTriangularSolve Qr Svd SelfAdjointEigV2 Eig MatrixLogarithm
+    MatrixSquareRoot Lu FFT2D IFFT2D TridiagonalSolve TridiagonalMatMul
+"""
+_UNSAID = """
+    MatrixDiagV3 MatrixDiagPartV3 MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 QuantizeAndDequantizeV2
+    QuantizeAndDequantizeV4 QuantizeAndDequantizeV4Grad AdjustContrast TopK
+"""
+_ONE = "Softmax LogSoftmax FFT IFFT RGBToHSV HSVToRGB"
+
+OPERATORS = (
+    *(Operator(name, Kind.BY_ROW, _last_dims(1)) for name in _ONE.split()),
+    *(Operator(name, Kind.BY_ROW, _last_dims(2)) for name in _MATRICES.split()),
+    *(Operator(name, Kind.BY_ROW, _last_dims(1, 0)) for name in ("TopKV2", "NthElement", "RFFT", "IRFFT")),
+    *(Operator(name, Kind.BY_ROW, _last_dims(1, 0)) for name in ("AdjustHue", "AdjustSaturation")),
+    *(Operator(name, Kind.BY_ROW, _last_dims(2, 0)) for name in ("MatrixBandPart", "RFFT2D", "IRFFT2D")),
+    Operator("AdjustContrastv2", Kind.BY_ROW, _last_dims(3, 0)),
+    Operator("MatrixSolveLs", Kind.BY_ROW, _last_dims(2, 0, 1)),
+    *(Operator(name, Kind.BY_ROW, _last_dims(3)) for name in ("FFT3D", "IFFT3D")),
+    *(Operator(name, Kind.BY_ROW, _last_dims(1, 0)) for name in ("MatrixDiag", "MatrixDiagV2")),
+    *(Operator(name, Kind.BY_ROW, _last_dims(2, 0)) for name in ("MatrixDiagPart", "MatrixDiagPartV2")),
+    *(Operator(name, Kind.BY_ROW) for name in _UNSAID.split()),
+    *(Operator(name, Kind.BY_ROW, _along) for name in ("ArgMax", "ArgMin", "Cumsum", "Cumprod", "CumulativeLogsumexp")),
+    Operator("SoftmaxCrossEntropyWithLogits", Kind.BY_ROW, _rows(0, 1)),
+    Operator("SparseSoftmaxCrossEntropyWithLogits", Kind.BY_ROW, _rows(0, 1)),
+    Operator("InTopK", Kind.BY_ROW, _rows(0, 1)),
+    Operator("InTopKV2", Kind.BY_ROW, _rows(0, 1)),
+    Operator("ImageProjectiveTransformV2", Kind.BY_ROW, _rows(0, 1)),
+    Operator("ImageProjectiveTransformV3", Kind.BY_ROW, _rows(0, 1)),
+    *(Operator(name, Kind.BY_ROW, _normalized) for name in ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")),
+)  # fmt: skip

@@ -1,0 +1,87 @@
+"""Operators that are not said in indices, by their kind: they run whole."""
+
+from __future__ import annotations
+
+from autodist.graph.operators._base import Kind, Operator
+
+__all__ = ["OPERATORS"]
+
+_RANDOM = """
+    RandomUniform RandomStandardNormal TruncatedNormal RandomUniformInt ParameterizedTruncatedNormal RandomGamma
+    RandomGammaGrad RandomPoisson RandomPoissonV2 RandomShuffle Multinomial RandomCrop
+    StatelessRandomUniform StatelessRandomNormal StatelessTruncatedNormal StatelessRandomUniformInt
+    StatelessRandomUniformFullInt StatelessRandomUniformV2 StatelessRandomNormalV2 StatelessTruncatedNormalV2
+    StatelessRandomUniformIntV2 StatelessRandomUniformFullIntV2 StatelessParameterizedTruncatedNormal
+    StatelessMultinomial StatelessRandomBinomial StatelessRandomPoisson StatelessRandomGammaV2 StatelessRandomGammaV3
+    StatelessShuffle StatefulUniform StatefulStandardNormal StatefulStandardNormalV2 StatefulTruncatedNormal
+    StatefulUniformInt StatefulUniformFullInt StatefulRandomBinomial NonDeterministicInts
+    StatelessRandomGetKeyCounter StatelessRandomGetKeyCounterAlg StatelessRandomGetKey StatelessRandomGetAlg
+    StatelessRandomGetCounter RngReadAndSkip RngSkip SampleDistortedBoundingBox SampleDistortedBoundingBoxV2
+    StatelessSampleDistortedBoundingBox FractionalMaxPool FractionalAvgPool
+    UniformCandidateSampler LogUniformCandidateSampler LearnedUnigramCandidateSampler FixedUnigramCandidateSampler
+    AllCandidateSampler ThreadUnsafeUnigramCandidateSampler ComputeAccidentalHits
+"""
+_READS = "ReadVariableOp VariableV2 Variable TemporaryVariable _ReadVariablesOp"
+_WRITES = """
+    AssignVariableOp AssignAddVariableOp AssignSubVariableOp Assign AssignAdd AssignSub
+    ResourceScatterAdd ResourceScatterDiv ResourceScatterMax ResourceScatterMin ResourceScatterMul ResourceScatterSub
+    ResourceScatterUpdate ResourceScatterNdUpdate ResourceScatterNdAdd ResourceScatterNdSub
+    ResourceApplyGradientDescent ResourceApplyMomentum ResourceApplyKerasMomentum ResourceApplyAdam
+    ResourceApplyAdamWithAmsgrad ResourceApplyAdaMax ResourceApplyAdagrad ResourceApplyAdagradV2 ResourceApplyAdagradDA
+    ResourceApplyAdadelta ResourceApplyRMSProp ResourceApplyCenteredRMSProp ResourceApplyFtrl ResourceApplyFtrlV2
+    ResourceApplyProximalGradientDescent ResourceApplyProximalAdagrad ResourceApplyAddSign ResourceApplyPowerSign
+    ResourceSparseApplyMomentum ResourceSparseApplyKerasMomentum ResourceSparseApplyAdagrad
+    ResourceSparseApplyAdagradV2 ResourceSparseApplyAdagradDA ResourceSparseApplyAdadelta ResourceSparseApplyRMSProp
+    ResourceSparseApplyCenteredRMSProp ResourceSparseApplyFtrl ResourceSparseApplyFtrlV2
+    ResourceSparseApplyProximalGradientDescent ResourceSparseApplyProximalAdagrad
+    ResourceStridedSliceAssign
+"""
+_SOURCES = "Const Placeholder VarHandleOp NoOp Empty _Arg _Retval ControlTrigger"
+_SHAPES = """
+    Shape ShapeN Size Rank VariableShape TensorListLength TensorListElementShape BroadcastGradientArgs
+    InvertPermutation VarIsInitializedOp BroadcastArgs
+"""
+_FLOWS = """
+    If StatelessIf Case StatelessCase While StatelessWhile PartitionedCall StatefulPartitionedCall
+    Switch Merge Enter Exit NextIteration LoopCond RefSwitch SymbolicGradient RemoteCall
+"""
+_LISTS = """
+    EmptyTensorList TensorListReserve TensorListFromTensor TensorListStack TensorListConcat TensorListConcatV2
+    TensorListGetItem TensorListSetItem TensorListPushBack TensorListPopBack TensorListGather TensorListScatter
+    TensorListScatterV2 TensorListSplit TensorListResize TensorListPushBackBatch TensorListScatterIntoExistingList
+    TensorArrayV3 TensorArrayReadV3 TensorArrayWriteV3
+"""
+_DATA = """
+    Where Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 DynamicPartition Range LinSpace ListDiff
+    CTCLoss CTCLossV2 CTCGreedyDecoder EditDistance CombinedNonMaxSuppression NonMaxSuppressionV3 NonMaxSuppressionV5
+    SpaceToBatchND BatchToSpaceND ExtractGlimpse ExtractGlimpseV2 DrawBoundingBoxes DrawBoundingBoxesV2
+    MaxPoolV2 MaxPoolWithArgmax Conv FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 MaxPoolGradGrad
+    MaxPoolGradV2 ResizeBilinearGrad ResizeNearestNeighborGrad ResizeBicubicGrad CropAndResizeGradImage
+    CropAndResizeGradBoxes LRNGrad Dilation2DBackpropInput Dilation2DBackpropFilter MirrorPadGrad StridedSliceGrad
+    ScaleAndTranslateGrad Bitcast DiagPart Diag MatrixDiagPartGrad SparseReshape SparseReorder SparseSlice
+    SparseConcat SparseAdd SparseReduceSum SparseFillEmptyRows SparseFillEmptyRowsGrad SparseSegmentSumGrad
+    SparseSegmentMeanGrad SparseSegmentSqrtNGrad RaggedTensorToTensor RaggedRange RaggedGather RaggedTensorToSparse
+    RaggedTensorFromVariant RaggedTensorToVariant StringSplitV2 StringNGrams UnicodeDecode UnicodeDecodeWithOffsets
+    SearchSorted LowerBound UpperBound OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone
+    CudnnRNN GRUBlockCell LSTMBlockCell BlockLSTM BlockLSTMV2 Assert Print PrintV2 PyFunc PyFuncStateless EagerPyFunc
+    LogMessage StringFormat ReduceJoin StringToHash DecodeRaw EncodeBase64 DecodeBase64 DeserializeSparse
+    SerializeSparse SerializeManySparse ParseExampleV2 HashTableV2 MutableHashTableV2 InitializeTableV2
+    LookupTableInsertV2 LookupTableRemoveV2 LookupTableImportV2 LookupTableExportV2 LookupTableSizeV2
+    IteratorGetNext DecodeJpeg DecodePng DecodeImage WriteSummary WriteScalarSummary Timestamp
+"""
+_FREE = frozenset(["Const", "Placeholder", "NoOp", "Shape", "ShapeN"])
+
+OPERATORS = tuple(
+    Operator(name, kind, is_free=name in _FREE)
+    for kind, names in (
+        (Kind.RANDOM, _RANDOM),
+        (Kind.VARIABLE, _READS),
+        (Kind.VARIABLE, _WRITES),
+        (Kind.SOURCE, _SOURCES),
+        (Kind.SHAPE, _SHAPES),
+        (Kind.FLOW, _FLOWS),
+        (Kind.LIST, _LISTS),
+        (Kind.OTHER, _DATA),
+    )
+    for name in names.split()
+)

@@ -1,0 +1,96 @@
+"""Operators that put the elements along dims together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autodist.graph.operators._base import (
+    WHOLE,
+    Access,
+    Affine,
+    Elements,
+    Expression,
+    Kind,
+    Linearity,
+    Operator,
+    Reducer,
+    Signature,
+)
+
+__all__ = ["OPERATORS"]
+
+_REDUCERS = {
+    "Sum": Reducer.SUM,
+    "Mean": Reducer.MEAN,
+    "Prod": Reducer.PROD,
+    "Max": Reducer.MAX,
+    "Min": Reducer.MIN,
+    "All": Reducer.ALL,
+    "Any": Reducer.ANY,
+}
+
+
+def _reduced(signature: Signature) -> Expression | None:
+    """Along the dims that the second input names; they go, or stay with one element."""
+    shape, axes = signature.inputs[0], signature.numbers(1)
+    if shape is None or axes is None:
+        return None
+    names = [f"d{d}" for d in range(len(shape))]
+    gone = {axis % len(shape) for axis in axes}
+    keeps = signature.flag("keep_dims")
+    places = [Affine() if d in gone else Affine.of(name) for d, name in enumerate(names) if keeps or d not in gone]
+    sizes = dict(zip(names, shape, strict=True))
+    reducer = _REDUCERS.get(signature.op)
+    along = [names[d] for d in sorted(gone)]
+    return Expression(
+        sizes,
+        (Access(tuple(places)),),
+        (Access.by(*names), WHOLE),
+        dict.fromkeys(along, reducer) if reducer is not None else {},
+        frozenset() if reducer is not None else frozenset(along),
+    )
+
+
+def _all(signature: Signature) -> Expression | None:
+    """``L2Loss``: half the sum of squares."""
+    shape = signature.inputs[0]
+    if shape is None:
+        return None
+    names = [f"d{d}" for d in range(len(shape))]
+    return Expression(
+        dict(zip(names, shape, strict=True)), (Access(()),), (Access.by(*names),), dict.fromkeys(names, Reducer.SUM)
+    )
+
+
+def _bias_gradient(signature: Signature) -> Expression | None:
+    shape = signature.inputs[0]
+    if shape is None:
+        return None
+    names = [f"d{d}" for d in range(len(shape))]
+    channel = names[1 if signature.text("data_format") == "NCHW" else -1]
+    return Expression(
+        dict(zip(names, shape, strict=True)),
+        (Access.by(channel),),
+        (Access.by(*names),),
+        dict.fromkeys((name for name in names if name != channel), Reducer.SUM),
+    )
+
+
+def _flops(node: Any, inputs: list[str], sizes: Elements) -> float:
+    return sizes.of(inputs[0])
+
+
+OPERATORS = (
+    *(
+        Operator(
+            name,
+            Kind.REDUCTION,
+            _reduced,
+            linearity=Linearity.FIRST if name in ("Sum", "Mean") else None,
+            flops=_flops,
+        )
+        for name in (*_REDUCERS, "EuclideanNorm")
+    ),
+    Operator("L2Loss", Kind.REDUCTION, _all, flops=_flops),
+    Operator("BiasAddGrad", Kind.REDUCTION, _bias_gradient, linearity=Linearity.FIRST, flops=_flops),
+)

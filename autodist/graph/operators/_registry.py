@@ -1,0 +1,107 @@
+"""Finds what is said of an operator: ours, and what other packages bring through entry points."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from autodist.graph._graph_def import data_inputs, output_shape, split_tensor
+from autodist.graph.operators import (
+    _by_row,
+    _convolutions,
+    _elementwise,
+    _lookups,
+    _moving,
+    _others,
+    _products,
+    _reductions,
+)
+from autodist.graph.operators._base import Expression, Operator, Signature
+from autodist.registry import PluginWarning
+
+__all__ = ["ENTRY_POINT_GROUP", "OPERATORS", "expression_of", "operator", "operators", "signature_of"]
+
+ENTRY_POINT_GROUP = "autodist.operators"
+
+OPERATORS: Mapping[str, Operator] = MappingProxyType(
+    {
+        found.name: found
+        for module in (_elementwise, _reductions, _products, _convolutions, _moving, _lookups, _by_row, _others)
+        for found in module.OPERATORS
+    }
+)
+"""Ours, by op type."""
+
+
+@cache
+def operators() -> Mapping[str, Operator]:
+    """All operators that something is said of, by op type: ours and those of other packages.
+
+    An entry point of the group ``autodist.operators`` is called as the op type and names an :class:`Operator`; what
+    can't be loaded, or describes an operator of ours, is left out with a warning.
+    """
+    from importlib.metadata import entry_points  # 30 ms, which `import autodist` need not pay
+
+    found = dict(OPERATORS)
+    for entry in sorted(set(entry_points(group=ENTRY_POINT_GROUP)), key=lambda entry: (entry.name, entry.value)):
+        problem = None
+        try:
+            brought = entry.load()
+        except Exception as error:  # whatever another package's code raises
+            problem = f"can't be loaded: {type(error).__name__}: {error}"
+        else:
+            if not isinstance(brought, Operator) or brought.name != entry.name:
+                problem = f"is {brought!r}, allowed: an Operator whose name is that of its entry point"
+            elif entry.name in found:
+                problem = "describes what is described already"
+        if problem is None:
+            found[entry.name] = brought
+        else:
+            text = f"the operator `{entry.name}` of `{entry.value}` {problem}; it is left out"
+            warnings.warn(text, PluginWarning, stacklevel=2)
+    return MappingProxyType(found)
+
+
+def operator(op: str) -> Operator | None:
+    """What is said of an operator; None if nothing is.
+
+    Example:
+        >>> operator("MatMul").kind.value
+        'product'
+
+    """
+    return operators().get(op)
+
+
+def signature_of(node: Any, nodes: Mapping[str, Any], constant: Callable[[str], Any]) -> Signature:
+    """A node of a graph, as its description sees it.
+
+    Args:
+        node: The node, with shapes from tracing.
+        nodes: All nodes by name.
+        constant: The value of a tensor that is constant, as a NumPy array; None for any other.
+
+    """
+    tensors = data_inputs(node)
+    count = len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1
+
+    def shape(tensor: str) -> tuple[int | None, ...] | None:
+        name, index = split_tensor(tensor)
+        return output_shape(nodes[name], index)
+
+    return Signature(
+        node.op,
+        tuple(map(shape, tensors)),
+        tuple(output_shape(node, k) for k in range(count)),
+        node.attr,
+        lambda position: constant(tensors[position]),
+    )
+
+
+def expression_of(signature: Signature) -> Expression | None:
+    """What a node computes, in indices; None if it isn't said for this operator, such shapes or attributes."""
+    found = operator(signature.op)
+    return None if found is None or found.describe is None else found.describe(signature)
