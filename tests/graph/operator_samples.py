@@ -360,7 +360,7 @@ def samples():
                 superdiag=floats(4, 1, 5), maindiag=floats(4, 1, 5), subdiag=floats(4, 1, 5), rhs=floats(4, 5, 2)
             )
         ],
-        **{name: [functools.partial(getattr(RAW, name), input=tf.complex(y, y).numpy())] for name in (
+        **{name: [functools.partial(getattr(RAW, name), input=floats(5, 4, 3, 2).astype(np.complex64))] for name in (
             "FFT", "IFFT", "FFT2D", "IFFT2D", "FFT3D", "IFFT3D",
         )},
         "RFFT": [lambda: RAW.RFFT(input=floats(5, 8), fft_length=[8])],

@@ -215,7 +215,7 @@ class Expression:
 
     Attributes:
         sizes: By index, how many values it has; None where the graph leaves it open.
-        outputs: Where the results go.
+        outputs: Where the results go; None for what a kernel keeps for its own gradient, of whatever shape.
         inputs: What is taken.
         reduced: The indices that no output has, and how the values along them are put together.
         joined: Indices along which elements meet in a way that can't be cut: those of a softmax, of a filter.
@@ -223,7 +223,7 @@ class Expression:
     """
 
     sizes: Mapping[str, Size]
-    outputs: tuple[Access, ...]
+    outputs: tuple[Access | None, ...]
     inputs: tuple[Operand, ...]
     reduced: Mapping[str, Reducer] = field(default_factory=lambda: MappingProxyType({}))
     joined: frozenset[str] = frozenset()

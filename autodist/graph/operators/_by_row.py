@@ -78,11 +78,9 @@ def _normalized(signature: Signature) -> Expression | None:
     names = [f"d{d}" for d in range(len(shape))]
     channel = Access.by(names[-1])
     sizes: dict[str, Size] = dict(zip(names, shape, strict=True))
-    kept = [f"r{d}" for shape in signature.outputs[5:] for d in range(len(shape or ()))]  # for the gradient
-    sizes |= {name: size for shape in signature.outputs[5:] for name, size in zip(kept, shape or (), strict=True)}
-    made = (Access.by(*names), *(channel,) * 4, Access.by(*kept))[: len(signature.outputs)]
+    made = (Access.by(*names), *(channel,) * 4, None)[: len(signature.outputs)]
     inputs = (Access.by(*names), *(channel,) * (len(signature.inputs) - 1))
-    return Expression(sizes, made, inputs, {}, frozenset((*names[:-1], *kept)))
+    return Expression(sizes, made, inputs, {}, frozenset(names[:-1]))
 
 
 _MATRICES = """

@@ -41,13 +41,13 @@ class Tile:
     Attributes:
         ranges: By index, which of its values.
         inputs: By input, which part of it is needed; None for all of it, or what is no tensor of data.
-        outputs: By output, which part of it is made.
+        outputs: By output, which part of it is made; None for what is the kernel's own.
 
     """
 
     ranges: Ranges
     inputs: tuple[Region | None, ...]
-    outputs: tuple[Region, ...]
+    outputs: tuple[Region | None, ...]
 
 
 def cuts(expression: Expression) -> tuple[Cut, ...]:
@@ -70,7 +70,7 @@ def _may_cut(expression: Expression, index: str) -> bool:
         return False
     if index in expression.reduced:
         return True
-    return all(_is_outermost(access, expression, index) for access in expression.outputs)
+    return all(_is_outermost(access, expression, index) for access in expression.outputs if access is not None)
 
 
 def _places(expression: Expression, index: str) -> Iterator[Affine]:
@@ -164,7 +164,7 @@ def tiles(
             None if operand is WHOLE or isinstance(operand, Lengths) else region(operand, shape, ranges)
             for operand, shape in zip(expression.inputs, inputs, strict=True)
         )
-        made = tuple(_made(access, ranges) for access in expression.outputs)
+        made = tuple(None if access is None else _made(access, ranges) for access in expression.outputs)
         found.append(Tile(ranges, taken, made))
     return tuple(found)
 

@@ -136,6 +136,8 @@ def _contradiction(expression: Expression, call: _Call) -> str | None:
     ranges = {name: (0, size or 0) for name, size in expression.sizes.items()}
     for k, (access, value) in enumerate(zip(expression.outputs, call.outputs, strict=True)):
         shape = np.shape(value)
+        if access is None:
+            continue
         if len(access.dims) != len(shape):
             return f"output {k} has {len(shape)} dims, not {len(access.dims)}"
         for dim, place in enumerate(access.dims):
@@ -165,6 +167,8 @@ def _difference(
         except Exception as error:  # whatever the kernel says
             return f"a tile can't be computed: {type(error).__name__}: {str(error).splitlines()[0]}"
     for k, whole in enumerate(call.outputs):
+        if expression.outputs[k] is None:
+            continue
         found = _joined([result[k] for result in results], parts, k, np.asarray(whole), cut, bounds)
         if isinstance(found, str):
             return found
