@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "chatter": set(),
     "user_code": set(),
     "transport": _BASE,
-    "graph": _BASE,
+    "graph": _BASE | {"registry"},
     "resource_spec": _BASE | {"documents"},
     "documents": _BASE,
     "registry": _BASE,

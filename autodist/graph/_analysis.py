@@ -18,19 +18,10 @@ from autodist.graph._graph_def import BRANCHES, CALLS, LOOPS, data_inputs, is_st
 from autodist.graph._joins import Join, join_of
 from autodist.graph._marks import MARK, SECOND, TARGET, Mark, parse_mark
 from autodist.graph._reduction import Reduction, reduction_of
+from autodist.graph.operators import Handle, Kind, handle_use, is_kind, passes_on
 
 __all__ = ["StepAnalysis", "Write"]
 
-_READS = frozenset(
-    ["ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp", "DisableCopyOnRead"]
-)
-_FORMING = frozenset(
-    {
-        "Cast", "ConcatV2", "ExpandDims", "Identity", "Pack", "Reshape", "Shape", "Size", "Slice", "Split", "SplitV",
-        "Squeeze", "StopGradient", "StridedSlice", "Transpose", "Unpack",
-    }
-)  # fmt: skip
-"""What gives values another form: it takes no time, but waits for all that it is given."""
 _WITH_FUNCTIONS = BRANCHES | LOOPS | CALLS
 
 
@@ -112,7 +103,7 @@ class StepAnalysis:
             if name in passed or (within is not None and name not in within):
                 continue
             passed.add(name)
-            if name in self.made_of_values or self.nodes[name].op in _FORMING:
+            if name in self.made_of_values or _is_form(self.nodes[name].op):
                 stack.extend(self.consumers.get(name, ()))
             else:
                 depths.append(self.depths[name])
@@ -254,7 +245,7 @@ class StepAnalysis:
         }
 
     def _written(self, node: Any) -> tuple[str, ...]:
-        if node.op in _READS or node.op in ("Identity", "Placeholder"):
+        if handle_use(node.op) is Handle.READS or node.op in ("Identity", "Placeholder"):
             return ()
         if node.op not in _WITH_FUNCTIONS:
             return self.touched(node)
@@ -285,7 +276,7 @@ class StepAnalysis:
             if node.op == "Identity" and inputs[0] in alias:
                 alias[node.name] = alias[inputs[0]]
                 continue
-            if node.op in _READS:
+            if handle_use(node.op) is Handle.READS:
                 continue
             nested = node.op in _WITH_FUNCTIONS
             offset = 1 if node.op in BRANCHES else 0
@@ -334,3 +325,8 @@ class StepAnalysis:
             if own:
                 bits[name] = own
         return bits
+
+
+def _is_form(op: str) -> bool:
+    """Whether an op gives values another form: it takes no time, but waits for all that it is given."""
+    return passes_on(op) or is_kind(op, Kind.MOVING, Kind.SHAPE)

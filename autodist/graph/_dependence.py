@@ -30,7 +30,8 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._joins import Join, join_of
 from autodist.graph._marks import SEED
-from autodist.graph.batch import BY, BY_REPLICA, ENDS, EXTENT_OF, PRODUCTS, SHAPE_OPS, Follower, Rows, Value
+from autodist.graph.batch import BY, BY_REPLICA, EXTENT_OF, Follower, Rows, Value
+from autodist.graph.operators import Kind, is_kind, operator
 
 __all__ = ["WHOLE", "BatchDependence"]
 
@@ -38,7 +39,6 @@ WHOLE = "_autodist_whole"
 """NodeDef attribute of a number of examples that replicas use with its value for the whole batch."""
 
 _REDUCED = frozenset({Extent.SUM, Extent.COUNT, Extent.MEAN, Extent.SAME})
-_COSTLY = PRODUCTS | BRANCHES | LOOPS | {"Einsum", "Conv2D", "Conv3D", "DepthwiseConv2dNative"}
 _NO_SIZES = ("float", "bfloat", "complex", "bool")
 _GLOBAL = frozenset({Extent.SUM, Extent.MEAN, Extent.MIXED})
 
@@ -189,7 +189,7 @@ class BatchDependence:
 
     def _is_costly(self, node: Any) -> bool:
         """Whether a node applies weights, which each replica does for its own examples alone."""
-        if node.op not in _COSTLY:
+        if not (is_kind(node.op, Kind.PRODUCT, Kind.CONVOLUTION) or node.op in BRANCHES | LOOPS):
             return False
         return any(
             node_of(source) in self._differentiable and self.extent(source) is Extent.CONSTANT
@@ -232,7 +232,7 @@ class BatchDependence:
             node = self.nodes[name]
             if EXTENT_OF in node.attr:
                 stack.append(node.attr[EXTENT_OF].s.decode())
-            elif node.op not in SHAPE_OPS:
+            elif not is_kind(node.op, Kind.SHAPE):
                 stack.extend(tensor for tensor in data_inputs(node) if not self.is_global(tensor))
         return seen
 
@@ -279,7 +279,9 @@ class BatchDependence:
 
 def _carries_gradients(node: Any) -> bool:
     """Whether gradients flow through a node: an output is a float, or a handle on the way to one."""
-    return node.op not in ENDS and any(kind in _gradient_types() for kind in output_types(node))
+    known = operator(node.op)
+    is_flat = known is not None and known.is_flat
+    return not is_flat and any(kind in _gradient_types() for kind in output_types(node))
 
 
 @functools.cache

@@ -15,9 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
-from autodist.graph.batch import EXTENT_OF, Kind, Rows, Value
+from autodist.graph.batch import EXTENT_OF, Rows, Value
+from autodist.graph.batch import Kind as BatchKind
+from autodist.graph.operators import Kind, Linearity, Reducer, is_kind, linearity_of, reducer_of
 
-__all__ = ["ROWLIKE", "Extent", "ExtentRules"]
+__all__ = ["ROWLIKE", "Extent", "ExtentRules", "adds_up_rows"]
 
 
 class Extent(enum.Enum):
@@ -52,43 +54,12 @@ _INVARIANT = frozenset({Extent.CONSTANT, Extent.SAME})
 _ADDITIVE = frozenset({Extent.COUNT, Extent.SUM})
 _LINEAR = _ADDITIVE | {Extent.MEAN, Extent.SAME}
 
-_PASSING_OPS = frozenset(
-    [
-        "Identity",
-        "Cast",
-        "Neg",
-        "StopGradient",
-        "PreventGradient",
-        "Snapshot",
-        "Reshape",
-        "Squeeze",
-        "ExpandDims",
-        "Transpose",
-        "StridedSlice",
-        "Slice",
-        "EnsureShape",
-        "CheckNumerics",
-        "Tile",
-        "BroadcastTo",
-    ]
-)
-_CONTRACTIONS = frozenset(
-    [
-        "MatMul",
-        "BatchMatMul",
-        "BatchMatMulV2",
-        "BatchMatMulV3",
-        "Einsum",
-        "Conv2DBackpropFilter",
-        "BiasAddGrad",
-        "ScatterNd",
-        "UnsortedSegmentSum",
-    ]
-)
-SUMS = frozenset({"Sum", "SparseSegmentSum", "L2Loss"})
-_ADDITIONS = frozenset({"Add", "AddV2", "AddN", "Sub", "ConcatV2", "Pack"})
-_QUOTIENTS = frozenset({"RealDiv", "Div", "DivNoNan"})
 _BATCH_NORMS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
+
+
+def adds_up_rows(op: str) -> bool:
+    """Whether an operator gives sums of rows as they are, not of products of them."""
+    return reducer_of(op) is Reducer.SUM and is_kind(op, Kind.REDUCTION, Kind.SCATTER)
 
 
 class ExtentRules:
@@ -133,7 +104,7 @@ class ExtentRules:
             return self._of_shape(node, inputs)
         if node.op == "FloorDiv" and inputs[0] is Extent.COUNT and inputs[1] in _INVARIANT:
             return Extent.COUNT if self.is_multiple(node.name) else Extent.MIXED
-        return _combined(node, inputs, self._zeros(node) if node.op in _ADDITIONS else 0)
+        return _combined(node, inputs, self._zeros(node) if linearity_of(node.op) is Linearity.JOINT else 0)
 
     def _zeros(self, node: Any) -> int:
         """How many terms of an addition are nothing: sums are begun with one."""
@@ -143,7 +114,7 @@ class ExtentRules:
     def _rows(self, node: Any, inputs: list[Extent], index: int) -> Extent:
         """Extent of a tensor with a batch dim: of what belongs to a backward pass, that of its inputs."""
         value = self.value_of(f"{node.name}:{index}")
-        if value is Kind.MET:
+        if value is BatchKind.MET:
             return Extent.MET
         selected = value.selected if isinstance(value, Rows) else Extent.SUBSET in inputs
         return Extent.SUBSET if selected else Extent.ROWS
@@ -157,9 +128,9 @@ class ExtentRules:
 
     def _reduced(self, node: Any, inputs: list[Extent], index: int) -> Extent:
         """Extent of a tensor without batch dim that is made from tensors with one."""
-        if self.value_of(f"{node.name}:{index}") is Kind.MET:
+        if self.value_of(f"{node.name}:{index}") is BatchKind.MET:
             return Extent.MIXED
-        if node.op in SUMS or node.op in _CONTRACTIONS:
+        if reducer_of(node.op) is Reducer.SUM:
             return Extent.SUM
         if node.op == "Mean" and inputs[0] is Extent.ROWS:
             return Extent.MEAN
@@ -232,13 +203,13 @@ def _combined(node: Any, inputs: list[Extent], zeros: int) -> Extent:
         return Extent.SHAPE
     if node.op == "Prod" and output_shape(node) == () and inputs[0] in _ADDITIVE:
         return inputs[0]  # the shape of a vector: one entry
-    if node.op in _PASSING_OPS or node.op in ("Sum", "Mean"):
+    if linearity_of(node.op) is Linearity.FIRST:
         return inputs[0] if inputs[0] in _LINEAR and len(varying) == 1 else Extent.MIXED
-    if node.op in _ADDITIONS:
+    if linearity_of(node.op) is Linearity.JOINT:
         return _added(varying, len(inputs) - zeros)
     if node.op == "Mul":
         return _multiplied(varying)
-    if node.op in _QUOTIENTS:
+    if linearity_of(node.op) is Linearity.NUMERATOR:
         return _divided(inputs[0], inputs[1])
     return Extent.MIXED
 

@@ -19,12 +19,9 @@ from autodist.graph._extent import Extent
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
 from autodist.graph._products import Obstacle, Product, product_of, rows_per_example
 from autodist.graph._training_graph import Gradient, TrainingGraph
+from autodist.graph.operators import Kind, Linearity, is_kind, linearity_of
 
 __all__ = ["FactoredGradient", "Factors", "factors_of"]
-
-_SAME_SHAPE = frozenset({"Identity", "StopGradient", "PreventGradient", "Cast", "Neg"})
-_SCALING = frozenset({"Mul", "RealDiv", "Div"})
-_ADDING = frozenset({"Add", "AddV2", "AddN", "Sub"})
 
 
 @dataclass(frozen=True)
@@ -181,7 +178,7 @@ class _Search:
         """The inputs of a node of the tail that depend on the batch, and their shapes; constant ones are noted."""
         inputs = data_inputs(node)
         varying = [t for t in inputs if self.analysis.extent(t) is not Extent.CONSTANT]
-        linear = node.op in _ADDING or (len(varying) == 1 and varying[0] == self._argument(node))
+        linear = _is(node.op, Linearity.JOINT) or (len(varying) == 1 and varying[0] == self._argument(node))
         if not linear:
             raise Obstacle(f"op `{node.name}` ({node.op}) is neither a product over the batch nor linear in one")
         self.added.extend(t for t in inputs if t not in varying)
@@ -192,13 +189,13 @@ class _Search:
         inputs = data_inputs(node)
         if node.op == "Mul":
             return next((t for t in inputs if self.analysis.extent(t) is not Extent.CONSTANT), None)
-        is_linear = node.op in _SAME_SHAPE or node.op in _SCALING or node.op in ("Reshape", "Transpose")
+        is_linear = _is(node.op, Linearity.FIRST, Linearity.NUMERATOR) or node.op in ("Reshape", "Transpose")
         return inputs[0] if is_linear else None
 
     def _shape_of(self, node: Any, tensor: str, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The static shape of an input of a node whose value has `shape`."""
         traced = self._traced(tensor)
-        if node.op in _SAME_SHAPE or node.op == "AddN":
+        if _is(node.op, Linearity.FIRST) or node.op == "AddN":
             return shape
         if node.op == "Reshape":
             return shape if traced is None else _filled(traced, prod(shape), node)
@@ -231,3 +228,8 @@ def _filled(traced: tuple[int | None, ...], elements: int, node: Any) -> tuple[i
     if traced.count(None) > 1 or (None in traced and (not known or elements % known)):
         raise Obstacle(f"op `{node.name}` ({node.op}) reshapes a tensor of unknown shape")
     return tuple(elements // known if size is None else size for size in traced)
+
+
+def _is(op: str, *kinds: Linearity) -> bool:
+    """Whether an operator works element by element and is linear in one of these ways."""
+    return is_kind(op, Kind.ELEMENTWISE) and linearity_of(op) in kinds

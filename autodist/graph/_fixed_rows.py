@@ -11,16 +11,9 @@ from autodist.graph._analysis import StepAnalysis
 from autodist.graph._extent import Extent
 from autodist.graph._graph_def import ancestors, data_inputs, node_of, output_shape, split_tensor
 from autodist.graph._training_graph import TrainingGraph
+from autodist.graph.operators import Passes, broadcasts, passes_on
 
 __all__ = ["refuse_fixed_beside_rows"]
-
-_BROADCASTING = (
-    "Add AddV2 Atan2 Div DivNoNan Equal FloorDiv FloorMod Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr "
-    "Maximum Minimum Mod Mul MulNoNan NotEqual Pow RealDiv SelectV2 SquaredDifference Sub TruncateDiv Xdivy Xlog1py "
-    "Xlogy"
-)
-_ROW_BY_ROW = frozenset(_BROADCASTING.split())
-_FORMING = frozenset({"Cast", "ExpandDims", "Identity", "Reshape", "Squeeze", "StopGradient"})
 
 
 def refuse_fixed_beside_rows(graph: TrainingGraph, names: Sequence[str], line_of: Callable[[str], str]) -> None:
@@ -42,7 +35,7 @@ def refuse_fixed_beside_rows(graph: TrainingGraph, names: Sequence[str], line_of
     given = zip(graph.inputs, names, strict=True)
     whole = {node_of(argument.tensor): name for argument, name in given if not argument.split}
     for name in analysis.order:
-        if name not in needed or analysis.nodes[name].op not in _ROW_BY_ROW:
+        if name not in needed or not broadcasts(analysis.nodes[name].op):
             continue
         for tensor, size in _fixed_beside_rows(analysis, analysis.nodes[name]):
             what = whole.get(_origin(analysis, tensor), "something")
@@ -84,6 +77,6 @@ def _shape(analysis: StepAnalysis, tensor: str) -> tuple[int | None, ...] | None
 def _origin(analysis: StepAnalysis, tensor: str) -> str:
     """The node that a tensor is only another form of."""
     name = node_of(tensor)
-    while analysis.nodes[name].op in _FORMING:
+    while passes_on(analysis.nodes[name].op, Passes.SAME, Passes.FORM, Passes.TYPE):
         name = node_of(analysis.nodes[name].input[0])
     return name

@@ -20,11 +20,11 @@ from autodist.graph._extent import Extent
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor, tensor_dtype
 from autodist.graph._nodes import NodeList
 from autodist.graph._reduction import reductions_of, terms_of
-from autodist.graph.batch import BY_REPLICA, SHAPE_OPS
+from autodist.graph.batch import BY_REPLICA
+from autodist.graph.operators import Kind, Linearity, is_kind, linearity_of
 
 __all__ = ["sum_up_means"]
 
-_QUOTIENTS = frozenset({"RealDiv", "DivNoNan"})
 _SIZE_OPS = frozenset({"GatherV2", "Prod", "FloorDiv", "Maximum"})
 
 
@@ -109,7 +109,7 @@ def _sum_unlike_losses(analysis: StepAnalysis) -> bool:
 
 def _can_be_sum(analysis: StepAnalysis, term: str) -> bool:
     node = analysis.nodes[node_of(term)]
-    if node.op in _QUOTIENTS:
+    if linearity_of(node.op) is Linearity.NUMERATOR:
         return analysis.extent(node.input[0]) is Extent.SUM and analysis.extent(node.input[1]) is Extent.COUNT
     if not _is_mean(analysis, node, Extent.ROWS):
         return False
@@ -117,7 +117,7 @@ def _can_be_sum(analysis: StepAnalysis, term: str) -> bool:
 
 
 def _sum_up(analysis: StepAnalysis, node: Any, added: NodeList) -> None:
-    if node.op in _QUOTIENTS:
+    if linearity_of(node.op) is Linearity.NUMERATOR:
         _mark(analysis.nodes[node_of(node.input[1])])
         return
     source = node.input[0]
@@ -131,7 +131,7 @@ def _counts_behind(analysis: StepAnalysis, tensor: str) -> Iterator[Any]:
     """What the backward pass divides the gradients of a mean of a tensor by: a float made from its shape alone."""
     for name in analysis.consumers.get(node_of(tensor), ()):
         node = analysis.nodes[name]
-        if node.op not in SHAPE_OPS or node.input[0] != tensor:
+        if not is_kind(node.op, Kind.SHAPE) or node.input[0] != tensor:
             continue
         stack = [name]
         while stack:
@@ -144,10 +144,11 @@ def _counts_behind(analysis: StepAnalysis, tensor: str) -> Iterator[Any]:
 
 def _divides_gradients(analysis: StepAnalysis, name: str) -> bool:
     consumers = [analysis.nodes[consumer] for consumer in analysis.consumers.get(name, ())]
-    return bool(consumers) and all(
-        c.op in _QUOTIENTS and node_of(c.input[1]) == name and analysis.dependence.is_backward(c.name)
-        for c in consumers
-    )
+    return bool(consumers) and all(_divides(c, name) and analysis.dependence.is_backward(c.name) for c in consumers)
+
+
+def _divides(node: Any, name: str) -> bool:
+    return linearity_of(node.op) is Linearity.NUMERATOR and node_of(node.input[1]) == name
 
 
 def _mark(node: Any) -> None:

@@ -12,10 +12,9 @@ from typing import Any
 
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._graph_def import constant_value, node_of, output_shape, split_tensor, tensor_dtype
+from autodist.graph.operators import Passes, passes_on
 
 __all__ = ["Ids", "ids_of"]
-
-_SAME_ROWS = frozenset({"Identity", "StopGradient", "PreventGradient", "Cast", "Reshape"})
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ def ids_of(analysis: StepAnalysis, tensor: str, width: int) -> Ids | None:
         width: The length of a row.
     """
     node = analysis.nodes[node_of(tensor)]
-    while node.op in _SAME_ROWS:
+    while passes_on(node.op, Passes.SAME, Passes.FORM, Passes.TYPE):
         node = analysis.nodes[node_of(node.input[0])]
     if node.op != "OneHot" or not _makes_rows(analysis, node, width):
         return None

@@ -17,6 +17,7 @@ from autodist.graph._analysis import StepAnalysis
 from autodist.graph._extent import ROWLIKE
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor, tensor_dtype
 from autodist.graph._one_hot import Ids, ids_of
+from autodist.graph.operators import passes_on
 
 __all__ = ["ID_DTYPE", "Factor", "Obstacle", "Product", "product_of", "rows_per_example"]
 
@@ -24,7 +25,6 @@ ID_DTYPE = "int32"
 """As what the places of ones travel."""
 
 _BATCHED = frozenset({"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
-_ROW_PRESERVING = frozenset({"Identity", "Cast", "Reshape", "Transpose"})
 
 
 def itemsize(dtype: str) -> int:
@@ -142,7 +142,7 @@ def _row_counts(analysis: StepAnalysis, factor: Factor) -> Iterator[int | None]:
             yield None
         elif shape is not None and None in shape and factor.width:
             yield prod(size for size in shape if size is not None) // factor.width
-        if node.op not in _ROW_PRESERVING:
+        if not passes_on(node.op):
             return
         tensor = node.input[0]
 

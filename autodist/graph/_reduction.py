@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from autodist.graph._dependence import BatchDependence
-from autodist.graph._extent import ROWLIKE, SUMS, Extent
+from autodist.graph._extent import ROWLIKE, Extent, adds_up_rows
 from autodist.graph._graph_def import data_inputs, node_of
+from autodist.graph.operators import Kind, Linearity, Passes, is_kind, linearity_of, passes_on
 
 __all__ = ["Reduction", "reduction_of", "reduction_of_met", "reductions_of", "terms_of"]
 
 Reduction: TypeAlias = Literal["mean", "sum"]
 
-_ADDITIONS = frozenset({"Add", "AddV2", "AddN", "Sub", "Pack", "ConcatV2"})
-_REDUCTIONS = frozenset({"Sum", "Mean"})
 _INVARIANT = frozenset({Extent.CONSTANT, Extent.SAME})
-_SCALINGS = frozenset({"Identity", "Cast", "Neg", "Reshape", "Mul", "RealDiv", "DivNoNan"})
 _BY_EXTENT: dict[Extent, Reduction] = {
     Extent.MEAN: "mean",
     Extent.SUM: "sum",
@@ -50,7 +48,7 @@ def reduction_of_met(dependence: BatchDependence, tensor: str) -> Reduction | No
     Replicas treat it, with a warning, as if the examples had not met.
     """
     node = dependence.nodes[node_of(tensor)]
-    kind: Reduction | None = "mean" if node.op == "Mean" else "sum" if node.op in SUMS else None
+    kind: Reduction | None = "mean" if node.op == "Mean" else "sum" if adds_up_rows(node.op) else None
     return kind if kind is not None and dependence.extent(node.input[0]) is Extent.MET else None
 
 
@@ -63,12 +61,17 @@ def _terms(dependence: BatchDependence, tensor: str) -> Iterator[tuple[str, Exte
     extent, node = dependence.extent(tensor), dependence.nodes[node_of(tensor)]
     inputs = data_inputs(node)
     varying = [t for t in inputs if dependence.extent(t) is not Extent.CONSTANT and not dependence.is_global(t)]
-    is_scaled = node.op in _SCALINGS and (varying == inputs[:1] or (node.op == "Mul" and len(varying) == 1))
-    is_sum = node.op in _ADDITIONS or (
-        node.op in _REDUCTIONS and not ROWLIKE.intersection(map(dependence.extent, inputs))
+    is_scaled = _scales(node.op) and (varying == inputs[:1] or (node.op == "Mul" and len(varying) == 1))
+    is_sum = linearity_of(node.op) is Linearity.JOINT or (
+        node.op in ("Sum", "Mean") and not ROWLIKE.intersection(map(dependence.extent, inputs))
     )
     if extent not in _INVARIANT and (is_sum or is_scaled):
         for term in varying:
             yield from _terms(dependence, term)
     else:
         yield tensor, extent
+
+
+def _scales(op: str) -> bool:
+    """Whether an operator's result is its first input times something, element by element."""
+    return passes_on(op, Passes.FORM) or (is_kind(op, Kind.ELEMENTWISE) and linearity_of(op) is not None)

@@ -16,11 +16,11 @@ from autodist.graph._graph_def import ancestors, data_inputs, node_of, output_sh
 from autodist.graph._slice_division import slice_division
 from autodist.graph._training_graph import TrainingGraph, Variable
 from autodist.graph._update_rules import Argument, Domain, Domains, domains_of, update_problem
+from autodist.graph.operators import Handle, handle_use
 
 __all__ = ["Obstacle", "UpdateRegion", "UpdateRegions"]
 
 _SHAPES = frozenset({"Rank", "Shape", "Size"})
-_READS = frozenset({"ReadVariableOp", "ResourceGather", "VariableShape"})
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class _Region:
         if not self._is_alone():
             return UpdateRegion(self.variable, self.slots, {}, tuple(writes), (), tuple(self.obstacles))
         for name in users:
-            if name not in writes and self.nodes[name].op not in _READS:
+            if name not in writes and handle_use(self.nodes[name].op) is not Handle.READS:
                 self._refuse(name, "takes the variable itself")
         needed = ancestors_of_data(self.analysis, writes)
         for name in sorted(needed, key=self.all.position.__getitem__):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from autodist.graph._graph_def import constant_value, output_shape
+from autodist.graph.operators import Handle, Passes, broadcasts, handle_use, passes_on
 
 __all__ = ["ASSIGNMENTS", "Argument", "Domain", "Domains", "domains_of", "is_aligned", "scatters", "update_problem"]
 
@@ -53,22 +54,10 @@ class Argument:
     node: Any
 
 
-_UNARY = (
-    "Abs Ceil CheckNumerics Erf Exp Expm1 Floor Inv IsFinite IsInf IsNan Log Log1p LogicalNot Neg OnesLike Reciprocal "
-    "Relu Rint Round Rsqrt Sigmoid Sign Softplus Sqrt Square Tanh ZerosLike"
-)
-_BROADCASTING = (
-    "Add AddV2 Div DivNoNan Equal FloorDiv FloorMod Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr Maximum "
-    "Minimum Mod Mul MulNoNan NotEqual Pow RealDiv SelectV2 SquaredDifference Sub TruncateDiv Xdivy Xlogy"
-)
-_SAME_SHAPE = frozenset({"AddN", "Select"})  # their inputs have the result's shape, or are scalars
-_CLIPPING = frozenset({"ClipByValue"})
-_ELEMENTWISE = frozenset(_UNARY.split()) | frozenset(_BROADCASTING.split()) | _SAME_SHAPE | _CLIPPING
-_PASSING = frozenset({"Cast", "Identity", "PreventGradient", "Snapshot", "StopGradient"})
+_OF_ONE_SHAPE = frozenset({"AddN", "Select"})  # their inputs have the result's shape, or are scalars
 _SEGMENTS = frozenset({"UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum"})
 
 ASSIGNMENTS = frozenset({"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"})
-_SCATTERS = frozenset(f"ResourceScatter{kind}" for kind in ("Add", "Div", "Max", "Min", "Mul", "Sub", "Update"))
 
 
 def domains_of(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> Domains | None:
@@ -79,10 +68,10 @@ def domains_of(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...])
         arguments: Its inputs, at least one of which has a domain.
         shape: The variable's shape.
     """
-    if node.op in _PASSING:
+    if passes_on(node.op, Passes.SAME, Passes.TYPE) and len(arguments) == 1:
         domain = arguments[0].domain
         return None if domain is None else (domain,)
-    if node.op in _ELEMENTWISE:
+    if _is_elementwise(node.op):
         return _elementwise(node, arguments, shape)
     rule = _RULES.get(node.op)
     return None if rule is None else rule(node, arguments, shape)
@@ -90,12 +79,16 @@ def domains_of(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...])
 
 def is_aligned(op: str) -> bool:
     """Whether inputs from outside have the variable's dims, so that a part of the variable takes a part of them."""
-    return op in _ELEMENTWISE or op in ASSIGNMENTS or op.startswith("ResourceApply")
+    return _is_elementwise(op) or handle_use(op) is Handle.ASSIGNS
+
+
+def _is_elementwise(op: str) -> bool:
+    return broadcasts(op) or op == "Select"
 
 
 def scatters(op: str) -> bool:
     """Whether an op changes the rows of variables that its indices name."""
-    return op in _SCATTERS or op.startswith("ResourceSparseApply")
+    return handle_use(op) is Handle.SCATTERS
 
 
 def update_problem(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> str | None:
@@ -106,7 +99,7 @@ def update_problem(node: Any, arguments: Sequence[Argument], shape: tuple[int, .
         arguments: Its inputs, without the handles.
         shape: The variable's shape.
     """
-    if node.op in ASSIGNMENTS or node.op.startswith("ResourceApply"):
+    if handle_use(node.op) is Handle.ASSIGNS:
         fits = (a.domain is Domain.DENSE or (a.domain is None and a.shape in ((), shape)) for a in arguments)
         return None if all(fits) else "takes something that has not the variable's shape"
     if not scatters(node.op):
@@ -123,7 +116,7 @@ def _elementwise(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...
         return None
     domain = found.pop()
     outside = [argument.shape for argument in arguments if argument.domain is None]
-    allowed = (0, len(shape)) if node.op in _SAME_SHAPE else range(len(shape) + 1)
+    allowed = (0, len(shape)) if node.op in _OF_ONE_SHAPE else range(len(shape) + 1)
     fits = all(s is not None and len(s) in allowed and _fits(s, domain, shape) for s in outside)
     return (domain,) if fits else None
 

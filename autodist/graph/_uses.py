@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING, Any
 from autodist.graph._extent import Extent
 from autodist.graph._graph_def import data_inputs, node_of, output_shape, split_tensor
 from autodist.graph._marks import MARK
+from autodist.graph.operators import Kind, Passes, is_kind, lookup_in, passes_on
 
 if TYPE_CHECKING:
     from autodist.graph._training_graph import Gradient, TrainingGraph, Variable
 
 __all__ = ["Use", "variable_uses"]
 
-_LOOKUPS = {"GatherV2": 1, "Gather": 1, "GatherNd": 1, "ResourceGather": 1, "ResourceGatherNd": 1}
-"""Ops that take rows of a table, and which of their inputs says which rows."""
-_QUESTIONS = frozenset({"Shape", "VariableShape", "VarIsInitializedOp"})
-_RESHAPING = frozenset({"Reshape", "Identity", "Cast", "ExpandDims", "Squeeze", "StopGradient"})
-_JOINING = frozenset({"ConcatV2", "Pack"})
 _INT64 = 9  # TensorFlow's number of the type
 
 
@@ -101,16 +97,16 @@ class _Counter:
     def use(self, variable: Variable) -> Use:
         reads, later, lookups = 0, 0, []
         for node in self.reads.get(variable.handle, ()):
-            if node.op in _LOOKUPS:
+            if lookup_in(node.op) is not None:
                 lookups.append(node)
                 continue
             others = [c for c in self.consumers.get(node.name, ()) if not self._is_answered_at_home(c, node.name)]
-            is_read = bool(others) and node.op not in _QUESTIONS
+            is_read = bool(others) and not is_kind(node.op, Kind.SHAPE)
             reads += is_read
             later += is_read and (node.op != "ReadVariableOp" or len(node.input) > 1)
-            lookups += [c for c in self.consumers.get(node.name, ()) if c.op in _LOOKUPS and c not in others]
+            lookups += [c for c in self.consumers.get(node.name, ()) if lookup_in(c.op) is not None and c not in others]
         sparse = [gradient for gradient in variable.gradients if gradient.is_sparse]
-        looked_up = _sum(self._rows(node.input[_LOOKUPS[node.op]]) for node in lookups)
+        looked_up = _sum(self._rows(_row_numbers(node)) for node in lookups)
         pushed = _sum(self._rows(gradient.indices) for gradient in sparse if gradient.indices is not None)
         return Use(
             reads,
@@ -127,7 +123,7 @@ class _Counter:
     def _is_answered_at_home(consumer: Any, read: str) -> bool:
         """Whether an op runs where the variable is, so that the value does not travel to it."""
         on_it = node_of(data_inputs(consumer)[0]) == read
-        return on_it and (consumer.op in _LOOKUPS or consumer.op in _QUESTIONS)
+        return on_it and (lookup_in(consumer.op) is not None or is_kind(consumer.op, Kind.SHAPE))
 
     def _index_bytes(self, gradients: list[Gradient]) -> int:
         types = [self.analysis.nodes[node_of(g.indices)].attr["T"].type for g in gradients if g.indices is not None]
@@ -137,9 +133,9 @@ class _Counter:
         """Row numbers in a tensor, so far as shapes tell."""
         name, index = split_tensor(tensor)
         node = self.analysis.nodes[name]
-        if node.op in _JOINING:
+        if node.op in ("ConcatV2", "Pack"):
             return _sum(self._rows(part) for part in data_inputs(node)[: node.attr["N"].i])
-        if MARK in node.attr or node.op in _RESHAPING:
+        if MARK in node.attr or passes_on(node.op, Passes.SAME, Passes.FORM, Passes.TYPE):
             inner = self._rows(node.input[0])
             if not inner.is_guess:
                 return inner
@@ -153,6 +149,13 @@ class _Counter:
             return _Rows(by_example=inner)
         size = shape[0] if shape else 1
         return _UNKNOWN if size is None else _Rows(by_replica=size * inner)
+
+
+def _row_numbers(node: Any) -> str:
+    """Which rows a lookup takes."""
+    lookup = lookup_in(node.op)
+    assert lookup is not None
+    return str(node.input[lookup.rows])
 
 
 @dataclass(frozen=True)

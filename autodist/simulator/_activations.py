@@ -9,19 +9,13 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from autodist.graph import data_inputs, normalize, output_shape, tensor_dtype
+from autodist.graph.operators import Passes, passes_on
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
 
 __all__ = ["activation_bytes"]
 
-_ALIASES = frozenset(
-    {
-        "CheckNumerics", "EnsureShape", "ExpandDims", "Identity", "PreventGradient", "Reshape", "Snapshot", "Squeeze",
-        "StopGradient",
-    }
-)  # fmt: skip
-"""Ops whose output is their input's memory."""
 _ITEM_BYTES = {"bool": 1, "string": 8}
 
 
@@ -60,7 +54,7 @@ class _Tensors:
         node = self._nodes[name]
         inputs = [self._source.get(tensor, tensor) for tensor in map(normalize, data_inputs(node))]
         self._last.update(dict.fromkeys(inputs, place))
-        if node.op in _ALIASES and inputs:
+        if inputs and passes_on(node.op, Passes.SAME, Passes.FORM):
             self._source[name] = inputs[0]
             return
         largest = max((self._bytes.get(tensor, 0.0) for tensor in inputs), default=0.0)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from autodist.graph import LOOPS, Bodies, called_functions, data_inputs, static_value
-from autodist.simulator._sizes import REDUCING, Sizes
+from autodist.graph.operators import operator
+from autodist.simulator._sizes import Sizes
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -22,9 +22,6 @@ MEMORY_BYTES_PER_S = 1e10
 """Bytes that such a device reads and writes per second."""
 
 _ITEM_BYTES = 4.0  # most numbers of a training step are float32
-_FREE = frozenset(
-    {"Const", "Placeholder", "Identity", "IdentityN", "NoOp", "Reshape", "Shape", "ShapeN", "StopGradient"}
-)
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ class _Costs:
 
     def by_node(self, nodes: Mapping[str, Any]) -> dict[str, NodeCost]:
         sizes = Sizes(nodes, self._batch_size)
-        return {name: self._cost(node, nodes, sizes) for name, node in nodes.items() if node.op not in _FREE}
+        return {name: self._cost(node, nodes, sizes) for name, node in nodes.items() if not _is_free(node.op)}
 
     def _cost(self, node: Any, nodes: Mapping[str, Any], sizes: Sizes) -> NodeCost:
         functions = [self._function(called.name) for called in called_functions(node)]
@@ -94,53 +91,13 @@ def _trips(loop: Any, nodes: Mapping[str, Any]) -> int:
 
 def _own(node: Any, sizes: Sizes) -> NodeCost:
     inputs = data_inputs(node)
-    flops_of = _FLOPS.get(node.op)
+    known = operator(node.op)
+    flops_of = None if known is None else known.flops
     read, written = [sizes.of(tensor) for tensor in inputs], sizes.of(node.name)
     flops = float(written if flops_of is None or not inputs else flops_of(node, inputs, sizes))
     return NodeCost(flops, _ITEM_BYTES * (written + sum(read)))
 
 
-def _matmul(node: Any, inputs: list[str], sizes: Sizes) -> float:
-    """Two operations for each product, of which each element of the first matrix has one per column of the other."""
-    return 2.0 * sizes.of(inputs[0]) * (sizes.shape(node.name) or (1,))[-1]
-
-
-def _reduction(node: Any, inputs: list[str], sizes: Sizes) -> float:
-    return sizes.of(inputs[0])
-
-
-def _convolution(node: Any, inputs: list[str], sizes: Sizes) -> float:
-    """Each output has a product with every weight of one filter."""
-    return 2.0 * sizes.of(node.name) * _products(node, sizes.shape(inputs[1]))
-
-
-def _input_gradient(node: Any, inputs: list[str], sizes: Sizes) -> float:
-    """As many products as the convolution itself: each gradient of an output with every weight of its filter."""
-    return 2.0 * sizes.of(inputs[2]) * _products(node, sizes.shape(inputs[1]))
-
-
-def _filter_gradient(node: Any, inputs: list[str], sizes: Sizes) -> float:
-    return 2.0 * sizes.of(inputs[2]) * _products(node, sizes.shape(node.name))
-
-
-def _products(node: Any, kernel: tuple[int, ...]) -> float:
-    """How many weights one filter has; in a depthwise convolution it looks at one channel only."""
-    return float(prod(kernel[:2] if node.op.startswith("Depthwise") else kernel[:-1]))
-
-
-_FLOPS: dict[str, Callable[[Any, list[str], Sizes], float]] = {
-    **dict.fromkeys(REDUCING, _reduction),
-    "MatMul": _matmul,
-    "BatchMatMul": _matmul,
-    "BatchMatMulV2": _matmul,
-    "BatchMatMulV3": _matmul,
-    "Conv2D": _convolution,
-    "Conv3D": _convolution,
-    "DepthwiseConv2dNative": _convolution,
-    "Conv2DBackpropInput": _input_gradient,
-    "Conv2DBackpropFilter": _filter_gradient,
-    "Conv3DBackpropInputV2": _input_gradient,
-    "Conv3DBackpropFilterV2": _filter_gradient,
-    "DepthwiseConv2dNativeBackpropInput": _input_gradient,
-    "DepthwiseConv2dNativeBackpropFilter": _filter_gradient,
-}
+def _is_free(op: str) -> bool:
+    known = operator(op)
+    return known is not None and known.is_free

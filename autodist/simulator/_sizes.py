@@ -7,13 +7,11 @@ from math import prod
 from typing import Any, TypeAlias
 
 from autodist.graph import data_inputs, output_shape, split_tensor
+from autodist.graph.operators import Kind, is_kind, passes_on
 
-__all__ = ["REDUCING", "Sizes"]
+__all__ = ["Sizes"]
 
 _Shape: TypeAlias = "tuple[int | None, ...]"
-
-REDUCING = frozenset({"All", "Any", "Max", "Mean", "Min", "Prod", "Sum"})
-_KEEPING = frozenset({"ExpandDims", "Identity", "Reshape", "Squeeze", "StopGradient", "Transpose"})
 
 
 class Sizes:
@@ -60,9 +58,9 @@ class Sizes:
         if node is None or None not in shape:
             return []
         inputs = data_inputs(node)
-        if node.op in _KEEPING or node.op == "MatMul":
+        if passes_on(node.op) or node.op == "MatMul":
             return inputs[:1]
-        if node.op in REDUCING:
+        if is_kind(node.op, Kind.REDUCTION):
             return inputs[:1] if _is_open(shape) else []
         return [source for source in inputs if self._traced(source) == shape]
 

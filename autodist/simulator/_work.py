@@ -6,15 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from autodist.graph import ancestors, node_of
+from autodist.graph.operators import Kind, Passes, is_kind, passes_on
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
 
 __all__ = ["gradient_nodes", "readers", "variable_seconds"]
-
-_OF_SHAPE = frozenset({"Shape", "ShapeN", "Size", "Rank", "VariableShape"})
-_PASSING = frozenset({"Identity", "IdentityN", "Reshape", "StopGradient", "Squeeze", "ExpandDims"})
-_JOINING = frozenset({"AddN", "Cast", "Transpose"})
 
 
 def gradient_nodes(graph: TrainingGraph) -> list[str]:
@@ -36,7 +33,9 @@ def readers(graph: TrainingGraph) -> dict[str, list[str]]:
             reads.setdefault(handle, []).append(name)
 
     def following(name: str) -> Iterator[str]:
-        return (c for c in analysis.consumers.get(name, ()) if c in needed and analysis.nodes[c].op not in _OF_SHAPE)
+        return (
+            c for c in analysis.consumers.get(name, ()) if c in needed and not is_kind(analysis.nodes[c].op, Kind.SHAPE)
+        )
 
     found = {v.name: list(_met(reads.get(v.handle, []), fed, following)) for v in graph.trainable}
     alone = {v.name: [c for name in reads.get(v.handle, []) for c in following(name)] for v in graph.trainable}
@@ -96,7 +95,7 @@ def _makers(graph: TrainingGraph, variable: Variable) -> Iterator[str]:
             continue
         passed.add(name)
         op = analysis.nodes[name].op
-        if op not in _PASSING:
+        if not passes_on(op, Passes.SAME, Passes.FORM):
             yield name
-        if op in _PASSING | _JOINING:
+        if passes_on(op) or op == "AddN":
             stack.extend(analysis.sources[name][:1] if op == "Reshape" else analysis.sources[name])

@@ -380,6 +380,61 @@ def samples():
         "MatrixDiagV2": [
             lambda: RAW.MatrixDiagV2(diagonal=x, k=0, num_rows=-1, num_cols=-1, padding_value=0.0)
         ],
+        "MatrixDiagV3": [
+            lambda: RAW.MatrixDiagV3(diagonal=x, k=0, num_rows=-1, num_cols=-1, padding_value=0.0),
+            lambda: RAW.MatrixDiagV3(diagonal=y, k=[-2, 1], num_rows=3, num_cols=3, padding_value=0.0),
+        ],
+        "MatrixDiagPartV3": [
+            lambda: RAW.MatrixDiagPartV3(input=floats(4, 3, 3), k=0, padding_value=0.0),
+            lambda: RAW.MatrixDiagPartV3(input=floats(4, 3, 3), k=[0, 1], padding_value=0.0),
+        ],
+        "MatrixSetDiag": [lambda: RAW.MatrixSetDiag(input=floats(4, 3, 3), diagonal=floats(4, 3))],
+        **{
+            name: [functools.partial(getattr(RAW, name), input=floats(4, 3, 3), diagonal=floats(4, 3), k=0)]
+            for name in ("MatrixSetDiagV2", "MatrixSetDiagV3")
+        },
+        **{
+            name: [functools.partial(getattr(RAW, name), input=x, input_min=0.0, input_max=1.0, range_given=True)]
+            for name in ("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV4")
+        },
+        **{
+            name: [
+                functools.partial(
+                    getattr(RAW, name), input=floats(3, 6, 6, 2), size=[3, 3], offsets=floats(3, 2), noise="zero",
+                    uniform_noise=False,
+                )
+            ]
+            for name in ("ExtractGlimpse", "ExtractGlimpseV2")
+        },
+        "DrawBoundingBoxes": [
+            lambda: RAW.DrawBoundingBoxes(images=floats(3, 6, 6, 3), boxes=np.sort(floats(3, 2, 4), 2))
+        ],
+        "DrawBoundingBoxesV2": [
+            lambda: RAW.DrawBoundingBoxesV2(
+                images=floats(3, 6, 6, 3), boxes=np.sort(floats(3, 2, 4), 2), colors=floats(2, 3)
+            )
+        ],
+        "CombinedNonMaxSuppression": [
+            lambda: RAW.CombinedNonMaxSuppression(
+                boxes=np.sort(floats(3, 5, 1, 4), 3), scores=floats(3, 5, 2), max_output_size_per_class=2,
+                max_total_size=3, iou_threshold=0.5, score_threshold=0.1,
+            )
+        ],
+        "MaxPoolV2": [
+            lambda: RAW.MaxPoolV2(input=floats(3, 6, 6, 4), ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="SAME")
+        ],
+        "MaxPoolWithArgmax": [
+            lambda: RAW.MaxPoolWithArgmax(
+                input=floats(3, 6, 6, 4), ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="SAME"
+            )
+        ],
+        "Conv3DBackpropInputV2": [
+            lambda: RAW.Conv3DBackpropInputV2(
+                input_sizes=[3, 5, 4, 4, 2], filter=floats(2, 2, 2, 2, 3), out_backprop=floats(3, 5, 4, 4, 3),
+                strides=[1] * 5, padding="SAME",
+            )
+        ],
+        "Bitcast": [lambda: RAW.Bitcast(input=x, type=tf.int32)],
         "MatrixDiagPartV2": [lambda: RAW.MatrixDiagPartV2(input=floats(4, 3, 3), k=0, padding_value=0.0)],
         **{name: [functools.partial(getattr(RAW, name), input=y, dimension=1)] for name in ("ArgMax", "ArgMin")},
         **{name: [functools.partial(getattr(RAW, name), x=y, axis=1)] for name in (

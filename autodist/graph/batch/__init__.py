@@ -1,20 +1,17 @@
-"""What operators do with the batch, said once: where its dim goes, and whether examples stay apart."""
+"""What operators do with the batch: where its dim goes, and whether examples stay apart."""
 
 from autodist.graph.batch._follow import Follower
 from autodist.graph.batch._picking import PICKING, picked_beyond, turns
 from autodist.graph.batch._rows import APART, BY, BY_REPLICA, EXTENT_OF, Kind, Rows, Value
-from autodist.graph.batch._table import ENDS, PRODUCTS, RULES, SHAPE_OPS
+from autodist.graph.batch._table import RULES
 
 __all__ = [
     "APART",
     "BY",
     "BY_REPLICA",
-    "ENDS",
     "EXTENT_OF",
     "PICKING",
-    "PRODUCTS",
     "RULES",
-    "SHAPE_OPS",
     "Follower",
     "Kind",
     "Rows",

@@ -8,23 +8,13 @@ from dataclasses import replace
 from autodist.graph.batch._rows import EVERYWHERE, Call, Kind, Rows, Rule, Value
 
 __all__ = [
-    "along_axis",
     "by_example",
-    "by_last_dims",
-    "by_leading_dims",
     "chosen",
-    "convolved",
-    "einsum",
     "elementwise",
     "from_blocks",
     "numbers_over",
     "numbers_plus",
     "numbers_times",
-    "product",
-    "reduced",
-    "reversed_dims",
-    "reversed_sequences",
-    "rolled",
     "sampled_boxes",
     "scattered",
     "segments",
@@ -132,49 +122,6 @@ def _scaled(call: Call, scale: Callable[[int, int], tuple[int, bool]], *, rest: 
     return replace(rows, position=None, stride=1) if rest else replace(rows, stride=stride)
 
 
-def reduced(call: Call) -> Value:
-    """Dims less; without the one of the batch, a value of all examples."""
-    rows, rank = call.rows(), call.rank()
-    axes = call.numbers(1) if len(call.values) > 1 else tuple(range(rank or 0))
-    if rows is None or rank is None or axes is None or rows.position is not None:
-        return MET
-    gone = {axis % rank for axis in axes}
-    if rows.dim in gone:
-        return DATA
-    return rows if call.node.attr["keep_dims"].b else replace(rows, dim=rows.dim - sum(d < rows.dim for d in gone))
-
-
-def along_axis(call: Call) -> Value:
-    """Along one dim that an input names: results that depend on all elements of it."""
-    rows, axis, rank = call.rows(), call.numbers(1), call.rank()
-    if rows is None or axis is None or rank is None or rows.position is not None or axis[0] % rank == rows.dim:
-        return MET
-    is_reduced = call.result is not None and len(call.result) < rank
-    return replace(rows, dim=rows.dim - (is_reduced and axis[0] % rank < rows.dim))
-
-
-def reversed_dims(call: Call) -> Value:
-    """``ReverseV2``: not along the batch."""
-    rows, axes, rank = call.rows(), call.numbers(1), call.rank()
-    if rows is None or axes is None or rank is None or rows.position not in (None, EVERYWHERE):
-        return MET
-    return MET if rows.dim in {axis % rank for axis in axes} else rows
-
-
-def reversed_sequences(call: Call) -> Value:
-    """``ReverseSequence``: along time."""
-    rows = call.rows()
-    return rows if rows is not None and rows.dim == call.node.attr["batch_dim"].i else MET
-
-
-def rolled(call: Call) -> Value:
-    """``Roll``: not along the batch."""
-    rows, axes, rank = call.rows(), call.numbers(2), call.rank()
-    if rows is None or axes is None or rank is None or rows.position is not None:
-        return MET
-    return MET if rows.dim in {axis % rank for axis in axes} else rows
-
-
 def by_example(*inputs: int) -> Rule:
     """Results have one row for each row of these inputs, along dim 0; the others have no batch."""
     return lambda call: _first_dims(call, inputs)
@@ -185,86 +132,6 @@ def _first_dims(call: Call, inputs: Sequence[int]) -> Value:
     rows = [value for value in call.values if isinstance(value, Rows)]
     fits = set(places) <= set(inputs) and all(r.dim == 0 and r.position is None and _agree(r, rows[0]) for r in rows)
     return rows[0] if fits else MET
-
-
-def by_last_dims(count: int) -> Rule:
-    """Results depend on all elements along the last dims, and on nothing else."""
-
-    def rule(call: Call) -> Value:
-        found: list[Rows] = []
-        for k, value in enumerate(call.values):
-            rank = call.rank(k)
-            if not isinstance(value, Rows):
-                continue
-            if rank is None or value.dim >= rank - count or value.position is not None:
-                return MET
-            found.append(value)
-        return found[0] if all(_agree(found[0], other) for other in found) else MET
-
-    return rule
-
-
-def by_leading_dims(call: Call) -> Value:
-    """Diagonals and their like: dims come or go behind the one of the batch."""
-    rows = [value for value in call.values if isinstance(value, Rows)]
-    is_first = all(r.dim == 0 and r.position is None and _agree(r, rows[0]) for r in rows)
-    return rows[0] if is_first and (call.rank() or 0) > 1 else MET
-
-
-def convolved(call: Call) -> Value:
-    """Images by filters: nothing but images has a batch, along dim 0."""
-    *others, images = sorted(k for k, value in enumerate(call.values) if isinstance(value, Rows))
-    return MET if others else _first_dims(call, (images,))
-
-
-def product(call: Call) -> Value:
-    """Products of matrices, perhaps of many."""
-    attr = call.node.attr
-    flips = [
-        any(attr[name].b for name in names if name in attr)
-        for names in (("transpose_a", "adj_x"), ("transpose_b", "adj_y"))
-    ]
-    letters = []
-    for k, flip in enumerate(flips):
-        rank = call.rank(k)
-        if rank is None:
-            return MET
-        last = ("ki" if flip else "ik") if k == 0 else ("jk" if flip else "kj")
-        letters.append([*(f"b{d}" for d in range(rank - 2, 0, -1)), *last])
-    most = max(letters, key=len)[:-2]
-    return _contracted(call, letters, [*most, "i", "j"])
-
-
-def einsum(call: Call) -> Value:
-    """By its equation."""
-    left, _, right = call.node.attr["equation"].s.decode().replace(" ", "").partition("->")
-    operands = left.split(",")
-    ranks = [call.rank(k) for k in range(len(operands))]
-    if None in ranks:
-        return MET
-    names = [_letters(operand, rank or 0) for operand, rank in zip(operands, ranks, strict=True)]
-    hidden = max((len(n) - len(o.replace("...", "")) for n, o in zip(names, operands, strict=True)), default=0)
-    return _contracted(call, names, _letters(right, len(right.replace("...", "")) + hidden))
-
-
-def _letters(operand: str, rank: int) -> list[str]:
-    before, dots, behind = operand.partition("...")
-    count = rank - len(before) - len(behind) if dots else 0
-    return [*before, *(f"b{d}" for d in range(count, 0, -1)), *behind]
-
-
-def _contracted(call: Call, letters: Sequence[Sequence[str]], result: Sequence[str]) -> Value:
-    """Of the operands that have a batch, all have it along dims of one name."""
-    found = [(names[v.dim], v) for names, v in zip(letters, call.values, strict=False) if isinstance(v, Rows)]
-    name, first = found[0]
-    if any(n != name or not _agree(first, v) or v.position is not None for n, v in found):
-        return MET
-    for names, value, shape in zip(letters, call.values, call.shapes, strict=False):
-        if value is None and name in names and (shape or ())[list(names).index(name)] != 1:
-            return MET
-    if any(list(names).count(name) > 1 for names in letters):
-        return MET
-    return replace(first, dim=list(result).index(name)) if name in result else DATA
 
 
 def scattered(call: Call) -> Value:

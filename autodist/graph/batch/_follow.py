@@ -18,17 +18,19 @@ from autodist.graph._graph_def import (
     split_tensor,
     topological_order,
 )
+from autodist.graph.batch._computing import chosen
 from autodist.graph.batch._lists import RULES as LISTS
 from autodist.graph.batch._lists import merged
 from autodist.graph.batch._rows import APART, BY, BY_REPLICA, EXTENT_OF, Batch, Call, Kind, Rows, Shape, Value
 from autodist.graph.batch._sizes import Sizes
-from autodist.graph.batch._table import CREATIONS, ELEMENTWISE, RULES, SHAPE_OPS
+from autodist.graph.batch._table import CREATIONS, RULES
+from autodist.graph.operators import Kind as OperatorKind
+from autodist.graph.operators import is_kind, passes_on
 
 __all__ = ["Follower"]
 
 _MOST_TURNS = 5
 _FLOW = BRANCHES | LOOPS | CALLS
-_ARITHMETIC = ELEMENTWISE | {"Add", "AddV2", "Mul", "FloorDiv", "FloorMod"}
 _VARIANT = 21
 """TensorFlow's number of the element type of lists."""
 
@@ -132,7 +134,7 @@ class Follower:
             return _Found([_alike(self.value(call.node.attr[EXTENT_OF].s.decode()))])
         if BY in call.node.attr:
             return _Found([call.values[1]] * count)
-        if call.node.op in SHAPE_OPS:
+        if is_kind(call.node.op, OperatorKind.SHAPE):
             return _Found([self._size(call, k) for k in range(count)])
         if call.node.op in _FLOW:
             return self._flow(call)
@@ -159,7 +161,12 @@ class Follower:
             return self._made(call)
         if Kind.DATA in call.values:
             return "uses a value of all examples beside each example's own"
-        if Kind.SIZE in call.values and op in _ARITHMETIC:
+        if (
+            Kind.SIZE in call.values
+            and rule is not chosen
+            and is_kind(op, OperatorKind.ELEMENTWISE)
+            and not passes_on(op)
+        ):
             return "uses the number of examples beside each example's values"
         return "is not known to keep examples apart" if rule is None else rule(call)
 

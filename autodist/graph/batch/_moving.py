@@ -10,9 +10,9 @@ from math import prod
 from autodist.graph.batch._rows import EVERYWHERE, Batch, Call, Kind, Rows, Size, Value
 
 __all__ = [
-    "broadcast", "concatenated", "created", "cut", "drop_dims", "expanded", "gathered", "gathered_by_coordinates",
-    "kept", "looked_up", "numbered", "one_hot", "packed", "padded", "partitioned", "reshaped", "selected", "split",
-    "stitched", "strided_slice", "tiled", "transposed", "unpacked", "written_to_rows",
+    "broadcast", "concatenated", "created", "cut", "drop_dims", "each_kept", "expanded", "gathered",
+    "gathered_by_coordinates", "kept", "looked_up", "numbered", "one_hot", "packed", "padded", "partitioned",
+    "reshaped", "selected", "split", "stitched", "strided_slice", "tiled", "unpacked", "written_to_rows",
 ]  # fmt: skip
 
 MET = Kind.MET
@@ -21,6 +21,11 @@ MET = Kind.MET
 def kept(call: Call) -> Value:
     """The first input, element by element."""
     return call.values[0]
+
+
+def each_kept(call: Call) -> Value | list[Value]:
+    """``IdentityN``: each input."""
+    return list(call.values)
 
 
 def _whole(rows: Rows) -> bool:
@@ -74,14 +79,6 @@ def _quotient(count: int | None, elements: int, new: int) -> tuple[int | None, b
 
 def _product(sizes: Sequence[int | None]) -> int | None:
     return None if None in sizes else prod(size for size in sizes if size is not None)
-
-
-def transposed(call: Call) -> Value:
-    """Dims in another order."""
-    rows, order = call.rows(), call.numbers(1)
-    if rows is None or order is None or not _whole(rows):
-        return MET
-    return replace(rows, dim=order.index(rows.dim))
 
 
 def expanded(call: Call) -> Value:

@@ -17,9 +17,11 @@ __all__ = [
     "Describe",
     "Elements",
     "Expression",
+    "Handle",
     "Kind",
     "Lengths",
     "Linearity",
+    "Lookup",
     "Operand",
     "Operator",
     "Passes",
@@ -75,6 +77,8 @@ class Passes(enum.Enum):
     """The same elements in the same order, with another shape."""
     TYPE = "type"
     """The same elements with another element type."""
+    ORDER = "order"
+    """The same elements in another order."""
 
 
 class Linearity(enum.Enum):
@@ -101,6 +105,34 @@ class Reducer(enum.Enum):
     MIN = "min"
     ALL = "all"
     ANY = "any"
+
+
+class Handle(enum.Enum):
+    """What an operator does with the variable whose handle it takes."""
+
+    READS = "reads"
+    ASSIGNS = "assigns"
+    """Changes all of it, each element by the element of its other inputs at that place."""
+    SCATTERS = "scatters"
+    """Changes the rows that an input names."""
+    WRITES = "writes"
+    """Changes it in another way."""
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """How an operator takes rows of a table, which is its first input.
+
+    Attributes:
+        rows: The input that says which rows.
+        by_handle: Whether the table is a variable's handle, not its value.
+        by_coordinates: Whether each row is named by coordinates in several dims.
+
+    """
+
+    rows: int = 1
+    by_handle: bool = False
+    by_coordinates: bool = False
 
 
 @dataclass(frozen=True)
@@ -325,7 +357,10 @@ class Operator:
         linearity: In which inputs it is linear.
         flops: Floating-point operations, from the node, its inputs and their sizes; by default one per element of its
             result.
-        rows: Of a lookup, the input that says which rows.
+        reducer: How it puts together what its result has no dim for.
+        lookup: How it takes rows of a table.
+        handle: What it does with the variable whose handle it takes.
+        is_flat: Whether no gradient flows through it, although it gives floats.
         is_free: Whether it costs no time: nothing is computed or copied.
 
     """
@@ -337,5 +372,8 @@ class Operator:
     passes: Passes | None = None
     linearity: Linearity | None = None
     flops: Callable[[Any, list[str], Elements], float] | None = None
-    rows: int | None = None
+    reducer: Reducer | None = None
+    lookup: Lookup | None = None
+    handle: Handle | None = None
+    is_flat: bool = False
     is_free: bool = False

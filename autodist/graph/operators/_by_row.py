@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from autodist.graph.operators._base import WHOLE, Access, Describe, Expression, Kind, Operand, Operator, Signature, Size
+from autodist.graph.operators._elementwise import pointwise
 
 __all__ = ["OPERATORS"]
 
@@ -83,14 +86,24 @@ def _normalized(signature: Signature) -> Expression | None:
     return Expression(sizes, made, inputs, {}, frozenset(names[:-1]))
 
 
+def _diagonals(signature: Signature) -> Expression | None:
+    """``MatrixDiagV3``: of one diagonal each, or of a band of them."""
+    band = signature.numbers(1)
+    return None if band is None else _last_dims(2 if len(set(band)) > 1 else 1, 0)(signature)
+
+
+def _quantized(signature: Signature) -> Expression | None:
+    """Element by element if the range is given; else it is that of all elements."""
+    found = pointwise(signature)
+    if found is None or signature.number("axis", -1) != -1:
+        return None
+    return found if signature.flag("range_given") else replace(found, joined=frozenset(found.sizes))
+
+
 _MATRICES = """
     Cholesky CholeskyGrad MatrixInverse MatrixDeterminant LogMatrixDeterminant MatrixSolve
     MatrixTriangularSolve Qr Svd SelfAdjointEigV2 Eig MatrixLogarithm
     MatrixSquareRoot Lu FFT2D IFFT2D TridiagonalSolve TridiagonalMatMul
-"""
-_UNSAID = """
-    MatrixDiagV3 MatrixDiagPartV3 MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 QuantizeAndDequantizeV2
-    QuantizeAndDequantizeV4 QuantizeAndDequantizeV4Grad AdjustContrast TopK
 """
 _ONE = "Softmax LogSoftmax FFT IFFT RGBToHSV HSVToRGB"
 
@@ -105,7 +118,14 @@ OPERATORS = (
     *(Operator(name, Kind.BY_ROW, _last_dims(3)) for name in ("FFT3D", "IFFT3D")),
     *(Operator(name, Kind.BY_ROW, _last_dims(1, 0)) for name in ("MatrixDiag", "MatrixDiagV2")),
     *(Operator(name, Kind.BY_ROW, _last_dims(2, 0)) for name in ("MatrixDiagPart", "MatrixDiagPartV2")),
-    *(Operator(name, Kind.BY_ROW) for name in _UNSAID.split()),
+    Operator("MatrixDiagV3", Kind.BY_ROW, _diagonals),
+    Operator("MatrixDiagPartV3", Kind.BY_ROW, _last_dims(2, 0)),
+    *(Operator(f"MatrixSetDiag{version}", Kind.BY_ROW, _last_dims(2, 0, 1)) for version in ("", "V2", "V3")),
+    *(Operator(name, Kind.BY_ROW, _quantized) for name in ("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV4")),
+    Operator("QuantizeAndDequantizeV4Grad", Kind.BY_ROW),
+    *(Operator(name, Kind.BY_ROW, _rows(0, 2)) for name in ("ExtractGlimpse", "ExtractGlimpseV2")),
+    *(Operator(name, Kind.BY_ROW, _rows(0, 1)) for name in ("DrawBoundingBoxes", "DrawBoundingBoxesV2")),
+    Operator("CombinedNonMaxSuppression", Kind.BY_ROW, _rows(0, 1)),
     *(Operator(name, Kind.BY_ROW, _along) for name in ("ArgMax", "ArgMin", "Cumsum", "Cumprod", "CumulativeLogsumexp")),
     Operator("SoftmaxCrossEntropyWithLogits", Kind.BY_ROW, _rows(0, 1)),
     Operator("SparseSoftmaxCrossEntropyWithLogits", Kind.BY_ROW, _rows(0, 1)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -209,8 +209,11 @@ def _pooled(signature: Signature) -> Expression | None:
     return Expression(sizes, (made,), (images.access("n", places, Affine.of("c")),), summed, _fixed(places, dims))
 
 
-def _by_image(*taken: int, channels: bool = True) -> Describe:
-    """Each image by itself, and perhaps each channel; of these inputs, the others being taken whole."""
+def _by_image(*taken: int, channels: bool = True, sizes_at: int | None = None) -> Describe:
+    """Each image by itself, and perhaps each channel; of these inputs, the others being taken whole.
+
+    One input may be the shape of the result.
+    """
 
     def describe(signature: Signature) -> Expression | None:
         shape = signature.outputs[0]
@@ -225,11 +228,19 @@ def _by_image(*taken: int, channels: bool = True) -> Describe:
             whole[channel] = names[channel]
         joined = frozenset(name for d, name in enumerate(names) if d and not (channels and d == channel))
         inputs: list[Operand] = [Access.by(*whole) if k in taken else WHOLE for k in range(len(signature.inputs))]
-        if signature.op.startswith("AvgPool") and 0 not in taken:  # the shape of what was pooled
-            inputs[0] = Lengths(tuple(Affine.of(name) for name in names))
+        if sizes_at is not None:
+            inputs[sizes_at] = Lengths(tuple(Affine.of(name) for name in names))
         return Expression(dict(zip(names, shape, strict=True)), (Access.by(*names),), tuple(inputs), {}, joined)
 
     return describe
+
+
+def _with_places(signature: Signature) -> Expression | None:
+    """``MaxPoolWithArgmax``: the places are counted in each image, or in all of them."""
+    found = _by_image(0, channels=False)(signature)
+    if found is None or signature.flag("include_batch_in_index"):
+        return None
+    return replace(found, outputs=found.outputs * 2)
 
 
 def _padded_tile(signature: Signature, expression: Expression, ranges: Ranges) -> Change:
@@ -273,7 +284,7 @@ def _operator(name: str, describe: Describe) -> Operator:
 
 def _product(name: str, describe: Describe | None, flops: Any, *, pads: bool = False) -> Operator:
     adapt = _padded_tile if pads else None
-    return Operator(name, Kind.CONVOLUTION, describe, adapt, linearity=Linearity.EACH, flops=flops)
+    return Operator(name, Kind.CONVOLUTION, describe, adapt, linearity=Linearity.EACH, flops=flops, reducer=Reducer.SUM)
 
 
 _PER_IMAGE = "LRN Dilation2D ExtractImagePatches ExtractVolumePatches"
@@ -288,10 +299,12 @@ OPERATORS = (
     _product("Conv3DBackpropFilterV2", None, _filter_gradient_flops),
     _product("Conv2DBackpropInput", _input_gradient, _input_gradient_flops),
     _product("DepthwiseConv2dNativeBackpropInput", _input_gradient, _input_gradient_flops),
-    _product("Conv3DBackpropInputV2", None, _input_gradient_flops),
+    _product("Conv3DBackpropInputV2", _by_image(2, channels=False, sizes_at=0), _input_gradient_flops),
     *(_operator(name, _pooled) for name in ("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D")),
     *(_operator(name, _by_image(0, 1, 2)) for name in ("MaxPoolGrad", "MaxPool3DGrad")),
-    *(_operator(name, _by_image(1)) for name in ("AvgPoolGrad", "AvgPool3DGrad")),
+    *(_operator(name, _by_image(1, sizes_at=0)) for name in ("AvgPoolGrad", "AvgPool3DGrad")),
+    _operator("MaxPoolV2", _by_image(0)),
+    _operator("MaxPoolWithArgmax", _with_places),
     *(_operator(name, _by_image(0)) for name in _PER_CHANNEL.split()),
     *(_operator(name, _by_image(0, channels=False)) for name in _PER_IMAGE.split()),
 )

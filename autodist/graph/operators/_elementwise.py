@@ -41,8 +41,9 @@ _OTHERS = """
 """
 _SAME = """
     Identity Snapshot StopGradient PreventGradient CheckNumerics CheckNumericsV2 GuaranteeConst
-    DisableCopyOnRead Print Copy DebugIdentity DebugIdentityV2
+    Print Copy DebugIdentity DebugIdentityV2
 """
+_FLAT = frozenset(["ZerosLike", "OnesLike", "Sign", "Floor", "Ceil", "Round", "Rint", "FloorDiv", "TruncateDiv"])
 _SHAPED = "EnsureShape PlaceholderWithDefault"
 _FREE = frozenset({"Identity", "StopGradient", "PreventGradient", "EnsureShape", "GuaranteeConst"})
 
@@ -117,6 +118,11 @@ def _each(signature: Signature) -> Expression | None:
     return None if alike is None else replace(alike, outputs=alike.outputs[: len(signature.outputs)])
 
 
+def _same_rank(signature: Signature) -> Expression | None:
+    """``Bitcast`` between types of one size; else a dim comes or goes."""
+    return pointwise(signature) if signature.outputs[0] == signature.inputs[0] else None
+
+
 def _any_shape(signature: Signature, expression: Expression, ranges: Ranges) -> Change:
     """A tile has another shape than the attribute says."""
     return Change({"shape": None})
@@ -138,17 +144,19 @@ def _passing(name: str, adapt: Adapt | None = None) -> Operator:
         adapt,
         passes=Passes.SAME,
         linearity=Linearity.FIRST,
+        is_flat=name == "StopGradient",
         is_free=name in _FREE,
     )
 
 
 OPERATORS = (
-    *(Operator(name, Kind.ELEMENTWISE, pointwise) for name in _OTHERS.split()),
+    *(Operator(name, Kind.ELEMENTWISE, pointwise, is_flat=name in _FLAT) for name in _OTHERS.split()),
     *(Operator(name, Kind.ELEMENTWISE, pointwise, linearity=linearity) for name, linearity in _LINEAR.items()),
     *(_passing(name) for name in _SAME.split()),
     *(_passing(name, _any_shape) for name in _SHAPED.split()),
+    Operator("Bitcast", Kind.ELEMENTWISE, _same_rank),
     Operator("Cast", Kind.ELEMENTWISE, pointwise, passes=Passes.TYPE, linearity=Linearity.FIRST),
-    Operator("IdentityN", Kind.ELEMENTWISE, _each, passes=Passes.SAME, linearity=Linearity.JOINT, is_free=True),
+    Operator("IdentityN", Kind.ELEMENTWISE, _each, passes=Passes.SAME, is_free=True),
     Operator("BiasAdd", Kind.ELEMENTWISE, _biased, linearity=Linearity.JOINT),
     Operator("Select", Kind.ELEMENTWISE, _chosen),
 )

@@ -7,9 +7,11 @@ from autodist.graph.operators._base import (
     Access,
     Affine,
     Expression,
+    Handle,
     Kind,
     Lengths,
     Linearity,
+    Lookup,
     Operator,
     Reducer,
     Signature,
@@ -129,21 +131,25 @@ def _boxes(signature: Signature) -> Expression | None:
     return Expression(sizes, (Access.by(*"bhwc"),), inputs, {}, frozenset("hw"))
 
 
+_BY_COORDINATES = Lookup(by_handle=True, by_coordinates=True)
+
 OPERATORS = (
-    Operator("Gather", Kind.LOOKUP, _gathered, linearity=Linearity.FIRST, rows=1),
-    Operator("GatherV2", Kind.LOOKUP, _gathered, linearity=Linearity.FIRST, rows=1),
-    Operator("ResourceGather", Kind.LOOKUP, _from_variable, rows=1),
-    Operator("GatherNd", Kind.LOOKUP, _by_coordinates, linearity=Linearity.FIRST, rows=1),
-    Operator("ResourceGatherNd", Kind.LOOKUP, rows=1),
+    Operator("Gather", Kind.LOOKUP, _gathered, linearity=Linearity.FIRST, lookup=Lookup()),
+    Operator("GatherV2", Kind.LOOKUP, _gathered, linearity=Linearity.FIRST, lookup=Lookup()),
+    Operator("ResourceGather", Kind.LOOKUP, _from_variable, lookup=Lookup(by_handle=True), handle=Handle.READS),
+    Operator("GatherNd", Kind.LOOKUP, _by_coordinates, linearity=Linearity.FIRST, lookup=Lookup(by_coordinates=True)),
+    Operator("ResourceGatherNd", Kind.LOOKUP, lookup=_BY_COORDINATES, handle=Handle.READS),
     Operator("OneHot", Kind.MOVING, _one_hot),
     Operator("CropAndResize", Kind.LOOKUP, _boxes),
     *(
-        Operator(name, Kind.SCATTER, _segments, linearity=Linearity.FIRST if name.endswith("Sum") else None)
-        for name in _SEGMENTS
+        Operator(
+            name, Kind.SCATTER, _segments, linearity=Linearity.FIRST if name.endswith("Sum") else None, reducer=reducer
+        )
+        for name, reducer in _SEGMENTS.items()
     ),
-    Operator("ScatterNd", Kind.SCATTER, _scattered),
+    Operator("ScatterNd", Kind.SCATTER, _scattered, reducer=Reducer.SUM),
     *(
-        Operator(name, Kind.SCATTER)
+        Operator(name, Kind.SCATTER, reducer=Reducer.SUM if name == "SparseSegmentSum" else None)
         for name in (
             "SegmentSum", "SegmentMean", "SegmentMax", "SegmentMin", "SegmentProd", "DenseBincount", "Bincount",
             "SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN", "SparseSegmentSumWithNumSegments",

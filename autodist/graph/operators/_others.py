@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autodist.graph.operators._base import Kind, Operator
+from autodist.graph.operators._base import Handle, Kind, Operator
 
 __all__ = ["OPERATORS"]
 
@@ -21,7 +21,7 @@ _RANDOM = """
     UniformCandidateSampler LogUniformCandidateSampler LearnedUnigramCandidateSampler FixedUnigramCandidateSampler
     AllCandidateSampler ThreadUnsafeUnigramCandidateSampler ComputeAccidentalHits
 """
-_READS = "ReadVariableOp VariableV2 Variable TemporaryVariable _ReadVariablesOp"
+_READS = "ReadVariableOp VariableV2 Variable TemporaryVariable _ReadVariablesOp DisableCopyOnRead"
 _WRITES = """
     AssignVariableOp AssignAddVariableOp AssignSubVariableOp Assign AssignAdd AssignSub
     ResourceScatterAdd ResourceScatterDiv ResourceScatterMax ResourceScatterMin ResourceScatterMul ResourceScatterSub
@@ -39,7 +39,7 @@ _WRITES = """
 _SOURCES = "Const Placeholder VarHandleOp NoOp Empty _Arg _Retval ControlTrigger"
 _SHAPES = """
     Shape ShapeN Size Rank VariableShape TensorListLength TensorListElementShape BroadcastGradientArgs
-    InvertPermutation VarIsInitializedOp BroadcastArgs
+    VarIsInitializedOp BroadcastArgs ConcatOffset
 """
 _FLOWS = """
     If StatelessIf Case StatelessCase While StatelessWhile PartitionedCall StatefulPartitionedCall
@@ -52,27 +52,41 @@ _LISTS = """
     TensorArrayV3 TensorArrayReadV3 TensorArrayWriteV3
 """
 _DATA = """
-    Where Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 DynamicPartition Range LinSpace ListDiff
-    CTCLoss CTCLossV2 CTCGreedyDecoder EditDistance CombinedNonMaxSuppression NonMaxSuppressionV3 NonMaxSuppressionV5
-    SpaceToBatchND BatchToSpaceND ExtractGlimpse ExtractGlimpseV2 DrawBoundingBoxes DrawBoundingBoxesV2
-    MaxPoolV2 MaxPoolWithArgmax Conv FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 MaxPoolGradGrad
+    InvertPermutation Where Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 DynamicPartition Range LinSpace ListDiff
+    CTCLoss CTCLossV2 CTCGreedyDecoder EditDistance NonMaxSuppressionV3 NonMaxSuppressionV5
+    SpaceToBatchND BatchToSpaceND     Conv FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 MaxPoolGradGrad
     MaxPoolGradV2 ResizeBilinearGrad ResizeNearestNeighborGrad ResizeBicubicGrad CropAndResizeGradImage
     CropAndResizeGradBoxes LRNGrad Dilation2DBackpropInput Dilation2DBackpropFilter MirrorPadGrad StridedSliceGrad
-    ScaleAndTranslateGrad Bitcast DiagPart Diag MatrixDiagPartGrad SparseReshape SparseReorder SparseSlice
+    ScaleAndTranslateGrad DiagPart Diag MatrixDiagPartGrad SparseReshape SparseReorder SparseSlice
     SparseConcat SparseAdd SparseReduceSum SparseFillEmptyRows SparseFillEmptyRowsGrad SparseSegmentSumGrad
     SparseSegmentMeanGrad SparseSegmentSqrtNGrad RaggedTensorToTensor RaggedRange RaggedGather RaggedTensorToSparse
     RaggedTensorFromVariant RaggedTensorToVariant StringSplitV2 StringNGrams UnicodeDecode UnicodeDecodeWithOffsets
     SearchSorted LowerBound UpperBound OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone
-    CudnnRNN GRUBlockCell LSTMBlockCell BlockLSTM BlockLSTMV2 Assert Print PrintV2 PyFunc PyFuncStateless EagerPyFunc
+    CudnnRNN GRUBlockCell LSTMBlockCell BlockLSTM BlockLSTMV2 Assert PrintV2 PyFunc PyFuncStateless EagerPyFunc
     LogMessage StringFormat ReduceJoin StringToHash DecodeRaw EncodeBase64 DecodeBase64 DeserializeSparse
     SerializeSparse SerializeManySparse ParseExampleV2 HashTableV2 MutableHashTableV2 InitializeTableV2
     LookupTableInsertV2 LookupTableRemoveV2 LookupTableImportV2 LookupTableExportV2 LookupTableSizeV2
     IteratorGetNext DecodeJpeg DecodePng DecodeImage WriteSummary WriteScalarSummary Timestamp
 """
+_HANDLES = (
+    ("ResourceScatterNd", Handle.WRITES),
+    ("ResourceScatter", Handle.SCATTERS),
+    ("ResourceSparseApply", Handle.SCATTERS),
+    ("ResourceApply", Handle.ASSIGNS),
+    ("ResourceStrided", Handle.WRITES),
+    *((name, Handle.ASSIGNS) for name in ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")),
+    *((name, Handle.READS) for name in ["ReadVariableOp", "VariableShape", "VarIsInitializedOp", "DisableCopyOnRead"]),
+)
+"""By how the name begins, what is done with a variable; the first that fits."""
 _FREE = frozenset(["Const", "Placeholder", "NoOp", "Shape", "ShapeN"])
 
+
+def _handle(name: str) -> Handle | None:
+    return next((handle for begin, handle in _HANDLES if name.startswith(begin)), None)
+
+
 OPERATORS = tuple(
-    Operator(name, kind, is_free=name in _FREE)
+    Operator(name, kind, handle=_handle(name), is_free=name in _FREE)
     for kind, names in (
         (Kind.RANDOM, _RANDOM),
         (Kind.VARIABLE, _READS),

@@ -88,8 +88,8 @@ def _flops(node: Any, inputs: list[str], sizes: Elements) -> float:
 
 OPERATORS = (
     *(
-        Operator(name, Kind.PRODUCT, _matrices, linearity=Linearity.EACH, flops=_flops)
+        Operator(name, Kind.PRODUCT, _matrices, linearity=Linearity.EACH, reducer=Reducer.SUM, flops=_flops)
         for name in ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
     ),
-    Operator("Einsum", Kind.PRODUCT, _equation, linearity=Linearity.EACH),
+    Operator("Einsum", Kind.PRODUCT, _equation, linearity=Linearity.EACH, reducer=Reducer.SUM),
 )

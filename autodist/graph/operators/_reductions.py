@@ -87,10 +87,13 @@ OPERATORS = (
             Kind.REDUCTION,
             _reduced,
             linearity=Linearity.FIRST if name in ("Sum", "Mean") else None,
+            reducer=_REDUCERS.get(name),
             flops=_flops,
         )
         for name in (*_REDUCERS, "EuclideanNorm")
     ),
-    Operator("L2Loss", Kind.REDUCTION, _all, flops=_flops),
-    Operator("BiasAddGrad", Kind.REDUCTION, _bias_gradient, linearity=Linearity.FIRST, flops=_flops),
+    Operator("L2Loss", Kind.REDUCTION, _all, reducer=Reducer.SUM, flops=_flops),
+    Operator(
+        "BiasAddGrad", Kind.REDUCTION, _bias_gradient, linearity=Linearity.FIRST, reducer=Reducer.SUM, flops=_flops
+    ),
 )

@@ -19,10 +19,34 @@ from autodist.graph.operators import (
     _products,
     _reductions,
 )
-from autodist.graph.operators._base import Expression, Operator, Signature
+from autodist.graph.operators._base import (
+    Expression,
+    Handle,
+    Kind,
+    Linearity,
+    Lookup,
+    Operator,
+    Passes,
+    Reducer,
+    Signature,
+)
 from autodist.registry import PluginWarning
 
-__all__ = ["ENTRY_POINT_GROUP", "OPERATORS", "expression_of", "operator", "operators", "signature_of"]
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "OPERATORS",
+    "broadcasts",
+    "expression_of",
+    "handle_use",
+    "is_kind",
+    "linearity_of",
+    "lookup_in",
+    "operator",
+    "operators",
+    "passes_on",
+    "reducer_of",
+    "signature_of",
+]
 
 ENTRY_POINT_GROUP = "autodist.operators"
 
@@ -74,6 +98,54 @@ def operator(op: str) -> Operator | None:
 
     """
     return operators().get(op)
+
+
+def is_kind(op: str, *kinds: Kind) -> bool:
+    """Whether an operator is known to be of one of these kinds."""
+    found = operators().get(op)
+    return found is not None and found.kind in kinds
+
+
+def passes_on(op: str, *ways: Passes) -> bool:
+    """Whether an operator's result is its first input still, in one of these ways; without any, in whichever.
+
+    Example:
+        >>> passes_on("Reshape", Passes.SAME, Passes.FORM), passes_on("Reshape", Passes.SAME)
+        (True, False)
+
+    """
+    found = operators().get(op)
+    return found is not None and found.passes is not None and (not ways or found.passes in ways)
+
+
+def linearity_of(op: str) -> Linearity | None:
+    """In which inputs an operator is linear; None if it is not known to be linear."""
+    found = operators().get(op)
+    return None if found is None else found.linearity
+
+
+def reducer_of(op: str) -> Reducer | None:
+    """How an operator puts together what its result has no dim for."""
+    found = operators().get(op)
+    return None if found is None else found.reducer
+
+
+def lookup_in(op: str) -> Lookup | None:
+    """How an operator takes rows of a table; None for any other."""
+    found = operators().get(op)
+    return None if found is None else found.lookup
+
+
+def handle_use(op: str) -> Handle | None:
+    """What an operator does with the variable whose handle it takes; None for one that takes none."""
+    found = operators().get(op)
+    return None if found is None else found.handle
+
+
+def broadcasts(op: str) -> bool:
+    """Whether an operator computes element by element what its inputs are broadcast to."""
+    found = operators().get(op)
+    return found is not None and found.describe is _elementwise.pointwise
 
 
 def signature_of(node: Any, nodes: Mapping[str, Any], constant: Callable[[str], Any]) -> Signature:
