@@ -32,6 +32,7 @@ from autodist.graph._hoist import argument_aliases
 from autodist.graph._identity import Identity
 from autodist.graph._joins import Join
 from autodist.graph._lines import said_in_tracing
+from autodist.graph._lookups import takes_rows
 from autodist.graph._marks import MARK, TARGET, Mark, adopt_marks, marks_gradients, parse_mark
 from autodist.graph._nodes import NodeList
 from autodist.graph._one_hot import Ids
@@ -112,6 +113,7 @@ __all__ = [
     "split_tensor",
     "static_value",
     "strip_missing_colocation",
+    "takes_rows",
     "tensor_dtype",
     "without_directories",
 ]

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from autodist.graph._graph_def import constant_value, data_inputs, node_of
+from autodist.graph.operators import lookup_in
 
-__all__ = ["look_up_before_casting"]
+__all__ = ["look_up_before_casting", "takes_rows"]
 
-_LOOKUPS = frozenset({"Gather", "GatherV2"})
+
+def takes_rows(node: Any, nodes: Mapping[str, Any]) -> bool:
+    """Whether a node takes whole rows of a table, along its first dim; the table's value or handle is its first input.
+
+    Args:
+        node: Any node.
+        nodes: The graph, by name.
+    """
+    lookup = lookup_in(node.op)
+    if lookup is None or lookup.by_coordinates or node.attr["batch_dims"].i:
+        return False
+    inputs = data_inputs(node)
+    axis = constant_value(nodes[node_of(inputs[2])]) if len(inputs) > 2 else 0
+    return axis is not None and int(axis) == 0
 
 
 def look_up_before_casting(graph_def: Any) -> None:
@@ -36,10 +51,9 @@ def look_up_before_casting(graph_def: Any) -> None:
 
 def _cast_below(node: Any, nodes: dict[str, Any]) -> Any:
     """The cast of a whole variable in which a node looks rows up."""
-    if node.op not in _LOOKUPS or node.attr["batch_dims"].i:
+    if not takes_rows(node, nodes):
         return None
     cast = nodes[node_of(node.input[0])]
     if cast.op != "Cast" or nodes[node_of(cast.input[0])].op != "ReadVariableOp":
         return None
-    axis = constant_value(nodes[node_of(data_inputs(node)[2])]) if node.op == "GatherV2" else 0
-    return None if axis is None or int(axis) else cast
+    return cast

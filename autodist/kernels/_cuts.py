@@ -15,7 +15,6 @@ from autodist.graph import (
     NodeList,
     StepAnalysis,
     UpdateRegion,
-    constant_value,
     data_inputs,
     is_aligned,
     node_of,
@@ -24,6 +23,7 @@ from autodist.graph import (
     split_tensor,
     static_value,
     strip_missing_colocation,
+    takes_rows,
     tensor_dtype,
 )
 from autodist.kernels._rows import Grid, Rows, join, look_up, with_shape
@@ -31,7 +31,6 @@ from autodist.strategies import ShardSlice
 
 __all__ = ["Cut", "Cutting"]
 
-_LOOKUPS = frozenset({"Gather", "GatherV2"})
 _SEGMENT_COUNT = 2  # the input of UnsortedSegmentSum that says how many rows come out
 
 
@@ -147,14 +146,11 @@ class Cutting:
 
     def _lookup_cut(self, node: Any) -> Cut | None:
         """The variable in which a node looks rows up, if it is cut."""
-        if node.op == "ResourceGather":
-            cut = self._touched_cut(node)
-            return None if cut is None or node.name in cut.region.domains or node.attr["batch_dims"].i else cut
-        if node.op not in _LOOKUPS or node.attr["batch_dims"].i:
+        if not takes_rows(node, self.nodes):
             return None
-        cut = self._read_cut(node_of(node.input[0]))
-        axis = constant_value(self.nodes[node_of(data_inputs(node)[2])]) if node.op == "GatherV2" else 0
-        return None if cut is None or node.name in cut.region.domains or axis is None or int(axis) else cut
+        by_handle = node.op == "ResourceGather"
+        cut = self._touched_cut(node) if by_handle else self._read_cut(node_of(node.input[0]))
+        return None if cut is None or node.name in cut.region.domains else cut
 
     def _slot_lookup_cut(self, node: Any) -> Cut | None:
         """The cut variable in which, or in a slot of which, its update looks rows up by its handle."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from autodist.graph import NodeList, Variable, data_inputs, node_of, normalize
 from autodist.kernels._base import DistributedGraph, Kernel
 from autodist.kernels._packing import Parcel, packed, small_parcel
-from autodist.kernels._place import LOOKUPS
+from autodist.kernels._place import runs_at_home
 from autodist.kernels._units import units_of
 from autodist.strategies import Strategy
 
@@ -72,14 +72,14 @@ class PackReads(Kernel):
 
 def _values(node: Any) -> list[str]:
     """The inputs of a node that it needs on this worker: lookups run where the variable lives."""
-    return data_inputs(node)[1:] if node.op in LOOKUPS else data_inputs(node)
+    return data_inputs(node)[1:] if runs_at_home(node.op) else data_inputs(node)
 
 
 def _redirected(graph: DistributedGraph, instead: Mapping[str, str], nodes: NodeList) -> DistributedGraph:
     graph_def = type(graph.graph_def)()
     graph_def.CopyFrom(graph.graph_def)
     for node in graph_def.node:
-        first = 1 if node.op in LOOKUPS else 0
+        first = 1 if runs_at_home(node.op) else 0
         for k in range(first, len(node.input)):
             node.input[k] = instead.get(normalize(node.input[k]), node.input[k])
     graph_def.node.extend(nodes.nodes)

@@ -6,18 +6,21 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from autodist.graph import BRANCHES, LOOPS, StepAnalysis, data_inputs, node_of
+from autodist.graph.operators import lookup_in
 from autodist.kernels._base import DistributedGraph, Kernel
 
-__all__ = ["LOOKUPS", "Place"]
-
-LOOKUPS = frozenset({"GatherV2", "Gather", "GatherNd", "Shape"})
-"""Ops that run where the variable lives that they look into."""
-
+__all__ = ["Place", "runs_at_home"]
 
 _TABLES = frozenset(
     {"HashTableV2", "InitializeTableV2", "LookupTableExportV2", "LookupTableFindV2", "LookupTableSizeV2"}
 )
 """Lookup tables, and what reads them: a worker has one of each, whatever the number of its devices."""
+
+
+def runs_at_home(op: str) -> bool:
+    """Whether an op runs where the variable lives whose value is its first input."""
+    lookup = lookup_in(op)
+    return op == "Shape" or (lookup is not None and not lookup.by_handle)
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Place(Kernel):
             return None  # what it computes is this worker's, wherever the values are that it looks up
         touched = analysis.touched(node)
         inputs = data_inputs(node)
-        if not touched and node.op in LOOKUPS and inputs:
+        if not touched and runs_at_home(node.op) and inputs:
             source = analysis.nodes[node_of(inputs[0])]
             touched = analysis.touched(source) if source.op == "ReadVariableOp" else ()
         devices = {homes[by_handle[handle].name] for handle in touched}

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from autodist.graph import NodeList, node_of, normalize
 from autodist.kernels._base import DistributedGraph, Kernel
-from autodist.kernels._place import LOOKUPS
+from autodist.kernels._place import runs_at_home
 from autodist.kernels._units import Unit, units_of
 from autodist.strategies import Strategy
 
@@ -77,7 +77,7 @@ def _fetched(graph: DistributedGraph, stations: Mapping[Unit, str], nodes: NodeL
 
 def _read_fetched(node: Any, fetched: Mapping[str, str]) -> None:
     """Have a node read the stations' copies, unless it looks up rows: it goes to where the variable lives."""
-    first = 1 if node.op in LOOKUPS else 0
+    first = 1 if runs_at_home(node.op) else 0
     for k, tensor in enumerate(node.input):
         if k >= first and normalize(tensor) in fetched:
             node.input[k] = fetched[normalize(tensor)]

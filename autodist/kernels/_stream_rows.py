@@ -11,15 +11,12 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autodist.graph import NodeList, StepAnalysis, Variable, data_inputs, node_of, tensor_dtype
+from autodist.graph import NodeList, StepAnalysis, Variable, data_inputs, node_of, takes_rows, tensor_dtype
+from autodist.graph.operators import lookup_in
 from autodist.kernels._base import SyncPoint
 from autodist.kernels._mail import Streams
 
 __all__ = ["Lookup", "answer", "ask", "lookups_of"]
-
-_BY_HANDLE = frozenset({"ResourceGather", "ResourceGatherNd"})
-_BY_VALUE = frozenset({"GatherV2", "Gather", "GatherNd"})
-_OF_ROWS = frozenset({"ResourceGather", "GatherV2", "Gather"})
 
 
 @dataclass(frozen=True)
@@ -66,25 +63,16 @@ def lookups_of(
 
 def _num_rows(analysis: StepAnalysis, node: Any, table: Variable) -> int:
     """How many rows a lookup chooses from; -1 where that is not known, or where it takes places of single elements."""
-    if node.op not in _OF_ROWS or node.attr["batch_dims"].i:
-        return -1
-    dim = analysis.nodes[node_of(node.input[2])] if node.op == "GatherV2" else None
-    is_first = dim is None or (dim.op == "Const" and not _constant(dim))
-    return table.shape[0] if is_first and table.shape else -1
-
-
-def _constant(node: Any) -> int:
-    import tensorflow as tf
-
-    return int(tf.make_ndarray(node.attr["value"].tensor))
+    return table.shape[0] if table.shape and takes_rows(node, analysis.nodes) else -1
 
 
 def _table(analysis: StepAnalysis, node: Any) -> str:
     """The handle of the variable that a node looks up rows in; empty for other nodes."""
-    if node.op in _BY_HANDLE:
-        return node_of(node.input[0])
-    if node.op not in _BY_VALUE:
+    lookup = lookup_in(node.op)
+    if lookup is None:
         return ""
+    if lookup.by_handle:
+        return node_of(node.input[0])
     read = analysis.nodes[node_of(node.input[0])]
     return node_of(read.input[0]) if read.op == "ReadVariableOp" and len(read.input) == 1 else ""
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from autodist.graph import NodeList, StepAnalysis, Variable, data_inputs, node_of, normalize
 from autodist.kernels._base import DistributedGraph, Kernel, SyncPoint
 from autodist.kernels._mail import Streams
-from autodist.kernels._place import LOOKUPS
+from autodist.kernels._place import runs_at_home
 from autodist.kernels._stream_rows import Lookup, answer, ask, lookups_of
 from autodist.kernels._units import units_of
 from autodist.strategies import Strategy
@@ -170,7 +170,7 @@ def _computed_everywhere(analysis: StepAnalysis, points: Iterable[SyncPoint]) ->
 def _taken(node: Any) -> set[str]:
     """The nodes whose values a node takes on its own worker: lookups run where the variable lives."""
     inputs = data_inputs(node)
-    return set(map(node_of, inputs[1:] if node.op in LOOKUPS else inputs))
+    return set(map(node_of, inputs[1:] if runs_at_home(node.op) else inputs))
 
 
 def _rewired(
@@ -187,7 +187,7 @@ def _rewired(
     after = {f"^{lookup}": f"^{received}" for lookup, received in rows.items()}
     for node in copy.node:
         for k, tensor in enumerate(node.input):
-            value = tensor if node.op in LOOKUPS and k == 0 else values.get(normalize(tensor), tensor)
+            value = tensor if runs_at_home(node.op) and k == 0 else values.get(normalize(tensor), tensor)
             node.input[k] = after.get(value) or rows.get(normalize(value), value)
         node.input.extend(f"^{read}" for read in waits.get(node.name, ()))
     return copy

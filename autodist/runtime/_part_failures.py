@@ -8,12 +8,13 @@ from collections.abc import Iterator
 
 from autodist.errors import CaptureError
 from autodist.graph import CapturedStep, Extent, StepAnalysis, data_inputs
+from autodist.graph.batch import PICKING
 from autodist.kernels import PICKED, DistributedGraph
 
 __all__ = ["part_failures"]
 
 _REASON = re.compile(r"(?:INVALID_ARGUMENT: |^)(?!\d+ root error)(.+)")
-_PICKING = frozenset({"GatherNd", "GatherV2", "Slice", "Split", "SplitV", "StridedSlice", "TopKV2", "Unpack"})
+_PICKING = PICKING - {"OneHot"}
 _UPDATING = frozenset(f"TensorScatter{kind}" for kind in ("Update", "Add", "Sub", "Min", "Max"))
 
 
