@@ -54,13 +54,14 @@ def test_a_model_traces_nothing_unknown(name):
 
 LAYERS = {
     (8, 8, 3): """
-    Conv2D(4, 3); Conv2D(4, 3, padding="same", strides=2); Conv2D(4, 3, dilation_rate=2); Conv2DTranspose(4, 3, strides=2)
-    DepthwiseConv2D(3); SeparableConv2D(4, 3); MaxPooling2D(); AveragePooling2D(2, padding="same"); GlobalAveragePooling2D()
-    GlobalMaxPooling2D(); UpSampling2D(); UpSampling2D(interpolation="bilinear"); ZeroPadding2D(); Cropping2D()
-    BatchNormalization(); GroupNormalization(3); SpatialDropout2D(0.3); Flatten(); Permute((3, 1, 2)); Resizing(6, 6)
-    Rescaling(0.5); RandomFlip(); CenterCrop(4, 4); LayerNormalization(); UnitNormalization(); RandomContrast(0.2)
-    RandomBrightness(0.2); RandomTranslation(0.1, 0.1); RandomZoom(0.1); RandomRotation(0.1); GaussianNoise(0.1)
-    GaussianDropout(0.1); AlphaDropout(0.1); SpectralNormalization(Conv2D(2, 3)); ConvLSTM1D(2, 2)
+    Conv2D(4, 3); Conv2D(4, 3, padding="same", strides=2); Conv2D(4, 3, dilation_rate=2); Conv2DTranspose(4, 3)
+    DepthwiseConv2D(3); SeparableConv2D(4, 3); MaxPooling2D(); AveragePooling2D(2, padding="same")
+    GlobalAveragePooling2D(); GlobalMaxPooling2D(); UpSampling2D(); UpSampling2D(interpolation="bilinear")
+    ZeroPadding2D(); Cropping2D(); BatchNormalization(); GroupNormalization(3); SpatialDropout2D(0.3); Flatten()
+    Permute((3, 1, 2)); Resizing(6, 6); Rescaling(0.5); RandomFlip(); CenterCrop(4, 4); LayerNormalization()
+    UnitNormalization(); RandomContrast(0.2); RandomBrightness(0.2); RandomTranslation(0.1, 0.1); RandomZoom(0.1)
+    RandomRotation(0.1); GaussianNoise(0.1); GaussianDropout(0.1); AlphaDropout(0.1)
+    SpectralNormalization(Conv2D(2, 3)); ConvLSTM1D(2, 2)
     """,
     (6, 4): """
     LSTM(4); GRU(4, return_sequences=True); SimpleRNN(4); Bidirectional(LSTM(3)); Conv1D(4, 3); Conv1DTranspose(4, 3)

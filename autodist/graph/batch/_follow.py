@@ -23,7 +23,7 @@ from autodist.graph.batch._lists import RULES as LISTS
 from autodist.graph.batch._lists import merged
 from autodist.graph.batch._rows import APART, BY, BY_REPLICA, EXTENT_OF, Batch, Call, Kind, Rows, Shape, Value
 from autodist.graph.batch._sizes import Sizes
-from autodist.graph.batch._table import CREATIONS, RULES
+from autodist.graph.batch._table import CREATIONS, RULES, rule_of
 from autodist.graph.operators import Kind as OperatorKind
 from autodist.graph.operators import is_kind, passes_on
 
@@ -153,7 +153,7 @@ class Follower:
 
     def _judged(self, call: Call) -> Value | list[Value] | str:
         """What a node's rule says of it, or why it has none to follow."""
-        op, rule = call.node.op, RULES.get(call.node.op)
+        op, rule = call.node.op, rule_of(call.node.op)
         rows = [value for value in call.values if isinstance(value, Rows)]
         if Kind.ROW in call.values and op not in LISTS:
             return "combines an example with others" if rows or Kind.DATA in call.values else Kind.ROW

@@ -9,9 +9,9 @@ from autodist.graph.batch import _lists as lists
 from autodist.graph.batch import _moving as moving
 from autodist.graph.batch._by_indices import by_indices
 from autodist.graph.batch._rows import Rule
-from autodist.graph.operators import OPERATORS, Kind, Passes
+from autodist.graph.operators import OPERATORS, Kind, Passes, operator
 
-__all__ = ["CREATIONS", "RULES"]
+__all__ = ["CREATIONS", "RULES", "rule_of"]
 
 
 def _names(text: str) -> list[str]:
@@ -126,6 +126,9 @@ for _name, _known in OPERATORS.items():
 _add(_ALIKE, computing.elementwise)
 for _op, _inputs in _BY_EXAMPLE.items():
     RULES[_op] = computing.by_example(*_inputs)
-for _name, _known in OPERATORS.items():
-    if _known.describe is not None:
-        RULES.setdefault(_name, by_indices)
+
+
+def rule_of(op: str) -> Rule | None:
+    """What an operator does with the batch: by a rule of its own, else by its index expression; None if unknown."""
+    known = operator(op)
+    return RULES.get(op) or (by_indices if known is not None and known.describe is not None else None)
