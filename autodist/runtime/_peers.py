@@ -13,6 +13,14 @@ from autodist.runtime._worker import Worker
 
 __all__ = ["peer_failures"]
 
+_TOLD_BY_OTHERS = (
+    ("is closed",),  # the server of that queue has failed
+    ("Horovod has been shut down",),
+    ("Collective ops is aborted", "from remote target"),
+    ("BufRendezvous", "from remote target"),
+)
+"""What errors say that only tell of another worker's; all parts of one of them."""
+
 
 @contextlib.contextmanager
 def peer_failures(worker: Worker) -> Iterator[None]:
@@ -27,12 +35,8 @@ def peer_failures(worker: Worker) -> Iterator[None]:
         yield
     except lost as error:
         raise _peer_lost(error) from error
-    except tf.errors.OutOfRangeError as error:
-        if "is closed" in error.message:  # the server of that queue has failed
-            raise _peer_lost(error) from error
-        raise
-    except tf.errors.UnknownError as error:
-        if "Horovod has been shut down" in error.message:
+    except (tf.errors.OutOfRangeError, tf.errors.UnknownError, tf.errors.InternalError) as error:
+        if any(all(words in error.message for words in told) for told in _TOLD_BY_OTHERS):
             raise _peer_lost(error) from error
         raise
 
