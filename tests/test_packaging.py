@@ -23,7 +23,7 @@ THIS = Path(__file__)
 ROOT = THIS.parent.parent
 PACKAGE = ROOT / "autodist"
 
-# DESIGN.md 3: imports point one way. What stands on the right may be imported by what stands on the left.
+# Imports point one way. What stands on the right may be imported by what stands on the left.
 _BASE = {"errors", "installation", "chatter", "user_code"}
 _STRATEGIES = _BASE | {"documents", "registry", "graph", "compressors", "resource_spec", "strategies", "transport"}
 _RUNTIME = _STRATEGIES | {"kernels", "runtime"}

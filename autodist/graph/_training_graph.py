@@ -1,4 +1,4 @@
-"""What a captured training step is made of: the frozen value objects of DESIGN.md 4."""
+"""What a captured training step is made of: frozen value objects."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autodist.graph import TrainingGraph
+from autodist.graph.operators import Kind, is_kind
 from autodist.kernels._demand import Demand
 
 __all__ = ["why_not_exact"]
@@ -18,7 +19,7 @@ def why_not_exact(graph: TrainingGraph) -> str | None:
     """
     ops = {node.op for node in graph.graph_def.node}
     ops |= {node.op for function in graph.graph_def.library.function for node in function.node_def}
-    drawing = sorted(op for op in ops if "Random" in op or op.endswith("Multinomial"))
+    drawing = sorted(op for op in ops if is_kind(op, Kind.RANDOM))
     if drawing:
         return f"it draws random numbers (op {drawing[0]}), and each replica draws others"
     if ops & _PYTHON:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from autodist.errors import GraphError
 from autodist.graph import TrainingGraph, node_of
 from autodist.kernels._all_reduce import AllReduceGradients, AllReduceState
 from autodist.kernels._base import DistributedGraph, Kernel, Layout
@@ -29,6 +31,9 @@ from autodist.kernels._stream_values import StreamValues
 from autodist.strategies import Strategy
 
 __all__ = ["KernelTiming", "kernels_for", "rewrite"]
+
+_MOST_TOLD = 20
+"""Lines of an error, of which a kernel that fails may have thousands."""
 
 Observer = Callable[[str, DistributedGraph], None]
 
@@ -62,20 +67,30 @@ def kernels_for(
         extras: Kernels of others; None takes those of installed packages.
         overlap: Whether gradients leave as soon as they exist; else all of them wait for the last one.
     """
+    # Each stands where it does because of what is next to it:
     own: tuple[Kernel, ...] = (
+        # First: all that follows works on what replicas have joined, and on the points where workers are to meet.
         Replicate(graph, gradient_reduction, strategy.is_relaxed),
         *(() if overlap else (InTurn(),)),
+        # Hosts' sums must be there before they are encoded: what leaves a host is one message, not one per replica.
         Stations(strategy),
+        # Encoders take the place of a gradient by what arrives of it. Whoever carries it then sees a message.
         Encode(strategy, step, container),
+        # Servers take the points that they serve, before anything is left to collectives.
         RelaxedServers(strategy, step, container),
+        # Streams bring values along with the gradients' messages, so servers need not be asked for those.
         StreamValues(strategy, step),
         ParameterServers(strategy, step, container),
+        # Copies of served values take the remaining reads of servers; what is left of these travels in one message.
         LocalProxies(strategy, container),
         PackReads(strategy),
+        # Collectives take the gradients that are left, then small state: it may wait, gradients may not.
         AllReduceGradients(strategy, step),
         BroadcastFactors(strategy, step),
         AllReduceState(strategy, step),
+        # Only now does every node exist that needs a device; handles of variables get theirs as well.
         Place(container),
+        # What is placed on another worker's device, which has no TensorFlow server, is asked for instead.
         Requests(step),
         Prune(),
     )
@@ -127,16 +142,22 @@ def _garbage_waits() -> Iterator[None]:
 
 
 def _check(kernel: str, graph: DistributedGraph) -> None:
-    """A kernel's result has no node twice, no input from nowhere, and delivers what it promises."""
-    names: set[str] = set()
-    inputs: dict[str, str] = {}
-    for node in graph.graph_def.node:
-        name = node.name
-        assert name not in names, f"{kernel} made node {name} twice"
-        names.add(name)
-        inputs.update(dict.fromkeys(node.input, name))
-    for tensor, name in inputs.items():
-        assert node_of(tensor) in names, f"{kernel} left {name} with the missing input {tensor}"
-    promised = (*graph.outputs, *graph.local_outputs, *graph.effects, *(n for p in graph.points for n in p.synced))
-    for tensor in (*promised, *graph.kept):
-        assert node_of(tensor) in names or kernel == Prune.name, f"{kernel} lost {tensor}"
+    """A kernel's result has no node twice, no input from nowhere, and delivers what it promises.
+
+    Raises:
+        GraphError: Lists everything that is wrong.
+    """
+    counts = Counter(node.name for node in graph.graph_def.node)
+    wrong = [f"it made node `{name}` twice" for name, count in counts.items() if count > 1]
+    inputs = {tensor: node.name for node in graph.graph_def.node for tensor in node.input}
+    wrong += [f"it left `{n}` with the missing input `{t}`" for t, n in inputs.items() if node_of(t) not in counts]
+    if kernel != Prune.name:
+        promised = (*graph.outputs, *graph.local_outputs, *graph.effects, *(n for p in graph.points for n in p.synced))
+        wrong += [f"it lost `{tensor}`" for tensor in (*promised, *graph.kept) if node_of(tensor) not in counts]
+    if wrong:
+        lines = "\n".join(f"  - {line}" for line in wrong[:_MOST_TOLD])
+        raise GraphError(
+            f"the kernel `{kernel}` made a graph that is not valid:\n{lines}",
+            hint="`--dump-graphs DIR` shows the graph after each kernel; if the kernel is none of a package of yours, "
+            "please report this",
+        )

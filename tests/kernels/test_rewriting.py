@@ -6,6 +6,7 @@ from typing import ClassVar
 import pytest
 import tensorflow as tf
 
+from autodist.errors import GraphError
 from autodist.graph import NodeList, ancestors, node_of
 from autodist.kernels import Kernel, Layout, rewrite
 from autodist.resource_spec import ResourceSpec
@@ -158,7 +159,7 @@ def test_the_pipeline_refuses_what_a_broken_kernel_made(how):
     graph = captured()
     spec = ResourceSpec.local()
     layout = Layout.of(COLLECTIVE.build(graph, spec), spec, 0, server=False)
-    with pytest.raises(AssertionError, match="broken"):
+    with pytest.raises(GraphError, match="broken"):
         rewrite(graph, layout, [_Broken(how)])
 
 

@@ -1,0 +1,103 @@
+"""What each kernel makes of a small step, as text: a change of it is seen, and read, before it is kept.
+
+`AUTODIST_TESTS_WRITE=1 pytest tests/kernels/test_golden.py` writes the texts anew; git shows the difference then.
+"""
+
+import difflib
+import os
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from autodist.graph import VariableNames, capture
+from autodist.kernels import Layout, kernels_for, prepare, rewrite
+from autodist.resource_spec import ResourceSpec
+from autodist.strategies import get
+
+from .factored import Factored
+
+GOLDEN = Path(__file__).parent / "golden"
+
+CASES = {
+    # name: strategy, workers, devices of each, whether gradients leave as soon as they exist
+    "replicas_of_one_worker": ("AllReduce(communicator='collective')", 1, 2, True),
+    "all_reduce_by_tensorflow": ("AllReduce(communicator='collective')", 2, 1, True),
+    "all_reduce_by_horovod": ("AllReduce(communicator='horovod')", 2, 1, True),
+    "all_reduce_by_tcp": ("AllReduce(communicator='tcp')", 2, 1, True),
+    "gradients_wait_for_the_last": ("AllReduce(communicator='tcp')", 2, 1, False),
+    "sums_of_hosts_first": ("AllReduce(communicator='tcp')", 2, 2, True),
+    "encoded": ("AllReduce(communicator='tcp', compressor='FP16')", 2, 1, True),
+    "servers_by_queues": ("PS(communicator='queue')", 2, 1, True),
+    "servers_by_tcp": ("PSLoadBalancing(communicator='tcp')", 2, 1, True),
+    "servers_with_proxies": ("PSLoadBalancing(communicator='queue', local_proxy=True)", 2, 1, True),
+    "stale_servers": ("PSLoadBalancing(communicator='tcp', staleness=1)", 2, 1, True),
+    "servers_with_stations": ("HierarchicalPS(communicator='queue')", 2, 2, True),
+    "factors": (Factored(communicator="tcp"), 2, 1, True),
+    "asynchronous_servers": ("PSLoadBalancing(communicator='queue', sync=False)", 2, 1, True),
+}
+
+
+def small_step():
+    """A dense layer and its update."""
+    weight, bias = tf.Variable(tf.ones([3, 2]), name="w"), tf.Variable(tf.ones([2]), name="b")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(x @ weight + bias)
+        for variable, gradient in zip((weight, bias), tape.gradient(loss, (weight, bias)), strict=True):
+            variable.assign_sub(gradient)
+        return loss
+
+    return capture(step, [tf.TensorSpec([8, 3])], VariableNames()).graph
+
+
+def lines(graph):
+    """A node each: its name, op, inputs and device."""
+    found = []
+    for node in graph.graph_def.node:
+        device = (
+            node.device.replace("/replica:0", "").replace("/job:", "").replace("/task:", " ").replace("/device:", " ")
+        )
+        found.append(f"{node.name} = {node.op}({', '.join(node.input)})" + (f"  @ {device}" if device else ""))
+    return found
+
+
+def told(strategy, workers, devices, overlap):
+    """By kernel that changes the graph of the last worker: the nodes that went and those that came."""
+    spec = ResourceSpec.local(workers=workers, cpus=devices)
+    step, builder = small_step(), get(strategy) if isinstance(strategy, str) else strategy
+    graph, built = prepare(step, builder.build(step, spec))
+    by_tensorflow = bool({"collective", "queue"} & set(built.carriers))
+    layout = Layout.of(built, spec, workers - 1, server=workers > 1 and by_tensorflow)
+    found, before = [], []
+
+    def observe(kernel, rewritten):
+        nonlocal before
+        after = lines(rewritten)
+        changes = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
+        if changes:
+            found.extend([f"## {kernel}", *sorted(changes, key=lambda line: line[0] != "-"), ""])
+        before = after
+
+    rewrite(graph, layout, kernels_for(graph, built, extras=(), overlap=overlap), observe)
+    return "\n".join([f"# {strategy}, the last of {workers} workers with {devices} devices each", "", *found])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernels_make_what_is_written(name):
+    text, file = told(*CASES[name]), GOLDEN / f"{name}.txt"
+    if os.environ.get("AUTODIST_TESTS_WRITE") == "1":
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    assert text == file.read_text(), "if this is meant: AUTODIST_TESTS_WRITE=1 pytest tests/kernels/test_golden.py"
+
+
+def test_every_kernel_of_ours_is_in_one_of_them():
+    written = "".join(file.read_text() for file in GOLDEN.glob("*.txt"))
+    spec = ResourceSpec.local(workers=2)
+    graph = small_step()
+    names = {
+        kernel.name for kernel in kernels_for(graph, get("AllReduce").build(graph, spec), extras=(), overlap=False)
+    }
+    assert {name for name in names if f"## {name}\n" not in written} == set()
