@@ -13,8 +13,8 @@ from autodist.kernels import Combine
 from autodist.strategies import Strategy, StrategyBuilder, get
 from tests.quick import combinations
 
+from .encoded_workers import EncodedWorkers
 from .steps import captured, ops, rewritten
-from .together import Together
 
 COLLECTIVE = "AllReduce(communicator='collective')"
 SERVERS = "PSLoadBalancing"
@@ -180,7 +180,7 @@ def test_points_are_alike_on_all_workers():
     assert any(p.even and p.combine is Combine.CONCAT for p in first.points)
 
 
-# Together ------------------------------------------------------------------------------------------------------------
+# Several workers ----------------------------------------------------------------------------------------------------
 
 
 def gradients_are_the_input():
@@ -198,7 +198,7 @@ def gradients_are_the_input():
 
 def together(compressor, workers=2):
     spec = tf.TensorSpec([None, 6, 5])
-    return Together(gradients_are_the_input(), spec, Encoded(COLLECTIVE, (("w", compressor),)), workers)
+    return EncodedWorkers(gradients_are_the_input(), spec, Encoded(COLLECTIVE, (("w", compressor),)), workers)
 
 
 EVERY = ["FP16", "BF16", "TopK(ratio=0.2)", "RandomK(ratio=0.3)", "PowerSGD(rank=1)"]

@@ -16,7 +16,7 @@ import tensorflow as tf
 from autodist.errors import UsageError
 from autodist.runtime import CoordinatorClient, CoordinatorServer, Ends, Shares, going_on_together, shard_dataset
 
-from . import apart
+from . import shard_script
 
 SIZES = (5, 9, 0, 8, 2)  # batches of 6 leave a rest, and files go to workers unevenly
 TOKEN = "7" * 32
@@ -71,8 +71,10 @@ def test_what_ends_apart_can_be_refused():
 def joined(directory, world, by):
     """The global batches that the parts of all workers make."""
     if by in ("auto", "batch"):
-        return list(apart.dataset(directory).as_numpy_iterator())
-    shards = [shard_dataset(apart.dataset(directory), Shares((1,) * world, rank), by=by) for rank in range(world)]
+        return list(shard_script.dataset(directory).as_numpy_iterator())
+    shards = [
+        shard_dataset(shard_script.dataset(directory), Shares((1,) * world, rank), by=by) for rank in range(world)
+    ]
     steps = itertools.zip_longest(*([tf.nest.map_structure(np.array, b) for b in shard] for shard in shards))
     return [tuple(map(np.concatenate, zip(*filter(None, parts), strict=True))) for parts in steps]
 
@@ -80,8 +82,8 @@ def joined(directory, world, by):
 def check(tmp_path, world, strategy, ways):
     data = tmp_path / "data"
     data.mkdir()
-    rows = apart.write(data, SIZES)
-    command = [sys.executable, "-m", "autodist", "run", str(Path(apart.__file__)), "--workers", str(world)]
+    rows = shard_script.write(data, SIZES)
+    command = [sys.executable, "-m", "autodist", "run", str(Path(shard_script.__file__)), "--workers", str(world)]
     command += ["--strategy", strategy, "--", f"{tmp_path}/", str(data), ",".join(ways)]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert result.returncode == 0, result.stderr
@@ -89,21 +91,23 @@ def check(tmp_path, world, strategy, ways):
     for by in ways:
         batches = joined(data, world, by)
         assert sorted(int(n) for batch in batches for n in batch[2]) == list(range(len(rows)))
-        expected = apart.loop(batches)
+        expected = shard_script.loop(batches)
         compare([one[f"loop {by}"] for one in found], expected, by)
         compare([one[f"resumed {by}"] for one in found], expected, by)
         seen = [list(itertools.chain(*parts)) for parts in zip(*(o[f"loop {by}"]["seen"] for o in found), strict=True)]
         assert seen == [batch[2].tolist() for batch in batches] * 2
-        spec = (tf.TensorSpec([None, apart.FEATURES]), tf.TensorSpec([None, 1]))
+        spec = (tf.TensorSpec([None, shard_script.FEATURES]), tf.TensorSpec([None, 1]))
         plain = tf.data.Dataset.from_generator(lambda b=batches: ((x, y) for x, y, _ in b), output_signature=spec)
         plain = plain.apply(tf.data.experimental.assert_cardinality(len(batches)))
-        compare([one[f"fit {by}"] for one in found], apart.fit(plain), by)
+        compare([one[f"fit {by}"] for one in found], shard_script.fit(plain), by)
 
 
 def compare(found, expected, by):
     for one in found:
         np.testing.assert_allclose(one["losses"], expected["losses"], rtol=1e-5, err_msg=by)
-        for value, other, start in zip(one["weights"], expected["weights"], apart.make_model().variables, strict=True):
+        for value, other, start in zip(
+            one["weights"], expected["weights"], shard_script.make_model().variables, strict=True
+        ):
             np.testing.assert_allclose(value, other, rtol=1e-5, atol=1e-6, err_msg=by)
             assert not np.allclose(value, start.numpy())
 

@@ -75,7 +75,7 @@ def test_shards_of_two_workers(tmp_path):
 )
 def test_dtypes_that_communicators_do_not_carry_and_who_comes_late(strategy, tmp_path):
     late = ["--env", "LATE_S=9", "--env", "HOROVOD_GLOO_TIMEOUT_SECONDS=6"]  # after which Horovod would end the chief
-    result = run(SCRIPTS / "narrow.py", "--strategy", strategy, *late, "--", f"{tmp_path}/", cwd=tmp_path)
+    result = run(SCRIPTS / "narrow_dtypes.py", "--strategy", strategy, *late, "--", f"{tmp_path}/", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     one, other = (dict(np.load(tmp_path / f"{rank}.npz")) for rank in range(2))
     for name, value in one.items():

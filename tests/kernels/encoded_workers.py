@@ -12,7 +12,7 @@ PREFIX = "worker_{}/"
 DIM = "dim_0"
 
 
-class Together:
+class EncodedWorkers:
     """Workers with one replica each that run a step of one batch input, under a strategy with compressors."""
 
     def __init__(self, step, spec, builder, workers=2):

@@ -19,7 +19,7 @@ from autodist.launch import Job, LocalLauncher
 from autodist.resource_spec import ResourceSpec
 from tests.modules import TESTS, python_path
 
-from . import saving, together_data
+from . import exported_model, saving
 
 HERE = Path(__file__).parent
 
@@ -45,7 +45,7 @@ def shared(tmp_path_factory):
     with full_disk(tmp_path_factory.mktemp("disk") / "full") as full:
         arguments = [str(directory), *([str(full)] if full is not None else [])]
         environment = {"PYTHONPATH": python_path(TESTS)}
-        script, strategy = HERE / "together.py", str(HERE / "mixed.yml")
+        script, strategy = HERE / "file_writers.py", str(HERE / "mixed.yml")
         job = Job(script, ResourceSpec.local(2), tuple(arguments), strategy, run_dir=directory / "run", env=environment)
         result = LocalLauncher().launch(job)
     assert result.exit_code == 0, result.failure
@@ -148,11 +148,11 @@ def ask(url, request=None):
 
 def test_exported_models_are_served(server):
     """The answers are those of the model that one device trains."""
-    model = together_data.make_model()
-    model.fit(together_data.FEATURES, together_data.FEATURES[:, :2], batch_size=7, epochs=3, verbose=0, shuffle=False)
-    rows = together_data.FEATURES[:3]
+    model = exported_model.make_model()
+    model.fit(exported_model.FEATURES, exported_model.FEATURES[:, :2], batch_size=7, epochs=3, verbose=0, shuffle=False)
+    rows = exported_model.FEATURES[:3]
     expected = model.predict(rows, verbose=0)
-    assert not np.allclose(expected, together_data.make_model().predict(rows, verbose=0), rtol=1e-2)
+    assert not np.allclose(expected, exported_model.make_model().predict(rows, verbose=0), rtol=1e-2)
     for name in ("exported", "archive"):
         assert ask(server + name)["model_version_status"][0]["state"] == "AVAILABLE"
         answer = ask(f"{server}{name}:predict", {"instances": rows.tolist()})

@@ -1,4 +1,4 @@
-"""What workers do with one file: `together.py DIRECTORY [FULL]`; FULL is a directory on a disk without space."""
+"""What workers do with one file: `file_writers.py DIRECTORY [FULL]`; FULL is a directory on a disk without space."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import autodist
 from checkpoints import saving
-from checkpoints.together_data import FEATURES, make_model
+from checkpoints.exported_model import FEATURES, make_model
 
 DIRECTORY = Path(sys.argv[1])
 FULL = Path(sys.argv[2]) if len(sys.argv) > 2 else None
