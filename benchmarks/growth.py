@@ -25,7 +25,7 @@ from autodist.kernels import Layout, kernels_for, rewrite
 from autodist.resource_spec import ResourceSpec
 from autodist.strategies import compose
 
-_STRATEGIES = ("AllReduce(communicator='collective')", "PSLoadBalancing")
+_STRATEGIES = ("AllReduce(communicator='collective')", "PSLoadBalancing(communicator='queue')")
 _BY_HOSTS = (*_STRATEGIES, "PSLoadBalancing(communicator='tcp')")
 _LAYERS = (1, 6, 24, 72)
 _HOSTS = (2, 8, 32, 128)

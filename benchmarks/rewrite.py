@@ -101,7 +101,7 @@ def _add(samples: _Samples, case: Case, captured: CapturedStep, flatten_cpu_s: f
     started, cpu_started = time.perf_counter(), time.process_time()
     strategy = compose(case.strategy, captured.graph, spec)  # checks it as well
     compose_s = time.perf_counter() - started
-    layout = Layout.of(strategy, spec, case.rank, server=case.strategy == "PSLoadBalancing")
+    layout = Layout.of(strategy, spec, case.rank, server=False)
     _, timings = rewrite(captured.graph, layout, kernels_for(captured.graph, strategy))
     total_s = flatten_cpu_s + time.process_time() - cpu_started
     sample = Sample(total_s, compose_s, {timing.kernel: timing.duration_s for timing in timings})

@@ -3,7 +3,7 @@
 import pytest
 
 WAYS = [
-    "PSLoadBalancing",
+    "PSLoadBalancing(communicator='queue')",
     "AllReduce(communicator='collective')",
     "AllReduce(communicator='tcp')",
     "PSLoadBalancing(communicator='tcp')",

@@ -151,7 +151,7 @@ def _check_strings(point: SyncPoint, carrier: str, carry: Communicator) -> None:
     if "string" in point.dtypes and not carry.carries_strings:
         raise CaptureError(
             f"the step returns strings that differ by example, op `{point.name}`, and {carrier} can't join them",
-            hint="return numbers, or use a strategy whose `graph.communicator` is 'queue', such as PSLoadBalancing",
+            hint="return numbers, or use a strategy whose `graph.communicator` is 'tcp' or 'queue'",
         )
 
 

@@ -16,20 +16,17 @@ __all__ = ["known_strategies"]
 
 _NAMES = (
     "AllReduce(communicator='tcp')",
-    "PSLoadBalancing(communicator='tcp')",
-    "PartitionedPS(communicator='tcp')",
+    "PSLoadBalancing",
+    "PartitionedPS",
     "Poseidon(communicator='tcp')",
     "Parallax(communicator='tcp')",
     "AllReduce(communicator='horovod')",
     "AllReduce(communicator='collective')",
-    "PSLoadBalancing",
-    "PartitionedPS",
     "Parallax(communicator='horovod')",
 )
 _NAMES_OF_SEVERAL_REPLICAS = (
-    "PartitionedPS(stations=True, communicator='tcp')",
-    "HierarchicalPS",
     "PartitionedPS(stations=True)",
+    "HierarchicalPS",
 )
 """Worth it only where a host has several replicas, whose gradients it sums; the same as others elsewhere."""
 

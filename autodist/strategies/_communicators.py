@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+from collections.abc import Collection
 from pathlib import Path
 
-from autodist.strategies._strategy import Communicator
+from autodist.strategies._strategy import Communicator, GraphCommunicator
 from autodist.transport import is_built
 
-__all__ = ["fastest_first", "installed_communicators"]
+__all__ = ["carrier_of_servers", "fastest_first", "installed_communicators"]
 
 
 @functools.cache
@@ -39,3 +40,14 @@ def fastest_first(*, has_tcp: bool, has_horovod: bool) -> tuple[Communicator, ..
     """
     has: dict[Communicator, bool] = {"tcp": has_tcp, "horovod": has_horovod, "collective": True}
     return tuple(name for name, is_there in has.items() if is_there)
+
+
+def carrier_of_servers(installed: Collection[str]) -> GraphCommunicator:
+    """Return what carries what servers get and give where nobody has said it.
+
+    Example:
+        >>> carrier_of_servers(["tcp", "collective"]), carrier_of_servers(["horovod", "collective"])
+        ('tcp', 'queue')
+
+    """
+    return "tcp" if "tcp" in installed else "queue"

@@ -60,8 +60,9 @@ def is_open(place: tuple[str, int]) -> bool:
 @pytest.mark.parametrize(
     ("strategy", "serves"),
     [
-        ("PSLoadBalancing", True),
-        pytest.param("PSLoadBalancing(communicator='tcp')", False, marks=pytest.mark.slow),
+        ("PSLoadBalancing(communicator='queue')", True),
+        ("PSLoadBalancing(staleness=1)", False),
+        pytest.param("PSLoadBalancing", False, marks=pytest.mark.slow),
         pytest.param("AllReduce(communicator='tcp')", False, marks=pytest.mark.slow),
         pytest.param("AllReduce(communicator='horovod')", True, marks=(pytest.mark.horovod, pytest.mark.slow)),
         pytest.param("AllReduce(communicator='collective')", True, marks=pytest.mark.slow),

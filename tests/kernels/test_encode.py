@@ -17,7 +17,7 @@ from .encoded_workers import EncodedWorkers
 from .steps import captured, ops, rewritten
 
 COLLECTIVE = "AllReduce(communicator='collective')"
-SERVERS = "PSLoadBalancing"
+SERVERS = "PSLoadBalancing(communicator='queue')"
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def job(tmp_path):
         ("AllReduce(communicator='horovod')", "Horovod"),
         ("AllReduce(communicator='collective')", "TensorFlow's collectives"),
         ("Horovod(communicator='horovod')", "Horovod"),
-        ("PSLoadBalancing", "TensorFlow's servers"),
+        ("PSLoadBalancing(communicator='queue')", "TensorFlow's servers"),
         ("PartitionedPS(communicator='queue')", "TensorFlow's servers"),
     ],
 )
@@ -41,7 +41,7 @@ def test_a_strategy_that_is_chosen_later_is_refused(job, strategy):
         ClusterLauncher().plan(dataclasses.replace(job, strategy=strategy))
 
 
-@pytest.mark.parametrize("strategy", [None, "AllReduce", "PartitionedPS(communicator='tcp')", "SFB"])
+@pytest.mark.parametrize("strategy", [None, "AllReduce", "PartitionedPS", "SFB"])
 def test_what_goes_over_our_own_connections_is_planned(job, strategy):
     for worker in ClusterLauncher().plan(dataclasses.replace(job, strategy=strategy)):
         assert worker.env["AUTODIST_CERTIFICATE"] == "***"

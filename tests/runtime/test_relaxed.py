@@ -10,18 +10,18 @@ from .test_workers import run
 
 SCRIPT = Path(__file__).with_name("relaxed.py")
 STRATEGIES = [
-    "PSLoadBalancing(staleness=2, communicator='tcp')",
-    pytest.param("PSLoadBalancing(sync=False, communicator='tcp')", marks=pytest.mark.slow),
-    pytest.param("PSLoadBalancing(sync=False, local_proxy=True, communicator='tcp')", marks=pytest.mark.slow),
-    pytest.param(
-        "PartitionedPS(staleness=2, local_proxy=True, min_shard_bytes=0, communicator='tcp')", marks=pytest.mark.slow
-    ),
-    pytest.param("PSLoadBalancing(staleness=2)", marks=pytest.mark.slow),
+    "PSLoadBalancing(staleness=2)",
     pytest.param("PSLoadBalancing(sync=False)", marks=pytest.mark.slow),
     pytest.param("PSLoadBalancing(sync=False, local_proxy=True)", marks=pytest.mark.slow),
-    pytest.param("PSLoadBalancing(staleness=1, local_proxy=True)", marks=pytest.mark.slow),
-    pytest.param("PSLoadBalancing(local_proxy=True)", marks=pytest.mark.slow),
     pytest.param("PartitionedPS(staleness=2, local_proxy=True, min_shard_bytes=0)", marks=pytest.mark.slow),
+    pytest.param("PSLoadBalancing(staleness=2, communicator='queue')", marks=pytest.mark.slow),
+    pytest.param("PSLoadBalancing(sync=False, communicator='queue')", marks=pytest.mark.slow),
+    pytest.param("PSLoadBalancing(sync=False, local_proxy=True, communicator='queue')", marks=pytest.mark.slow),
+    pytest.param("PSLoadBalancing(staleness=1, local_proxy=True, communicator='queue')", marks=pytest.mark.slow),
+    pytest.param("PSLoadBalancing(local_proxy=True, communicator='queue')", marks=pytest.mark.slow),
+    pytest.param(
+        "PartitionedPS(staleness=2, local_proxy=True, min_shard_bytes=0, communicator='queue')", marks=pytest.mark.slow
+    ),
 ]
 
 
@@ -46,10 +46,10 @@ def test_what_the_program_sees(strategy, tmp_path):
 @pytest.mark.parametrize(
     "strategy",
     [
+        "PSLoadBalancing(sync=False, communicator='queue')",
+        "PSLoadBalancing(staleness=1, communicator='queue')",
         "PSLoadBalancing(sync=False)",
         "PSLoadBalancing(staleness=1)",
-        "PSLoadBalancing(sync=False, communicator='tcp')",
-        "PSLoadBalancing(staleness=1, communicator='tcp')",
     ],
 )
 def test_a_server_that_fails_ends_the_run_and_says_why(strategy, tmp_path):

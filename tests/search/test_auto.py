@@ -392,7 +392,6 @@ def test_where_hosts_have_several_replicas_their_gradients_may_be_summed_first()
     assert set(known) - set(known_strategies_of(HERE)) == {
         "HierarchicalPS",
         "PartitionedPS(stations=True)",
-        "PartitionedPS(stations=True, communicator='tcp')",
     }
     stations = {s.synchronizer.transfer for v in known["PartitionedPS(stations=True)"].variables for s in v.shards}
     assert stations == {("a:CPU:0", "b:CPU:0")}

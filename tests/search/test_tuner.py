@@ -61,7 +61,7 @@ def tuner(space, bench=None, trials=15, kind=RandomSearcher, **options):
 
 
 def baselines(space):
-    return {"PSLoadBalancing": PSLoadBalancing().build(space.domain.graph, space.domain.spec)}
+    return {"PSLoadBalancing": PSLoadBalancing(communicator="queue").build(space.domain.graph, space.domain.spec)}
 
 
 def test_the_best_is_never_slower_than_a_baseline_and_nothing_is_tried_twice(space):

@@ -30,7 +30,7 @@ from autodist.strategies import (
     verify,
 )
 from autodist.strategies._builders import BUILDERS as EVERY
-from autodist.strategies._builders import _collectives
+from autodist.strategies._builders import _collectives, _servers
 from autodist.strategies._builders._servers import OnlyServers
 
 from .examples import BOTH, graph, graphs, spec, specs, variable
@@ -62,12 +62,10 @@ def any_builder(draw):
     chosen = {name: draw(_ANY[name]) for name in defaults if draw(st.booleans())}
     if cls in (Parallax, Poseidon) and chosen.get("communicator") == "collective":
         chosen["communicator"] = "horovod"
-    if issubclass(cls, OnlyServers) and chosen.get("communicator", "tcp") != "tcp":
+    if issubclass(cls, OnlyServers) and chosen.get("communicator") in BOTH:
         chosen["communicator"] = "queue"
     if chosen.get("sync", True) is False:
         chosen["staleness"] = 0
-    if chosen.get("communicator") == "tcp":  # carries synchronous training
-        chosen |= {name: defaults[name] for name in ("sync", "staleness") if name in defaults}
     return cls(**chosen)
 
 
@@ -143,7 +141,7 @@ def test_servers_fill_largest_first_ties_by_name():
     homes = {config.variable: config.synchronizer.destination for config in strategy.variables}
     # d (50) to h0, then the 30s by name: b to h1, c to h1 (30 < 50), e to h0 (50 < 60), a to h1 (60 < 80).
     assert homes == {"d": "h0:CPU:0", "b": "h1:CPU:0", "c": "h1:CPU:0", "e": "h0:CPU:0", "a": "h1:CPU:0"}
-    assert strategy.graph.communicator == "queue"
+    assert strategy.graph.communicator == "tcp"
 
 
 def test_coupled_variables_count_and_move_together():
@@ -193,6 +191,17 @@ def test_auto_takes_the_first_communicator_that_is_installed(monkeypatch, instal
     assert strategy.graph.communicator == strategy.config("w").synchronizer.communicator == chosen
 
 
+@pytest.mark.parametrize(
+    ("installed", "chosen"), [(("tcp", *BOTH), "tcp"), (BOTH, "queue"), (("collective",), "queue")]
+)
+@pytest.mark.parametrize("builder", SERVERS, ids=lambda cls: cls.name)
+def test_servers_go_over_our_own_library_where_it_is_installed(monkeypatch, builder, installed, chosen):
+    monkeypatch.setattr(_servers, "installed_communicators", lambda: installed)
+    for options in ({}, {"staleness": 2}, {"sync": False}):
+        assert builder(**options).build(graph(variable("w")), spec("h0", "h1")).graph.communicator == chosen
+    assert builder(communicator="queue").build(graph(variable("w")), spec("h0", "h1")).graph.communicator == "queue"
+
+
 @pytest.mark.parametrize("chunk_size", [0, -1, True, 1.5, "2", None])
 def test_a_wrong_chunk_size_is_refused(chunk_size):
     with pytest.raises(StrategyError, match=r"`chunk_size` is .*, allowed: a whole number of at least 1"):
@@ -219,7 +228,7 @@ def test_ps_has_one_server():
     home = PSSynchronizer("h0:CPU:0", staleness=2, local_proxy=True)
     table = PSSynchronizer("h0:CPU:0", staleness=2)  # whose rows are looked up there
     assert [config.synchronizer for config in strategy.variables] == [home, table]
-    assert strategy.graph.communicator == "queue"
+    assert strategy.graph.communicator == "tcp"
 
 
 @pytest.mark.parametrize("builder", [*SERVERS, Parallax], ids=lambda cls: cls.name)

@@ -123,4 +123,4 @@ def test_strategies_as_json():
     assert told["schema_version"] == 1
     parameters = {row["name"]: row["parameters"] for row in told["strategies"]}
     assert list(parameters) == sorted(parameters)
-    assert parameters["PS"] == {"sync": True, "staleness": 0, "local_proxy": False, "communicator": "queue"}
+    assert parameters["PS"] == {"sync": True, "staleness": 0, "local_proxy": False, "communicator": "auto"}

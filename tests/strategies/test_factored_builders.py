@@ -41,7 +41,7 @@ def kinds(strategy):
 
 
 def fits(strategy, g, d):
-    found = verify(strategy, g, d, available_communicators=BOTH)
+    found = verify(strategy, g, d, available_communicators=(*BOTH, "tcp"))
     return [str(p) for p in found] == []
 
 

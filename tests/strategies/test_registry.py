@@ -6,7 +6,6 @@ from autodist import strategies
 from autodist.errors import StrategyError
 from autodist.search import Auto
 from autodist.strategies import (
-    PACK_BYTES,
     AllReduce,
     GraphConfig,
     PluginWarning,
@@ -30,9 +29,7 @@ def is_own(value):
 OWN = {builder.name for builder in vars(strategies).values() if is_own(builder)} | {
     "auto"
 }  # this one by an entry point
-HOME = Strategy(
-    GraphConfig(("h0:CPU:0",), "queue", PACK_BYTES), (VariableConfig.whole("w", PSSynchronizer("h0:CPU:0")),), "me"
-)
+HOME = Strategy(GraphConfig(("h0:CPU:0",), "tcp", None), (VariableConfig.whole("w", PSSynchronizer("h0:CPU:0")),), "me")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +139,7 @@ def test_builders_tell_their_parameters():
         "sync": True,
         "staleness": 0,
         "local_proxy": False,
-        "communicator": "queue",
+        "communicator": "auto",
     }
     assert next(iter(infos["AllReduce"].parameters.items())) == ("chunk_size", 128)
     assert infos["AllReduce"].summary == AllReduce.summary()

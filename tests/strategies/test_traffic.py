@@ -122,7 +122,7 @@ def test_gathered_rows_go_around_the_ring():
 
 def test_the_queue_is_a_star_around_the_chief():
     d, g = spec("a", "b", "c"), graph(variable("w"))
-    found = traffic(PSLoadBalancing().build(g, d), g, d)
+    found = traffic(PSLoadBalancing(communicator="queue").build(g, d), g, d)
     assert links(found, -1) == dict.fromkeys([("a", "b"), ("a", "c"), ("b", "a"), ("c", "a")], STATE)
 
 

@@ -8,6 +8,7 @@ from typing import ClassVar, final
 
 from autodist.graph import NodeList
 from autodist.kernels.communicators._base import Communicator
+from autodist.kernels.communicators._strings import gathered_strings
 from autodist.transport import owner_places, register
 
 __all__ = ["TcpCommunicator"]
@@ -23,6 +24,7 @@ class TcpCommunicator(Communicator):
         world_size: How many workers there are.
     """
 
+    carries_strings: ClassVar[bool] = True
     joins_all: ClassVar[bool] = False
     step: str
     world_size: int
@@ -45,4 +47,6 @@ class TcpCommunicator(Communicator):
 
     def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """See the base class."""
+        if dtype == "string":
+            return gathered_strings(self.all_gather, nodes, name, tensor)
         return nodes.add("AutodistAllGather", name, [tensor], T=dtype, collective=f"{self.step}/{name}")

@@ -64,6 +64,6 @@ class Staleness(Aspect):
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
         """None, some steps, and no bound."""
         yield choice
-        if choice.synchronizer == "PS" and choice.communicator is None:
+        if choice.synchronizer == "PS":
             yield from (dataclasses.replace(choice, staleness=steps) for steps in (1, 3))
             yield dataclasses.replace(choice, sync=False)

@@ -20,10 +20,10 @@ class Synchronization(Aspect):
     words: ClassVar[frozenset[str]] = frozenset({"ps", "allreduce", "broadcast", "tcp", "horovod", "collective"})
 
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
-        """A server, and each way of collectives that is installed."""
-        yield dataclasses.replace(choice, synchronizer="PS")
-        if "tcp" in scene.communicators:
-            yield dataclasses.replace(choice, synchronizer="PS", communicator="tcp")
+        """A server, by AutoDist's own library where it is installed, and each way of collectives that is."""
+        yield dataclasses.replace(
+            choice, synchronizer="PS", communicator="tcp" if "tcp" in scene.communicators else None
+        )
         for communicator in scene.communicators:
             yield dataclasses.replace(choice, synchronizer="AllReduce", communicator=communicator)
             if choice.partition is None and all(_has_factors(scene, v.name) for v in scene.variables):

@@ -53,7 +53,7 @@ class StrategyBuilder(Named, abc.ABC):
         communicator: GraphCommunicator | Literal["auto"] = getattr(self, "communicator", "queue")
         return (self._automatic(installed) if communicator == "auto" else communicator,)
 
-    def _automatic(self, installed: Sequence[Communicator]) -> Communicator:
+    def _automatic(self, installed: Sequence[Communicator]) -> GraphCommunicator:
         """Return what ``auto`` stands for: the fastest."""
         return installed[0]
 

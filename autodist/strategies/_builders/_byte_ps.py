@@ -61,4 +61,4 @@ class BytePS(OnlyServers):
             )
             for v in graph.trainable
         }
-        return assemble(self, graph, spec, configs, self.communicator)
+        return assemble(self, graph, spec, configs, self.carrier)

@@ -33,4 +33,4 @@ class HierarchicalPS(OnlyServers):
         homes = balanced(graph, {variable.name for variable in graph.trainable}, server_devices(spec))
         transfer = transfer_devices(spec)
         configs = {v.name: self.config(v, homes[v.name], transfer=transfer) for v in graph.trainable}
-        return assemble(self, graph, spec, configs, self.communicator)
+        return assemble(self, graph, spec, configs, self.carrier)

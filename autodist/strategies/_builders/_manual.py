@@ -23,7 +23,7 @@ from autodist.strategies._builders._plan_file import (
     read_plan,
 )
 from autodist.strategies._builders._servers import Unit, server_devices, spread, transfer_devices
-from autodist.strategies._communicators import installed_communicators
+from autodist.strategies._communicators import carrier_of_servers, installed_communicators
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import listed
 from autodist.strategies._shards import num_shards, shard_slices
@@ -259,7 +259,7 @@ class _Draft:
         served = any(isinstance(s, PSSynchronizer) for s in synchronizers.values())
         if carriers and carriers != {"collective"}:
             return min(carriers - {"collective"})
-        return "queue" if served else "collective"
+        return carrier_of_servers(installed_communicators()) if served else "collective"
 
 
 def _devices(plan: Plan) -> Iterator[tuple[tuple[str | int, ...], str]]:

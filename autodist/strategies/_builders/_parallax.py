@@ -47,8 +47,8 @@ class Parallax(ServerBuilder):
         chunk_size: How many dense variables a group holds at most, >= 1.
         max_shards: The most shards of one variable, >= 1; None is the number of servers.
         min_shard_bytes: The least size of a shard in bytes, >= 0.
-        communicator: ``tcp``, AutoDist's own library, also carries what servers get and give; with ``sync`` and without
-            ``staleness`` alone. ``auto`` takes the fastest that is installed; the others are refused where they aren't.
+        communicator: ``tcp``, AutoDist's own library, also carries what servers get and give. ``auto`` takes the
+            fastest that is installed; the others are refused where they aren't.
         compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.
 
     """

@@ -41,7 +41,7 @@ class _RowsOnServers(OnlyServers):
             v.name: self.config(v, homes[v.name], partition=partitions[v.name], transfer=transfer)
             for v in graph.trainable
         }
-        return assemble(self, graph, spec, configs, self.communicator)
+        return assemble(self, graph, spec, configs, self.carrier)
 
     def _partition(self, graph: TrainingGraph, variable: Variable, limit: int) -> Partition | None:
         most = min(limit, variable.size_bytes // max(1, self.min_shard_bytes))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from autodist.errors import StrategyError
 from autodist.registry import Mistake, read
 from autodist.strategies._builders._collectives import AnyCommunicator
+from autodist.strategies._communicators import carrier_of_servers
 from autodist.strategies._strategy import PACK_BYTES
 
 if TYPE_CHECKING:
@@ -124,7 +125,9 @@ class Plan:
         """What it names, and what its ``auto`` stands for where these communicators are installed."""
         groups = [section for shard in self._shards for section in (shard.all_reduce, shard.broadcast) if section]
         own = [self.automatic(installed) if one.communicator == "auto" else one.communicator for one in groups]
-        return (*own, *([] if self.graph.communicator == "auto" else [self.graph.communicator]))
+        if self.graph.communicator != "auto":
+            return (*own, self.graph.communicator)
+        return tuple(own or ([carrier_of_servers(installed)] if self._has_servers else []))
 
     def automatic(self, installed: Sequence[Communicator]) -> Communicator:
         """What carries collectives where it leaves that open: what the graph has, else the fastest beside its servers.
@@ -133,8 +136,12 @@ class Plan:
         """
         if self.graph.communicator != "auto" and self.graph.communicator != "queue":
             return self.graph.communicator
-        unfit = {"collective"} if any(shard.ps is not None for shard in self._shards) else set[str]()
+        unfit = {"collective"} if self._has_servers else set[str]()
         return next((name for name in installed if name not in unfit), "horovod")
+
+    @property
+    def _has_servers(self) -> bool:
+        return any(shard.ps is not None for shard in self._shards)
 
     @property
     def _shards(self) -> list[ShardSection]:

@@ -52,8 +52,8 @@ class Poseidon(ServerBuilder):
             same variables with batches of other sizes need one K.
         part_bytes: Size of a part on servers in bytes, >= 1; rows are never cut. Poseidon's own default is 2 MB.
         max_shards: The most parts of one variable, >= 1; where ``part_bytes`` makes more, they are larger.
-        communicator: ``tcp``, AutoDist's own library, also carries what servers get and give; with ``sync`` and without
-            ``staleness`` alone. ``auto`` takes the fastest that is installed; the others are refused where they aren't.
+        communicator: ``tcp``, AutoDist's own library, also carries what servers get and give. ``auto`` takes the
+            fastest that is installed; the others are refused where they aren't.
 
     """
 

@@ -31,4 +31,4 @@ class PS(OnlyServers):
         """Build the strategy that the class describes."""
         home = server_devices(spec)[:1]
         configs = {variable.name: self.config(variable, home) for variable in graph.trainable}
-        return assemble(self, graph, spec, configs, self.communicator)
+        return assemble(self, graph, spec, configs, self.carrier)

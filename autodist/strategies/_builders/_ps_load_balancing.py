@@ -37,4 +37,4 @@ class PSLoadBalancing(OnlyServers):
         """Build the strategy that the class describes."""
         homes = balanced(graph, {variable.name for variable in graph.trainable}, server_devices(spec))
         configs = {variable.name: self.config(variable, homes[variable.name]) for variable in graph.trainable}
-        return assemble(self, graph, spec, configs, self.communicator)
+        return assemble(self, graph, spec, configs, self.carrier)

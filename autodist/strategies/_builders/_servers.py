@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Literal
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from autodist.registry import raise_mistakes
 from autodist.strategies._builders._parameters import CheckedBuilder
 from autodist.strategies._builders._partitions import can_split, fixed_parts, shard_limit
+from autodist.strategies._communicators import carrier_of_servers, installed_communicators
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._shards import num_shards, shard_slices
 from autodist.strategies._strategy import PSSynchronizer, ShardConfig, VariableConfig
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._shards import Partition
+    from autodist.strategies._strategy import Communicator, GraphCommunicator
 
 __all__ = [
     "OnlyServers",
@@ -72,12 +74,21 @@ class OnlyServers(ServerBuilder):
     """A builder that puts all variables on parameter servers.
 
     Attributes:
-        communicator: What carries what servers get and give, and small state: ``queue`` is TensorFlow's servers, with
-            queues; ``tcp`` AutoDist's own library.
+        communicator: What carries what servers get and give, and small state: ``tcp`` is AutoDist's own library,
+            ``queue`` TensorFlow's servers, with queues; ``auto`` takes ``tcp`` where it is built.
 
     """
 
-    communicator: Literal["queue", "tcp"] = "queue"
+    communicator: Literal["auto", "queue", "tcp"] = "auto"
+
+    def _automatic(self, installed: Sequence[Communicator]) -> GraphCommunicator:
+        return carrier_of_servers(installed)
+
+    @property
+    def carrier(self) -> GraphCommunicator:
+        """What carries it here."""
+        [found] = self.carriers(installed_communicators())
+        return found
 
 
 def server_devices(spec: ResourceSpec) -> tuple[str, ...]:
