@@ -49,7 +49,9 @@ def steps_of(table, dense):
     def in_branch(ids):
         count = tf.shape(ids)[0]
         return tf.cond(
-            count > 100, lambda: tf.zeros((count, 1)), lambda: in_loop(ids) + tf.gather(table, ids[:, 1]) @ dense
+            tf.reduce_sum(dense) > 1e6,
+            lambda: tf.zeros((count, 1)),
+            lambda: in_loop(ids) + tf.gather(table, ids[:, 1]) @ dense,
         )
 
     @tf.function

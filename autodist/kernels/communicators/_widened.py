@@ -30,6 +30,11 @@ class Widened(Communicator):
     gathered: Mapping[str, str]
 
     @property
+    def carries_strings(self) -> bool:  # type: ignore[override]
+        """See the base class."""
+        return self.inner.carries_strings
+
+    @property
     def joins_all(self) -> bool:  # type: ignore[override]
         """See the base class."""
         return self.inner.joins_all
