@@ -65,7 +65,8 @@ class Family:
     def has(self, choice: Choice) -> bool:
         """Whether a choice belongs to it."""
         if choice.synchronizer == "PS":
-            return self.has_servers and choice.communicator == ("tcp" if self.communicator == "tcp" else None)
+            carriers = {None: (None, "tcp"), "tcp": ("tcp",)}.get(self.communicator, (None,))
+            return self.has_servers and choice.communicator in carriers
         return choice.communicator == self.communicator
 
 

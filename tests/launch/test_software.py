@@ -72,7 +72,7 @@ def test_one_interpreter_alone_must_have_what_is_needed(name, called):
     [
         ("AllReduce(communicator='horovod')", True),
         ("Horovod", True),
-        ("Parallax(staleness=2)", True),
+        ("Parallax(communicator='horovod', staleness=2)", True),
         ("AllReduce", False),
         (None, False),
     ],
@@ -95,7 +95,7 @@ def test_horovod_that_is_not_used_may_be_missing(strategy, chief_has_it):
 
 
 @pytest.mark.parametrize(
-    "strategy", [None, "auto", "AllReduce", "Poseidon", "AllReduce(communicator='tcp')", "PS(communicator='tcp')"]
+    "strategy", [None, "auto", "AllReduce", "Poseidon", "AllReduce(communicator='tcp')", "PS", "PS(staleness=1)"]
 )
 def test_our_own_library_must_be_on_all_hosts_if_the_run_uses_it_or_may(strategy):
     with pytest.raises(LaunchError, match=r"tcp +not built on h2") as caught:
@@ -104,7 +104,8 @@ def test_our_own_library_must_be_on_all_hosts_if_the_run_uses_it_or_may(strategy
 
 
 @pytest.mark.parametrize(
-    ("strategy", "chief_has_it"), [("PS", True), ("Horovod", True), (None, False), ("auto", False)]
+    ("strategy", "chief_has_it"),
+    [("PS(communicator='queue')", True), ("PS", False), ("Horovod", True), (None, False), ("auto", False)],
 )
 def test_our_own_library_may_be_missing_where_it_is_not_used(strategy, chief_has_it):
     found = {"h1": software(has_tcp=chief_has_it), "h2": software(has_tcp=not chief_has_it)}
@@ -120,6 +121,8 @@ def test_our_own_library_may_be_missing_where_it_is_not_used(strategy, chief_has
         "'*': {all_reduce: {communicator: tcp}}\n",
         "'*': {all_reduce: {}}\n",
         "a: {ps: {}}\n'*': {all_reduce: {}}\n",
+        "'*': {ps: {}}\n",
+        "a: {ps: {staleness: 1}}\n'*': {all_reduce: {}}\n",
         "'*': {partition: {parts: 2}, shards: [{broadcast: {communicator: tcp}}, {ps: {}}]}\n",
     ],
 )
@@ -133,10 +136,9 @@ def test_a_plan_uses_what_it_names(tmp_path, plan):
 @pytest.mark.parametrize(
     "plan",
     [
-        "'*': {ps: {}}\n",
+        "graph: {communicator: queue}\n'*': {ps: {}}\n",
         "'*': {all_reduce: {communicator: collective}}\n",
         "graph: {communicator: collective}\n'*': {all_reduce: {}}\n",
-        "a: {ps: {staleness: 1}}\n'*': {all_reduce: {}}\n",
     ],
 )
 def test_a_plan_needs_nothing_else(tmp_path, plan):
