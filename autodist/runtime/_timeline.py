@@ -18,6 +18,7 @@ _DEVICE = re.compile(_TASK)
 _SENT_FROM = re.compile(rf" (?P<edge>\S+) from {_TASK} to ")
 _SENT = "RecvTensor"
 _WAITING = frozenset(("QueueDequeueV2", "QueueEnqueueV2", "QueueEnqueueManyV2", "Recv", "_Recv", "_HostRecv"))
+_STREAMED: dict[str, Kind] = {"AutodistSend": "push", "AutodistReceive": "pull", "AutodistAsk": "pull"}
 _COLLECTIVE = ("Autodist", "Horovod", "Collective")
 
 
@@ -79,6 +80,8 @@ def _ran(node: Any, at: int, rank: int, prefix: str) -> Span:
 def _kind(op: str, is_own: bool) -> Kind:
     if op in _WAITING:
         return "wait"
+    if op in _STREAMED:
+        return _STREAMED[op]
     if op.startswith(_COLLECTIVE):
         return "collective"
     return "compute" if is_own else "serve"
