@@ -137,7 +137,7 @@ def test_more_strangers_than_are_listened_to():
 
 @pytest.mark.parametrize(
     ("opening", "words"),
-    [(b"ADtp\x09<", "speaks version 9 of the transport"), (b"ADtp\x01>", "has numbers in big-endian order")],
+    [(b"ADtp\x09<", "speaks version 9 of the transport"), (OPENING[:-1] + b">", "has numbers in big-endian order")],
 )
 def test_another_version_is_named_by_both(opening, words, caplog, monkeypatch):
     with two_workers() as (place, connect), socket.create_connection(place) as other:
