@@ -42,7 +42,7 @@ QUICK = (
 """The places of tests that are not slow: each strategy and each layout at least once; those of two workers with one
 replica each share launches.
 """
-QUICK_STYLES = {"session-dense-sgd": (HOROVOD, (2, 1)), "v1-lookup-adam": (SERVERS, (1, 2))}
+QUICK_STYLES = {"session-dense-sgd": (HOROVOD, (2, 1)), "v1-lookup-adam": (SERVERS, (2, 1))}
 """Besides those that are at such a place anyway."""
 SECOND = {
     "sum_loss_sparse": "sum_loss",

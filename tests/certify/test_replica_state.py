@@ -86,6 +86,7 @@ def test_the_generator_ends_where_one_device_ends(one, two):
         np.testing.assert_array_equal(found["dropout/seed"], one["dropout/seed"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("two", [pytest.param((2, 1), id="2x1")], indirect=True)
 def test_the_same_run_again_gives_the_same(two, tmp_path):
     again = train(tmp_path / "again", 2, 1)[0]

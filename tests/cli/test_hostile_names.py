@@ -36,6 +36,7 @@ def kept_command(run_dir: Path) -> list[str]:
     return words[words.index("run") :]
 
 
+@pytest.mark.slow  # test_over_ssh.py trains with such names as well
 def test_training_with_hostile_names(hostile):
     (hostile.directory / f"{HOSTILE}.py").write_text(SCRIPT)
     (hostile.directory / f"{HOSTILE}.yml").write_text("'*': {ps: {}}\n")
