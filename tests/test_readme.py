@@ -29,9 +29,10 @@ SLOW = {"docs/search.md", "docs/data.md", "docs/models.md", "docs/restarts.md", 
 SLOW_COMMANDS = {
     "autodist run loop.py --workers 2",  # many tests have such loops
     "python train.py",  # as one of the snippets does, without workers
-    "autodist run train.py --workers 2",  # the page goes on to type it with `--replicas 2` as well
+    "autodist run train.py --workers 2",  # README.md types it with a strategy
     "autodist run train.py --workers 2 --strategy PSLoadBalancing\nautodist strategies",  # as README.md does
     "autodist run examples/ratings.py --workers 2 -- --epochs 2",
+    "autodist run train.py --workers 2 --replicas 2",
 }
 # `make test` runs this file: running it from here would never end. That it works is what you are looking at.
 EXEMPT = {"make test"}

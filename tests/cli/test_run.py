@@ -343,6 +343,7 @@ model.save("model.keras")
 """
 
 
+@pytest.mark.slow
 def test_keras_on_the_console(shell):
     shell.write(KERAS)
     result = shell("run", "train.py", "-n", "2", "--seed", "1")

@@ -15,7 +15,7 @@ from .steps import captured
 from .test_order import updating
 from .test_replicate import batch, check
 
-BUILDERS = [PSLoadBalancing(), AllReduce(chunk_size=1, communicator="collective"), Factored()]
+BUILDERS = [PSLoadBalancing(communicator="queue"), AllReduce(chunk_size=1, communicator="collective"), Factored()]
 
 
 def for_second_worker(graph, builder, *, overlap, replicas=1):

@@ -351,6 +351,7 @@ def test_a_slow_link_is_no_lost_machine(start, cluster):
         cluster.shape("h3", None)
 
 
+@pytest.mark.slow
 def test_machines_that_are_not_there_are_all_named_before_anything_starts(start, cluster):
     for host in ("h2", "h4"):
         cluster.crash(host)

@@ -22,11 +22,9 @@ def trained(directory, strategy, bandwidth_gbps):
     return [np.load(directory / f"{rank}.npz") for rank in range(2)]
 
 
+@pytest.mark.slow  # tests/transport has what is sent and how it is coded, without training
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "strategy",
-    ["AllReduce(communicator='tcp')", pytest.param("PSLoadBalancing(communicator='tcp')", marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize("strategy", ["AllReduce(communicator='tcp')", "PSLoadBalancing(communicator='tcp')"])
 def test_an_eighth_less_is_sent_and_nothing_is_lost(tmp_path, strategy):
     fast, slow = (trained(tmp_path / name, strategy, gbps) for name, gbps in (("fast", 1.0), ("slow", 0.5)))
     for one, other in zip(fast, slow, strict=True):

@@ -22,9 +22,8 @@ from . import untrained
 from .programs import assert_same, run_distributed
 
 
-@pytest.mark.parametrize(
-    "strategy", ["AllReduce(communicator='tcp')", pytest.param("PartitionedPS", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow  # test_all_batches.py has such steps on two workers as well
+@pytest.mark.parametrize("strategy", ["AllReduce(communicator='tcp')", "PartitionedPS"])
 def test_two_workers_find_what_one_device_finds(tmp_path, strategy):
     command = [sys.executable, "-m", "autodist", "run", untrained.__file__, "--workers", "2", "--strategy", strategy]
     result = subprocess.run(
