@@ -27,6 +27,7 @@ def quantized(x):
 
 APART = {
     "centred by the sign of data": lambda x: x - tf.reduce_mean(tf.grad_pass_through(tf.sign)(x), 0),
+    "quantized by a given range": lambda x: tf.quantization.quantize_and_dequantize_v2(x, -4.0, 4.0, range_given=True),
     "square": tf.square,
     "dense": lambda x: x @ W,
     "softmax": tf.nn.softmax,
@@ -106,6 +107,10 @@ MEETING = {
     "pairs by tiles": (lambda x: tf.repeat(x, size(x), axis=0), "Tile"),
     "two by two": (lambda x: tf.reshape(x, [-1, 4]), "Reshape"),
     "numbers": (lambda x: x * tf.cast(tf.range(size(x)), tf.float32)[:, None], "Mul"),
+    "quantized by its own range": (
+        lambda x: tf.quantization.quantize_and_dequantize_v2(x, 0.0, 0.0, range_given=False),
+        "QuantizeAndDequantizeV4",
+    ),
     "size": (lambda x: x / tf.cast(size(x), tf.float32), "RealDiv"),
     "unique": (lambda x: tf.unique(positive(x))[0], "Unique"),
     "class means": (lambda x: tf.gather(tf.math.unsorted_segment_mean(x @ W, positive(x), 2), positive(x)), "GatherV2"),

@@ -18,7 +18,7 @@ from autodist.graph.operators._base import (
     Signature,
 )
 from autodist.graph.operators._elementwise import pointwise
-from autodist.graph.operators._regions import Cut, Tile, cuts, points, region, span, tiles
+from autodist.graph.operators._regions import Cut, Tile, cuts, region, span, tiles
 from autodist.graph.operators._registry import (
     ENTRY_POINT_GROUP,
     OPERATORS,
@@ -65,7 +65,6 @@ __all__ = [
     "operator",
     "operators",
     "passes_on",
-    "points",
     "pointwise",
     "reducer_of",
     "region",

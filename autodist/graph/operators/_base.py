@@ -105,6 +105,8 @@ class Reducer(enum.Enum):
     MIN = "min"
     ALL = "all"
     ANY = "any"
+    NORM = "norm"
+    """The root of the sum of squares."""
 
 
 class Handle(enum.Enum):

@@ -27,6 +27,7 @@ _REDUCERS = {
     "Min": Reducer.MIN,
     "All": Reducer.ALL,
     "Any": Reducer.ANY,
+    "EuclideanNorm": Reducer.NORM,
 }
 
 
@@ -40,14 +41,12 @@ def _reduced(signature: Signature) -> Expression | None:
     keeps = signature.flag("keep_dims")
     places = [Affine() if d in gone else Affine.of(name) for d, name in enumerate(names) if keeps or d not in gone]
     sizes = dict(zip(names, shape, strict=True))
-    reducer = _REDUCERS.get(signature.op)
     along = [names[d] for d in sorted(gone)]
     return Expression(
         sizes,
         (Access(tuple(places)),),
         (Access.by(*names), WHOLE),
-        dict.fromkeys(along, reducer) if reducer is not None else {},
-        frozenset() if reducer is not None else frozenset(along),
+        dict.fromkeys(along, _REDUCERS[signature.op]),
     )
 
 
@@ -87,10 +86,10 @@ OPERATORS = (
             Kind.REDUCTION,
             _reduced,
             linearity=Linearity.FIRST if name in ("Sum", "Mean") else None,
-            reducer=_REDUCERS.get(name),
+            reducer=_REDUCERS[name],
             flops=_flops,
         )
-        for name in (*_REDUCERS, "EuclideanNorm")
+        for name in _REDUCERS
     ),
     Operator("L2Loss", Kind.REDUCTION, _all, reducer=Reducer.SUM, flops=_flops),
     Operator(

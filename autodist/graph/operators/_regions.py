@@ -8,13 +8,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
 from types import MappingProxyType
 from typing import TypeAlias
 
 from autodist.graph.operators._base import WHOLE, Access, Affine, Expression, Lengths, Ranges, Reducer
 
-__all__ = ["Cut", "Region", "Tile", "cuts", "length", "points", "region", "span", "tiles"]
+__all__ = ["Cut", "Region", "Tile", "cuts", "length", "region", "span", "tiles"]
 
 Region: TypeAlias = tuple[tuple[int, int] | None, ...]
 """By dim, from where to where; None for all of it."""
@@ -177,9 +176,3 @@ def _known(size: int | None) -> int:
     if size is None:
         raise ValueError("the expression has an index of unknown size, allowed: sizes that are all known")
     return size
-
-
-def points(expression: Expression) -> int | None:
-    """How many values all indices have together; None where one is open."""
-    sizes = list(expression.sizes.values())
-    return None if None in sizes else prod(size for size in sizes if size is not None)

@@ -22,6 +22,7 @@ _COMBINE: dict[Reducer, Callable[..., Any]] = {
     Reducer.MIN: np.minimum,
     Reducer.ALL: np.logical_and,
     Reducer.ANY: np.logical_or,
+    Reducer.NORM: np.hypot,
 }
 
 
