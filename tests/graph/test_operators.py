@@ -7,12 +7,11 @@ import tensorflow as tf
 
 from autodist.errors import ConformanceFailed
 from autodist.graph import VariableNames, capture
-from autodist.graph.operators import OPERATORS, Access, Expression, Kind, Operator, operator, operators
+from autodist.graph.operators import OPERATORS, Access, Expression, Kind, Operator, is_kind, operator, operators
 from autodist.registry import PluginWarning
 from autodist.testing.conformance import check_operator
-from tests.graph.operator_samples import WITHOUT, pointwise_samples, samples
 
-SAMPLES = {**pointwise_samples(), **samples()}
+from .samples import SAMPLES, WITHOUT
 
 
 @pytest.mark.parametrize("op", sorted(SAMPLES))
@@ -23,6 +22,13 @@ def test_tiles_together_give_the_whole(op):
 def test_every_index_expression_is_checked():
     described = {name for name, found in OPERATORS.items() if found.describe is not None}
     assert described - SAMPLES.keys() - WITHOUT.keys() == set()
+
+
+def test_every_operator_that_draws_is_known_to():
+    named = [op for op in dir(tf.raw_ops) if any(part in op for part in ("Random", "Multinomial", "CandidateSampler"))]
+    drawing = [op for op in named if "Dataset" not in op]
+    assert len(drawing) > 30
+    assert [op for op in drawing if not is_kind(op, Kind.RANDOM)] == []
 
 
 def test_what_a_kernel_does_not_do_is_found():

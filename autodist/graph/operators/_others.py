@@ -8,7 +8,8 @@ __all__ = ["OPERATORS"]
 
 _RANDOM = """
     RandomUniform RandomStandardNormal TruncatedNormal RandomUniformInt ParameterizedTruncatedNormal RandomGamma
-    RandomGammaGrad RandomPoisson RandomPoissonV2 RandomShuffle Multinomial RandomCrop
+    RandomGammaGrad RandomPoisson RandomPoissonV2 RandomShuffle RandomIndexShuffle RandomShuffleQueue
+    RandomShuffleQueueV2 AnonymousRandomSeedGenerator DeleteRandomSeedGenerator Multinomial RandomCrop
     StatelessRandomUniform StatelessRandomNormal StatelessTruncatedNormal StatelessRandomUniformInt
     StatelessRandomUniformFullInt StatelessRandomUniformV2 StatelessRandomNormalV2 StatelessTruncatedNormalV2
     StatelessRandomUniformIntV2 StatelessRandomUniformFullIntV2 StatelessParameterizedTruncatedNormal
