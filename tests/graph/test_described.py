@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autodist.graph.operators import Kind, operator
+from autodist.graph import constant_value, node_of
+from autodist.graph.operators import Access, Kind, expression_of, operator, signature_of
 
 sys.path.append(str(Path(__file__).parents[2] / "examples"))
 
@@ -31,9 +32,23 @@ RUN_WHOLE = {
 
 
 def ops_of(function, *arguments):
-    graph = function.get_concrete_function(*arguments).graph.as_graph_def()
-    nodes = [graph.node, *(called.node_def for called in graph.library.function)]
-    return {node.op for some in nodes for node in some}
+    """The op types that are traced. Each node of the step itself is described, with the dims that are left open."""
+    graph = function.get_concrete_function(*arguments).graph.as_graph_def(add_shapes=True)
+    nodes = {node.name: node for node in graph.node}
+    for node in graph.node:
+        fits_its_shapes(node, nodes)
+    every = [graph.node, *(called.node_def for called in graph.library.function)]
+    return {node.op for some in every for node in some}
+
+
+def fits_its_shapes(node, nodes):
+    signature = signature_of(node, nodes, lambda tensor: constant_value(nodes[node_of(tensor)]))
+    expression = expression_of(signature)
+    if expression is not None:
+        tensors = [*zip(expression.outputs, signature.outputs, strict=True)]
+        tensors += zip(expression.inputs, signature.inputs, strict=True)
+        ranks = [(len(a.dims), len(s)) for a, s in tensors if isinstance(a, Access) and s is not None]
+        assert all(said == traced for said, traced in ranks), node.name
 
 
 def check(ops):
