@@ -8,14 +8,13 @@ from collections.abc import Iterator
 
 from autodist.errors import CaptureError
 from autodist.graph import CapturedStep, Extent, StepAnalysis, data_inputs
-from autodist.graph.batch import PICKING
+from autodist.graph.batch import PICKING, UPDATING
 from autodist.kernels import PICKED, DistributedGraph
 
 __all__ = ["part_failures"]
 
 _REASON = re.compile(r"(?:INVALID_ARGUMENT: |^)(?!\d+ root error)(.+)")
 _PICKING = PICKING - {"OneHot"}
-_UPDATING = frozenset(f"TensorScatter{kind}" for kind in ("Update", "Add", "Sub", "Min", "Max"))
 
 
 @contextlib.contextmanager
@@ -53,7 +52,7 @@ def part_failures(captured: CapturedStep, graph: DistributedGraph, prefix: str) 
 def _picks_examples(analysis: StepAnalysis, name: str) -> bool:
     """Whether an op picks examples of the batch, or of what they have become in common, by their places."""
     node, dependence = analysis.nodes.get(name), analysis.dependence
-    if node is None or node.op not in _PICKING | _UPDATING:
+    if node is None or node.op not in _PICKING | UPDATING:
         return False
     source = data_inputs(node)[1 if node.op == "Split" else 0]
     have_met = dependence.extent(source) is not Extent.CONSTANT and dependence.dim_of_batch(source) is None

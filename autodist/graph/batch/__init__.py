@@ -1,7 +1,7 @@
 """What operators do with the batch: where its dim goes, and whether examples stay apart."""
 
 from autodist.graph.batch._follow import Follower
-from autodist.graph.batch._picking import PICKING, picked_beyond, turns
+from autodist.graph.batch._picking import PICKING, UPDATING, picked_beyond, turns
 from autodist.graph.batch._rows import APART, BY, BY_REPLICA, EXTENT_OF, Kind, Rows, Value
 from autodist.graph.batch._table import RULES
 
@@ -12,6 +12,7 @@ __all__ = [
     "EXTENT_OF",
     "PICKING",
     "RULES",
+    "UPDATING",
     "Follower",
     "Kind",
     "Rows",

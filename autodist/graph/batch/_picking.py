@@ -13,14 +13,16 @@ import numpy as np
 from autodist.graph.batch._moving import written_to_rows
 from autodist.graph.batch._table import RULES
 
-__all__ = ["PICKING", "picked_beyond", "turns"]
+__all__ = ["PICKING", "UPDATING", "picked_beyond", "turns"]
 
 PICKING = frozenset({"GatherV2", "GatherNd", "OneHot", "Slice", "Split", "SplitV", "StridedSlice", "TopKV2", "Unpack"})
 """Ops that take elements by their places in a tensor."""
 
-_UPDATES = frozenset(
+UPDATING = frozenset(
     kind for kind, rule in RULES.items() if rule is written_to_rows and kind.startswith("TensorScatter")
 )
+"""Ops that write elements to places of a tensor."""
+
 _BY_TURN = frozenset({"GatherV2", "StridedSlice", "TensorListGetItem"})
 
 
@@ -45,7 +47,7 @@ def _picked(operation: Any) -> Iterator[tuple[np.ndarray | None, int | None]]:
     elif kind == "OneHot":
         depth = _value(inputs[1])
         yield _value(inputs[0]), None if depth is None else int(depth)
-    elif kind == "GatherNd" or kind in _UPDATES:
+    elif kind == "GatherNd" or kind in UPDATING:
         places = _value(inputs[1])
         if places is not None:
             yield from ((places[..., dim], _size(inputs[0], dim)) for dim in range(places.shape[-1]))
