@@ -25,7 +25,8 @@ PACKAGE = ROOT / "autodist"
 
 # Imports point one way. What stands on the right may be imported by what stands on the left.
 _BASE = {"errors", "installation", "chatter", "user_code"}
-_STRATEGIES = _BASE | {"documents", "registry", "graph", "compressors", "resource_spec", "strategies", "transport"}
+_CARRIERS = _BASE | {"registry", "graph", "transport", "carriers"}
+_STRATEGIES = _CARRIERS | {"documents", "compressors", "resource_spec", "strategies"}
 _RUNTIME = _STRATEGIES | {"kernels", "runtime"}
 _AGENT = _BASE | {"resource_spec", "remote", "agent"}
 _API = _RUNTIME | _AGENT | {"launch", "api"}
@@ -40,6 +41,7 @@ MAY_IMPORT = {
     "documents": _BASE,
     "registry": _BASE,
     "compressors": _BASE | {"registry", "graph"},
+    "carriers": _CARRIERS,
     "strategies": _STRATEGIES,
     "simulator": _STRATEGIES,
     "search": _STRATEGIES | {"simulator"},  # which filters what the search proposes

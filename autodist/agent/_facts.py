@@ -63,8 +63,9 @@ def gather(directory: str, name: str, others: Sequence[str], first_port: int, la
 def _packages(told: Mapping[str, Any]) -> dict[str, str]:
     """Return the versions of packages that are installed."""
     # A Horovod that was built without TensorFlow is none; AutoDist's own library is as old as AutoDist.
-    found = {name: version for name, version in told["packages"].items() if name != "horovod" or told["has_horovod"]}
-    found |= {"tcp": found["autodist"]} if told["has_tcp"] and "autodist" in found else {}
+    built = told["carriers"]
+    found = {name: version for name, version in told["packages"].items() if name != "horovod" or name in built}
+    found |= {"tcp": found["autodist"]} if "tcp" in built and "autodist" in found else {}
     return found | ({"openssl": "3"} if told["has_openssl"] else {})
 
 

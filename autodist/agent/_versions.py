@@ -17,6 +17,12 @@ from typing import Any
 
 __all__ = ["compiler", "versions"]
 
+_BUILT = {"tcp": ("autodist", "transport", "_collectives*.so"), "horovod": ("horovod", "tensorflow", "mpi_lib*.so")}
+"""Which file of which package a carrier has where it was built; other carriers are there with their package."""
+
+_CARRIERS = "autodist.carriers"
+"""The entry points of packages that bring carriers."""
+
 _DISTRIBUTIONS = {
     "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm"),
     "keras": ("keras",),
@@ -37,8 +43,8 @@ def versions(python: str = "") -> dict[str, Any]:
 
     Returns:
         ``python`` (its version), ``executable``, ``packages`` (version by name, those that are installed),
-        ``has_horovod`` (whether it was built for TensorFlow), ``has_tcp`` (whether AutoDist's own library was built)
-        and ``has_openssl`` (whether there is the one that it encrypts with); nothing if there is no such interpreter.
+        ``carriers`` (names of those that need not be there and are) and ``has_openssl`` (whether there is the one that
+        AutoDist's own library encrypts with); nothing if there is no such interpreter.
 
     Raises:
         RuntimeError: The other interpreter gives no answer.
@@ -51,8 +57,7 @@ def versions(python: str = "") -> dict[str, Any]:
         "python": platform.python_version(),
         "executable": sys.executable,
         "packages": {name: version for name, version in found.items() if version},
-        "has_horovod": _has("horovod", "tensorflow", "mpi_lib*.so"),
-        "has_tcp": _has("autodist", "transport", "_collectives*.so"),
+        "carriers": [*(name for name, file in _BUILT.items() if _has(*file)), *_carriers_of_others()],
         "has_openssl": _can_load("libssl.so.3"),
     }
 
@@ -100,6 +105,12 @@ def _version(*names: str) -> str:
 def _has(package: str, *path: str) -> bool:
     """Whether an installed package has a file."""
     return any(glob.glob(os.path.join(glob.escape(folder), *path)) for folder in _folders(package))
+
+
+def _carriers_of_others() -> list[str]:
+    found = importlib.metadata.entry_points()
+    entries = found.select(group=_CARRIERS) if hasattr(found, "select") else found.get(_CARRIERS, ())
+    return sorted({entry.name for entry in entries})
 
 
 def _can_load(library: str) -> bool:

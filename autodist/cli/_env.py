@@ -42,8 +42,8 @@ def _facts() -> dict[str, object]:
         "executable": found["executable"],
         **{name: packages.get(name) for name in ("autodist", "tensorflow", "keras", "numpy")},
         # A Horovod that was built without TensorFlow is none; AutoDist's own library is as old as AutoDist.
-        "horovod": packages.get("horovod") if found["has_horovod"] else None,
-        "tcp": packages.get("autodist") if found["has_tcp"] else None,
+        "horovod": packages.get("horovod") if "horovod" in found["carriers"] else None,
+        "tcp": packages.get("autodist") if "tcp" in found["carriers"] else None,
         "openssl": "3" if found["has_openssl"] else None,
         "compiler": compiler() or None,
         "os": platform.platform(),

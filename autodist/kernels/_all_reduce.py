@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
+from autodist import carriers
+from autodist.carriers import Communicator
 from autodist.errors import CaptureError
 from autodist.graph import NodeList
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
 from autodist.kernels._packing import small_parcel
 from autodist.kernels._words import from_words, num_words, to_words
-from autodist.kernels.communicators import Communicator, communicator
 from autodist.strategies import AllReduceSynchronizer, Strategy
 
 __all__ = ["AllReduceGradients", "AllReduceState", "rewired"]
@@ -99,7 +100,7 @@ def _reduced(
     inputs: dict[str, str] = {}
     sizes: dict[str, dict[str, int]] = {}  # of what is not joined, by carrier
     for label, (carrier, points) in groups.items():
-        carry = communicator(carrier, graph.layout, step)
+        carry = carriers.get(carrier).communicator(graph.layout.place(step))
         for dtype, sums in _by_dtype([p for p in points if p.combine is Combine.SUM]).items():
             name = f"autodist/all_reduce/{label}/{dtype}"
             if carry.joins_all:
@@ -114,12 +115,12 @@ def _reduced(
             inputs |= _gathered(nodes, f"autodist/all_gather/{label}", messages, carry)
         for point in points:
             if point.combine is Combine.CONCAT and not point.even:
-                _check_strings(point, carrier, carry)
+                _check_strings(point, carrier)
                 names = [f"autodist/all_gather/{label}/{synced}" for synced in point.synced]
                 gathered = carry.all_gather_rows(nodes, names, point.local, point.dtypes)
                 inputs |= dict(zip(point.synced, gathered, strict=True))
     for carrier, found in sizes.items():
-        communicator(carrier, graph.layout, step).spread(nodes, found)
+        carriers.get(carrier).communicator(graph.layout.place(step)).spread(nodes, found)
     return graph.replace(graph_def=rewired(graph.graph_def, inputs, nodes.nodes))
 
 
@@ -147,11 +148,12 @@ def _buffers(points: Iterable[SyncPoint], joined_bytes: int) -> Iterator[list[Sy
         yield small
 
 
-def _check_strings(point: SyncPoint, carrier: str, carry: Communicator) -> None:
-    if "string" in point.dtypes and not carry.carries_strings:
+def _check_strings(point: SyncPoint, carrier: str) -> None:
+    if "string" in point.dtypes and not carriers.get(carrier).carries_strings:
+        others = carriers.names_of(lambda one: one.carries_strings)
         raise CaptureError(
             f"the step returns strings that differ by example, op `{point.name}`, and {carrier} can't join them",
-            hint="return numbers, or use a strategy whose `graph.communicator` is 'tcp' or 'queue'",
+            hint=f"return numbers, or use a strategy whose `graph.communicator` is {' or '.join(map(repr, others))}",
         )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from autodist.carriers import Place
 from autodist.graph import StepAnalysis, TrainingGraph, Variable
 from autodist.kernels._asked import Asked
 from autodist.resource_spec import Device, ResourceSpec
@@ -107,6 +108,10 @@ class Layout:
     def main_device(self) -> str:
         """That of this worker."""
         return self.main_device_of(self.rank)
+
+    def place(self, step: str) -> Place:
+        """Where collectives of a compiled step are added on this worker."""
+        return Place(self.rank, self.world_size, self.main_device_of(0), step)
 
 
 class Combine(enum.Enum):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from autodist import carriers
+from autodist.carriers import Communicator
 from autodist.graph import NodeList
 from autodist.kernels._all_reduce import rewired
 from autodist.kernels._base import DistributedGraph, Kernel, SyncPoint
-from autodist.kernels.communicators import Communicator, communicator
 from autodist.strategies import BroadcastSynchronizer, Strategy
 
 __all__ = ["BroadcastFactors"]
@@ -34,7 +35,7 @@ class BroadcastFactors(Kernel):
         for point in graph.points if graph.layout.world_size > 1 else ():
             synchronizer = self._synchronizer(point)
             if synchronizer is not None:
-                carry = communicator(synchronizer.communicator, graph.layout, self.step)
+                carry = carriers.get(synchronizer.communicator).communicator(graph.layout.place(self.step))
                 inputs |= _gathered(nodes, point, carry)
         return graph.replace(graph_def=rewired(graph.graph_def, inputs, nodes.nodes)) if inputs else graph
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autodist import strategies
+from autodist import carriers, strategies
 from autodist.errors import UsageError
 from autodist.launch._base import Job
 from autodist.launch._machines import is_here, machines_with_ranks
@@ -43,4 +43,4 @@ def _check_strategy(text: str) -> None:
             hint="name a strategy: `--strategy AllReduce`",
         )
     else:
-        strategies.refuse_in_the_clear(text, chosen.carriers(("tcp",)))
+        strategies.refuse_in_the_clear(text, chosen.carriers(carriers.names_of(lambda carrier: carrier.encrypts)))

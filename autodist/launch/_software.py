@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from autodist import strategies
+from autodist import carriers, strategies
+from autodist.carriers import Carrier, Tcp
 from autodist.errors import LaunchError, NotInstalled
 from autodist.installation import OPENSSL_REMEDY, TENSORFLOW, is_supported, tensorflow_remedy
 
@@ -24,23 +25,25 @@ class Software:
         python: Its version, ``"3.12.3"``.
         executable: Its path there.
         packages: Version by name, for those that are installed.
-        has_horovod: Whether Horovod was built for TensorFlow.
-        has_tcp: Whether AutoDist's own library for communication was built.
-        has_openssl: Whether there is the OpenSSL that it encrypts with.
+        carriers: Names of the carriers that need not be there and are.
+        has_openssl: Whether there is the OpenSSL that AutoDist's own library encrypts with.
 
     """
 
     python: str
     executable: str
     packages: Mapping[str, str]
-    has_horovod: bool
-    has_tcp: bool
+    carriers: Collection[str]
     has_openssl: bool = False
 
     @property
-    def communicators(self) -> tuple[strategies.Communicator, ...]:
-        """What carries collectives there, the fastest first."""
-        return strategies.fastest_first(has_tcp=self.has_tcp, has_horovod=self.has_horovod)
+    def communicators(self) -> tuple[str, ...]:
+        """What carries gradients there, the fastest first."""
+        return carriers.names_of(lambda one: one.carries_gradients and self.has(one))
+
+    def has(self, carrier: Carrier) -> bool:
+        """Whether a carrier is there."""
+        return not carrier.missing or carrier.name in self.carriers
 
     def version(self, name: str) -> str:
         """Return a package's version; empty if it is not installed."""
@@ -65,17 +68,17 @@ def check_software(found: Mapping[str, Software], strategy: str | None = None) -
     versions |= {package: {name: has.version(package) for name, has in found.items()} for package in _PACKAGES}
     wrong = {package: by_host for package, by_host in versions.items() if not _are_equal(by_host)}
     rows = [f"  {package:<11} {_shown(by_host)}" for package, by_host in wrong.items()]
-    needed = [carrier for carrier in _CARRIERS if carrier.without(found) and carrier.is_used(strategy, found)]
-    rows += [f"  {carrier.name:<11} {carrier.missing} on {_listed(carrier.without(found))}" for carrier in needed]
+    needed = [carrier for carrier in _optional() if _without(carrier, found) and _is_used(carrier, strategy, found)]
+    rows += [f"  {carrier.name:<11} {carrier.missing} on {_listed(_without(carrier, found))}" for carrier in needed]
     if rows:
-        hint = _remedy(found, wrong) if wrong else needed[0].remedy
+        hint = _remedy(found, wrong) if wrong else f"{needed[0].remedy}, or {_OTHERWISE}"
         raise LaunchError("\n".join(["the hosts must have the same software", *rows]), hint=hint)
     _check_tensorflow(found)
     consequence = _consequence(strategy)
     return [
         f"{carrier.called} is missing on {_listed(without)}; {consequence}"
-        for carrier in _CARRIERS
-        if 0 < len(without := carrier.without(found)) < len(found)
+        for carrier in _optional()
+        if 0 < len(without := _without(carrier, found)) < len(found)
     ]
 
 
@@ -124,42 +127,31 @@ def check_can_encrypt(found: Mapping[str, Software]) -> None:
 
     """
     lacks = {
-        "AutoDist's own library (`tcp`)": [name for name, has in found.items() if not has.has_tcp],
+        f"{Tcp.called} (`{Tcp.name}`)": _without(Tcp(), found),
         "OpenSSL 3": [name for name, has in found.items() if not has.has_openssl],
     }
     rows = [f"  {what} is not on {_listed(hosts)}" for what, hosts in lacks.items() if hosts]
     if rows:
-        remedy = _CARRIERS[1].remedy.partition(", or ")[0] if len(rows) > 1 or "tcp" in rows[0] else OPENSSL_REMEDY
+        remedy = Tcp.remedy if _without(Tcp(), found) else OPENSSL_REMEDY
         raise LaunchError("\n".join(["`--encrypt` needs what some hosts lack", *rows]), hint=remedy)
 
 
-@dataclass(frozen=True)
-class _Carrier:
-    """What carries collectives and need not be there.
+def _optional() -> list[Carrier]:
+    """The carriers that need not be there."""
+    return sorted((one for one in carriers.carriers() if one.missing), key=lambda one: one.name)
 
-    Attributes:
-        name: As strategies have it.
-        called: In a sentence.
-        missing: What is wrong where it is not there.
-        remedy: What to do.
 
-    """
+def _without(carrier: Carrier, found: Mapping[str, Software]) -> list[str]:
+    """The hosts that do not have a carrier."""
+    return [name for name, software in found.items() if not software.has(carrier)]
 
-    name: str
-    called: str
-    missing: str
-    remedy: str
 
-    def without(self, found: Mapping[str, Software]) -> list[str]:
-        """Return the hosts that do not have it."""
-        return [name for name, has in found.items() if not getattr(has, f"has_{self.name}")]
-
-    def is_used(self, strategy: str | None, found: Mapping[str, Software]) -> bool:
-        """Whether the chief, which makes the strategy, will use it, or may, where it has it."""
-        chosen = None if strategy is None else strategies.get(strategy)
-        if isinstance(chosen, strategies.Strategy):
-            return self.name in chosen.carriers
-        return self.name in (chosen or strategies.AllReduce()).carriers(next(iter(found.values())).communicators)
+def _is_used(carrier: Carrier, strategy: str | None, found: Mapping[str, Software]) -> bool:
+    """Whether the chief, which makes the strategy, will use a carrier, or may, where it has it."""
+    chosen = None if strategy is None else strategies.get(strategy)
+    if isinstance(chosen, strategies.Strategy):
+        return carrier.name in chosen.carriers
+    return carrier.name in (chosen or strategies.AllReduce()).carriers(next(iter(found.values())).communicators)
 
 
 def _consequence(strategy: str | None) -> str:
@@ -172,15 +164,6 @@ def _consequence(strategy: str | None) -> str:
 
 
 _OTHERWISE = "choose the other communicator, as in `--strategy \"AllReduce(communicator='collective')\"`"
-_CARRIERS = (
-    _Carrier("horovod", "Horovod", "not built for TensorFlow", f"install Horovod there, or {_OTHERWISE}"),
-    _Carrier(
-        "tcp",
-        "AutoDist's own library",
-        "not built",
-        f"install AutoDist there where there is a compiler of C++ (`apt-get install g++`), or {_OTHERWISE}",
-    ),
-)
 
 
 def _minor(version: str) -> str:

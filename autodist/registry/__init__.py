@@ -3,11 +3,22 @@
 from autodist.registry._named import Named
 from autodist.registry._parse import instantiate, parameters, split_call
 from autodist.registry._registry import PluginWarning, Registered, Registry
-from autodist.registry._typed import Mistake, describe, mistakes_of, plain, raise_mistakes, read, shared, suggestion
+from autodist.registry._typed import (
+    Mistake,
+    OneOf,
+    describe,
+    mistakes_of,
+    plain,
+    raise_mistakes,
+    read,
+    shared,
+    suggestion,
+)
 
 __all__ = [
     "Mistake",
     "Named",
+    "OneOf",
     "PluginWarning",
     "Registered",
     "Registry",

@@ -51,7 +51,7 @@ def instantiate(cls: type[T], arguments: str) -> T:
     """
     mistakes: list[str] = []
     given = _keywords(cls, arguments, mistakes)
-    hints = get_type_hints(cls)
+    hints = get_type_hints(cls, include_extras=True)
     good: dict[str, Any] = {}
     for key, value in given.items():
         known = len(mistakes)

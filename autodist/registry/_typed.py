@@ -7,11 +7,12 @@ import difflib
 import functools
 import types
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from autodist.errors import StrategyError
 
-__all__ = ["Mistake", "describe", "mistakes_of", "plain", "raise_mistakes", "read", "shared", "suggestion"]
+__all__ = ["Mistake", "OneOf", "describe", "mistakes_of", "plain", "raise_mistakes", "read", "shared", "suggestion"]
 
 _PLAIN_NAMES: dict[Any, str] = {
     str: "a text",
@@ -20,6 +21,24 @@ _PLAIN_NAMES: dict[Any, str] = {
     bool: "true or false",
     type(None): "null",
 }
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Stands in ``Annotated[str, OneOf(...)]``: a text that is one of those that are known when it is read.
+
+    Attributes:
+        own: Those that are known in any case.
+        find: Finds all, with those of other packages.
+
+    """
+
+    own: tuple[str, ...]
+    find: Callable[[], tuple[str, ...]]
+
+    def has(self, value: object) -> bool:
+        """Whether a value is one of them."""
+        return type(value) is str and (value in self.own or value in self.find())
 
 
 class _Placed(str):
@@ -150,7 +169,8 @@ def read(hint: Any, value: Any, where: str, mistakes: list[str]) -> Any:
     """Read the value as the annotated type; what is wrong is appended to ``mistakes`` and the result is then useless.
 
     Args:
-        hint: str, int, float, bool, a Literal, ``tuple[T, ...]``, a dataclass, or a union of these.
+        hint: str, int, float, bool, a Literal, a text that is :class:`OneOf` some, ``tuple[T, ...]``, a dataclass, or
+            a union of these.
         value: What JSON or a Python literal gives.
         where: Where the value stands, for the messages.
         mistakes: One :class:`Mistake` is added per mistake, whose path starts at ``value``.
@@ -186,6 +206,8 @@ def describe(hint: Any) -> str:
         return _PLAIN_NAMES[hint]
     if get_origin(hint) is Literal:
         return " or ".join(f"`{choice}`" for choice in get_args(hint))
+    if get_origin(hint) is Annotated:
+        return " or ".join(f"`{choice}`" for choice in _one_of(hint).find())
     if get_origin(hint) is tuple:
         return f"a list (each: {describe(get_args(hint)[0])})"
     if get_origin(hint) in (Union, types.UnionType):
@@ -196,9 +218,17 @@ def describe(hint: Any) -> str:
 def _fits(hint: Any, value: Any) -> bool:
     if get_origin(hint) is Literal:
         return any(type(value) is type(choice) and value == choice for choice in get_args(hint))
+    if get_origin(hint) is Annotated:
+        return _one_of(hint).has(value)
     if hint is float and type(value) is int:
         return True
     return type(value) is hint  # not isinstance: True is no whole number
+
+
+def _one_of(hint: Any) -> OneOf:
+    [found] = hint.__metadata__
+    assert isinstance(found, OneOf), hint
+    return found
 
 
 def _short(value: Any) -> str:
@@ -239,7 +269,7 @@ def _read_tagged(classes: dict[Any, Any], value: Any, where: _Where, mistakes: l
 @functools.cache
 def _fields(cls: Any) -> dict[str, tuple[Any, bool]]:
     """For each field its type and whether it must be given."""
-    hints = get_type_hints(cls)
+    hints = get_type_hints(cls, include_extras=True)
     missing = dataclasses.MISSING
     return {
         f.name: (hints[f.name], f.default is missing and f.default_factory is missing) for f in dataclasses.fields(cls)

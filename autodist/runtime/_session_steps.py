@@ -7,16 +7,16 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from autodist import carriers
 from autodist.errors import StrategyError
 from autodist.graph import CapturedStep, StepAnalysis, TrainingGraph
 from autodist.kernels import Asked, DistributedGraph, Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._agreement import Agreement
-from autodist.runtime._connections import PROCESS_CONNECTIONS
+from autodist.runtime._carriers import open_carriers
 from autodist.runtime._convention import Convention
 from autodist.runtime._dump import GraphDump
 from autodist.runtime._homes import Homes, Settle
-from autodist.runtime._horovod_network import start_horovod
 from autodist.runtime._host import SessionHost, Wiring
 from autodist.runtime._remote_values import REMOTE_VALUES
 from autodist.runtime._state import StateStore
@@ -238,12 +238,9 @@ class SessionSteps:
             self._state.add(compiled.step.graph, compiled.step.captured.handles, written_by(compiled.training), served)
 
     def _host(self, strategy: Strategy, layout: Layout) -> SessionHost:
-        if self._worker.world_size > 1 and "horovod" in strategy.carriers:
-            start_horovod(self._worker)
-        if self._worker.world_size > 1 and "tcp" in strategy.carriers:
-            PROCESS_CONNECTIONS.open(self._worker, self._spec)
-            if strategy.has_servers and not layout.server:
-                REMOTE_VALUES.open(self._worker)
+        open_carriers(strategy.carriers, self._worker, self._spec)
+        if self._worker.world_size > 1 and strategy.has_servers and not layout.server:
+            REMOTE_VALUES.open(self._worker)
         if self._state.host is None:
             cpus = max((d.index + 1 for d in layout.local_replicas if d.kind == "CPU"), default=1)
             wiring = Wiring(layout.server, max(cpus, self._spec.hosts[self._worker.rank].cpus))
@@ -274,6 +271,6 @@ def written_by(graph: TrainingGraph) -> list[str]:
 
 
 def _needs_server(strategy: Strategy) -> bool:
-    """Whether workers reach each other through TensorFlow whatever the step is, since queues or collectives do so."""
+    """Whether something goes through TensorFlow's servers whatever the step is."""
     of_variables = strategy.has_servers and not strategy.graph.has_streams
-    return of_variables or bool({"collective", "queue"} & set(strategy.carriers))
+    return of_variables or any(carriers.get(name).needs_servers for name in strategy.carriers)

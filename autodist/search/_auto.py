@@ -229,7 +229,7 @@ class _Wary(Simulator):
         """Seconds per step of each strategy."""
         served, collected = (
             np.bincount(table.strategy[rows], minlength=num_strategies) > 0
-            for rows in ((table.kind == SERVER) & ~table.is_horovod, table.kind != SERVER)
+            for rows in ((table.kind == SERVER) & ~table.has_own_connections, table.kind != SERVER)
         )
         return self.simulator.score(table, domain, num_strategies) * np.where(
             served & collected, np.float32(1 + _SEVERAL_WAYS), np.float32(1)

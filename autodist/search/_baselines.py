@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autodist import carriers
 from autodist.errors import StrategyError
 from autodist.search._room import Room
 from autodist.strategies import Strategy, StrategyBuilder, check, get
@@ -14,16 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["known_strategies"]
 
-_NAMES = (
-    "AllReduce(communicator='tcp')",
-    "PSLoadBalancing",
-    "PartitionedPS",
-    "Poseidon(communicator='tcp')",
-    "Parallax(communicator='tcp')",
-    "AllReduce(communicator='horovod')",
-    "AllReduce(communicator='collective')",
-    "Parallax(communicator='horovod')",
-)
 _NAMES_OF_SEVERAL_REPLICAS = (
     "PartitionedPS(stations=True)",
     "HierarchicalPS",
@@ -31,12 +22,22 @@ _NAMES_OF_SEVERAL_REPLICAS = (
 """Worth it only where a host has several replicas, whose gradients it sums; the same as others elsewhere."""
 
 
+def _names() -> Iterator[str]:
+    """All of them over the fastest carrier, then what is known of each other one."""
+    fastest, *others = (carrier for carrier in carriers.carriers() if carrier.carries_gradients)
+    yield f"AllReduce(communicator={fastest.name!r})"
+    yield from ("PSLoadBalancing", "PartitionedPS")
+    yield from (f"{system}(communicator={fastest.name!r})" for system in ("Poseidon", "Parallax"))
+    yield from (f"AllReduce(communicator={carrier.name!r})" for carrier in others)
+    yield from (f"Parallax(communicator={carrier.name!r})" for carrier in others if carrier.fits_servers)
+
+
 def known_strategies(domain: Domain) -> Iterator[tuple[str, Strategy | str]]:
     """Strategies that users know, by name; or why they don't fit the graph, the cluster or its memory."""
     room = Room(domain)
     hosts = domain.spec.hosts
     has_several = len(hosts) > 1 and any(len(host.replica_devices) > 1 for host in hosts)
-    for name in (*_NAMES, *(_NAMES_OF_SEVERAL_REPLICAS if has_several else ())):
+    for name in (*_names(), *(_NAMES_OF_SEVERAL_REPLICAS if has_several else ())):
         builder = get(name)
         assert isinstance(builder, StrategyBuilder)
         try:

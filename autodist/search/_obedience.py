@@ -12,7 +12,7 @@ from autodist.errors import UsageError
 from autodist.search._aspects import ASPECTS, Choice
 from autodist.search._constraints import Rule
 from autodist.search._utility import Time, Utility
-from autodist.strategies import AllReduceSynchronizer, BroadcastSynchronizer, Strategy, VariableConfig
+from autodist.strategies import AllReduceSynchronizer, BroadcastSynchronizer, GraphConfig, Strategy, VariableConfig
 
 if TYPE_CHECKING:
     from autodist.search._trials import Trial
@@ -36,9 +36,7 @@ def obeys(strategy: Strategy, rules: Iterable[Rule]) -> bool:
 
     """
     choices = [
-        (config.variable, choice)
-        for config in strategy.variables
-        for choice in _choices(config, strategy.graph.has_streams)
+        (config.variable, choice) for config in strategy.variables for choice in _choices(config, strategy.graph)
     ]
     return all(rule.allows(variable, choice) for rule in rules for variable, choice in choices)
 
@@ -104,7 +102,7 @@ def _near(names: Sequence[str]) -> str:
     return f", near are {shown}" if shown else ""
 
 
-def _choices(config: VariableConfig, has_streams: bool) -> Iterable[Choice]:
+def _choices(config: VariableConfig, graph: GraphConfig) -> Iterable[Choice]:
     """What a config chooses for each of its shards; servers are reached by streams, or by queues."""
     for shard in dict.fromkeys(config.shards):
         plain = Choice(partition=config.partition, compressor=shard.compressor)
@@ -116,7 +114,7 @@ def _choices(config: VariableConfig, has_streams: bool) -> Iterable[Choice]:
         else:
             yield dataclasses.replace(
                 plain,
-                communicator="tcp" if has_streams else None,
+                communicator=graph.communicator if graph.has_streams else None,
                 transfer=bool(synchronizer.transfer),
                 local_proxy=synchronizer.local_proxy,
                 sync=synchronizer.sync,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from autodist.carriers import Queue
 from autodist.search._catalogue import Catalogue, spans
 from autodist.search._configs import configs_of
 from autodist.simulator import SERVER, Ints, ShardTable
@@ -127,8 +128,8 @@ class Proposals:
             configs += configs_of(unit, unit.choices[choice - first], space.domain.spec, servers, groups)
         by_name = {config.variable: config for config in configs}
         ordered = tuple(by_name[variable.name] for variable in space.domain.graph.trainable)
-        carriers = {c.communicator for c in self._chosen(number, space, catalogue)} - {None}
-        communicator = carriers.pop() if carriers else "queue"
+        used = {c.communicator for c in self._chosen(number, space, catalogue)} - {None}
+        communicator = used.pop() if used else Queue.name
         replicas = tuple(device.name for device in space.domain.spec.replicas)
         assert communicator is not None
         return Strategy(GraphConfig.packing(replicas, communicator, ordered), ordered, builder=builder)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from autodist import carriers
+from autodist.carriers import installed_communicators
 from autodist.errors import SpaceEmpty
 from autodist.search._aspects import ASPECTS, Aspect, Choice, Scene
 from autodist.search._configs import strategies_of_choices
 from autodist.search._constraints import Rule
 from autodist.search._obedience import refuse_meaningless
-from autodist.strategies import coupled_units, installed_communicators, num_shards, verify
+from autodist.strategies import coupled_units, num_shards, verify
 
 if TYPE_CHECKING:
     from autodist.graph import Variable
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from autodist.strategies import Communicator
 
 __all__ = ["Family", "Space", "Unit"]
-
-_EVERY = ("tcp", "horovod", "collective")
 
 
 @dataclass(frozen=True)
@@ -65,19 +65,24 @@ class Family:
     def has(self, choice: Choice) -> bool:
         """Whether a choice belongs to it."""
         if choice.synchronizer == "PS":
-            carriers = {None: (None, "tcp"), "tcp": ("tcp",)}.get(self.communicator, (None,))
-            return self.has_servers and choice.communicator in carriers
+            return self.has_servers and self._serves(choice.communicator)
         return choice.communicator == self.communicator
 
+    def _serves(self, streams: str | None) -> bool:
+        """Whether servers that these streams reach, or queues, can stand beside the collectives."""
+        if self.communicator is None:
+            return True
+        return streams == (self.communicator if carriers.get(self.communicator).has_streams else None)
 
-_FAMILIES = (
-    Family("servers", True, None),
-    Family("tcp", False, "tcp"),
-    Family("horovod", False, "horovod"),
-    Family("collective", False, "collective"),
-    Family("servers and tcp", True, "tcp"),
-    Family("servers and horovod", True, "horovod"),
-)
+
+def _families() -> tuple[Family, ...]:
+    gradients = carriers.names_of(lambda carrier: carrier.carries_gradients)
+    beside = carriers.names_of(lambda carrier: carrier.carries_gradients and carrier.fits_servers)
+    return (
+        Family("servers", True, None),
+        *(Family(name, False, name) for name in gradients),
+        *(Family(f"servers and {name}", True, name) for name in beside),
+    )
 
 
 class Space:
@@ -129,7 +134,7 @@ class Space:
         """Set what the rules leave."""
         allowed = (Unit(unit, self._allowed(unit, options)) for unit, options in self._given)
         self.units = self._fitting(tuple(allowed))
-        self.families = tuple(family for family in _FAMILIES if self._is_possible(family))
+        self.families = tuple(family for family in _families() if self._is_possible(family))
 
     def _emptied(self) -> set[str]:
         """The units for which nothing is left; all of them, if no family has something for each."""
@@ -150,7 +155,7 @@ class Space:
         """The units without choices that verification refuses, such as encoders that can't have a gradient."""
         refused: set[tuple[str, int]] = set()
         for number, strategy in strategies_of_choices(units, self.domain.spec):
-            problems = verify(strategy, self.domain.graph, self.domain.spec, available_communicators=_EVERY)
+            problems = verify(strategy, self.domain.graph, self.domain.spec, available_communicators=carriers.names())
             refused.update((p.variable, number) for p in problems if p.variable is not None and p.aspect != "config")
         return tuple(
             Unit(unit.variables, tuple(c for k, c in enumerate(unit.choices) if not self._is_refused(unit, k, refused)))

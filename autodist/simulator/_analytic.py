@@ -61,9 +61,9 @@ class AnalyticSimulator(Simulator):
 
     def _factors(self, table: ShardTable, found: Messages) -> Floats:
         others = table.take(table.kind != SERVER)
-        by_horovod = others.is_horovod[collectives(others)[0]]
+        own_connections = others.has_own_connections[collectives(others)[0]]
         factors = np.full(len(found.strategy), self.calibration.servers, np.float32)
-        factors[~found.is_served] = np.where(by_horovod, self.calibration.horovod, self.calibration.collective)
+        factors[~found.is_served] = np.where(own_connections, self.calibration.horovod, self.calibration.collective)
         return factors
 
     def _overhead_s(self, found: Messages) -> Floats:

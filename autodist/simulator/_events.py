@@ -146,10 +146,10 @@ def _collected(shards: ShardTable, domain: Domain, calibration: Calibration) -> 
     """By collective its last variable, its strategy, what it costs each link, and what its updates take."""
     hosts = len(domain.replicas)
     found = groups(shards, domain)
-    by_horovod = shards.is_horovod[found.first]
+    own_connections = shards.has_own_connections[found.first]
     horovod, horovod_s = np.float32(calibration.horovod), np.float32(calibration.horovod_s)
-    totals = found.transfer_s * np.where(by_horovod, horovod, np.float32(calibration.collective))
-    totals += np.where(by_horovod, horovod_s, 0) + np.float32(calibration.copy_s)
+    totals = found.transfer_s * np.where(own_connections, horovod, np.float32(calibration.collective))
+    totals += np.where(own_connections, horovod_s, 0) + np.float32(calibration.copy_s)
     totals += hosts * (np.float32(calibration.message_s) + found.latency_s)
     totals += found.gathers * np.float32(calibration.gather_s)
     update_s = np.bincount(found.of_shard, shards.size_bytes, len(totals)) * calibration.update_s_per_byte

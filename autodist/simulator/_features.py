@@ -133,7 +133,7 @@ def groups(shards: ShardTable, domain: Domain) -> Groups:
     ).astype(np.float32)
     transfer_s, gathers = (
         np.bincount(of_shard, column, len(first)).astype(np.float32)
-        for column in (seconds, (gathered > 0) & ~shards.is_horovod)
+        for column in (seconds, (gathered > 0) & ~shards.has_own_connections)
     )
     return Groups(first, of_shard, last, transfer_s, gathers, latency_s)
 

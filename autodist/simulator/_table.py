@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from autodist import carriers
 from autodist.strategies import (
     PACK_BYTES,
     AllReduceSynchronizer,
@@ -61,9 +62,9 @@ class ShardTable:
         kind: ``SERVER``, ``ALL_REDUCE`` or ``BROADCAST``.
         server: Rank of the host that serves it, -1 for none.
         group: What travels with it in one collective, -1 for a shard on a server.
-        is_horovod: Whether Horovod carries it, or AutoDist's own library.
-        is_direct: Whether a collective of AutoDist's own library carries it, from each host to each other, and sums it,
-            each host as much as its link allows; others go around a ring of hosts.
+        has_own_connections: Whether it goes by connections of its carrier, not by those of TensorFlow's runtime.
+        is_direct: Whether it goes from each host to each other one, and each sums as much as its link allows; else it
+            goes around a ring of hosts.
         is_joined: Whether only one message leaves a host with several replicas.
         is_proxied: Whether workers have copies of the value, which follow its update.
         is_packed: Whether it travels together with others of its server for which this holds.
@@ -85,7 +86,7 @@ class ShardTable:
     kind: Ints
     server: Ints
     group: Ints
-    is_horovod: Bools
+    has_own_connections: Bools
     is_direct: Bools
     is_joined: Bools
     is_proxied: Bools
@@ -120,7 +121,7 @@ class ShardTable:
         return dataclasses.replace(self, **columns)  # type: ignore[arg-type]
 
 
-_DTYPES = dict.fromkeys(("is_horovod", "is_direct", "is_joined", "is_proxied", "is_packed", "is_coded"), np.bool_)
+_BOOLS = frozenset({"has_own_connections", "is_direct", "is_joined", "is_proxied", "is_packed", "is_coded"})
 _INTS = frozenset({"strategy", "variable", "kind", "server", "group"})
 
 
@@ -212,7 +213,7 @@ def table_of(rows: Iterable[tuple[int, ShardMessages]], domain: Domain) -> Shard
 
 
 def _dtype(column: str) -> type[np.generic]:
-    return np.int32 if column in _INTS else _DTYPES.get(column, np.float32)
+    return np.int32 if column in _INTS else np.bool_ if column in _BOOLS else np.float32
 
 
 def _row(message: ShardMessages, domain: Domain) -> dict[str, float]:
@@ -245,19 +246,20 @@ def _way(message: ShardMessages, domain: Domain) -> dict[str, float]:
             "kind": SERVER,
             "server": domain.ranks[host_of(synchronizer.destination)],
             "group": -1,
-            "is_horovod": message.is_streamed,
+            "has_own_connections": message.is_streamed,
             "is_direct": False,
             "is_joined": message.is_joined or bool(synchronizer.transfer),
             "is_proxied": synchronizer.local_proxy,
             "read_bytes": reads * message.size_bytes,
         }
+    carrier = carriers.get(synchronizer.communicator)
     is_reduced = isinstance(synchronizer, AllReduceSynchronizer)
     return {
         "kind": ALL_REDUCE if is_reduced else BROADCAST,
         "server": -1,
         "group": synchronizer.group if isinstance(synchronizer, AllReduceSynchronizer) else -1,
-        "is_horovod": synchronizer.communicator != "collective",
-        "is_direct": synchronizer.communicator == "tcp",
+        "has_own_connections": carrier.has_own_connections,
+        "is_direct": carrier.is_direct,
         "is_joined": True,
         "is_proxied": False,
         "read_bytes": 0.0,

@@ -5,6 +5,7 @@
 "AllReduce(chunk_size=64, communicator='collective')"
 """
 
+from autodist.carriers import installed_communicators
 from autodist.registry import PluginWarning
 from autodist.strategies._builders import (
     PS,
@@ -26,7 +27,6 @@ from autodist.strategies._builders import (
     can_split,
     in_backward_order,
 )
-from autodist.strategies._communicators import fastest_first, installed_communicators
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._diff import Difference, StrategyDiff, diff
 from autodist.strategies._encryption import check_encryptable, refuse_in_the_clear
@@ -103,7 +103,6 @@ __all__ = [
     "coupled_units",
     "diff",
     "explain",
-    "fastest_first",
     "get",
     "host_of",
     "in_backward_order",

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from autodist import carriers
 from autodist.compressors import FLOATS, Compressor, registered
 from autodist.errors import StrategyError
 from autodist.strategies._encoders import encoder_of
@@ -25,13 +26,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
 
 __all__ = ["compressors"]
-
-_SUMMED: dict[str, frozenset[str]] = {
-    "tcp": frozenset({"float16", "bfloat16", "float32", "float64"}),
-    "horovod": frozenset({"float16", "float32", "float64"}),
-    "collective": frozenset({"float16", "bfloat16", "float32", "float64"}),
-}
-"""Which floats a communicator sums."""
 
 
 def compressors(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
@@ -108,7 +102,10 @@ def _on_servers(
 def _on_collectives(
     compressor: Compressor, variable: Variable, synchronizer: AllReduceSynchronizer
 ) -> Iterator[tuple[str, str]]:
-    dtype, carrier = compressor.summed_dtype(variable.dtype), synchronizer.communicator
-    summed = _SUMMED.get(carrier, frozenset(FLOATS))
+    dtype, carrier = compressor.summed_dtype(variable.dtype), carriers.find(synchronizer.communicator)
+    summed = frozenset(FLOATS) if carrier is None else carrier.summed
     if not variable.is_sparse and not compressor.gathers and dtype not in summed:
-        yield f"one that sends {' or '.join(sorted(summed))}, or another communicator", f"{carrier} can't sum {dtype}"
+        yield (
+            f"one that sends {' or '.join(sorted(summed))}, or another communicator",
+            f"{synchronizer.communicator} can't sum {dtype}",
+        )

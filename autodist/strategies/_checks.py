@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeAlias, get_args
+from typing import TYPE_CHECKING, TypeAlias
 
+from autodist import carriers
+from autodist.carriers import Carrier
 from autodist.strategies._check_compressors import compressors
 from autodist.strategies._check_factors import check_factors
 from autodist.strategies._check_partition import partitions
@@ -14,8 +16,6 @@ from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import Problem, listed
 from autodist.strategies._strategy import (
     AllReduceSynchronizer,
-    Communicator,
-    GraphCommunicator,
     PSSynchronizer,
     Strategy,
     Synchronizer,
@@ -140,22 +140,37 @@ def _beside_servers(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec
         "TensorFlow's collectives number the steps of all workers in one sequence, and the clean-up after one worker's "
         "step then aborts what the servers compute for another's"
     )
-    if strategy.graph.communicator == "collective":
-        allowed = "'horovod', 'queue' or 'tcp' beside parameter servers"
-        yield Problem(None, "communicator of the graph", "'collective'", allowed, reason)
+    if _fits_no_servers(given := strategy.graph.communicator):
+        allowed = f"{_that_fit(lambda carrier: carrier.fits_servers)} beside parameter servers"
+        yield Problem(None, "communicator of the graph", f"{given!r}", allowed, reason)
     for name, synchronizer in _synchronizers(strategy):
-        if not isinstance(synchronizer, PSSynchronizer) and synchronizer.communicator == "collective":
-            yield Problem(name, "communicator", "'collective'", "'horovod' or 'tcp' beside parameter servers", reason)
+        if not isinstance(synchronizer, PSSynchronizer) and _fits_no_servers(given := synchronizer.communicator):
+            yield Problem(name, "communicator", f"{given!r}", f"{_collectives()} beside parameter servers", reason)
 
 
 def _beside_queues(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    if strategy.graph.communicator != "queue" or strategy.has_servers:
+    small = carriers.find(strategy.graph.communicator)
+    if small is None or small.carries_gradients or strategy.has_servers:
         return
     reason = "TensorFlow's collectives abort what other workers wait for in queues"
     for name, synchronizer in _synchronizers(strategy):
-        if not isinstance(synchronizer, PSSynchronizer) and synchronizer.communicator == "collective":
-            allowed = "'horovod' or 'tcp' beside queues, or 'collective' for the graph as well"
-            yield Problem(name, "communicator", "'collective'", allowed, reason)
+        if not isinstance(synchronizer, PSSynchronizer) and _fits_no_servers(given := synchronizer.communicator):
+            allowed = f"{_collectives()} beside queues, or {given!r} for the graph as well"
+            yield Problem(name, "communicator", f"{given!r}", allowed, reason)
+
+
+def _fits_no_servers(communicator: str) -> bool:
+    carrier = carriers.find(communicator)
+    return carrier is not None and not carrier.fits_servers
+
+
+def _collectives() -> str:
+    return _that_fit(lambda carrier: carrier.fits_servers and carrier.carries_gradients)
+
+
+def _that_fit(fits: Callable[[Carrier], object]) -> str:
+    *others, last = (f"{name!r}" for name in sorted(carriers.names_of(fits)))
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _coupled(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
@@ -177,8 +192,9 @@ def _communicators(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec)
     given: list[tuple[str | None, str]] = [(None, strategy.graph.communicator)]
     given += [(name, s.communicator) for name, s in _synchronizers(strategy) if not isinstance(s, PSSynchronizer)]
     for variable, communicator in given:
-        known = get_args(GraphCommunicator if variable is None else Communicator)
-        if communicator not in known:
+        carrier, of_gradients = carriers.find(communicator), variable is not None
+        if carrier is None or (of_gradients and not carrier.carries_gradients):
+            known = [one.name for one in carriers.carriers() if one.carries_gradients or not of_gradients]
             allowed = " or ".join(f"{name!r}" for name in known)
             yield Problem(variable, "communicator", f"{communicator!r}", allowed, "there is no other")
 

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from autodist import carriers
 from autodist.errors import StrategyError
 from autodist.strategies._strategy import Strategy
 
 __all__ = ["check_encryptable", "refuse_in_the_clear"]
-
-_CALLED = {
-    "collective": "TensorFlow's collectives",
-    "horovod": "Horovod",
-    "queue": "TensorFlow's servers",
-    "servers": "parameter servers",
-}
 
 
 def check_encryptable(strategy: Strategy) -> None:
@@ -25,12 +19,16 @@ def check_encryptable(strategy: Strategy) -> None:
 
     """
     in_the_clear = strategy.has_servers and not strategy.graph.has_streams
-    carriers = {*strategy.carriers, *(("servers",) if in_the_clear else ())}
-    refuse_in_the_clear(strategy.builder or strategy.id, carriers)
+    refuse_in_the_clear(strategy.builder or strategy.id, strategy.carriers, has_servers=in_the_clear)
 
 
-def refuse_in_the_clear(strategy: str, carriers: Iterable[str]) -> None:
+def refuse_in_the_clear(strategy: str, names: Iterable[str], *, has_servers: bool = False) -> None:
     """Refuse a strategy if any of its carriers can't encrypt.
+
+    Args:
+        strategy: What to call it.
+        names: Of its carriers.
+        has_servers: Whether it has parameter servers that TensorFlow's servers connect.
 
     Raises:
         StrategyError: One of them can't.
@@ -42,7 +40,9 @@ def refuse_in_the_clear(strategy: str, carriers: Iterable[str]) -> None:
         StrategyError: the run is to be encrypted (`--encrypt`), but Horovod goes over Horovod, ...
 
     """
-    open_ones = sorted({_CALLED[carrier] for carrier in carriers if carrier != "tcp"})
+    used = map(carriers.get, names)
+    open_ones = sorted({carrier.called for carrier in used if not carrier.encrypts})
+    open_ones += ["parameter servers"] if has_servers else []
     if open_ones:
         raise StrategyError(
             f"the run is to be encrypted (`--encrypt`), but {strategy} goes over {' and '.join(open_ones)}, which send "

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
+from autodist import carriers
 from autodist.errors import StrategyError
 from autodist.strategies._encoders import encoder_of
 from autodist.strategies._shards import shard_slices
@@ -150,7 +151,7 @@ def _carried(message: ShardMessages, graph: GraphConfig, later_reads: int) -> Sh
     """The same as it travels to and from a server: a value comes once, a small one and its gradient in company."""
     synchronizer = message.synchronizer
     if not isinstance(synchronizer, PSSynchronizer):
-        return message if synchronizer.communicator == "tcp" else _never_coded(message)
+        return message if _codes_floats(synchronizer.communicator) else _never_coded(message)
     if synchronizer.is_relaxed:
         return _never_coded(message)
     message = replace(message, is_streamed=True) if graph.has_streams else _never_coded(message)
@@ -161,6 +162,11 @@ def _carried(message: ShardMessages, graph: GraphConfig, later_reads: int) -> Sh
     comes_once = graph.pack_bytes or graph.has_streams
     reads = min(message.reads - later_reads, 1) + later_reads if comes_once else message.reads
     return replace(message, reads=reads, is_packed=is_packed)
+
+
+def _codes_floats(communicator: str) -> bool:
+    carrier = carriers.find(communicator)  # verification refuses what there isn't
+    return carrier is not None and carrier.codes_floats
 
 
 def _never_coded(message: ShardMessages) -> ShardMessages:
@@ -174,12 +180,10 @@ def state_messages(strategy: Strategy, graph: TrainingGraph, batch_size: int) ->
     scalars = sum(prod(size or 0 for size in shape) * itemsize for shape, itemsize in shapes if None not in shape)
     by_example = [(shape[1:], itemsize) for shape, itemsize in shapes if shape and shape[0] is None]
     row_bytes = sum(prod(size or 0 for size in shape) * itemsize for shape, itemsize in by_example)
-    carrier = strategy.graph.communicator
-    synchronizer = AllReduceSynchronizer(0, communicator="collective" if carrier == "queue" else carrier)
     return ShardMessages(
         "",
         None,
-        synchronizer,
+        AllReduceSynchronizer(0, communicator=strategy.graph.communicator),
         summed_bytes=_ROWS_BYTES + statistics + scalars,
         gathered_rows=1.0 if row_bytes else 0.0,
         gathered_row_bytes=row_bytes,

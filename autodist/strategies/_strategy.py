@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
+from autodist import carriers
+from autodist.carriers import CarrierName, Collective, one_of
 from autodist.errors import StrategyError
 from autodist.registry import plain, raise_mistakes, read, shared, suggestion
 
@@ -40,8 +42,8 @@ _FORMERLY = (("order", "ring"), ("order", "hierarchical"))
 
 _FACTORS = re.compile(r"\s*SufficientFactors\s*(\(\s*\)\s*)?")
 
-Communicator: TypeAlias = Literal["horovod", "collective", "tcp"]
-GraphCommunicator: TypeAlias = Literal["horovod", "collective", "queue", "tcp"]
+Communicator: TypeAlias = CarrierName
+GraphCommunicator: TypeAlias = Annotated[str, one_of(lambda carrier: True)]
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class AllReduceSynchronizer:
 
     type: ClassVar[str] = "AllReduce"
     group: int
-    communicator: Communicator = "collective"
+    communicator: Communicator = Collective.name
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class BroadcastSynchronizer:
     """
 
     type: ClassVar[str] = "Broadcast"
-    communicator: Communicator = "collective"
+    communicator: Communicator = Collective.name
 
 
 Synchronizer: TypeAlias = PSSynchronizer | AllReduceSynchronizer | BroadcastSynchronizer
@@ -199,13 +201,14 @@ class GraphConfig:
         pack_bytes: int | None = PACK_BYTES,
     ) -> GraphConfig:
         """Return the config of these variables' graph that packs what servers get and give, if there are any."""
-        packs = communicator != "tcp" and _have_servers(variables)
+        packs = _have_servers(variables) and not cls(replicas, communicator).has_streams
         return cls(replicas, communicator, pack_bytes if packs else None)
 
     @property
     def has_streams(self) -> bool:
         """Whether what servers get and give goes from worker to worker by AutoDist's own library."""
-        return self.communicator == "tcp"
+        carrier = carriers.find(self.communicator)
+        return carrier is not None and carrier.has_streams
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from autodist import carriers
+from autodist.carriers import Links, Load
 from autodist.strategies._check_types import require_types
 from autodist.strategies._messages import ShardMessages, Share, host_of, shard_messages, shares, state_messages
 from autodist.strategies._strategy import PSSynchronizer, Strategy
@@ -25,7 +27,6 @@ __all__ = ["DEFAULT_BATCH_SIZE", "Flow", "Traffic", "traffic"]
 DEFAULT_BATCH_SIZE = 128
 """Examples in a global batch where neither the caller nor the graph says how many."""
 
-Links: TypeAlias = "dict[tuple[str, str], float]"
 _Key = TypeVar("_Key")
 
 
@@ -140,7 +141,7 @@ def traffic(
         for m in messages
     ]
     state = state_messages(strategy, graph, size)
-    flows.append(Flow(None, None, _only_real(_state_links(strategy, state, cluster, parts))))
+    flows.append(Flow(None, None, _only_real(_links(state, cluster, parts))))
     sparse = {m.variable: m.gradient_rows * size for m in messages if m.gradient_rows}
     guessed = tuple(dict.fromkeys(m.variable for m in messages if m.is_guess and m.variable not in (rows or {})))
     is_supposed = batch_size is None and graph.batch_size is None
@@ -159,17 +160,10 @@ def _links(shard: ShardMessages, cluster: Mapping[str, Share], parts_of_sums: Ma
     synchronizer = shard.synchronizer
     if isinstance(synchronizer, PSSynchronizer):
         return _served(shard, synchronizer, cluster)
-    carrier = synchronizer.communicator
-    if carrier == "tcp":
-        links = _direct_reduce(shard.summed_bytes, parts_of_sums)
-    else:
-        links = _ring_reduce(shard.summed_bytes, list(cluster), backwards=carrier == "horovod")
-    parts = {host: shard.gathered_row_bytes * shard.gathered_rows * own.examples for host, own in cluster.items()}
-    if carrier == "collective" and shard.gathered_rows:
-        longest = padded_length(max(shard.gathered_rows * own.examples for own in cluster.values()))
-        parts = dict.fromkeys(cluster, shard.gathered_row_bytes * longest)
-    parts = {host: part + shard.gathered_bytes for host, part in parts.items()}
-    return _added(links, _direct_gather(parts) if carrier == "tcp" else _ring_gather(parts))
+    rows = {host: shard.gathered_rows * own.examples for host, own in cluster.items()}
+    load = Load(shard.summed_bytes, shard.gathered_bytes, rows, shard.gathered_row_bytes)
+    carrier = carriers.find(synchronizer.communicator)
+    return {} if carrier is None else carrier.links(load, parts_of_sums)
 
 
 def _served(shard: ShardMessages, synchronizer: PSSynchronizer, cluster: Mapping[str, Share]) -> Links:
@@ -194,67 +188,8 @@ def _served(shard: ShardMessages, synchronizer: PSSynchronizer, cluster: Mapping
     return links
 
 
-def _state_links(
-    strategy: Strategy, state: ShardMessages, cluster: Mapping[str, Share], parts_of_sums: Mapping[str, float]
-) -> Links:
-    hosts = list(cluster)
-    if strategy.graph.communicator != "queue":
-        return _links(state, cluster, parts_of_sums)
-    links: Links = {}
-    by_example = state.gathered_row_bytes * state.gathered_rows
-    for host in hosts[1:]:  # a star around the chief
-        links[host, hosts[0]] = state.summed_bytes + by_example * cluster[host].examples
-        links[hosts[0], host] = state.summed_bytes + by_example * sum(own.examples for own in cluster.values())
-    return links
-
-
-def _ring_reduce(size_bytes: float, hosts: list[str], *, backwards: bool) -> Links:
-    """Reduce-scatter and all-gather around the ring: each host sends 2 (n - 1) pieces of 1 / n."""
-    count = len(hosts)
-    step = -1 if backwards else 1
-    share = 2 * (count - 1) / count * size_bytes
-    return {(host, hosts[(k + step) % count]): share for k, host in enumerate(hosts)} if count > 1 else {}
-
-
-def _direct_reduce(size_bytes: float, parts: Mapping[str, float]) -> Links:
-    """Each host sums its part: the others send theirs there, and get the sum."""
-    return {
-        (host, other): (parts[host] + parts[other]) * size_bytes for host in parts for other in parts if host != other
-    }
-
-
-def _direct_gather(parts: Mapping[str, float]) -> Links:
-    """Every part goes to every other host."""
-    return {(host, other): part for host, part in parts.items() for other in parts if host != other}
-
-
-def _ring_gather(parts: Mapping[str, float]) -> Links:
-    """Every part goes around the ring, and stops before it is back: each host sends all but its successor's."""
-    hosts = list(parts)
-    total = sum(parts.values())
-    successors = [*hosts[1:], *hosts[:1]]
-    return {(host, after): total - parts[after] for host, after in zip(hosts, successors, strict=True) if host != after}
-
-
-def padded_length(length: float) -> int:
-    """Rows that TensorFlow's collectives gather for this many: they have only some lengths, see the communicator.
-
-    Example:
-        >>> [padded_length(rows) for rows in (5, 8, 9, 1366)]
-        [5, 8, 10, 1536]
-
-    """
-    rows = -int(-length // 1)
-    unit = 1 << max(rows.bit_length() - 3, 0)
-    return -(-rows // unit) * unit
-
-
 def _only_real(links: Links) -> Links:
     return {ends: size for ends, size in links.items() if size}
-
-
-def _added(one: Links, other: Links) -> Links:
-    return _summed(item for links in (one, other) for item in links.items())
 
 
 def _summed(items: Iterable[tuple[_Key, float]]) -> dict[_Key, float]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from autodist import carriers
+from autodist.carriers import installed_communicators
 from autodist.registry import raise_mistakes
 from autodist.strategies._check_types import require_types, wrong_types
 from autodist.strategies._checks import CHECKS
-from autodist.strategies._communicators import installed_communicators
 from autodist.strategies._problem import Problem, sentences
 from autodist.strategies._strategy import PSSynchronizer, Strategy
 
@@ -32,8 +33,8 @@ def verify(
         strategy: S.
         graph: G.
         spec: D.
-        available_communicators: What the machines of the run have; by default what this one has. Give both
-            ``horovod`` and ``collective`` to plan for other machines.
+        available_communicators: What the machines of the run have; by default what this one has. Give all of
+            :func:`autodist.carriers.names` to plan for other machines.
 
     """
     if ill_typed := wrong_types(strategy):
@@ -63,17 +64,21 @@ def check(
 
 
 def missing_communicators(strategy: Strategy, available: Collection[str]) -> Iterator[Problem]:
-    """Yield a problem per communicator that the strategy wants and the machine has not; ``queue`` is always there."""
-    usable = [name for name in available if name != "collective" or not strategy.has_servers]
+    """Yield a problem per communicator that the strategy wants and the machine has not.
+
+    What carries small state alone is always there.
+    """
+    usable = [name for name in available if carriers.get(name).fits_servers or not strategy.has_servers]
+    always = carriers.names_of(lambda carrier: not carrier.carries_gradients and carrier.is_available())
     wanted = {
         shard.synchronizer.communicator
         for config in strategy.variables
         for shard in config.shards
         if not isinstance(shard.synchronizer, PSSynchronizer)
     }
-    for name in sorted({strategy.graph.communicator} - {*available, "queue"}):
-        yield _missing("communicator of the graph", name, [*usable, "queue"])
-    for name in sorted(wanted - {*available, "queue"}):
+    for name in sorted({strategy.graph.communicator} - {*available, *always}):
+        yield _missing("communicator of the graph", name, list(dict.fromkeys([*usable, *always])))
+    for name in sorted(wanted - {*available, *always}):
         yield _missing("communicator of the groups", name, usable)
 
 

@@ -64,7 +64,7 @@ def test_slurm_sends_the_secret_in_the_clear(job):
 
 def test_hosts_that_lack_something_are_listed():
     def software(has_tcp, has_openssl):
-        return Software("3.11.7", "/usr/bin/python3", {}, True, has_tcp, has_openssl)
+        return Software("3.11.7", "/usr/bin/python3", {}, ["horovod", *(["tcp"] if has_tcp else [])], has_openssl)
 
     check_can_encrypt({"h1": software(True, True), "h2": software(True, True)})
     with pytest.raises(LaunchError, match=r"OpenSSL 3 is not on h2, h3") as caught:

@@ -16,7 +16,8 @@ PACKAGES = {"autodist": "1.0", "tensorflow": "2.21.0", "keras": "3.15.1"}
 def software(python="3.12.3", has_horovod=True, has_tcp=True, **packages):
     versions = PACKAGES | packages
     there = {name: version for name, version in versions.items() if version}
-    return Software(python, "/venv/bin/python", there, has_horovod, has_tcp)
+    built = {"horovod": has_horovod, "tcp": has_tcp}
+    return Software(python, "/venv/bin/python", there, [name for name, is_built in built.items() if is_built])
 
 
 def test_equal_machines_pass():

@@ -191,7 +191,7 @@ def without_trials(subject, spec, store):
 @pytest.fixture
 def no_library(monkeypatch):
     """As where AutoDist was installed without a compiler: its own library has slow hosts sum less."""
-    monkeypatch.setattr("autodist.strategies._communicators.is_built", lambda: False)
+    monkeypatch.setattr("autodist.carriers._tcp.is_built", lambda: False)
     installed_communicators.cache_clear()
     yield
     monkeypatch.undo()

@@ -77,10 +77,10 @@ def collectives(shards, domain):
             gathering = max(sum(row) for row in by_byte) / hosts if m["is_direct"] else ring
             seconds += (m["gathered_bytes"] * hosts + m["gathered_by_example"] * domain.examples.sum()) * gathering
             seconds += m["summed_bytes"] * (divided if m["is_direct"] else 2 * ring)
-        seconds *= CALIBRATION.horovod if members[0]["is_horovod"] else CALIBRATION.collective
+        seconds *= CALIBRATION.horovod if members[0]["has_own_connections"] else CALIBRATION.collective
         seconds += hosts * CALIBRATION.message_s
         gathers = sum(m["gathered_bytes"] + m["gathered_by_example"] > 0 for m in members)
-        seconds += CALIBRATION.horovod_s if members[0]["is_horovod"] else gathers * CALIBRATION.gather_s
+        seconds += CALIBRATION.horovod_s if members[0]["has_own_connections"] else gathers * CALIBRATION.gather_s
         yield max(m["variable"] for m in members), seconds, sum(m["size_bytes"] for m in members)
 
 

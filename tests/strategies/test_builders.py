@@ -212,7 +212,7 @@ def test_all_wrong_parameters_are_named():
     with pytest.raises(StrategyError) as caught:
         AllReduce(chunk_size=0, communicator="mpi")
     assert "`chunk_size` is 0" in caught.value.message
-    assert "`communicator` is 'mpi', allowed: `auto` or `horovod` or `collective`" in caught.value.message
+    assert "`communicator` is 'mpi', allowed: `auto` or `tcp` or `horovod` or `collective`" in caught.value.message
 
 
 @pytest.mark.parametrize("builder", BUILDERS, ids=lambda cls: cls.name)

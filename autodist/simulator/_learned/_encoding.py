@@ -119,7 +119,7 @@ def _raw(table: ShardTable, domain: Domain, cells: _Cells, unit: float) -> list[
         cells.mean(served),
         cells.mean(table.kind == ALL_REDUCE),
         cells.mean(table.kind == BROADCAST),
-        cells.mean(table.is_horovod),
+        cells.mean(table.has_own_connections),
         cells.mean(joined),
         cells.mean(table.is_proxied),
         np.log2(np.maximum(cells.shards, 1)),

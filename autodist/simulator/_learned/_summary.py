@@ -71,8 +71,8 @@ def _messages(table: ShardTable, count: int) -> npt.NDArray[Any]:
 
 
 def _kinds(table: ShardTable, count: int) -> npt.NDArray[Any]:
-    by_horovod = table.is_horovod & (table.kind != SERVER)
-    masks = [*(table.kind == kind for kind in (SERVER, ALL_REDUCE, BROADCAST)), by_horovod]
+    own_connections = table.has_own_connections & (table.kind != SERVER)
+    masks = [*(table.kind == kind for kind in (SERVER, ALL_REDUCE, BROADCAST)), own_connections]
     numbers = [np.log1p(np.bincount(table.strategy[mask], minlength=count)) for mask in masks]
     whole = np.maximum(np.bincount(table.strategy, table.size_bytes, count), 1)
     shares = [np.bincount(table.strategy[mask], table.size_bytes[mask], count) / whole for mask in masks]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from autodist import carriers
+from autodist.carriers import Queue
 from autodist.strategies._builders._base import StrategyBuilder, replica_names
 from autodist.strategies._strategy import (
     GraphCommunicator,
@@ -43,9 +45,10 @@ def assemble(
     """
     chosen = tuple(configs[variable.name] for variable in graph.trainable)
     synchronizers = [shard.synchronizer for config in chosen for shard in config.shards]
+    carrier = carriers.get(communicator)
     kinds = {type(synchronizer) for synchronizer in synchronizers}
-    small: GraphCommunicator = "queue" if kinds == {PSSynchronizer} and communicator != "tcp" else communicator
+    small = Queue.name if kinds == {PSSynchronizer} and not carrier.has_streams else communicator
     if PSSynchronizer in kinds and len(kinds) > 1:
-        assert communicator != "collective", "TensorFlow's own collectives can't run beside servers"
+        assert carrier.fits_servers, f"{carrier.called} can't run beside servers"
     text = f"{builder}: {remark}" if remark else str(builder)
     return Strategy(GraphConfig.packing(replica_names(spec), small, chosen), chosen, builder=text)

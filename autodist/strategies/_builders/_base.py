@@ -5,8 +5,9 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
+from autodist.carriers import Queue
 from autodist.registry import Named
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class StrategyBuilder(Named, abc.ABC):
             installed: The communicators, the fastest first.
 
         """
-        communicator: GraphCommunicator | Literal["auto"] = getattr(self, "communicator", "queue")
+        communicator: GraphCommunicator = getattr(self, "communicator", Queue.name)
         return (self._automatic(installed) if communicator == "auto" else communicator,)
 
     def _automatic(self, installed: Sequence[Communicator]) -> GraphCommunicator:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from autodist.strategies._communicators import installed_communicators
+from autodist import carriers
+from autodist.carriers import installed_communicators, one_of
 from autodist.strategies._shards import num_shards
 from autodist.strategies._strategy import (
     AllReduceSynchronizer,
@@ -23,13 +24,17 @@ __all__ = [
     "CHUNK_BYTES",
     "NEEDED_BESIDE_SERVERS",
     "AnyCommunicator",
+    "BesideServers",
     "carrier_of",
     "chunks",
     "grouped",
     "in_backward_order",
 ]
 
-AnyCommunicator: TypeAlias = Literal["auto", "horovod", "collective", "tcp"]
+AnyCommunicator: TypeAlias = Annotated[str, one_of(lambda carrier: carrier.carries_gradients, "auto")]
+BesideServers: TypeAlias = Annotated[
+    str, one_of(lambda carrier: carrier.carries_gradients and carrier.fits_servers, "auto")
+]
 
 CHUNK_BYTES = 4 * 2**20
 """A group that is larger keeps the network waiting for its last gradient; a smaller one costs messages."""
@@ -41,7 +46,7 @@ NEEDED_BESIDE_SERVERS = "AutoDist's own library or Horovod"
 def carrier_of(builder: StrategyBuilder) -> Communicator:
     """What carries a builder's collectives here."""
     [found] = builder.carriers(installed_communicators())
-    assert found != "queue", f"{builder.name} has no collectives"
+    assert carriers.get(found).carries_gradients, f"{builder.name} has no collectives"
     return found
 
 

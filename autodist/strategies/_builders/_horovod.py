@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
+from autodist import carriers
 from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._collectives import AnyCommunicator, carrier_of, grouped, in_backward_order
 from autodist.strategies._builders._encoding import encoder
@@ -42,7 +43,7 @@ class Horovod(CheckedBuilder):
 
     def _automatic(self, installed: Sequence[Communicator]) -> Communicator:
         """Return Horovod, whose name it has, where that is installed."""
-        return "horovod" if "horovod" in installed else installed[0]
+        return carriers.Horovod.name if carriers.Horovod.name in installed else installed[0]
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
 
+from autodist import carriers
+from autodist.carriers import Collective, carrier_of_servers, installed_communicators
 from autodist.errors import StrategyError
 from autodist.strategies._builders._base import StrategyBuilder, replica_names
 from autodist.strategies._builders._collectives import AnyCommunicator, in_backward_order
@@ -23,7 +25,6 @@ from autodist.strategies._builders._plan_file import (
     read_plan,
 )
 from autodist.strategies._builders._servers import Unit, server_devices, spread, transfer_devices
-from autodist.strategies._communicators import carrier_of_servers, installed_communicators
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import listed
 from autodist.strategies._shards import num_shards, shard_slices
@@ -255,11 +256,12 @@ class _Draft:
     def _communicator(self, synchronizers: dict[_Shard, Synchronizer]) -> GraphCommunicator:
         if self.plan.graph.communicator != "auto":
             return self.plan.graph.communicator
-        carriers = {s.communicator for s in synchronizers.values() if not isinstance(s, PSSynchronizer)}
+        used = {s.communicator for s in synchronizers.values() if not isinstance(s, PSSynchronizer)}
         served = any(isinstance(s, PSSynchronizer) for s in synchronizers.values())
-        if carriers and carriers != {"collective"}:
-            return min(carriers - {"collective"})
-        return carrier_of_servers(installed_communicators()) if served else "collective"
+        fit = [name for name in sorted(used) if carriers.get(name).fits_servers]
+        if fit:
+            return fit[0]
+        return carrier_of_servers(installed_communicators()) if served else Collective.name
 
 
 def _devices(plan: Plan) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, final
+from typing import TYPE_CHECKING, ClassVar, final
 
+from autodist import carriers
+from autodist.carriers import Queue
 from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._collectives import (
     NEEDED_BESIDE_SERVERS,
+    BesideServers,
     carrier_of,
     chunks,
     grouped,
@@ -57,7 +60,7 @@ class Parallax(ServerBuilder):
     chunk_size: int = 128
     max_shards: int | None = None
     min_shard_bytes: int = MIN_SHARD_BYTES
-    communicator: Literal["auto", "horovod", "tcp"] = "auto"
+    communicator: BesideServers = "auto"
     compressor: str | None = None
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
@@ -65,11 +68,11 @@ class Parallax(ServerBuilder):
         units = coupled_units(graph)
         served = {v.name for unit in units for v in unit if any(member.is_sparse for member in unit)}
         carrier = carrier_of(self)
-        if served and carrier == "collective":
+        if served and not carriers.get(carrier).fits_servers:
             every = {variable.name for variable in graph.trainable}
             reason = f"all variables on servers, for all-reduce beside them needs {NEEDED_BESIDE_SERVERS}"
             remark = reason if every != served else ""
-            return assemble(self, graph, spec, self._on_servers(graph, spec, every), "queue", remark)
+            return assemble(self, graph, spec, self._on_servers(graph, spec, every), Queue.name, remark)
         dense = [variable for variable in in_backward_order(graph) if variable.name not in served]
         groups = chunks(dense, self.chunk_size)
         configs = {

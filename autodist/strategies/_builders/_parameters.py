@@ -37,7 +37,7 @@ class CheckedBuilder(StrategyBuilder):
 
     def __post_init__(self) -> None:
         mistakes: list[str] = []
-        hints = get_type_hints(type(self))
+        hints = get_type_hints(type(self), include_extras=True)
         for field in dataclasses.fields(self):
             value, hint = getattr(self, field.name), hints[field.name]
             if field.name in _LEAST:

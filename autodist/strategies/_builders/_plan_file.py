@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
+from autodist import carriers
+from autodist.carriers import carrier_of_servers, one_of
 from autodist.errors import StrategyError
 from autodist.registry import Mistake, read
 from autodist.strategies._builders._collectives import AnyCommunicator
-from autodist.strategies._communicators import carrier_of_servers
 from autodist.strategies._strategy import PACK_BYTES
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class GraphSection:
     """``graph``: where replicas are, what carries small state, and what is packed; 0 packs nothing."""
 
     replicas: tuple[str, ...] | None = None
-    communicator: Literal["auto", "horovod", "collective", "queue", "tcp"] = "auto"
+    communicator: Annotated[str, one_of(lambda carrier: True, "auto")] = "auto"
     pack_bytes: int = PACK_BYTES
 
 
@@ -134,10 +135,11 @@ class Plan:
 
         Where none is installed that goes with servers it is Horovod, and :func:`~autodist.strategies.verify` says so.
         """
-        if self.graph.communicator != "auto" and self.graph.communicator != "queue":
-            return self.graph.communicator
-        unfit = {"collective"} if self._has_servers else set[str]()
-        return next((name for name in installed if name not in unfit), "horovod")
+        given = self.graph.communicator
+        if given != "auto" and carriers.get(given).carries_gradients:
+            return given
+        fit = (name for name in installed if carriers.get(name).fits_servers or not self._has_servers)
+        return next(fit, carriers.Horovod.name)
 
     @property
     def _has_servers(self) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, final
+from typing import TYPE_CHECKING, ClassVar, final
 
+from autodist import carriers
 from autodist.strategies._builders._assemble import assemble
-from autodist.strategies._builders._collectives import NEEDED_BESIDE_SERVERS, carrier_of
+from autodist.strategies._builders._collectives import NEEDED_BESIDE_SERVERS, BesideServers, carrier_of
 from autodist.strategies._builders._factors import factors_are_cheaper, has_factors
 from autodist.strategies._builders._servers import (
     ServerBuilder,
@@ -61,14 +62,14 @@ class Poseidon(ServerBuilder):
     batch_size: int | None = None
     part_bytes: int = 2 * 1024 * 1024
     max_shards: int = 64
-    communicator: Literal["auto", "horovod", "tcp"] = "auto"
+    communicator: BesideServers = "auto"
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""
         examples, carrier = self._examples(graph, spec), carrier_of(self)
         factored = set() if examples is None else self._factored(graph, spec, examples)
         remark = _UNKNOWN if examples is None and any(has_factors(graph, v) for v in graph.trainable) else ""
-        if carrier == "collective" and 0 < len(factored) < len(graph.trainable):
+        if not carriers.get(carrier).fits_servers and 0 < len(factored) < len(graph.trainable):
             factored, remark = set(), f"{_SERVED}, for factors beside them need {NEEDED_BESIDE_SERVERS}"
         served = [variable for variable in graph.trainable if variable.name not in factored]
         partitions = fixed_partitions(graph, served, spec, self.part_bytes, self.max_shards)

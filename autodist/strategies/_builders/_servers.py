@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
+from autodist.carriers import Queue, carrier_of_servers, installed_communicators, one_of
 from autodist.registry import raise_mistakes
 from autodist.strategies._builders._parameters import CheckedBuilder
 from autodist.strategies._builders._partitions import can_split, fixed_parts, shard_limit
-from autodist.strategies._communicators import carrier_of_servers, installed_communicators
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._shards import num_shards, shard_slices
 from autodist.strategies._strategy import PSSynchronizer, ShardConfig, VariableConfig
@@ -31,6 +31,9 @@ __all__ = [
     "spread",
     "transfer_devices",
 ]
+
+
+OfServers: TypeAlias = Annotated[str, one_of(lambda carrier: carrier.has_streams or carrier.name == Queue.name, "auto")]
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class OnlyServers(ServerBuilder):
 
     """
 
-    communicator: Literal["auto", "queue", "tcp"] = "auto"
+    communicator: OfServers = "auto"
 
     def _automatic(self, installed: Sequence[Communicator]) -> GraphCommunicator:
         return carrier_of_servers(installed)

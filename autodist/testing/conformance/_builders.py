@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from autodist import carriers
 from autodist.errors import StrategyError
 from autodist.graph import TrainingGraph
 from autodist.registry import instantiate, split_call
@@ -13,8 +14,6 @@ from autodist.testing.conformance._contract import attempted, broken_names, rais
 from autodist.testing.conformance._samples import sample_graphs, sample_specs
 
 __all__ = ["check_builder"]
-
-_EVERY_COMMUNICATOR = ("tcp", "horovod", "collective")
 
 
 def check_builder(
@@ -59,7 +58,7 @@ def _broken_on(builder: StrategyBuilder, graph: TrainingGraph, spec: ResourceSpe
     if not isinstance(strategy, Strategy):
         yield f"`build` returns a {type(strategy).__name__}, expected a Strategy"
         return
-    for problem in verify(strategy, graph, spec, available_communicators=_EVERY_COMMUNICATOR):
+    for problem in verify(strategy, graph, spec, available_communicators=carriers.names()):
         yield f"its strategy does not verify: {problem.statement}"
     if attempted(lambda: builder.build(graph, spec))[0] != strategy:
         yield "its strategy is another one each time, so workers would not agree"

@@ -14,10 +14,10 @@ import socket
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from autodist.carriers._base import Process
 from autodist.errors import LaunchError
-from autodist.runtime._worker import Worker
 
-__all__ = ["Listener", "check_listeners", "start_horovod", "unreachable"]
+__all__ = ["Listener", "check_listeners", "unreachable"]
 
 _LOG = logging.getLogger("autodist")
 _KEY = "horovod/listens/"
@@ -42,45 +42,23 @@ class Listener:
     address: str
 
 
-def start_horovod(worker: Worker) -> None:
-    """Start Horovod, unless the script has done so; all workers do so together.
-
-    Horovod ends the process if another worker doesn't come within its own time, which can't be caught: so all meet
-    before.
-
-    Raises:
-        LaunchError: The workers can't connect; names the machines to blame.
-        TimedOut: A worker does not come.
-
-    """
-    import horovod.tensorflow as hvd
-
-    if hvd.is_initialized():
-        return
-    check_listeners(worker)
-    if worker.coordinator is not None:
-        worker.coordinator.barrier("horovod/start", worker.environment.start_timeout_s)
-    hvd.init()
-
-
-def check_listeners(worker: Worker) -> None:
+def check_listeners(process: Process) -> None:
     """See to it that the workers' Horovod can connect; all workers call this before they start it, and all agree.
 
     Raises:
         LaunchError: It can't; names the machines to blame.
 
     """
-    here, line = worker.environment, worker.coordinator
-    if line is None or here.local_world_size == here.world_size:
+    if process.is_on_one_machine:
         return
     name = socket.gethostname()
-    own = Listener(here.node_rank, name, _bound(name), here.address)
-    line.put(f"{_KEY}{here.rank}", json.dumps(asdict(own)).encode())
-    if here.rank == 0:
-        every = [json.loads(line.get(f"{_KEY}{rank}", here.start_timeout_s)) for rank in range(here.world_size)]
+    own = Listener(process.node_rank, name, _bound(name), process.address)
+    process.put(f"{_KEY}{process.rank}", json.dumps(asdict(own)).encode())
+    if process.rank == 0:
+        every = [json.loads(process.get(f"{_KEY}{rank}")) for rank in range(process.world_size)]
         blamed = unreachable([Listener(**one) for one in every])
-        line.put(_VERDICT, json.dumps([asdict(listener) for listener in blamed]).encode())
-    to_blame = [Listener(**one) for one in json.loads(line.get(_VERDICT, here.start_timeout_s))]
+        process.put(_VERDICT, json.dumps([asdict(listener) for listener in blamed]).encode())
+    to_blame = [Listener(**one) for one in json.loads(process.get(_VERDICT))]
     if to_blame:
         raise _error(to_blame)
     if own.listens != own.address and not _is_loopback(own.listens):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
-from autodist.graph import NodeList
+if TYPE_CHECKING:
+    from autodist.graph import NodeList
 
 __all__ = ["gathered_strings"]
 
-_AllGather = Callable[[NodeList, str, str, str], str]
+_AllGather: TypeAlias = "Callable[[NodeList, str, str, str], str]"
 
 
 def gathered_strings(all_gather: _AllGather, nodes: NodeList, name: str, tensor: str) -> str:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, TypeAlias, final
 
-from autodist.graph import NodeList
-from autodist.kernels.communicators._base import Communicator
+from autodist.carriers._communicator import Communicator
 
-__all__ = ["Widened"]
+if TYPE_CHECKING:
+    from autodist.graph import NodeList
 
-_Collective = Callable[[NodeList, str, str, str], str]
+__all__ = ["SMALL", "UNSIGNED", "Widened"]
+
+UNSIGNED: Mapping[str, str] = {"uint32": "int64", "uint64": "int64"}
+"""The bits of the latter are kept."""
+
+SMALL: Mapping[str, str] = {**dict.fromkeys(["bool", "int8", "uint8", "int16", "uint16"], "int32"), **UNSIGNED}
+
+_Collective: TypeAlias = "Callable[[NodeList, str, str, str], str]"
 
 
 @final
@@ -28,11 +35,6 @@ class Widened(Communicator):
     inner: Communicator
     summed: Mapping[str, str]
     gathered: Mapping[str, str]
-
-    @property
-    def carries_strings(self) -> bool:  # type: ignore[override]
-        """See the base class."""
-        return self.inner.carries_strings
 
     @property
     def joins_all(self) -> bool:  # type: ignore[override]

@@ -7,21 +7,47 @@ another's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, ClassVar, final
 
-from autodist.graph import NodeList
-from autodist.kernels.communicators._base import Communicator
+from autodist.carriers._base import Carrier, Load, Place
+from autodist.carriers._communicator import Communicator
+from autodist.carriers._links import Links, star
 
-__all__ = ["QueueCommunicator"]
+if TYPE_CHECKING:
+    from autodist.graph import NodeList
+
+__all__ = ["Queue"]
 
 _CAPACITY = 2
 
 
 @final
 @dataclass(frozen=True)
-class QueueCommunicator(Communicator):
+class Queue(Carrier):
+    """Queues on the chief's TensorFlow server, for small state beside parameter servers."""
+
+    name: ClassVar[str] = "queue"
+    called: ClassVar[str] = "TensorFlow's servers"
+    carries_gradients: ClassVar[bool] = False
+    needs_servers: ClassVar[bool] = True
+    missing: ClassVar[str] = ""
+    has_own_connections: ClassVar[bool] = False
+    carries_strings: ClassVar[bool] = True
+
+    def communicator(self, place: Place) -> Communicator:
+        """See the base class."""
+        return _QueueCommunicator(place.rank, place.world_size, place.chief_device, place.step)
+
+    def links(self, load: Load, sums: Mapping[str, float]) -> Links:
+        """See the base class."""
+        return star(load.summed_bytes, load.parts)
+
+
+@final
+@dataclass(frozen=True)
+class _QueueCommunicator(Communicator):
     """The chief takes every worker's part in rank order, so the result is the same in every run.
 
     Attributes:
@@ -31,7 +57,6 @@ class QueueCommunicator(Communicator):
         step: Name of the compiled step, part of the queues' names.
     """
 
-    carries_strings: ClassVar[bool] = True
     rank: int
     world_size: int
     device: str

@@ -3,13 +3,13 @@ import sys
 
 import pytest
 
-from autodist.strategies import installed_communicators
+from autodist.carriers import installed_communicators
 
 
 @pytest.fixture
 def find(monkeypatch):
     """The function without its memory of earlier calls, where AutoDist's own library was not built."""
-    monkeypatch.setattr("autodist.strategies._communicators.is_built", lambda: False)
+    monkeypatch.setattr("autodist.carriers._tcp.is_built", lambda: False)
     return installed_communicators.__wrapped__
 
 

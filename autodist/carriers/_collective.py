@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, final
 
-from autodist.graph import NodeList
-from autodist.kernels.communicators._base import Communicator
+from autodist.carriers._base import Carrier, Load, Place
+from autodist.carriers._communicator import Communicator
+from autodist.carriers._links import Links
+from autodist.carriers._widened import SMALL, Widened
 
-__all__ = ["CollectiveCommunicator"]
+if TYPE_CHECKING:
+    from autodist.graph import NodeList
+
+__all__ = ["Collective", "padded_length"]
 
 _LENGTHS = [*range(1, 8), *(part << power for power in range(1, 29) for part in range(4, 8)), 2**31 - 1]
 """To which tensors of uneven length are padded: a quarter more than needed at most."""
@@ -18,7 +23,44 @@ _LENGTHS = [*range(1, 8), *(part << power for power in range(1, 29) for part in 
 
 @final
 @dataclass(frozen=True)
-class CollectiveCommunicator(Communicator):
+class Collective(Carrier):
+    """TensorFlow's own collectives, by gRPC around a ring."""
+
+    name: ClassVar[str] = "collective"
+    called: ClassVar[str] = "TensorFlow's collectives"
+    # They number the steps of all workers in one sequence: the clean-up after one worker's step aborts what servers
+    # compute for another's, and what others wait for in queues.
+    fits_servers: ClassVar[bool] = False
+    needs_servers: ClassVar[bool] = True
+    missing: ClassVar[str] = ""
+    has_own_connections: ClassVar[bool] = False
+
+    def communicator(self, place: Place) -> Communicator:
+        """See the base class."""
+        return Widened(_CollectiveCommunicator(place.world_size, place.step), SMALL, {**SMALL, "bfloat16": "float32"})
+
+    def links(self, load: Load, sums: Mapping[str, float]) -> Links:
+        """See the base class; rows are padded to one length on all hosts."""
+        longest = padded_length(max(load.rows.values(), default=0.0))
+        return super().links(replace(load, rows=dict.fromkeys(load.rows, float(longest))), sums)
+
+
+def padded_length(length: float) -> int:
+    """Rows that are gathered for this many: a quarter more at most.
+
+    Example:
+        >>> [padded_length(rows) for rows in (0, 5, 8, 9, 1366)]
+        [0, 5, 8, 10, 1536]
+
+    """
+    rows = -int(-length // 1)
+    unit = 1 << max(rows.bit_length() - 3, 0)
+    return -(-rows // unit) * unit
+
+
+@final
+@dataclass(frozen=True)
+class _CollectiveCommunicator(Communicator):
     """TensorFlow finds the partners of a collective by numbers, which are derived from its name.
 
     All workers are one group, but each step has its own: in a group, no number may ever stand for two collectives, and

@@ -1,12 +1,13 @@
-"""The contract of communicators: what carries a collective between workers."""
+"""The contract of communicators: what adds the nodes of a carrier's collectives to a graph."""
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from autodist.graph import NodeList
+if TYPE_CHECKING:
+    from autodist.graph import NodeList
 
 __all__ = ["Communicator"]
 
@@ -15,11 +16,9 @@ class Communicator(abc.ABC):
     """Adds the nodes of collectives to a graph. All workers add the same collectives under the same names.
 
     Attributes:
-        carries_strings: Whether tensors of strings can be gathered.
         joins_all: Whether several tensors, large ones as well, are better carried in one buffer than each for itself.
     """
 
-    carries_strings: ClassVar[bool] = False
     joins_all: ClassVar[bool] = True
 
     @abc.abstractmethod

@@ -4,9 +4,11 @@ import threading
 
 import pytest
 
+from autodist.carriers import _horovod_network
+from autodist.carriers._horovod_network import Listener, check_listeners, unreachable
 from autodist.errors import LaunchError
-from autodist.runtime import CoordinatorClient, CoordinatorServer, _horovod_network
-from autodist.runtime._horovod_network import Listener, check_listeners, unreachable
+from autodist.runtime import CoordinatorClient, CoordinatorServer
+from autodist.runtime._carriers import WorkerProcess
 from autodist.runtime._worker import Worker, WorkerEnvironment
 
 
@@ -41,7 +43,7 @@ def test_all_workers_are_told_unless_they_are_on_one_machine(monkeypatch, local_
                 token="token", address=f"10.0.0.{rank}",
             )  # fmt: skip
             try:
-                check_listeners(Worker(environment, CoordinatorClient.of(environment)))
+                check_listeners(WorkerProcess(Worker(environment, CoordinatorClient.of(environment))))
             except LaunchError as error:
                 told.append(f"{error.message} {error.hint}")
 

@@ -1,0 +1,55 @@
+"""Carriers: what moves bytes between workers, each in one file with all that others ask of it.
+
+>>> get("tcp").is_direct, get("collective").fits_servers
+(True, False)
+"""
+
+from autodist.carriers._base import Carrier, Load, Place, Process
+from autodist.carriers._collective import Collective
+from autodist.carriers._communicator import Communicator
+from autodist.carriers._horovod import Horovod
+from autodist.carriers._links import Links, direct_gather, direct_reduce, ring_gather, ring_reduce, star
+from autodist.carriers._queue import Queue
+from autodist.carriers._registry import (
+    ENTRY_POINT_GROUP,
+    CarrierName,
+    carrier_of_servers,
+    carriers,
+    find,
+    get,
+    installed_communicators,
+    names,
+    names_of,
+    one_of,
+)
+from autodist.carriers._tcp import Tcp
+from autodist.carriers._widened import Widened
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "Carrier",
+    "CarrierName",
+    "Collective",
+    "Communicator",
+    "Horovod",
+    "Links",
+    "Load",
+    "Place",
+    "Process",
+    "Queue",
+    "Tcp",
+    "Widened",
+    "carrier_of_servers",
+    "carriers",
+    "direct_gather",
+    "direct_reduce",
+    "find",
+    "get",
+    "installed_communicators",
+    "names",
+    "names_of",
+    "one_of",
+    "ring_gather",
+    "ring_reduce",
+    "star",
+]

@@ -1,0 +1,170 @@
+"""The contract of carriers: what moves bytes between workers, and all that others ask of it."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from autodist.carriers._links import Links, added, ring_gather, ring_reduce
+from autodist.registry import Named
+
+if TYPE_CHECKING:
+    from autodist.carriers._communicator import Communicator
+    from autodist.transport import Connection
+
+__all__ = ["Carrier", "Load", "Place", "Process"]
+
+_FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a collective is added: one worker's graph of one step.
+
+    Attributes:
+        rank: This worker.
+        world_size: How many workers there are.
+        chief_device: TensorFlow's name of the chief's device.
+        step: Name of the compiled step: names of collectives repeat between steps.
+
+    """
+
+    rank: int
+    world_size: int
+    chief_device: str
+    step: str
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one collective has to carry.
+
+    Attributes:
+        summed_bytes: What every host adds to a sum.
+        gathered_bytes: What every host sends to all others.
+        rows: By host, rows that it sends to all others besides.
+        row_bytes: Bytes of one of these.
+
+    """
+
+    summed_bytes: float
+    gathered_bytes: float
+    rows: Mapping[str, float]
+    row_bytes: float
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """By host, bytes that go to all others."""
+        return {host: self.row_bytes * rows + self.gathered_bytes for host, rows in self.rows.items()}
+
+
+class Process(Protocol):
+    """The worker that opens a carrier, and its way to the others."""
+
+    rank: int
+    world_size: int
+    bandwidths_gbps: tuple[float, ...]
+    """Of each host's network interface, by rank."""
+    links_gbps: tuple[float, ...]
+    """Of the link from this host to each other one, by rank."""
+    address: str
+    """Under which the other workers reach this one."""
+    node_rank: int
+    """The machine among all machines."""
+    is_on_one_machine: bool
+    """Whether all workers are on this machine."""
+    is_encrypted: bool
+    """Whether what goes to other machines is to be encrypted."""
+    timeout_s: float
+    """Longest wait for another worker."""
+
+    def put(self, key: str, value: bytes) -> None:
+        """Tell all workers something."""
+
+    def get(self, key: str) -> bytes:
+        """Wait for what a worker tells."""
+
+    def barrier(self, name: str) -> None:
+        """Wait for all workers."""
+
+    def connections(self, name: str) -> dict[int, Connection]:
+        """A new connection to each other worker, by rank; all workers do so together."""
+
+    def on_exit(self, callback: Callable[[], None]) -> None:
+        """Have something called when the script has ended."""
+
+
+@dataclass(frozen=True)
+class Carrier(Named, abc.ABC):
+    """What moves bytes between workers.
+
+    A concrete one is a frozen dataclass without fields. Its class attributes say what it can do; no other package asks
+    for its name.
+    """
+
+    called: ClassVar[str]
+    """What sentences call it."""
+
+    carries_gradients: ClassVar[bool] = True
+    """Whether it carries collectives of gradients, or small state of a step alone."""
+
+    fits_servers: ClassVar[bool] = True
+    """Whether it can be used in sessions in which variables live on parameter servers or queues are."""
+
+    has_streams: ClassVar[bool] = False
+    """Whether what servers get and give goes with it, by operators that the kernels of streams know."""
+
+    needs_servers: ClassVar[bool] = False
+    """Whether it goes through TensorFlow's servers, which each worker then has to start."""
+
+    has_own_connections: ClassVar[bool] = True
+    """Whether its bytes go by connections and threads of its own, not by those of TensorFlow's runtime."""
+
+    is_direct: ClassVar[bool] = False
+    """Whether each host sends to each other one, and sums as much as its link allows; else hosts are a ring."""
+
+    encrypts: ClassVar[bool] = False
+    """Whether it encrypts what it sends, in runs that are to be encrypted."""
+
+    codes_floats: ClassVar[bool] = False
+    """Whether it encodes floats of 32 bits on slow links, without loss."""
+
+    carries_strings: ClassVar[bool] = False
+    """Whether tensors of strings can be gathered."""
+
+    summed: ClassVar[frozenset[str]] = _FLOATS
+    """Which floats it sums as they are."""
+
+    missing: ClassVar[str] = "not installed"
+    """What is wrong where it is not available; empty if it always is."""
+
+    remedy: ClassVar[str] = "install the package that brings it"
+    """What to do then."""
+
+    def is_available(self) -> bool:
+        """Whether it works on this machine; finds out without loading anything."""
+        return True
+
+    @abc.abstractmethod
+    def communicator(self, place: Place) -> Communicator:
+        """Return what adds the nodes of its collectives to a graph."""
+
+    def open(self, process: Process) -> None:
+        """Connect this process to the other workers; all workers do so together, once per process.
+
+        Raises:
+            LaunchError: Some worker can't be reached.
+
+        """
+
+    def links(self, load: Load, sums: Mapping[str, float]) -> Links:
+        """Bytes that a collective sends, by sender and receiver.
+
+        Args:
+            load: What it carries.
+            sums: By host, in their order, which part of a sum is its own where each host sends to each other one.
+
+        """
+        return added(ring_reduce(load.summed_bytes, list(sums)), ring_gather(load.parts))

@@ -1,0 +1,89 @@
+"""Collectives by Horovod: Gloo on CPUs, NCCL on GPUs."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, final
+
+from autodist.carriers._base import Carrier, Load, Place, Process
+from autodist.carriers._communicator import Communicator
+from autodist.carriers._horovod_network import check_listeners
+from autodist.carriers._links import Links, added, ring_gather, ring_reduce
+from autodist.carriers._widened import UNSIGNED, Widened
+
+if TYPE_CHECKING:
+    from autodist.graph import NodeList
+
+__all__ = ["Horovod"]
+
+_SUM = 1  # horovod.tensorflow.Sum, as its ops number it
+
+
+@final
+@dataclass(frozen=True)
+class Horovod(Carrier):
+    """Horovod: Gloo on CPUs, NCCL on GPUs."""
+
+    name: ClassVar[str] = "horovod"
+    called: ClassVar[str] = "Horovod"
+    summed: ClassVar[frozenset[str]] = frozenset({"float16", "float32", "float64"})
+    missing: ClassVar[str] = "not built for TensorFlow"
+    remedy: ClassVar[str] = "install Horovod there"
+
+    def is_available(self) -> bool:
+        """Whether its library for TensorFlow was built."""
+        found = importlib.util.find_spec("horovod")
+        folders = (found.submodule_search_locations or ()) if found else ()
+        return any(True for folder in folders for _ in Path(folder, "tensorflow").glob("mpi_lib*.so"))
+
+    def communicator(self, place: Place) -> Communicator:
+        """See the base class."""
+        wider = {"bfloat16": "float32", **UNSIGNED}
+        return Widened(_HorovodCommunicator(), wider, wider)
+
+    def open(self, process: Process) -> None:
+        """Start it, unless the script has done so.
+
+        It ends the process if another worker doesn't come within its own time, which can't be caught: so all meet
+        before.
+
+        Raises:
+            LaunchError: The workers can't connect; names the machines to blame.
+            TimedOut: A worker does not come.
+
+        """
+        import horovod.tensorflow as hvd
+
+        if hvd.is_initialized():
+            return
+        check_listeners(process)
+        process.barrier("horovod/start")
+        hvd.init()
+
+    def links(self, load: Load, sums: Mapping[str, float]) -> Links:
+        """See the base class; what is summed goes the other way round."""
+        return added(ring_reduce(load.summed_bytes, list(sums), backwards=True), ring_gather(load.parts))
+
+
+@final
+@dataclass(frozen=True)
+class _HorovodCommunicator(Communicator):
+    """Horovod finds the partners of a collective by the name of the op, so order does not matter."""
+
+    def __post_init__(self) -> None:
+        """Register Horovod's ops with TensorFlow."""
+        importlib.import_module("horovod.tensorflow")
+
+    def all_reduce(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
+        """See the base class."""
+        return nodes.add(
+            "HorovodAllreduce", name, [tensor], T=dtype, reduce_op=_SUM, prescale_factor=1.0, postscale_factor=1.0
+        )
+
+    def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
+        """See the base class."""
+        return nodes.add("HorovodAllgather", name, [tensor], T=dtype)

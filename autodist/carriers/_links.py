@@ -1,0 +1,59 @@
+"""Bytes by sender and receiver, for the ways in which collectives go; derived in docs/design/0011."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+__all__ = ["Links", "added", "direct_gather", "direct_reduce", "ring_gather", "ring_reduce", "star"]
+
+Links: TypeAlias = "dict[tuple[str, str], float]"
+
+
+def ring_reduce(size_bytes: float, hosts: list[str], *, backwards: bool = False) -> Links:
+    """Reduce-scatter and all-gather around the ring: each host sends 2 (n - 1) pieces of 1 / n.
+
+    Example:
+        >>> ring_reduce(100.0, ["a", "b"])
+        {('a', 'b'): 100.0, ('b', 'a'): 100.0}
+
+    """
+    count = len(hosts)
+    step = -1 if backwards else 1
+    share = 2 * (count - 1) / count * size_bytes
+    return {(host, hosts[(k + step) % count]): share for k, host in enumerate(hosts)} if count > 1 else {}
+
+
+def ring_gather(parts: Mapping[str, float]) -> Links:
+    """Every part goes around the ring, and stops before it is back: each host sends all but its successor's."""
+    hosts = list(parts)
+    total = sum(parts.values())
+    successors = [*hosts[1:], *hosts[:1]]
+    return {(host, after): total - parts[after] for host, after in zip(hosts, successors, strict=True) if host != after}
+
+
+def direct_reduce(size_bytes: float, parts: Mapping[str, float]) -> Links:
+    """Each host sums its part: the others send theirs there, and get the sum."""
+    return {
+        (host, other): (parts[host] + parts[other]) * size_bytes for host in parts for other in parts if host != other
+    }
+
+
+def direct_gather(parts: Mapping[str, float]) -> Links:
+    """Every part goes to every other host."""
+    return {(host, other): part for host, part in parts.items() for other in parts if host != other}
+
+
+def star(size_bytes: float, parts: Mapping[str, float]) -> Links:
+    """All hosts send to the first one, which sends the sum and all parts back."""
+    chief, *others = parts
+    links: Links = {}
+    for host in others:
+        links[host, chief] = size_bytes + parts[host]
+        links[chief, host] = size_bytes + sum(parts.values())
+    return links
+
+
+def added(one: Links, other: Links) -> Links:
+    """What both send."""
+    return {ends: one.get(ends, 0.0) + other.get(ends, 0.0) for ends in {**one, **other}}

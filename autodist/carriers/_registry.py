@@ -1,0 +1,121 @@
+"""Finds carriers by name: our own and those that other packages bring through entry points."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection
+from typing import Annotated, TypeAlias
+
+from autodist.carriers._base import Carrier
+from autodist.carriers._collective import Collective
+from autodist.carriers._horovod import Horovod
+from autodist.carriers._queue import Queue
+from autodist.carriers._tcp import Tcp
+from autodist.errors import StrategyError
+from autodist.registry import OneOf, Registry, suggestion
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "CarrierName",
+    "carrier_of_servers",
+    "carriers",
+    "find",
+    "get",
+    "installed_communicators",
+    "names",
+    "names_of",
+    "one_of",
+]
+
+ENTRY_POINT_GROUP = "autodist.carriers"
+
+CARRIERS: tuple[type[Carrier], ...] = (Tcp, Horovod, Collective, Queue)
+"""Our own, the fastest first, as ``docs/performance.md`` has measured on CPUs."""
+
+_REGISTRY: Registry[Carrier] = Registry("carrier", Carrier, ENTRY_POINT_GROUP, CARRIERS)
+_OWN = {cls.name: cls() for cls in CARRIERS}
+
+
+def get(name: str) -> Carrier:
+    """Return the carrier of this name.
+
+    Raises:
+        StrategyError: There is none, it can't be loaded, or two packages bring one of this name.
+
+    """
+    return _OWN.get(name) or _of_others(name)
+
+
+@functools.cache  # of those that are found; what isn't raises, and is looked for again
+def _of_others(name: str) -> Carrier:
+    cls = _REGISTRY.find(name)
+    if cls is None:
+        raise StrategyError(
+            f"there is no carrier `{name}`{suggestion(name, names())}, known are {', '.join(names())}",
+            hint="if another package brings it, install the package here",
+        )
+    return cls()
+
+
+def find(name: str) -> Carrier | None:
+    """Return the carrier of this name, None if there is none."""
+    try:
+        return get(name)
+    except StrategyError:
+        return None
+
+
+def names() -> tuple[str, ...]:
+    """The names of all carriers, ours first, the fastest of these at the front."""
+    return (*_OWN, *(one.name for one in _REGISTRY.registered() if one.name not in _OWN))
+
+
+def carriers() -> tuple[Carrier, ...]:
+    """All carriers, in the order of :func:`names`."""
+    return tuple(map(get, names()))
+
+
+def names_of(fits: Callable[[Carrier], object]) -> tuple[str, ...]:
+    """The names of the carriers for which something holds.
+
+    Example:
+        >>> names_of(lambda carrier: carrier.has_streams)
+        ('tcp',)
+
+    """
+    return tuple(carrier.name for carrier in carriers() if fits(carrier))
+
+
+@functools.cache
+def installed_communicators() -> tuple[str, ...]:
+    """The carriers of gradients that work on this machine, the fastest first; TensorFlow's collectives always do.
+
+    Looks for AutoDist's library and for Horovod's without loading them: that takes a second and starts threads.
+
+    Example:
+        >>> "collective" in installed_communicators()
+        True
+
+    """
+    return names_of(lambda carrier: carrier.carries_gradients and carrier.is_available())
+
+
+def carrier_of_servers(installed: Collection[str]) -> str:
+    """What carries what servers get and give where nobody has said it.
+
+    Example:
+        >>> carrier_of_servers(["tcp", "collective"]), carrier_of_servers(["horovod", "collective"])
+        ('tcp', 'queue')
+
+    """
+    return next((name for name in installed if get(name).has_streams), Queue.name)
+
+
+def one_of(fits: Callable[[Carrier], object], *others: str) -> OneOf:
+    """The names of the carriers for which something holds, as a parameter allows them; others before them."""
+    own = (*others, *(name for name, carrier in _OWN.items() if fits(carrier)))
+    return OneOf(own, lambda: (*others, *names_of(fits)))
+
+
+CarrierName: TypeAlias = Annotated[str, one_of(lambda carrier: carrier.carries_gradients)]
+"""What may carry gradients."""
