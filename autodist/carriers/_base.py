@@ -110,8 +110,8 @@ class Carrier(Named, abc.ABC):
     carries_gradients: ClassVar[bool] = True
     """Whether it carries collectives of gradients, or small state of a step alone."""
 
-    fits_servers: ClassVar[bool] = True
-    """Whether it can be used in sessions in which variables live on parameter servers or queues are."""
+    unfit: ClassVar[str] = ""
+    """Why it can't be used in sessions with parameter servers or queues; empty if it can."""
 
     has_streams: ClassVar[bool] = False
     """Whether what servers get and give goes with it, by operators that the kernels of streams know."""
@@ -142,6 +142,11 @@ class Carrier(Named, abc.ABC):
 
     remedy: ClassVar[str] = "install the package that brings it"
     """What to do then."""
+
+    @property
+    def fits_servers(self) -> bool:
+        """Whether it can be used in sessions with parameter servers or queues."""
+        return not self.unfit
 
     def is_available(self) -> bool:
         """Whether it works on this machine; finds out without loading anything."""

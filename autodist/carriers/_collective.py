@@ -28,9 +28,10 @@ class Collective(Carrier):
 
     name: ClassVar[str] = "collective"
     called: ClassVar[str] = "TensorFlow's collectives"
-    # They number the steps of all workers in one sequence: the clean-up after one worker's step aborts what servers
-    # compute for another's, and what others wait for in queues.
-    fits_servers: ClassVar[bool] = False
+    unfit: ClassVar[str] = (
+        "TensorFlow's collectives number the steps of all workers in one sequence, and the clean-up after one worker's "
+        "step then aborts what servers compute, and queues hold, for another's"
+    )
     needs_servers: ClassVar[bool] = True
     missing: ClassVar[str] = ""
     has_own_connections: ClassVar[bool] = False

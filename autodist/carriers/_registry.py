@@ -67,7 +67,12 @@ def find(name: str) -> Carrier | None:
 
 def names() -> tuple[str, ...]:
     """The names of all carriers, ours first, the fastest of these at the front."""
-    return (*_OWN, *(one.name for one in _REGISTRY.registered() if one.name not in _OWN))
+    return *_OWN, *_names_of_others()
+
+
+@functools.cache
+def _names_of_others() -> tuple[str, ...]:
+    return tuple(cls.name for cls in _REGISTRY.classes() if cls.name not in _OWN)
 
 
 def carriers() -> tuple[Carrier, ...]:

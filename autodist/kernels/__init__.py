@@ -17,6 +17,7 @@ from autodist.kernels._prune import Prune
 from autodist.kernels._ps import ParameterServers
 from autodist.kernels._replicate import Replicate
 from autodist.kernels._same_batches import DIFFERENT_BATCHES
+from autodist.kernels._synchronizers import SynchronizerKernel
 from autodist.kernels._warnings import warnings_of
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "Replicate",
     "Serving",
     "SyncPoint",
+    "SynchronizerKernel",
     "kernels_for",
     "prepare",
     "proxy_name",

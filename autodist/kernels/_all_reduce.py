@@ -18,10 +18,11 @@ from autodist.errors import CaptureError
 from autodist.graph import NodeList
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
 from autodist.kernels._packing import small_parcel
+from autodist.kernels._synchronizers import given_to
 from autodist.kernels._words import from_words, num_words, to_words
-from autodist.strategies import AllReduceSynchronizer, Strategy
+from autodist.strategies import AllReduceSynchronizer, Strategy, Synchronizer
 
-__all__ = ["AllReduceGradients", "AllReduceState", "rewired"]
+__all__ = ["AllReduceGradients", "AllReduceState"]
 
 _JOINED_BYTES = 4 << 10
 """Up to which a gradient costs more as a message of its own than by waiting for others."""
@@ -38,6 +39,7 @@ class AllReduceGradients(Kernel):
     """
 
     name: ClassVar[str] = "all-reduce"
+    synchronizer: ClassVar[type[Synchronizer]] = AllReduceSynchronizer
     strategy: Strategy
     step: str
 
@@ -45,18 +47,12 @@ class AllReduceGradients(Kernel):
         """See the class."""
         groups: dict[str, tuple[str, list[SyncPoint]]] = {}
         for point in graph.points:
-            synchronizer = self._synchronizer(point)
+            synchronizer = given_to(AllReduceSynchronizer, self.strategy, point.variable)
             if synchronizer is not None:
                 # Of a group, what lies behind another point (an update that the next gradient sees) can't go with it.
                 label = f"group_{synchronizer.group}/layer_{point.layer}"
                 groups.setdefault(label, (synchronizer.communicator, []))[1].append(point)
         return _reduced(graph, groups, self.step, _JOINED_BYTES)
-
-    def _synchronizer(self, point: SyncPoint) -> AllReduceSynchronizer | None:
-        if point.variable is None:
-            return None
-        synchronizer = self.strategy.config(point.variable).synchronizer
-        return synchronizer if isinstance(synchronizer, AllReduceSynchronizer) else None
 
 
 @dataclass(frozen=True)
@@ -121,7 +117,7 @@ def _reduced(
                 inputs |= dict(zip(point.synced, gathered, strict=True))
     for carrier, found in sizes.items():
         carriers.get(carrier).communicator(graph.layout.place(step)).spread(nodes, found)
-    return graph.replace(graph_def=rewired(graph.graph_def, inputs, nodes.nodes))
+    return graph.rewired(inputs, nodes.nodes)
 
 
 def _size_bytes(point: SyncPoint) -> int:
@@ -207,14 +203,3 @@ def _static(point: SyncPoint) -> tuple[int, ...]:
     assert shape is not None, point.name
     assert None not in shape, point.name
     return tuple(int(size or 0) for size in shape)
-
-
-def rewired(graph_def: Any, inputs: dict[str, str], added: Iterable[Any]) -> Any:
-    """A copy in which the first input of some nodes is another tensor."""
-    copy = type(graph_def)()
-    copy.CopyFrom(graph_def)
-    for node in copy.node:
-        if node.name in inputs:
-            node.input[0] = inputs[node.name]
-    copy.node.extend(added)
-    return copy

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import enum
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -266,6 +267,22 @@ class DistributedGraph:
     def analyze(self, graph_def: Any | None = None) -> StepAnalysis:
         """An index of the graph (or of a changed copy of it)."""
         return StepAnalysis(self.graph_def if graph_def is None else graph_def, [v.handle for v in self.variables], ())
+
+    def rewired(self, inputs: Mapping[str, str], added: Iterable[Any]) -> DistributedGraph:
+        """A copy in which the first input of some nodes is another tensor, with more nodes.
+
+        Args:
+            inputs: By node, such as one that a point has `synced`, what it reads from now on.
+            added: The nodes that come with it.
+
+        """
+        copy = type(self.graph_def)()
+        copy.CopyFrom(self.graph_def)
+        for node in copy.node:
+            if node.name in inputs:
+                node.input[0] = inputs[node.name]
+        copy.node.extend(added)
+        return self.replace(graph_def=copy)
 
     def replace(self, **changes: Any) -> DistributedGraph:
         """A copy with some fields changed."""

@@ -8,9 +8,9 @@ from typing import ClassVar
 from autodist import carriers
 from autodist.carriers import Communicator
 from autodist.graph import NodeList
-from autodist.kernels._all_reduce import rewired
 from autodist.kernels._base import DistributedGraph, Kernel, SyncPoint
-from autodist.strategies import BroadcastSynchronizer, Strategy
+from autodist.kernels._synchronizers import given_to
+from autodist.strategies import BroadcastSynchronizer, Strategy, Synchronizer
 
 __all__ = ["BroadcastFactors"]
 
@@ -25,6 +25,7 @@ class BroadcastFactors(Kernel):
     """
 
     name: ClassVar[str] = "broadcast-factors"
+    synchronizer: ClassVar[type[Synchronizer]] = BroadcastSynchronizer
     strategy: Strategy
     step: str
 
@@ -33,17 +34,11 @@ class BroadcastFactors(Kernel):
         nodes = NodeList(device=graph.layout.main_device)
         inputs: dict[str, str] = {}
         for point in graph.points if graph.layout.world_size > 1 else ():
-            synchronizer = self._synchronizer(point)
+            synchronizer = given_to(BroadcastSynchronizer, self.strategy, point.variable)
             if synchronizer is not None:
                 carry = carriers.get(synchronizer.communicator).communicator(graph.layout.place(self.step))
                 inputs |= _gathered(nodes, point, carry)
-        return graph.replace(graph_def=rewired(graph.graph_def, inputs, nodes.nodes)) if inputs else graph
-
-    def _synchronizer(self, point: SyncPoint) -> BroadcastSynchronizer | None:
-        if point.variable is None:
-            return None
-        synchronizer = self.strategy.config(point.variable).synchronizer
-        return synchronizer if isinstance(synchronizer, BroadcastSynchronizer) else None
+        return graph.rewired(inputs, nodes.nodes) if inputs else graph
 
 
 def _gathered(nodes: NodeList, point: SyncPoint, carry: Communicator) -> dict[str, str]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from autodist.graph import NodeList, node_of
-from autodist.kernels._all_reduce import rewired
 from autodist.kernels._base import DistributedGraph, Kernel, SyncPoint
 
 __all__ = ["InTurn"]
@@ -36,7 +35,7 @@ class InTurn(Kernel):
         late = {p.name: p for layer, points in layers.items() for p in _waiting(nodes, layer, points, device_of)}
         points = tuple(late.get(point.name, point) for point in graph.points)
         inputs = {s: t for point in late.values() for s, t in zip(point.synced, point.local, strict=True)}
-        return graph.replace(graph_def=rewired(graph.graph_def, inputs, nodes.nodes), points=points)
+        return graph.rewired(inputs, nodes.nodes).replace(points=points)
 
 
 def _waiting(nodes: NodeList, layer: int, points: Sequence[SyncPoint], device_of: Mapping[str, str]) -> list[SyncPoint]:

@@ -28,6 +28,7 @@ from autodist.kernels._replicate import Replicate
 from autodist.kernels._requests import Requests
 from autodist.kernels._stations import Stations
 from autodist.kernels._stream_values import StreamValues
+from autodist.kernels._synchronizers import bound, refuse_orphans
 from autodist.strategies import Strategy
 
 __all__ = ["KernelTiming", "kernels_for", "rewrite"]
@@ -66,6 +67,10 @@ def kernels_for(
         gradient_reduction: Whether the loss is a mean or a sum over the batch; ``"auto"`` finds out.
         extras: Kernels of others; None takes those of installed packages.
         overlap: Whether gradients leave as soon as they exist; else all of them wait for the last one.
+
+    Raises:
+        StrategyError: A kernel of another package has no place here, or a synchronizer has no kernel.
+
     """
     # Each stands where it does because of what is next to it:
     own: tuple[Kernel, ...] = (
@@ -94,7 +99,9 @@ def kernels_for(
         Requests(step),
         Prune(),
     )
-    return insert(own, extra_kernels() if extras is None else extras)
+    kernels = insert(own, extra_kernels() if extras is None else extras)
+    refuse_orphans(strategy, kernels)
+    return bound(kernels, strategy, step)
 
 
 def rewrite(

@@ -25,7 +25,7 @@ from autodist.kernels._proxy_streams import ProxyStreams
 from autodist.kernels._quiet import quiet_units
 from autodist.kernels._stages import Stages
 from autodist.kernels._units import Part, Unit, parts_of, units_of
-from autodist.strategies import Strategy
+from autodist.strategies import PSSynchronizer, Strategy, Synchronizer
 
 __all__ = ["ParameterServers"]
 
@@ -41,6 +41,7 @@ class ParameterServers(Kernel):
     """
 
     name: ClassVar[str] = "parameter-servers"
+    synchronizer: ClassVar[type[Synchronizer]] = PSSynchronizer
     strategy: Strategy
     step: str
     container: str = ""

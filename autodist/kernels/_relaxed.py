@@ -23,7 +23,7 @@ from autodist.kernels._mail import Queues
 from autodist.kernels._proxies import ProxyWriter
 from autodist.kernels._regions import Region, Regions
 from autodist.kernels._units import Part, Unit, parts_of, units_of
-from autodist.strategies import Strategy
+from autodist.strategies import PSSynchronizer, Strategy, Synchronizer
 
 __all__ = ["MOST_AHEAD", "RelaxedServers"]
 
@@ -42,6 +42,7 @@ class RelaxedServers(Kernel):
     """
 
     name: ClassVar[str] = "relaxed-servers"
+    synchronizer: ClassVar[type[Synchronizer]] = PSSynchronizer
     strategy: Strategy
     step: str
     container: str = ""

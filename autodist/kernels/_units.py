@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from autodist.graph import Variable
 from autodist.kernels._base import DistributedGraph, Layout, SyncPoint
+from autodist.kernels._synchronizers import given_to
 from autodist.resource_spec import Device
 from autodist.strategies import PSSynchronizer, Strategy
 
@@ -74,8 +75,8 @@ def units_of(graph: DistributedGraph, strategy: Strategy) -> list[Unit]:
     units: dict[str, Unit] = {}
     for variable in graph.variables:
         if variable.coupled and min(variable.coupled) not in units:
-            synchronizer = strategy.config(variable.name).synchronizer
-            if isinstance(synchronizer, PSSynchronizer):
+            synchronizer = given_to(PSSynchronizer, strategy, variable.name)
+            if synchronizer is not None:
                 key = min(variable.coupled)
                 proxied = tuple(name for name in variable.coupled if _has_proxy(strategy, name))
                 units[key] = Unit(key, variable.coupled, tuple(slots.get(key, ())), synchronizer, proxied)
@@ -93,8 +94,8 @@ def parts_of(unit: Unit, point: SyncPoint, layout: Layout) -> list[Part]:
 
 
 def _has_proxy(strategy: Strategy, name: str) -> bool:
-    synchronizer = strategy.config(name).synchronizer
-    return isinstance(synchronizer, PSSynchronizer) and synchronizer.local_proxy
+    synchronizer = given_to(PSSynchronizer, strategy, name)
+    return synchronizer is not None and synchronizer.local_proxy
 
 
 def _slots(variables: Iterable[Variable]) -> dict[str, list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
-from typing import Any, Generic, TypeVar, cast, get_type_hints
+from typing import Any, Generic, Protocol, TypeVar, get_type_hints
 
 from autodist.errors import StrategyError
 from autodist.registry._named import Named
@@ -14,7 +14,14 @@ from autodist.registry._typed import suggestion
 
 __all__ = ["PluginWarning", "Registered", "Registry"]
 
-T = TypeVar("T", bound=Named)
+
+class _Summarized(Protocol):
+    @classmethod
+    def summary(cls) -> str:
+        """Return one line."""
+
+
+T = TypeVar("T", bound=_Summarized)
 
 
 class PluginWarning(UserWarning):
@@ -46,6 +53,7 @@ class Registry(Generic[T]):
         base: What they are derived from.
         group: The entry points by which other packages bring theirs.
         own: Ours.
+        tag: The class attribute that is a class' name. Where it is another one, fields need no defaults.
 
     """
 
@@ -53,6 +61,7 @@ class Registry(Generic[T]):
     base: type[Any]
     group: str
     own: tuple[type[T], ...]
+    tag: str = "name"
 
     def find(self, name: str) -> type[T] | None:
         """Return the class of this name, None if there is none.
@@ -77,14 +86,19 @@ class Registry(Generic[T]):
             StrategyError: If two packages bring a class of one name.
 
         """
+        return tuple(
+            Registered(self._name(cls), cls.summary(), parameters(cls) if issubclass(cls, Named) else {})
+            for cls in self.classes()
+        )
+
+    def classes(self) -> tuple[type[T], ...]:
+        """The same as classes."""
         found = []
         for name, load in sorted(self._loaders().items()):
             try:
-                cls = self._loaded(name, load)
+                found.append(self._loaded(name, load))
             except StrategyError as error:
-                warnings.warn(f"{error.message}; it is left out", PluginWarning, stacklevel=3)
-                continue
-            found.append(Registered(name, cls.summary(), parameters(cls)))
+                warnings.warn(f"{error.message}; it is left out", PluginWarning, stacklevel=4)
         return tuple(found)
 
     def near(self, name: str) -> tuple[str, list[str]]:
@@ -95,7 +109,7 @@ class Registry(Generic[T]):
     def _loaders(self) -> dict[str, Callable[[], type[T]]]:
         from importlib.metadata import entry_points  # 30 ms, which `import autodist` need not pay
 
-        loaders = {cls.name: _given(cls) for cls in self.own}
+        loaders = {self._name(cls): _given(cls) for cls in self.own}
         # A set: a package that is found twice on the path (an editable install and its metadata) is no duplicate.
         for entry in sorted(set(entry_points(group=self.group)), key=lambda entry: (entry.name, entry.value)):
             if entry.name in loaders:
@@ -108,7 +122,7 @@ class Registry(Generic[T]):
 
     def _loaded(self, name: str, load: Callable[[], type[T]]) -> type[T]:
         try:
-            cls = load()
+            cls: type[T] = load()
             self._check_contract(name, cls)
         except Exception as error:  # whatever another package's code raises
             reason = str(error) if isinstance(error, StrategyError) else f"{type(error).__name__}: {error}"
@@ -118,10 +132,14 @@ class Registry(Generic[T]):
     def _check_contract(self, name: str, cls: Any) -> None:
         if not (isinstance(cls, type) and issubclass(cls, self.base) and is_dataclass(cls)):
             raise StrategyError(f"it is {cls!r}, allowed: a dataclass from {self.base.__name__}")
-        if getattr(cls, "name", None) != name:
-            raise StrategyError(f"its `name` is {getattr(cls, 'name', None)!r}, allowed: that of its entry point")
+        if self._name(cls) != name:
+            raise StrategyError(f"its `{self.tag}` is {self._name(cls)!r}, allowed: that of its entry point")
         get_type_hints(cls)
-        parameters(cast("type[Named]", cls))  # raises where a parameter has no default
+        if issubclass(cls, Named):
+            parameters(cls)  # raises where a parameter has no default
+
+    def _name(self, cls: Any) -> Any:
+        return getattr(cls, self.tag, None)
 
 
 def _given(cls: type[T]) -> Callable[[], type[T]]:

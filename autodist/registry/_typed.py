@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import functools
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -169,8 +169,8 @@ def read(hint: Any, value: Any, where: str, mistakes: list[str]) -> Any:
     """Read the value as the annotated type; what is wrong is appended to ``mistakes`` and the result is then useless.
 
     Args:
-        hint: str, int, float, bool, a Literal, a text that is :class:`OneOf` some, ``tuple[T, ...]``, a dataclass, or
-            a union of these.
+        hint: str, int, float, bool, a Literal, a text that is :class:`OneOf` some, ``tuple[T, ...]``, a dataclass, a
+            class whose ``kinds()`` are dataclasses by their ``type``, or a union of these.
         value: What JSON or a Python literal gives.
         where: Where the value stands, for the messages.
         mistakes: One :class:`Mistake` is added per mistake, whose path starts at ``value``.
@@ -184,6 +184,8 @@ def read(hint: Any, value: Any, where: str, mistakes: list[str]) -> Any:
     here = where if isinstance(where, _Where) else _Where(where)
     if dataclasses.is_dataclass(hint):
         return _read_dataclass(hint, value, here, mistakes)
+    if hasattr(hint, "kinds"):
+        return _read_tagged(hint.kinds(), value, here, mistakes)
     if get_origin(hint) in (Union, types.UnionType):
         return _read_union(get_args(hint), value, here, mistakes)
     if get_origin(hint) is tuple and isinstance(value, list | tuple):
@@ -256,7 +258,7 @@ def _read_union(arms: tuple[Any, ...], value: Any, where: _Where, mistakes: list
     return None
 
 
-def _read_tagged(classes: dict[Any, Any], value: Any, where: _Where, mistakes: list[str]) -> Any:
+def _read_tagged(classes: Mapping[Any, Any], value: Any, where: _Where, mistakes: list[str]) -> Any:
     tag = value.get("type") if isinstance(value, dict) else None
     if not isinstance(tag, str) or tag not in classes:
         given, place = (tag, where.key("type")) if isinstance(value, dict) else (value, where)

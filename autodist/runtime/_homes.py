@@ -14,8 +14,6 @@ from autodist.errors import StrategyError
 from autodist.graph import TrainingGraph, Variable
 from autodist.kernels import DistributedGraph, Kernel, Layout, shard_name
 from autodist.strategies import (
-    AllReduceSynchronizer,
-    PSSynchronizer,
     ShardConfig,
     Strategy,
     VariableConfig,
@@ -167,23 +165,18 @@ def _at(shard: ShardConfig, name: str, server: str | None) -> ShardConfig:
     """A shard's config, with a destination if that is known."""
     if server is None:
         return shard
-    if not isinstance(shard.synchronizer, PSSynchronizer):
+    if shard.synchronizer.home is None:
         raise StrategyError(
-            f"`{name}` is {_VERBS[shard.synchronizer.type]} in this step, but lives at {server} since an earlier step",
+            f"`{name}` is {shard.synchronizer.verb} in this step, but lives at {server} since an earlier step",
             hint="use one kind of synchronizer for a variable in all steps of a scope, or one scope per step",
         )
-    return replace(shard, synchronizer=replace(shard.synchronizer, destination=server))
-
-
-_VERBS = {"AllReduce": "all-reduced", "Broadcast": "broadcast"}
+    return replace(shard, synchronizer=shard.synchronizer.at(server))
 
 
 def _regrouped(shard: ShardConfig, first_group: int) -> ShardConfig:
     """A shard's config from another strategy, with a group that this one does not have."""
-    synchronizer = shard.synchronizer
-    if not isinstance(synchronizer, AllReduceSynchronizer):
-        return shard
-    return replace(shard, synchronizer=replace(synchronizer, group=first_group + synchronizer.group))
+    number = shard.synchronizer.group_number
+    return shard if number is None else replace(shard, synchronizer=shard.synchronizer.in_group(first_group + number))
 
 
 def _slots(config: VariableConfig, graph: TrainingGraph) -> list[str]:
@@ -212,7 +205,7 @@ def _served(strategy: Strategy, graph: TrainingGraph) -> Mapping[str, str]:
     """By variable or slot that this step gives to a server, the server."""
     served = {}
     for unit in _units(graph):
-        synchronizer = strategy.config(unit[0].name).synchronizer
-        if isinstance(synchronizer, PSSynchronizer):
-            served.update(dict.fromkeys(_members(unit, graph), synchronizer.destination))
+        home = strategy.config(unit[0].name).synchronizer.home
+        if home is not None:
+            served.update(dict.fromkeys(_members(unit, graph), home))
     return served

@@ -89,8 +89,14 @@ def places_of(proposals: Proposals, space: Space) -> npt.NDArray[np.int64]:
 
 def is_dense(table: ShardTable) -> Mask:
     """By shard, whether its gradient is reduced and can travel with others: what is sparse travels alone."""
-    dense: Mask = (table.kind == ALL_REDUCE) & (table.gathered_by_example == 0)
+    dense: Mask = _has_group(table) & (table.gathered_by_example == 0)
     return dense
+
+
+def _has_group(table: ShardTable) -> Mask:
+    """By shard, whether its synchronizer puts it into a group."""
+    found: Mask = (table.kind == ALL_REDUCE) & (table.group >= 0)
+    return found
 
 
 def grouped(proposals: Proposals, space: Space, chance: np.random.Generator) -> Ints:
@@ -133,7 +139,7 @@ def _with_sparse(of_dense: Ints, proposals: Proposals, dense: Rows) -> Ints:
     table = proposals.table
     numbers = np.full(len(table), -1, np.int32)
     numbers[dense] = of_dense
-    sparse = np.flatnonzero((table.kind == ALL_REDUCE) & (table.gathered_by_example > 0))
+    sparse = np.flatnonzero(_has_group(table) & (table.gathered_by_example > 0))
     if len(sparse):
         most = np.full(len(proposals), -1, np.int32)
         np.maximum.at(most, table.strategy[dense], of_dense)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from autodist.search._configs import strategies_of_choices
 from autodist.simulator import Floats, Ints, ShardTable, tabulate
+from autodist.strategies import Choice
 
 if TYPE_CHECKING:
     from autodist.search._space import Space
@@ -87,7 +88,9 @@ def _kinds(space: Space, traits: Ints) -> Ints:
 
 def _factors(space: Space) -> Ints:
     choices = [choice for unit in space.units for choice in unit.choices]
-    plain = [dataclasses.replace(c, partition=None, synchronizer="PS", communicator=None) for c in choices]
+    plain = [
+        dataclasses.replace(c, partition=None, synchronizer=Choice().synchronizer, communicator=None) for c in choices
+    ]
     rows: list[list[object]] = [
         [choice.partition, (choice.synchronizer, choice.communicator), rest]
         for choice, rest in zip(choices, plain, strict=True)

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 from autodist.carriers import Queue
 from autodist.strategies import (
-    AllReduceSynchronizer,
-    BroadcastSynchronizer,
     GraphConfig,
-    PSSynchronizer,
     ShardConfig,
     Strategy,
     Synchronizer,
     VariableConfig,
+    kind_of,
     num_shards,
 )
 
@@ -67,16 +65,5 @@ def strategies_of_choices(units: Sequence[Unit], spec: ResourceSpec) -> Iterator
 
 
 def _synchronizer(choice: Choice, spec: ResourceSpec, rank: int, group: int) -> Synchronizer:
-    if choice.synchronizer == "PS":
-        hosts = [host for host in spec.hosts if choice.transfer and len(host.replica_devices) > 1]
-        return PSSynchronizer(
-            spec.hosts[rank].cpu_devices[0].name,
-            choice.sync,
-            choice.staleness,
-            choice.local_proxy,
-            tuple(host.cpu_devices[0].name for host in hosts),
-        )
-    assert choice.communicator is not None
-    if choice.synchronizer == "Broadcast":
-        return BroadcastSynchronizer(choice.communicator)
-    return AllReduceSynchronizer(group, choice.communicator)
+    stations = tuple(host.cpu_devices[0].name for host in spec.hosts if len(host.replica_devices) > 1)
+    return kind_of(choice.synchronizer).of_choice(choice, spec.hosts[rank].cpu_devices[0].name, group, stations)

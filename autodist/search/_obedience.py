@@ -12,7 +12,7 @@ from autodist.errors import UsageError
 from autodist.search._aspects import ASPECTS, Choice
 from autodist.search._constraints import Rule
 from autodist.search._utility import Time, Utility
-from autodist.strategies import AllReduceSynchronizer, BroadcastSynchronizer, GraphConfig, Strategy, VariableConfig
+from autodist.strategies import GraphConfig, Strategy, VariableConfig
 
 if TYPE_CHECKING:
     from autodist.search._trials import Trial
@@ -103,20 +103,7 @@ def _near(names: Sequence[str]) -> str:
 
 
 def _choices(config: VariableConfig, graph: GraphConfig) -> Iterable[Choice]:
-    """What a config chooses for each of its shards; servers are reached by streams, or by queues."""
+    """What a config chooses for each of its shards."""
     for shard in dict.fromkeys(config.shards):
-        plain = Choice(partition=config.partition, compressor=shard.compressor)
-        synchronizer = shard.synchronizer
-        if isinstance(synchronizer, AllReduceSynchronizer):
-            yield dataclasses.replace(plain, synchronizer="AllReduce", communicator=synchronizer.communicator)
-        elif isinstance(synchronizer, BroadcastSynchronizer):
-            yield dataclasses.replace(plain, synchronizer="Broadcast", communicator=synchronizer.communicator)
-        else:
-            yield dataclasses.replace(
-                plain,
-                communicator=graph.communicator if graph.has_streams else None,
-                transfer=bool(synchronizer.transfer),
-                local_proxy=synchronizer.local_proxy,
-                sync=synchronizer.sync,
-                staleness=synchronizer.staleness,
-            )
+        chosen = shard.synchronizer.choice(graph)
+        yield dataclasses.replace(chosen, partition=config.partition, compressor=shard.compressor)

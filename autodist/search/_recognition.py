@@ -12,7 +12,7 @@ from autodist.search._arrangement import numbered
 from autodist.search._configs import configs_of
 from autodist.search._proposals import Proposals
 from autodist.simulator import Ints
-from autodist.strategies import AllReduceSynchronizer, PSSynchronizer, ShardConfig, Synchronizer, VariableConfig
+from autodist.strategies import ShardConfig, Synchronizer, VariableConfig
 
 if TYPE_CHECKING:
     from autodist.search._catalogue import Catalogue
@@ -90,22 +90,21 @@ class _Known:
 
     def _without(self, shard: ShardConfig) -> Synchronizer:
         synchronizer = shard.synchronizer
-        if isinstance(synchronizer, PSSynchronizer) and synchronizer.destination in self._ranks:
-            return dataclasses.replace(synchronizer, destination=self._chief)
-        if isinstance(synchronizer, AllReduceSynchronizer):
-            return dataclasses.replace(synchronizer, group=0)
-        return synchronizer
+        if synchronizer.home in self._ranks:
+            return synchronizer.at(self._chief)
+        return synchronizer if synchronizer.group_number is None else synchronizer.in_group(0)
 
     def _servers(self, config: VariableConfig) -> tuple[int, ...]:
         return tuple(map(self._server, config.shards))
 
     def _server(self, shard: ShardConfig) -> int:
-        synchronizer = shard.synchronizer
-        return self._ranks[synchronizer.destination] if isinstance(synchronizer, PSSynchronizer) else -1
+        home = shard.synchronizer.home
+        return -1 if home is None else self._ranks[home]
 
 
 def _group(shard: ShardConfig) -> int:
-    return shard.synchronizer.group if isinstance(shard.synchronizer, AllReduceSynchronizer) else -1
+    number = shard.synchronizer.group_number
+    return -1 if number is None else number
 
 
 def _small(groups: Iterator[int]) -> Iterator[int]:

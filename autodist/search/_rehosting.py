@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autodist.resource_spec import Device
-from autodist.strategies import PSSynchronizer, ShardConfig, Strategy
+from autodist.strategies import ShardConfig, Strategy
 
 if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
@@ -49,7 +49,7 @@ def rehosted(strategy: Strategy, old: ResourceSpec, new: ResourceSpec) -> Strate
 
     """
     names = {a.name: b.name for a, b in zip(old.hosts, new.hosts, strict=False)}
-    graph = replace(strategy.graph, replicas=_moved(strategy.graph.replicas, names))
+    graph = replace(strategy.graph, replicas=tuple(_moved(device, names) for device in strategy.graph.replicas))
     variables = tuple(
         replace(config, shards=tuple(_shard(shard, names) for shard in config.shards)) for config in strategy.variables
     )
@@ -57,14 +57,9 @@ def rehosted(strategy: Strategy, old: ResourceSpec, new: ResourceSpec) -> Strate
 
 
 def _shard(shard: ShardConfig, names: Mapping[str, str]) -> ShardConfig:
-    synchronizer = shard.synchronizer
-    if not isinstance(synchronizer, PSSynchronizer):
-        return shard
-    [destination] = _moved((synchronizer.destination,), names)
-    moved = replace(synchronizer, destination=destination, transfer=_moved(synchronizer.transfer, names))
-    return replace(shard, synchronizer=moved)
+    return replace(shard, synchronizer=shard.synchronizer.renamed(lambda device: _moved(device, names)))
 
 
-def _moved(devices: tuple[str, ...], names: Mapping[str, str]) -> tuple[str, ...]:
-    parsed = map(Device.parse, devices)
-    return tuple(replace(device, host=names[device.host]).name for device in parsed)
+def _moved(device: str, names: Mapping[str, str]) -> str:
+    parsed = Device.parse(device)
+    return replace(parsed, host=names[parsed.host]).name

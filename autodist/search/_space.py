@@ -64,7 +64,7 @@ class Family:
 
     def has(self, choice: Choice) -> bool:
         """Whether a choice belongs to it."""
-        if choice.synchronizer == "PS":
+        if choice.is_served:
             return self.has_servers and self._serves(choice.communicator)
         return choice.communicator == self.communicator
 
@@ -171,7 +171,7 @@ class Space:
         if family.communicator is not None and family.communicator not in self.communicators:
             return False
         choices = [[choice for choice in unit.choices if family.has(choice)] for unit in self.units]
-        kinds = {choice.synchronizer == "PS" for own in choices for choice in own}
+        kinds = {choice.is_served for own in choices for choice in own}
         return all(choices) and kinds == ({True} if family.communicator is None else {False} | {family.has_servers})
 
     def _refusal(self) -> SpaceEmpty:
@@ -239,4 +239,4 @@ class Space:
 
 def _ways(choice: Choice, hosts: int) -> float:
     """Decimal logarithm of the strategies of one choice: a server for each shard, or whether a group ends here."""
-    return num_shards(choice.partition) * math.log10(hosts if choice.synchronizer == "PS" else 2)
+    return num_shards(choice.partition) * math.log10(hosts if choice.is_served else 2)

@@ -10,7 +10,7 @@ from typing import ClassVar, final
 
 from autodist.errors import UsageError
 from autodist.resource_spec import ResourceSpec
-from autodist.strategies import PSSynchronizer, Strategy, host_of
+from autodist.strategies import Strategy, host_of
 
 __all__ = ["UTILITIES", "Bill", "Cost", "Time", "Utility", "hosts_of", "utility_of"]
 
@@ -96,8 +96,7 @@ def utility_of(name: str, spec: ResourceSpec) -> Utility:
 
 def hosts_of(strategy: Strategy) -> tuple[str, ...]:
     """Names of the hosts that a strategy uses: they hold replicas, or serve; in alphabetical order."""
-    shards = [shard.synchronizer for config in strategy.variables for shard in config.shards]
-    servers = {device for s in shards if isinstance(s, PSSynchronizer) for device in (s.destination, *s.transfer)}
+    servers = {device for _, synchronizer in strategy.synchronizers for device in synchronizer.devices}
     return tuple(sorted({host_of(device) for device in (*strategy.graph.replicas, *servers)}))
 
 

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autodist import carriers
 from autodist.strategies import (
     PACK_BYTES,
-    AllReduceSynchronizer,
-    PSSynchronizer,
+    Form,
     ShardMessages,
     host_of,
     shard_messages,
@@ -42,7 +40,7 @@ Floats: TypeAlias = "npt.NDArray[np.float32]"
 Bools: TypeAlias = "npt.NDArray[np.bool_]"
 Rows: TypeAlias = "npt.NDArray[np.intp]"
 
-SERVER, ALL_REDUCE, BROADCAST = range(3)
+SERVER, ALL_REDUCE, BROADCAST = (form.value for form in (Form.SERVED, Form.REDUCED, Form.REBUILT))
 _MOST_CELLS_PER_ROW = 64
 _OF_PACKED = 0.1
 """What part of a message's costs remains for each shard that is packed: it is brought into its place by itself."""
@@ -239,28 +237,14 @@ def _messages(message: ShardMessages) -> float:
 
 def _way(message: ShardMessages, domain: Domain) -> dict[str, float]:
     """How a shard is synchronized."""
-    synchronizer = message.synchronizer
-    if isinstance(synchronizer, PSSynchronizer):
-        reads = min(message.reads, 1) if synchronizer.local_proxy else message.reads
-        return {
-            "kind": SERVER,
-            "server": domain.ranks[host_of(synchronizer.destination)],
-            "group": -1,
-            "has_own_connections": message.is_streamed,
-            "is_direct": False,
-            "is_joined": message.is_joined or bool(synchronizer.transfer),
-            "is_proxied": synchronizer.local_proxy,
-            "read_bytes": reads * message.size_bytes,
-        }
-    carrier = carriers.get(synchronizer.communicator)
-    is_reduced = isinstance(synchronizer, AllReduceSynchronizer)
+    terms = message.synchronizer.terms(message)
     return {
-        "kind": ALL_REDUCE if is_reduced else BROADCAST,
-        "server": -1,
-        "group": synchronizer.group if isinstance(synchronizer, AllReduceSynchronizer) else -1,
-        "has_own_connections": carrier.has_own_connections,
-        "is_direct": carrier.is_direct,
-        "is_joined": True,
-        "is_proxied": False,
-        "read_bytes": 0.0,
+        "kind": terms.form.value,
+        "server": -1 if terms.server is None else domain.ranks[host_of(terms.server)],
+        "group": terms.group,
+        "has_own_connections": terms.has_own_connections,
+        "is_direct": terms.is_direct,
+        "is_joined": terms.is_joined,
+        "is_proxied": terms.is_proxied,
+        "read_bytes": terms.read_bytes,
     }

@@ -31,25 +31,35 @@ from autodist.strategies._coupled import coupled_units
 from autodist.strategies._diff import Difference, StrategyDiff, diff
 from autodist.strategies._encryption import check_encryptable, refuse_in_the_clear
 from autodist.strategies._explain import Cost, Explanation, ExplanationRow, HostTraffic, LinkTraffic, explain
-from autodist.strategies._messages import ShardMessages, host_of, shard_messages
+from autodist.strategies._messages import shard_messages
 from autodist.strategies._problem import Problem, sentences
 from autodist.strategies._registry import BuilderInfo, builders, compose, get, names_builder
+from autodist.strategies._shard_messages import ShardMessages, Share, host_of
 from autodist.strategies._shards import Partition, ShardSlice, num_shards, shard_slices
 from autodist.strategies._strategy import (
     PACK_BYTES,
-    AllReduceSynchronizer,
-    BroadcastSynchronizer,
     Communicator,
     GraphCommunicator,
     GraphConfig,
-    PSSynchronizer,
     ShardConfig,
     Strategy,
-    Synchronizer,
     VariableConfig,
 )
 from autodist.strategies._traffic import DEFAULT_BATCH_SIZE, Flow, Traffic, traffic
 from autodist.strategies._verify import check, verify
+from autodist.strategies.synchronizers import (
+    AllReduceSynchronizer,
+    BroadcastSynchronizer,
+    Choice,
+    Form,
+    OnEveryWorker,
+    PSSynchronizer,
+    Scene,
+    Synchronizer,
+    Terms,
+    kind_of,
+    synchronizers,
+)
 
 __all__ = [
     "DEFAULT_BATCH_SIZE",
@@ -61,12 +71,14 @@ __all__ = [
     "BroadcastSynchronizer",
     "BuilderInfo",
     "BytePS",
+    "Choice",
     "Communicator",
     "Cost",
     "Difference",
     "Explanation",
     "ExplanationRow",
     "Flow",
+    "Form",
     "GraphCommunicator",
     "GraphConfig",
     "HierarchicalPS",
@@ -74,6 +86,7 @@ __all__ = [
     "HostTraffic",
     "LinkTraffic",
     "Manual",
+    "OnEveryWorker",
     "PSLoadBalancing",
     "PSSynchronizer",
     "Parallax",
@@ -85,13 +98,16 @@ __all__ = [
     "Poseidon",
     "Problem",
     "RandomAxisPartitionAR",
+    "Scene",
     "ShardConfig",
     "ShardMessages",
     "ShardSlice",
+    "Share",
     "Strategy",
     "StrategyBuilder",
     "StrategyDiff",
     "Synchronizer",
+    "Terms",
     "Traffic",
     "UnevenPartitionedPS",
     "VariableConfig",
@@ -107,12 +123,14 @@ __all__ = [
     "host_of",
     "in_backward_order",
     "installed_communicators",
+    "kind_of",
     "names_builder",
     "num_shards",
     "refuse_in_the_clear",
     "sentences",
     "shard_messages",
     "shard_slices",
+    "synchronizers",
     "traffic",
     "verify",
 ]

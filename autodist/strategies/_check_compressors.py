@@ -6,20 +6,13 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from autodist import carriers
 from autodist.compressors import FLOATS, Compressor, registered
 from autodist.errors import StrategyError
 from autodist.strategies._encoders import encoder_of
 from autodist.strategies._problem import Problem
 from autodist.strategies._shards import shard_slices
-from autodist.strategies._strategy import (
-    AllReduceSynchronizer,
-    PSSynchronizer,
-    Strategy,
-    Synchronizer,
-    VariableConfig,
-    is_factors,
-)
+from autodist.strategies._strategy import Strategy, VariableConfig, is_factors
+from autodist.strategies.synchronizers import Synchronizer
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
@@ -77,35 +70,5 @@ def _misfits(
         yield "another one", refusal
     if variable.is_sparse and not compressor.encodes_slices:
         yield "null, 'FP16' or 'BF16'", "the gradient is sparse: of its rows only the values can be cast"
-    elif isinstance(synchronizer, PSSynchronizer):
-        yield from _on_servers(compressor, variable, shape, synchronizer)
-    elif isinstance(synchronizer, AllReduceSynchronizer):
-        yield from _on_collectives(compressor, variable, synchronizer)
-
-
-def _on_servers(
-    compressor: Compressor, variable: Variable, shape: Sequence[int], synchronizer: PSSynchronizer
-) -> Iterator[tuple[str, str]]:
-    rounds = compressor.rounds(shape, variable.dtype)
-    if rounds > 1:
-        yield (
-            "AllReduce, or a compressor that sends one message",
-            f"it sends {rounds} messages, each made from the sum of those before, and a server takes one",
-        )
-    if compressor.in_step and (not synchronizer.sync or synchronizer.staleness):
-        yield (
-            "a synchronous server without staleness, AllReduce, or another compressor",
-            "a message can be decoded only by who is in the same step as its sender",
-        )
-
-
-def _on_collectives(
-    compressor: Compressor, variable: Variable, synchronizer: AllReduceSynchronizer
-) -> Iterator[tuple[str, str]]:
-    dtype, carrier = compressor.summed_dtype(variable.dtype), carriers.find(synchronizer.communicator)
-    summed = frozenset(FLOATS) if carrier is None else carrier.summed
-    if not variable.is_sparse and not compressor.gathers and dtype not in summed:
-        yield (
-            f"one that sends {' or '.join(sorted(summed))}, or another communicator",
-            f"{synchronizer.communicator} can't sum {dtype}",
-        )
+    else:
+        yield from synchronizer.misfits(compressor, variable, shape)

@@ -6,14 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autodist.strategies._problem import Problem
-from autodist.strategies._strategy import (
-    AllReduceSynchronizer,
-    BroadcastSynchronizer,
-    ShardConfig,
-    Strategy,
-    VariableConfig,
-    is_factors,
-)
+from autodist.strategies._strategy import ShardConfig, Strategy, VariableConfig, is_factors
+from autodist.strategies.synchronizers import Form
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -27,7 +21,7 @@ def check_factors(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) 
 
     Example:
         >>> from autodist.graph import TrainingGraph
-        >>> from autodist.strategies import GraphConfig
+        >>> from autodist.strategies import AllReduceSynchronizer, GraphConfig
         >>> config = VariableConfig.whole("w", AllReduceSynchronizer(0), "SufficientFactors")
         >>> strategy = Strategy(GraphConfig((), "queue"), (config,))
         >>> [str(p)[:61] for p in check_factors(strategy, TrainingGraph(None, (), (), (), ()), None)]
@@ -46,12 +40,13 @@ def check_factors(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) 
 
 def _encoders(variable: str, shard: ShardConfig) -> Iterator[Problem]:
     encoded = shard.compressor is not None and not is_factors(shard.compressor)
-    if isinstance(shard.synchronizer, BroadcastSynchronizer) and encoded:
-        reason = "Broadcast sends the factors as they are"
+    kind = shard.synchronizer.type
+    if shard.synchronizer.sends_factors and encoded:
+        reason = f"{kind} sends the factors as they are"
         yield Problem(variable, "compressor", f"{shard.compressor!r}", "null or 'SufficientFactors'", reason)
-    if isinstance(shard.synchronizer, AllReduceSynchronizer) and is_factors(shard.compressor):
+    if shard.synchronizer.form is Form.REDUCED and is_factors(shard.compressor):
         reason = "factors are gathered, there is nothing to reduce: use Broadcast, or PS with the encoder"
-        yield Problem(variable, "compressor of an AllReduce", f"{shard.compressor!r}", "other encoders", reason)
+        yield Problem(variable, f"compressor of an {kind}", f"{shard.compressor!r}", "other encoders", reason)
 
 
 def _whole(config: VariableConfig) -> Iterator[Problem]:
@@ -66,8 +61,10 @@ def _obstacle(config: VariableConfig, graph: TrainingGraph) -> Iterator[Problem]
     obstacle = factors_of(graph, config.variable).obstacle
     if obstacle is None:
         return
-    if any(isinstance(shard.synchronizer, BroadcastSynchronizer) for shard in config.shards):
-        yield Problem(config.variable, "synchronizer", "'Broadcast'", "'PS' or 'AllReduce'", _reason(obstacle))
+    senders = {shard.synchronizer.type for shard in config.shards if shard.synchronizer.sends_factors}
+    if senders:
+        given = " and ".join(f"{kind!r}" for kind in sorted(senders))
+        yield Problem(config.variable, "synchronizer", given, "'PS' or 'AllReduce'", _reason(obstacle))
     else:
         yield Problem(config.variable, "compressor", "'SufficientFactors'", "another or null", _reason(obstacle))
 

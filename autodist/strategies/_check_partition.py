@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from autodist.strategies._problem import Problem, listed
 from autodist.strategies._shards import Partition, num_shards
-from autodist.strategies._strategy import PSSynchronizer, Strategy, VariableConfig
+from autodist.strategies._strategy import Strategy, VariableConfig
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, UpdateRegion, Variable
@@ -74,13 +74,9 @@ def _not_separable(config: VariableConfig, region: UpdateRegion) -> Iterator[Pro
     if reasons:
         more = f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""
         yield _problem(config, "no partition", "; ".join(reasons[:3]) + more)
-    elif region.observers and len({_home(shard.synchronizer) for shard in config.shards}) > 1:
+    elif region.observers and len({shard.synchronizer.home or shard.synchronizer.type for shard in config.shards}) > 1:
         reason = f"op `{region.observers[0]}` takes the gradient of the whole variable"
         yield Problem(config.variable, "home of its shards", "several", "one for all of them", reason)
-
-
-def _home(synchronizer: object) -> object:
-    return synchronizer.destination if isinstance(synchronizer, PSSynchronizer) else type(synchronizer)
 
 
 def _problem(config: VariableConfig, allowed: str, reason: str) -> Problem:

@@ -4,32 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from autodist import carriers
 from autodist.carriers import Carrier
 from autodist.strategies._check_compressors import compressors
 from autodist.strategies._check_factors import check_factors
 from autodist.strategies._check_partition import partitions
-from autodist.strategies._check_servers import SERVER_CHECKS
 from autodist.strategies._coupled import coupled_units
-from autodist.strategies._problem import Problem, listed
-from autodist.strategies._strategy import (
-    AllReduceSynchronizer,
-    PSSynchronizer,
-    Strategy,
-    Synchronizer,
-)
+from autodist.strategies._problem import Problem, differing, listed
+from autodist.strategies._strategy import Strategy
+from autodist.strategies.synchronizers import Check, Synchronizer
 
 if TYPE_CHECKING:
-    from autodist.graph import TrainingGraph, Variable
+    from autodist.graph import TrainingGraph
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["CHECKS", "Check"]
-
-_MOST_STALENESS = 1_000_000
-
-Check: TypeAlias = "Callable[[Strategy, TrainingGraph, ResourceSpec], Iterator[Problem]]"
+__all__ = ["CHECKS"]
 
 
 def _variables(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
@@ -65,6 +56,19 @@ def _replicas(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> I
             yield Problem(None, "replica", f"{name!r} {count} times", "once", "a device holds one copy of the graph")
 
 
+def _idle_hosts(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    """Yield the hosts that neither compute nor serve."""
+    wanted = {
+        *strategy.graph.replicas,
+        *(synchronizer.home for _, synchronizer in strategy.synchronizers),
+    }
+    for host in spec.hosts:
+        if strategy.graph.replicas and not wanted & {device.name for device in (*host.cpu_devices, *host.gpu_devices)}:
+            reason = "its worker would have nothing to compute and nothing to serve; leave the host out of the spec"
+            allowed = "at least 1, or a destination of variables there"
+            yield Problem(None, f"number of replicas on `{host.name}`", "0", allowed, reason)
+
+
 def _packing(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     size = strategy.graph.pack_bytes
     if size is not None and size < 1:
@@ -72,96 +76,32 @@ def _packing(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> It
         yield Problem(None, "`pack_bytes` of the graph", f"{size}", "at least 1", reason)
 
 
-def _destinations(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    known = {device.name for device in spec.devices}
-    for name, synchronizer in _synchronizers(strategy):
-        if isinstance(synchronizer, PSSynchronizer) and synchronizer.destination not in known:
-            reason = "the cluster has no such device"
-            yield Problem(name, "destination", f"{synchronizer.destination!r}", listed(known), reason)
-
-
-def _staleness(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    for name, synchronizer in _synchronizers(strategy):
-        if not isinstance(synchronizer, PSSynchronizer):
-            continue
-        if synchronizer.staleness < 0:
-            reason = "it counts steps that a worker may be ahead"
-            yield Problem(name, "staleness", f"{synchronizer.staleness}", "at least 0", reason)
-        if synchronizer.staleness > _MOST_STALENESS:
-            reason = "a server keeps a token for each of these steps and each worker"
-            yield Problem(name, "staleness", f"{synchronizer.staleness}", f"up to {_MOST_STALENESS}", reason)
-        if synchronizer.staleness and not synchronizer.sync:
-            given = f"{synchronizer.staleness} with `sync` false"
-            yield Problem(name, "staleness", given, "0", "asynchronous training waits for nobody, so nothing bounds it")
-
-
-def _group_numbers(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    for name, synchronizer in _synchronizers(strategy):
-        if isinstance(synchronizer, AllReduceSynchronizer) and synchronizer.group < 0:
-            yield Problem(name, "group", f"{synchronizer.group}", "at least 0", "groups are numbered from 0")
-
-
-_Trait: TypeAlias = "Callable[[Variable, AllReduceSynchronizer], str]"
-_GROUP_TRAITS: tuple[tuple[str, str, _Trait], ...] = (
-    ("dtype", "a group travels in one buffer, which has one dtype", lambda v, s: v.dtype),
-    ("communicator", "a group is one collective", lambda v, s: s.communicator),
-    (
-        "kind of gradient",
-        "sparse gradients are gathered, not reduced: give each sparse variable a group of its own",
-        lambda v, s: "sparse" if v.is_sparse else "dense",
-    ),
-)
-
-
-def _groups(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    members: dict[int, list[tuple[Variable, AllReduceSynchronizer]]] = {}
-    known = {variable.name: variable for variable in graph.trainable}
-    for name, synchronizer in _synchronizers(strategy):
-        if isinstance(synchronizer, AllReduceSynchronizer) and name in known:
-            members.setdefault(synchronizer.group, []).append((known[name], synchronizer))
-    for group in sorted(members):
-        for trait, reason, of in _GROUP_TRAITS:
-            values = [(of(variable, synchronizer), variable.name) for variable, synchronizer in members[group]]
-            yield from _differing(f"{trait} of group {group}", values, "one for all members", reason)
-        yield from _sparse_alone(group, [variable for variable, _ in members[group]])
-
-
-def _sparse_alone(group: int, variables: list[Variable]) -> Iterator[Problem]:
-    names = dict.fromkeys(variable.name for variable in variables)
-    if len(names) > 1 and all(variable.is_sparse for variable in variables):
-        reason = "their gradients are gathered, each with its own indices"
-        yield Problem(None, f"number of sparse variables in group {group}", f"{len(names)}", "1", reason)
-
-
 def _beside_servers(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     if not strategy.has_servers:
         return
-    reason = (
-        "TensorFlow's collectives number the steps of all workers in one sequence, and the clean-up after one worker's "
-        "step then aborts what the servers compute for another's"
-    )
-    if _fits_no_servers(given := strategy.graph.communicator):
-        allowed = f"{_that_fit(lambda carrier: carrier.fits_servers)} beside parameter servers"
-        yield Problem(None, "communicator of the graph", f"{given!r}", allowed, reason)
-    for name, synchronizer in _synchronizers(strategy):
-        if not isinstance(synchronizer, PSSynchronizer) and _fits_no_servers(given := synchronizer.communicator):
-            yield Problem(name, "communicator", f"{given!r}", f"{_collectives()} beside parameter servers", reason)
+    if (carrier := _unfit(strategy.graph.communicator)) is not None:
+        allowed = f"{_that_fit(lambda one: one.fits_servers)} beside parameter servers"
+        yield Problem(None, "communicator of the graph", f"{carrier.name!r}", allowed, carrier.unfit)
+    for name, synchronizer in strategy.synchronizers:
+        if (carrier := _unfit(synchronizer.carrier)) is not None:
+            allowed = f"{_collectives()} beside parameter servers"
+            yield Problem(name, "communicator", f"{carrier.name!r}", allowed, carrier.unfit)
 
 
 def _beside_queues(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     small = carriers.find(strategy.graph.communicator)
     if small is None or small.carries_gradients or strategy.has_servers:
         return
-    reason = "TensorFlow's collectives abort what other workers wait for in queues"
-    for name, synchronizer in _synchronizers(strategy):
-        if not isinstance(synchronizer, PSSynchronizer) and _fits_no_servers(given := synchronizer.communicator):
-            allowed = f"{_collectives()} beside queues, or {given!r} for the graph as well"
-            yield Problem(name, "communicator", f"{given!r}", allowed, reason)
+    for name, synchronizer in strategy.synchronizers:
+        if (carrier := _unfit(synchronizer.carrier)) is not None:
+            allowed = f"{_collectives()} beside queues, or {carrier.name!r} for the graph as well"
+            yield Problem(name, "communicator", f"{carrier.name!r}", allowed, carrier.unfit)
 
 
-def _fits_no_servers(communicator: str) -> bool:
-    carrier = carriers.find(communicator)
-    return carrier is not None and not carrier.fits_servers
+def _unfit(communicator: str | None) -> Carrier | None:
+    """The carrier of this name, if it can't be used beside servers and queues."""
+    carrier = None if communicator is None else carriers.find(communicator)
+    return None if carrier is None or carrier.fits_servers else carrier
 
 
 def _collectives() -> str:
@@ -175,28 +115,36 @@ def _that_fit(fits: Callable[[Carrier], object]) -> str:
 
 def _coupled(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     reason = "their updates share a norm, a branch or a slot, so they are computed in one place"
-    synchronizers: dict[str, list[Synchronizer]] = {}
-    for name, synchronizer in _synchronizers(strategy):
-        synchronizers.setdefault(name, []).append(synchronizer)
+    given: dict[str, list[Synchronizer]] = {}
+    for name, synchronizer in strategy.synchronizers:
+        given.setdefault(name, []).append(synchronizer)
     for unit in coupled_units(graph):
-        members = [(s, v.name) for v in unit for s in synchronizers.get(v.name, ()) if len(unit) > 1]
-        served = any(isinstance(s, PSSynchronizer) for s, _ in members)
-        kinds = [(s.type, name) for s, name in members if served]  # all others keep variables on every worker
-        homes = [(s.destination, name) for s, name in members if isinstance(s, PSSynchronizer)]
-        yield from _differing("synchronizer of coupled variables", kinds, "one kind for all of them", reason)
-        yield from _differing("destination of coupled variables", homes, "one device for all of them", reason)
+        members = [(s, v.name) for v in unit for s in given.get(v.name, ()) if len(unit) > 1]
+        homes = [(s.home, name) for s, name in members if s.home is not None]
+        kinds = [(s.type, name) for s, name in members if homes]  # all others keep variables on every worker
+        yield from differing("synchronizer of coupled variables", kinds, "one kind for all of them", reason)
+        yield from differing("destination of coupled variables", homes, "one device for all of them", reason)
 
 
 def _communicators(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     """Yield the names that a strategy made in Python has, and its JSON could not."""
-    given: list[tuple[str | None, str]] = [(None, strategy.graph.communicator)]
-    given += [(name, s.communicator) for name, s in _synchronizers(strategy) if not isinstance(s, PSSynchronizer)]
-    for variable, communicator in given:
+    of_shards = ((name, synchronizer.carrier) for name, synchronizer in strategy.synchronizers)
+    for variable, communicator in ((None, strategy.graph.communicator), *of_shards):
+        if communicator is None:
+            continue
         carrier, of_gradients = carriers.find(communicator), variable is not None
         if carrier is None or (of_gradients and not carrier.carries_gradients):
             known = [one.name for one in carriers.carriers() if one.carries_gradients or not of_gradients]
             allowed = " or ".join(f"{name!r}" for name in known)
             yield Problem(variable, "communicator", f"{communicator!r}", allowed, "there is no other")
+
+
+def _kinds(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    """Yield what each kind of synchronizer finds of its own shards."""
+    used = {type(synchronizer) for _, synchronizer in strategy.synchronizers}
+    for kind in sorted(used, key=lambda one: (one.form.value, one.type)):
+        for check in kind.checks():
+            yield from check(strategy, graph, spec)
 
 
 CHECKS: tuple[Check, ...] = (
@@ -205,31 +153,12 @@ CHECKS: tuple[Check, ...] = (
     partitions,
     _replicas,
     _packing,
-    _destinations,
-    _staleness,
-    _group_numbers,
-    _groups,
+    _kinds,
     _beside_servers,
     _beside_queues,
     _coupled,
-    *SERVER_CHECKS,
+    _idle_hosts,
     compressors,
     check_factors,
     _communicators,
 )
-
-
-def _synchronizers(strategy: Strategy) -> Iterator[tuple[str, Synchronizer]]:
-    for config in strategy.variables:
-        for shard in config.shards:
-            yield config.variable, shard.synchronizer
-
-
-def _differing(aspect: str, values: list[tuple[str, str]], allowed: str, reason: str) -> Iterator[Problem]:
-    """Yield a problem if the (value, variable) pairs have more than one value; it says who has which."""
-    names: dict[str, dict[str, None]] = {}
-    for value, name in values:
-        names.setdefault(value, {})[name] = None
-    if len(names) > 1:
-        given = " but ".join(f"{value} for {listed(names[value])}" for value in names)
-        yield Problem(None, aspect, given, allowed, reason)

@@ -15,6 +15,7 @@ from autodist.strategies._traffic import traffic
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.resource_spec import ResourceSpec
+    from autodist.strategies.synchronizers import Synchronizer
 
 __all__ = ["Difference", "StrategyDiff", "diff"]
 
@@ -169,11 +170,11 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _told(synchronizer: Any) -> str:
+def _told(synchronizer: Synchronizer) -> str:
     """The kind, and where or in which group: what one looks for first."""
-    detail = getattr(synchronizer, "destination", None)
-    detail = f"group {synchronizer.group}" if hasattr(synchronizer, "group") else detail
-    return f"{synchronizer.type} ({detail})" if detail is not None else str(synchronizer.type)
+    number = synchronizer.group_number
+    detail = synchronizer.home if number is None else f"group {number}"
+    return synchronizer.type if detail is None else f"{synchronizer.type} ({detail})"
 
 
 def _partition(config: VariableConfig) -> str:

@@ -11,15 +11,7 @@ from autodist.errors import UsageError
 from autodist.strategies._check_types import require_types
 from autodist.strategies._problem import Problem
 from autodist.strategies._shards import shard_slices
-from autodist.strategies._strategy import (
-    AllReduceSynchronizer,
-    BroadcastSynchronizer,
-    PSSynchronizer,
-    ShardConfig,
-    Strategy,
-    Synchronizer,
-    VariableConfig,
-)
+from autodist.strategies._strategy import ShardConfig, Strategy, VariableConfig
 from autodist.strategies._traffic import Flow, Traffic, traffic
 from autodist.strategies._verify import verify
 
@@ -188,7 +180,7 @@ def explain(
         UsageError: A graph without a spec, or a spec without a graph.
 
     Example:
-        >>> from autodist.strategies import GraphConfig
+        >>> from autodist.strategies import GraphConfig, PSSynchronizer
         >>> config = VariableConfig.whole("w", PSSynchronizer("a:CPU:0", staleness=2))
         >>> explain(Strategy(GraphConfig(("a:CPU:0",), "queue"), (config,))).rows[0].synchronizer
         'PS (staleness=2)'
@@ -205,8 +197,8 @@ def explain(
         variables = {variable.name: variable for variable in graph.trainable}
         cost = _cost(found, spec)
         problems = verify(strategy, graph, spec, available_communicators=available_communicators)
-    synchronizers = [shard.synchronizer for config in strategy.variables for shard in config.shards]
-    homes = Counter(s.destination for s in synchronizers if isinstance(s, PSSynchronizer))
+    synchronizers = [synchronizer for _, synchronizer in strategy.synchronizers]
+    homes = Counter(home for synchronizer in synchronizers if (home := synchronizer.home) is not None)
     told = tuple(row for c in strategy.variables for row in _rows(c, variables.get(c.variable), flows))
     return Explanation(
         id=strategy.id,
@@ -270,24 +262,16 @@ def _row(
     shape: tuple[int, ...] | None,
     flow: Flow | None,
 ) -> ExplanationRow:
-    synchronizer, where, group, communicator, staleness = shard.synchronizer, "every worker", None, None, None
-    if isinstance(synchronizer, PSSynchronizer):
-        where, staleness = synchronizer.destination, synchronizer.staleness
-    else:
-        communicator = synchronizer.communicator
-    if isinstance(synchronizer, AllReduceSynchronizer):
-        group = synchronizer.group
-    if isinstance(synchronizer, BroadcastSynchronizer):
-        communicator = synchronizer.communicator
+    columns = shard.synchronizer.columns()
     return ExplanationRow(
         config.variable,
         index,
-        _told(synchronizer),
-        where,
-        group,
-        communicator,
+        columns.told,
+        columns.where,
+        columns.group,
+        columns.communicator,
         shard.compressor,
-        staleness,
+        columns.staleness,
         _partition(config),
         shape,
         _size_bytes(variable, shape),
@@ -306,14 +290,3 @@ def _partition(config: VariableConfig) -> str | None:
     if config.partition is None:
         return None
     return " x ".join(str(e) if isinstance(e, int) else f"({'+'.join(map(str, e))})" for e in config.partition)
-
-
-def _told(synchronizer: Synchronizer) -> str:
-    """Name the kind and whatever of it has no column of its own and is not the default."""
-    told = []
-    if isinstance(synchronizer, PSSynchronizer):
-        told += [] if synchronizer.sync else ["async"]
-        told += [f"staleness={synchronizer.staleness}"] if synchronizer.staleness else []
-        told += ["local proxy"] if synchronizer.local_proxy else []
-        told += [f"through {', '.join(synchronizer.transfer)}"] if synchronizer.transfer else []
-    return f"{synchronizer.type} ({', '.join(told)})" if told else synchronizer.type

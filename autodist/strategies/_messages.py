@@ -3,117 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from autodist import carriers
 from autodist.errors import StrategyError
 from autodist.strategies._encoders import encoder_of
+from autodist.strategies._shard_messages import ShardMessages, Share, host_of
 from autodist.strategies._shards import shard_slices
-from autodist.strategies._strategy import (
-    AllReduceSynchronizer,
-    BroadcastSynchronizer,
-    GraphConfig,
-    PSSynchronizer,
-    ShardConfig,
-    Strategy,
-    Synchronizer,
-    VariableConfig,
-    is_factors,
-)
-from autodist.transport import CODED_SHARE
+from autodist.strategies._strategy import ShardConfig, Strategy, VariableConfig, is_factors
+from autodist.strategies.synchronizers import AllReduceSynchronizer
 
 if TYPE_CHECKING:
     from autodist.compressors import Compressor
     from autodist.graph import TrainingGraph, Use, Variable
 
-__all__ = ["ShardMessages", "Share", "host_of", "shard_messages", "shares", "state_messages"]
+__all__ = ["shard_messages", "shares", "state_messages"]
 
 _ROWS_BYTES = 12  # the number of examples of a worker, and two numbers that stand for the batch, float32
-
-
-@dataclass(frozen=True)
-class ShardMessages:
-    """What one step has to send for one shard, by one worker.
-
-    Attributes:
-        variable: The variable's name; empty for small state.
-        shard: Which shard of it; None if it is not partitioned.
-        synchronizer: How it is synchronized.
-        shape: The shard's shape.
-        size_bytes: Bytes of its value.
-        summed_bytes: Of the messages that are summed: dense gradients.
-        is_joined: Whether a worker's replicas sum their gradients before one leaves for a server, whatever the strategy
-            says: encoders take the worker's gradient.
-        gathered_bytes: Of the messages that every worker needs from every other one.
-        gathered_rows: Rows of sparse gradients or factors for each example.
-        gathered_row_bytes: Bytes of one such row, with its number.
-        reads: How often the whole value is read.
-        lookup_rows: Rows that lookups take for each example.
-        row_bytes: Bytes of one row of the value.
-        index_bytes: Bytes of one row number.
-        gradient_rows: Rows of the sparse gradients of the whole variable for each example.
-        is_guess: Whether numbers of rows are guesses.
-        is_packed: Whether it may travel to its server together with others.
-        is_streamed: Whether AutoDist's own library carries it to its server, and the value back.
-        gathered_index_bytes: Of the bytes of a gathered row, those of its number.
-        is_gradient_coded: Whether that library carries the gradient as floats of 32 bits, encoded on slow links.
-        is_value_coded: The same of the value.
-
-    """
-
-    variable: str
-    shard: int | None
-    synchronizer: Synchronizer
-    shape: tuple[int, ...] = ()
-    size_bytes: float = 0.0
-    summed_bytes: float = 0.0
-    is_joined: bool = False
-    gathered_bytes: float = 0.0
-    gathered_rows: float = 0.0
-    gathered_row_bytes: float = 0.0
-    reads: int = 0
-    lookup_rows: float = 0.0
-    row_bytes: float = 0.0
-    index_bytes: int = 0
-    gradient_rows: float = 0.0
-    is_guess: bool = False
-    is_packed: bool = False
-    is_streamed: bool = False
-    gathered_index_bytes: int = 0
-    is_gradient_coded: bool = False
-    is_value_coded: bool = False
-
-    @property
-    def coded(self) -> ShardMessages:
-        """What it is over a slow link, where floats are encoded."""
-        of_gradient, of_value = (
-            CODED_SHARE if is_coded else 1.0 for is_coded in (self.is_gradient_coded, self.is_value_coded)
-        )
-        numbers = self.gathered_index_bytes
-        return replace(
-            self,
-            size_bytes=self.size_bytes * of_value,
-            row_bytes=self.row_bytes * of_value,
-            summed_bytes=self.summed_bytes * of_gradient,
-            gathered_bytes=self.gathered_bytes * of_gradient,
-            gathered_row_bytes=numbers + (self.gathered_row_bytes - numbers) * of_gradient,
-        )
-
-
-@dataclass(frozen=True)
-class Share:
-    """What a host has of the computation.
-
-    Attributes:
-        examples: Of a global batch.
-        replicas: Copies of the graph; 0 for a host that only serves variables.
-
-    """
-
-    examples: int
-    replicas: int
 
 
 def shares(strategy: Strategy, hosts: tuple[str, ...], batch_size: int) -> dict[str, Share]:
@@ -144,33 +51,7 @@ def shard_messages(
             examples = batch_size / max(len(strategy.graph.replicas), 1)
             use = _scaled(graph.uses[variable.name], rows.get(variable.name), batch_size, examples)
             for message in _of_variable(config, variable, use, graph):
-                yield _carried(message, strategy.graph, use.use.later_reads)
-
-
-def _carried(message: ShardMessages, graph: GraphConfig, later_reads: int) -> ShardMessages:
-    """The same as it travels to and from a server: a value comes once, a small one and its gradient in company."""
-    synchronizer = message.synchronizer
-    if not isinstance(synchronizer, PSSynchronizer):
-        return message if _codes_floats(synchronizer.communicator) else _never_coded(message)
-    if synchronizer.is_relaxed:
-        return _never_coded(message)
-    message = replace(message, is_streamed=True) if graph.has_streams else _never_coded(message)
-    if synchronizer.local_proxy:
-        return message
-    has_rows = message.gathered_rows or message.lookup_rows
-    is_packed = 0 < message.summed_bytes <= (graph.pack_bytes or 0) and not has_rows
-    comes_once = graph.pack_bytes or graph.has_streams
-    reads = min(message.reads - later_reads, 1) + later_reads if comes_once else message.reads
-    return replace(message, reads=reads, is_packed=is_packed)
-
-
-def _codes_floats(communicator: str) -> bool:
-    carrier = carriers.find(communicator)  # verification refuses what there isn't
-    return carrier is not None and carrier.codes_floats
-
-
-def _never_coded(message: ShardMessages) -> ShardMessages:
-    return replace(message, is_gradient_coded=False, is_value_coded=False)
+                yield message.synchronizer.sent(message, strategy.graph, use.use.later_reads)
 
 
 def state_messages(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> ShardMessages:
@@ -237,7 +118,7 @@ def _of_shard(
     dense = sum(not gradient.is_sparse for gradient in variable.gradients)
     summed, gathered, gathered_rows = 0.0, 0.0, rows.gradient * fraction
     is_guess, dtype, index_bytes = rows.use.is_guess, variable.dtype, 0
-    if isinstance(shard.synchronizer, BroadcastSynchronizer) or is_factors(shard.compressor):
+    if shard.synchronizer.sends_factors or is_factors(shard.compressor):
         gathered_rows, gathered_row_bytes, is_guess = _factors(graph, variable, itemsize)
     else:
         message = _message(shard.compressor, shape, variable.dtype)
@@ -311,14 +192,3 @@ def _itemsize(dtype: str) -> int:
     import numpy as np  # what only lists strategies need not wait for it
 
     return {"bfloat16": 2, "string": 8, "variant": 8}.get(dtype) or np.dtype(dtype).itemsize
-
-
-def host_of(device: str) -> str:
-    """The host of a device, which may itself contain colons.
-
-    Example:
-        >>> host_of("fe80::1:CPU:0")
-        'fe80::1'
-
-    """
-    return device.rpartition(":")[0].rpartition(":")[0]

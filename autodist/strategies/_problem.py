@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["Problem", "listed", "sentences"]
+__all__ = ["Problem", "differing", "listed", "sentences"]
 
 
 @dataclass(frozen=True)
@@ -69,3 +69,13 @@ def sentences(problems: Iterable[Problem]) -> tuple[str, ...]:
         names = subjects.setdefault(problem.statement, [])
         names.extend([problem.variable] if problem.variable is not None else [])
     return tuple(f"{listed(names)}: {text}" if names else text for text, names in subjects.items())
+
+
+def differing(aspect: str, values: list[tuple[str, str]], allowed: str, reason: str) -> Iterator[Problem]:
+    """Yield a problem if the (value, variable) pairs have more than one value; it says who has which."""
+    names: dict[str, dict[str, None]] = {}
+    for value, name in values:
+        names.setdefault(value, {})[name] = None
+    if len(names) > 1:
+        given = " but ".join(f"{value} for {listed(names[value])}" for value in names)
+        yield Problem(None, aspect, given, allowed, reason)

@@ -7,28 +7,25 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from autodist import carriers
-from autodist.carriers import CarrierName, Collective, one_of
+from autodist.carriers import CarrierName, one_of
 from autodist.errors import StrategyError
 from autodist.registry import plain, raise_mistakes, read, shared, suggestion
+from autodist.strategies.synchronizers import AllReduceSynchronizer, Synchronizer
 
 __all__ = [
     "PACK_BYTES",
     "SCHEMA_VERSION",
-    "AllReduceSynchronizer",
-    "BroadcastSynchronizer",
     "Communicator",
     "GraphCommunicator",
     "GraphConfig",
-    "PSSynchronizer",
     "ShardConfig",
     "Strategy",
-    "Synchronizer",
     "VariableConfig",
     "is_factors",
 ]
@@ -43,72 +40,9 @@ _FORMERLY = (("order", "ring"), ("order", "hierarchical"))
 _FACTORS = re.compile(r"\s*SufficientFactors\s*(\(\s*\)\s*)?")
 
 Communicator: TypeAlias = CarrierName
+S = TypeVar("S", bound=Synchronizer)
+
 GraphCommunicator: TypeAlias = Annotated[str, one_of(lambda carrier: True)]
-
-
-@dataclass(frozen=True)
-class PSSynchronizer:
-    """(Reduce, Broadcast): the variable lives on one device, which gets the gradients and gives the value away.
-
-    Thesis 7.3.2, synchronization and bridging models; the sparse form is (Gather, Scatter).
-
-    Attributes:
-        destination: The device that holds the variable and its slots and applies the update, ``"host:CPU:0"``.
-        sync: Whether a step waits for the gradients of all replicas.
-        staleness: How many steps the fastest worker may be ahead of the slowest, >= 0; 0 is bulk-synchronous.
-        local_proxy: Whether every worker reads from a cached copy of its own.
-        transfer: One device per host where gradients are summed and values fetched once for the whole host.
-
-    """
-
-    type: ClassVar[str] = "PS"
-    destination: str
-    sync: bool = True
-    staleness: int = 0
-    local_proxy: bool = False
-    transfer: tuple[str, ...] = ()
-
-    @property
-    def is_relaxed(self) -> bool:
-        """Whether a worker may go on before the others' gradients have been applied."""
-        return not self.sync or self.staleness > 0
-
-
-@dataclass(frozen=True)
-class AllReduceSynchronizer:
-    """(AllReduce): every replica's worker holds the variable and applies the same reduced gradient.
-
-    Thesis 7.3.2, group; the sparse form is (AllGather). Over which structure it reduces, its reduction sequence, is the
-    communicator's own matter: a ring of workers, or with AutoDist's own library each its part; replicas of a host are
-    summed before.
-
-    Attributes:
-        group: Variables with one number travel in one buffer, >= 0.
-        communicator: What carries the collective: Horovod, TensorFlow's own collectives, or AutoDist's own library.
-
-    """
-
-    type: ClassVar[str] = "AllReduce"
-    group: int
-    communicator: Communicator = Collective.name
-
-
-@dataclass(frozen=True)
-class BroadcastSynchronizer:
-    """(Broadcast): sufficient factors go to every worker, each rebuilds the gradient from them (Poseidon).
-
-    For gradients that are products over the batch, those of the weights of dense layers. Exact.
-
-    Attributes:
-        communicator: What carries the factors: Horovod, TensorFlow's own collectives, or AutoDist's own library.
-
-    """
-
-    type: ClassVar[str] = "Broadcast"
-    communicator: Communicator = Collective.name
-
-
-Synchronizer: TypeAlias = PSSynchronizer | AllReduceSynchronizer | BroadcastSynchronizer
 
 
 @dataclass(frozen=True)
@@ -116,7 +50,7 @@ class ShardConfig:
     """How one shard of a variable is synchronized.
 
     Attributes:
-        synchronizer: One of the three.
+        synchronizer: How its values meet.
         compressor: Name of the encoder and decoder of its messages; None sends them as they are.
 
     """
@@ -147,7 +81,8 @@ class VariableConfig:
             a dim that does not divide evenly are those of ``numpy.array_split``: the first have one element more.
 
     Example:
-        >>> VariableConfig.whole("w", PSSynchronizer("a:CPU:0")).synchronizer.destination
+        >>> from autodist.strategies import PSSynchronizer
+        >>> VariableConfig.whole("w", PSSynchronizer("a:CPU:0")).synchronizer.home
         'a:CPU:0'
 
     """
@@ -168,9 +103,8 @@ class VariableConfig:
 
     @property
     def is_factored(self) -> bool:
-        """Whether sufficient factors travel in the place of its gradient: by Broadcast, or as an encoder."""
-        broadcast = any(isinstance(shard.synchronizer, BroadcastSynchronizer) for shard in self.shards)
-        return broadcast or any(is_factors(shard.compressor) for shard in self.shards)
+        """Whether sufficient factors travel in the place of its gradient: by the synchronizer, or as an encoder."""
+        return any(shard.synchronizer.sends_factors or is_factors(shard.compressor) for shard in self.shards)
 
 
 @dataclass(frozen=True)
@@ -253,6 +187,15 @@ class Strategy:
         return {config.variable: config for config in self.variables}
 
     @property
+    def synchronizers(self) -> Iterator[tuple[str, Synchronizer]]:
+        """For each shard, the name of its variable and its synchronizer."""
+        return ((config.variable, shard.synchronizer) for config in self.variables for shard in config.shards)
+
+    def synchronized_by(self, kind: type[S]) -> Iterator[tuple[str, S]]:
+        """For each shard that has a synchronizer of a kind, the name of its variable, and this synchronizer."""
+        return ((variable, found) for variable, found in self.synchronizers if isinstance(found, kind))
+
+    @property
     def has_servers(self) -> bool:
         """Whether any shard lives on a parameter server."""
         return _have_servers(self.variables)
@@ -260,24 +203,21 @@ class Strategy:
     @property
     def is_relaxed(self) -> bool:
         """Whether any worker may be ahead of the others."""
-        synchronizers = (shard.synchronizer for config in self.variables for shard in config.shards)
-        return any(isinstance(s, PSSynchronizer) and s.is_relaxed for s in synchronizers)
+        return any(synchronizer.is_relaxed for _, synchronizer in self.synchronizers)
 
     @property
     def carriers(self) -> tuple[str, ...]:
         """Names of everything that carries collectives of the strategy, in alphabetical order."""
-        shards = (shard.synchronizer for config in self.variables for shard in config.shards)
-        used = {s.communicator for s in shards if not isinstance(s, PSSynchronizer)}
-        return tuple(sorted({*used, self.graph.communicator}))
+        used = (synchronizer.carrier for _, synchronizer in self.synchronizers)
+        return tuple(sorted({*filter(None, used), self.graph.communicator}))
 
     @property
     def groups(self) -> dict[int, tuple[str, ...]]:
         """The variables of each all-reduce group, groups in ascending order, members in the strategy's order."""
         members: dict[int, dict[str, None]] = {}
-        for config in self.variables:
-            for shard in config.shards:
-                if isinstance(shard.synchronizer, AllReduceSynchronizer):
-                    members.setdefault(shard.synchronizer.group, {})[config.variable] = None
+        for variable, synchronizer in self.synchronizers:
+            if synchronizer.group_number is not None:
+                members.setdefault(synchronizer.group_number, {})[variable] = None
         return {group: tuple(members[group]) for group in sorted(members)}
 
     @functools.cached_property
@@ -334,8 +274,7 @@ class Strategy:
 
 
 def _have_servers(variables: Iterable[VariableConfig]) -> bool:
-    shards = (shard for config in variables for shard in config.shards)
-    return any(isinstance(shard.synchronizer, PSSynchronizer) for shard in shards)
+    return any(shard.synchronizer.home is not None for config in variables for shard in config.shards)
 
 
 def _content(text: str, mistakes: list[str]) -> Any:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from autodist import carriers
-from autodist.carriers import Links, Load
+from autodist.carriers import Links
 from autodist.strategies._check_types import require_types
-from autodist.strategies._messages import ShardMessages, Share, host_of, shard_messages, shares, state_messages
-from autodist.strategies._strategy import PSSynchronizer, Strategy
+from autodist.strategies._messages import shard_messages, shares, state_messages
+from autodist.strategies._shard_messages import ShardMessages, Share
+from autodist.strategies._strategy import Strategy
 from autodist.transport import LEAST_CODED_BYTES, is_coded, reduction_shares
 
 if TYPE_CHECKING:
@@ -156,36 +156,8 @@ def _coded(plain: Links, coded: Links, spec: ResourceSpec) -> Links:
     }
 
 
-def _links(shard: ShardMessages, cluster: Mapping[str, Share], parts_of_sums: Mapping[str, float]) -> Links:
-    synchronizer = shard.synchronizer
-    if isinstance(synchronizer, PSSynchronizer):
-        return _served(shard, synchronizer, cluster)
-    rows = {host: shard.gathered_rows * own.examples for host, own in cluster.items()}
-    load = Load(shard.summed_bytes, shard.gathered_bytes, rows, shard.gathered_row_bytes)
-    carrier = carriers.find(synchronizer.communicator)
-    return {} if carrier is None else carrier.links(load, parts_of_sums)
-
-
-def _served(shard: ShardMessages, synchronizer: PSSynchronizer, cluster: Mapping[str, Share]) -> Links:
-    """Every other worker's replicas push their gradients, and it fetches the value as often as the step reads it.
-
-    A station sums a host's gradients before one leaves. Values are fetched once per worker in any case: TensorFlow
-    sends a tensor that several devices of a task need only once.
-    """
-    server = host_of(synchronizer.destination)
-    # A proxy is one copy of the value, from which all reads are served.
-    reads = min(shard.reads, 1) if synchronizer.local_proxy else shard.reads
-    stations = {host_of(station) for station in synchronizer.transfer}
-    links: Links = {}
-    for host, own in cluster.items() if server in cluster else ():
-        if host != server and own.replicas:
-            senders = 1 if shard.is_joined or host in stations else own.replicas
-            pushed = senders * shard.summed_bytes + shard.gathered_bytes
-            pushed += shard.gathered_row_bytes * shard.gathered_rows * own.examples
-            asked = shard.index_bytes * shard.lookup_rows * own.examples
-            links[host, server] = pushed + asked
-            links[server, host] = reads * shard.size_bytes + shard.row_bytes * shard.lookup_rows * own.examples
-    return links
+def _links(shard: ShardMessages, cluster: Mapping[str, Share], sums: Mapping[str, float]) -> Links:
+    return shard.synchronizer.links(shard, cluster, sums)
 
 
 def _only_real(links: Links) -> Links:

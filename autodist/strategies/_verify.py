@@ -11,7 +11,7 @@ from autodist.registry import raise_mistakes
 from autodist.strategies._check_types import require_types, wrong_types
 from autodist.strategies._checks import CHECKS
 from autodist.strategies._problem import Problem, sentences
-from autodist.strategies._strategy import PSSynchronizer, Strategy
+from autodist.strategies._strategy import Strategy
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -70,12 +70,7 @@ def missing_communicators(strategy: Strategy, available: Collection[str]) -> Ite
     """
     usable = [name for name in available if carriers.get(name).fits_servers or not strategy.has_servers]
     always = carriers.names_of(lambda carrier: not carrier.carries_gradients and carrier.is_available())
-    wanted = {
-        shard.synchronizer.communicator
-        for config in strategy.variables
-        for shard in config.shards
-        if not isinstance(shard.synchronizer, PSSynchronizer)
-    }
+    wanted = {synchronizer.carrier for _, synchronizer in strategy.synchronizers if synchronizer.carrier is not None}
     for name in sorted({strategy.graph.communicator} - {*available, *always}):
         yield _missing("communicator of the graph", name, list(dict.fromkeys([*usable, *always])))
     for name in sorted(wanted - {*available, *always}):

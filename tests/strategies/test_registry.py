@@ -112,7 +112,10 @@ def test_all_mistakes_in_the_arguments_are_listed():
     [
         ("AllReduce(chunk_size=1, chunk_size=2)", "`chunk_size` is given more than once"),
         ("AllReduce(chunk_size=True)", "`chunk_size` is True, allowed: a whole number"),
-        ("AllReduce(communicator='mpi')", "`communicator` is 'mpi', allowed: `auto` or `tcp` or `horovod` or `collective`"),
+        (
+            "AllReduce(communicator='mpi')",
+            "`communicator` is 'mpi', allowed: `auto` or `tcp` or `horovod` or `collective`",
+        ),
         ("AllReduce(chunk_size=)", "no Python keyword arguments"),
         ("AllReduce()(chunk_size=1)", "no Python keyword arguments"),
         ("AllReduce(chunk_size=1) or (2)", "no Python keyword arguments"),

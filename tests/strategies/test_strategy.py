@@ -175,7 +175,7 @@ def test_every_mistake_in_the_json_is_listed():
             "`variables[2].shards[0].synchronizer.group` is 1.0, allowed: a whole number",
             "`variables[2].shards[0].synchronizer.order` is unknown, allowed: group, communicator",
             "`variables[2].shards[0].synchronizer.communicator` is 'queue', allowed: "
-            "`horovod` or `collective` or `tcp`",
+            "`tcp` or `horovod` or `collective`",
             "`variables[3]` is 7, allowed: an object",
         ]
     )

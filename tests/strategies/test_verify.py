@@ -76,7 +76,7 @@ def test_our_own_library_carries_everything():
 
 BESIDE = (
     "(TensorFlow's collectives number the steps of all workers in one sequence, and the clean-up after one worker's "
-    "step then aborts what the servers compute for another's)"
+    "step then aborts what servers compute, and queues hold, for another's)"
 )
 
 
@@ -174,7 +174,7 @@ def test_staleness_bounds_nothing_without_waiting():
 @pytest.mark.parametrize("synchronizer", [AllReduceSynchronizer(0, communicator="mpi"), BroadcastSynchronizer("mpi")])
 def test_communicators_that_do_not_exist(synchronizer):
     found = problems(strategy({"a": synchronizer, "b": HOME}))
-    assert Problem("a", "communicator", "'mpi'", "'horovod' or 'collective' or 'tcp'", "there is no other") in found
+    assert Problem("a", "communicator", "'mpi'", "'tcp' or 'horovod' or 'collective'", "there is no other") in found
 
 
 def test_group_members_must_agree():

@@ -12,7 +12,7 @@ import numpy as np
 
 from autodist.report._cells import common_name, name_pattern
 from autodist.simulator import Floats
-from autodist.strategies import AllReduceSynchronizer, PSSynchronizer, ShardConfig, Strategy, VariableConfig
+from autodist.strategies import ShardConfig, Strategy, VariableConfig
 
 __all__ = ["ChoiceFeatures", "choice_features"]
 
@@ -91,9 +91,8 @@ def _group_bytes(strategy: Strategy, sizes: Mapping[str, int]) -> Counter[tuple[
     found: Counter[tuple[str, int]] = Counter()
     for config in strategy.variables:
         for shard in config.shards:
-            if isinstance(shard.synchronizer, AllReduceSynchronizer):
-                key = (shard.synchronizer.communicator, shard.synchronizer.group)
-                found[key] += sizes[config.variable] // len(config.shards)
+            if (group := _group(shard)) is not None:
+                found[group] += sizes[config.variable] // len(config.shards)
     return found
 
 
@@ -116,13 +115,12 @@ def _of_shard(shard: ShardConfig, groups: Mapping[tuple[str, int], int]) -> Iter
     yield ("synchronizer", synchronizer.type), 1.0
     if shard.compressor is not None:
         yield ("compressor", shard.compressor), 1.0
-    if isinstance(synchronizer, PSSynchronizer):
-        yield ("server", synchronizer.destination), 1.0
-        yield ("staleness", "steps"), float(synchronizer.staleness)
-        yield ("staleness", "async"), float(not synchronizer.sync)
-        yield ("local proxy", ""), float(synchronizer.local_proxy)
-        yield ("stations", ""), float(bool(synchronizer.transfer))
-        return
-    yield ("communicator", synchronizer.communicator), 1.0
-    if isinstance(synchronizer, AllReduceSynchronizer):
-        yield ("group", "bytes"), math.log2(1 + groups[synchronizer.communicator, synchronizer.group])
+    yield from synchronizer.plotted().items()
+    if (group := _group(shard)) is not None:
+        yield ("group", "bytes"), math.log2(1 + groups[group])
+
+
+def _group(shard: ShardConfig) -> tuple[str, int] | None:
+    """What carries what travels with a shard, and its number; None if nothing does."""
+    carrier, number = shard.synchronizer.carrier, shard.synchronizer.group_number
+    return None if carrier is None or number is None else (carrier, number)

@@ -11,7 +11,7 @@ import numpy as np
 
 from autodist.report.plots._searched import Searched, step_s_of
 from autodist.simulator import Floats, accuracy_of
-from autodist.strategies import PSSynchronizer, Strategy
+from autodist.strategies import Strategy
 
 __all__ = ["Kind", "Point", "PredictedAgainstMeasured", "predictions_of"]
 
@@ -90,6 +90,6 @@ def _ranks(values: Floats) -> Floats:
 
 
 def _kind(strategy: Strategy) -> Kind:
-    shards = [shard.synchronizer for config in strategy.variables for shard in config.shards]
-    served = sum(isinstance(synchronizer, PSSynchronizer) for synchronizer in shards)
-    return "servers" if served == len(shards) else "both" if served else "collectives"
+    homes = [synchronizer.home for _, synchronizer in strategy.synchronizers]
+    served = len(homes) - homes.count(None)
+    return "servers" if served == len(homes) else "both" if served else "collectives"

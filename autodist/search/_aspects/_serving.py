@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import ClassVar, final
 
 from autodist.search._aspects._base import Aspect, Choice, Scene
+from autodist.strategies import PSSynchronizer
 
 __all__ = ["Proxies", "Staleness", "Stations"]
 
@@ -24,7 +25,9 @@ class Stations(Aspect):
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
         """Without stations, and with them where a host has several replicas."""
         yield choice
-        if choice.synchronizer == "PS" and any(len(host.replica_devices) > 1 for host in scene.spec.hosts):
+        if choice.synchronizer == PSSynchronizer.type and any(
+            len(host.replica_devices) > 1 for host in scene.spec.hosts
+        ):
             yield dataclasses.replace(choice, transfer=True)
 
 
@@ -44,7 +47,7 @@ class Proxies(Aspect):
         yield choice
         is_dense = not any(variable.is_sparse for variable in scene.variables)
         reads = max(scene.graph.uses[variable.name].reads for variable in scene.variables)
-        if choice.synchronizer == "PS" and is_dense and (reads > 1 or scene.spec.evenness * _UNEVEN < 1):
+        if choice.synchronizer == PSSynchronizer.type and is_dense and (reads > 1 or scene.spec.evenness * _UNEVEN < 1):
             yield dataclasses.replace(choice, local_proxy=True)
 
 
@@ -64,6 +67,6 @@ class Staleness(Aspect):
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
         """None, some steps, and no bound."""
         yield choice
-        if choice.synchronizer == "PS":
+        if choice.synchronizer == PSSynchronizer.type:
             yield from (dataclasses.replace(choice, staleness=steps) for steps in (1, 3))
             yield dataclasses.replace(choice, sync=False)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import ClassVar, final
 
 from autodist import carriers
-from autodist.graph import factors_of
 from autodist.search._aspects._base import Aspect, Choice, Scene
+from autodist.strategies import Form, synchronizers
 
 __all__ = ["Synchronization"]
 
@@ -22,17 +22,14 @@ class Synchronization(Aspect):
     @property
     def words(self) -> frozenset[str]:  # type: ignore[override]
         """See the base class."""
-        return frozenset({"ps", "allreduce", "broadcast", *carriers.names_of(lambda one: one.carries_gradients)})
+        gradients = carriers.names_of(lambda carrier: carrier.carries_gradients)
+        return frozenset({*(kind.lower() for kind in synchronizers()), *gradients})
 
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
-        """A server, by AutoDist's own library where it is installed, and each way of collectives that is."""
+        """A server, by streams where something installed has them, and each way of collectives that is installed."""
         streams = next((name for name in scene.communicators if carriers.get(name).has_streams), None)
-        yield dataclasses.replace(choice, synchronizer="PS", communicator=streams)
-        for communicator in scene.communicators:
-            yield dataclasses.replace(choice, synchronizer="AllReduce", communicator=communicator)
-            if choice.partition is None and all(_has_factors(scene, v.name) for v in scene.variables):
-                yield dataclasses.replace(choice, synchronizer="Broadcast", communicator=communicator)
-
-
-def _has_factors(scene: Scene, name: str) -> bool:
-    return scene.graph.graph_def is not None and factors_of(scene.graph, name).obstacle is None
+        kinds = synchronizers().values()
+        for communicator, on_servers in ((streams, True), *((name, False) for name in scene.communicators)):
+            for kind in kinds:
+                if (kind.form is Form.SERVED) is on_servers and kind.suits(choice, scene):
+                    yield dataclasses.replace(choice, synchronizer=kind.type, communicator=communicator)

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 from autodist import carriers
 from autodist.carriers import Queue
 from autodist.strategies._builders._base import StrategyBuilder, replica_names
-from autodist.strategies._strategy import (
-    GraphCommunicator,
-    GraphConfig,
-    PSSynchronizer,
-    Strategy,
-    VariableConfig,
-)
+from autodist.strategies._strategy import GraphCommunicator, GraphConfig, Strategy, VariableConfig
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -46,9 +40,9 @@ def assemble(
     chosen = tuple(configs[variable.name] for variable in graph.trainable)
     synchronizers = [shard.synchronizer for config in chosen for shard in config.shards]
     carrier = carriers.get(communicator)
-    kinds = {type(synchronizer) for synchronizer in synchronizers}
-    small = Queue.name if kinds == {PSSynchronizer} and not carrier.has_streams else communicator
-    if PSSynchronizer in kinds and len(kinds) > 1:
+    served = {synchronizer.home is not None for synchronizer in synchronizers}
+    small = Queue.name if served == {True} and not carrier.has_streams else communicator
+    if len(served) > 1:
         assert carrier.fits_servers, f"{carrier.called} can't run beside servers"
     text = f"{builder}: {remark}" if remark else str(builder)
     return Strategy(GraphConfig.packing(replica_names(spec), small, chosen), chosen, builder=text)

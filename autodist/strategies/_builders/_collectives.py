@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 from autodist import carriers
 from autodist.carriers import installed_communicators, one_of
 from autodist.strategies._shards import num_shards
-from autodist.strategies._strategy import (
-    AllReduceSynchronizer,
-    Communicator,
-    ShardConfig,
-    VariableConfig,
-)
+from autodist.strategies._strategy import Communicator, ShardConfig, VariableConfig
+from autodist.strategies.synchronizers import AllReduceSynchronizer
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable

@@ -29,17 +29,14 @@ from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import listed
 from autodist.strategies._shards import num_shards, shard_slices
 from autodist.strategies._strategy import (
-    AllReduceSynchronizer,
-    BroadcastSynchronizer,
     Communicator,
     GraphCommunicator,
     GraphConfig,
-    PSSynchronizer,
     ShardConfig,
     Strategy,
-    Synchronizer,
     VariableConfig,
 )
+from autodist.strategies.synchronizers import AllReduceSynchronizer, BroadcastSynchronizer, PSSynchronizer, Synchronizer
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
@@ -256,8 +253,8 @@ class _Draft:
     def _communicator(self, synchronizers: dict[_Shard, Synchronizer]) -> GraphCommunicator:
         if self.plan.graph.communicator != "auto":
             return self.plan.graph.communicator
-        used = {s.communicator for s in synchronizers.values() if not isinstance(s, PSSynchronizer)}
-        served = any(isinstance(s, PSSynchronizer) for s in synchronizers.values())
+        used = {carrier for s in synchronizers.values() if (carrier := s.carrier) is not None}
+        served = any(s.home is not None for s in synchronizers.values())
         fit = [name for name in sorted(used) if carriers.get(name).fits_servers]
         if fit:
             return fit[0]

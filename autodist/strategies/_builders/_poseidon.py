@@ -17,7 +17,8 @@ from autodist.strategies._builders._servers import (
     transfer_devices,
 )
 from autodist.strategies._coupled import coupled_units
-from autodist.strategies._strategy import BroadcastSynchronizer, VariableConfig
+from autodist.strategies._strategy import VariableConfig
+from autodist.strategies.synchronizers import BroadcastSynchronizer
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph

@@ -13,7 +13,8 @@ from autodist.strategies._builders._parameters import CheckedBuilder
 from autodist.strategies._builders._partitions import can_split, fixed_parts, shard_limit
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._shards import num_shards, shard_slices
-from autodist.strategies._strategy import PSSynchronizer, ShardConfig, VariableConfig
+from autodist.strategies._strategy import ShardConfig, VariableConfig
+from autodist.strategies.synchronizers import PSSynchronizer
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable

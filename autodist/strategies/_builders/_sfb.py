@@ -10,7 +10,8 @@ from autodist.strategies._builders._collectives import AnyCommunicator, carrier_
 from autodist.strategies._builders._encoding import encoder
 from autodist.strategies._builders._factors import has_factors
 from autodist.strategies._builders._parameters import CheckedBuilder
-from autodist.strategies._strategy import BroadcastSynchronizer, VariableConfig
+from autodist.strategies._strategy import VariableConfig
+from autodist.strategies.synchronizers import BroadcastSynchronizer
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph

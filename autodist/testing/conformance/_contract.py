@@ -50,7 +50,7 @@ def attempted(call: Callable[[], object]) -> tuple[object, str | None]:
         return None, f"{type(error).__name__}: {told}"
 
 
-def raise_broken(instance: Named, broken: Iterable[str]) -> None:
+def raise_broken(instance: object, broken: Iterable[str]) -> None:
     """Raise an error that lists how the candidate breaks its contract, each once; do nothing if it does not.
 
     Raises:

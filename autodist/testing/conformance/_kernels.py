@@ -12,7 +12,7 @@ from autodist.resource_spec import ResourceSpec
 from autodist.strategies import PSLoadBalancing
 from autodist.testing.conformance._contract import attempted, broken_names, raise_broken
 
-__all__ = ["check_kernel"]
+__all__ = ["check_kernel", "sample_step"]
 
 _LAYOUTS = ((1, 1), (1, 2), (2, 1), (2, 2))
 
@@ -31,7 +31,7 @@ def check_kernel(kernel: ExtraKernel) -> None:
 
     """
     broken = list(broken_names(kernel, lambda text: instantiate(type(kernel), split_call(text)[1])))
-    graph = _sample()
+    graph = sample_step()
     shown: set[str] = set()
     for workers, replicas in _LAYOUTS:
         for rank in range(workers):
@@ -41,11 +41,16 @@ def check_kernel(kernel: ExtraKernel) -> None:
     raise_broken(kernel, broken)
 
 
-def _sample() -> TrainingGraph:
-    """A step with a dense and a sparse variable, momentum, and a mean that is returned."""
+def sample_step(*, has_table: bool = True) -> TrainingGraph:
+    """A step with a dense variable, momentum, and a mean that is returned.
+
+    Args:
+        has_table: Whether there is a sparse variable as well.
+
+    """
     import tensorflow as tf
 
-    table = tf.Variable(tf.ones([7, 3]), name="table")
+    table = tf.Variable(tf.ones([7, 3]), name="table") if has_table else tf.ones([7, 3])
     kernel = tf.Variable(tf.ones([3, 2]), name="kernel")
     momentum = tf.Variable(tf.zeros([3, 2]), name="momentum")
 
@@ -53,8 +58,9 @@ def _sample() -> TrainingGraph:
         with tf.GradientTape() as tape:
             found = tf.gather(table, rows) @ kernel
             loss = tf.reduce_mean(tf.square(found - wanted))
-        sparse, dense = tape.gradient(loss, [table, kernel])
-        table.scatter_sub(sparse)
+        dense, *sparse = tape.gradient(loss, [kernel, *([table] if has_table else [])])
+        for gradient in sparse:
+            table.scatter_sub(gradient)
         momentum.assign(0.9 * momentum + dense)
         kernel.assign_sub(0.1 * momentum)
         return loss

@@ -1,0 +1,112 @@
+"""What a step sends for one shard, and which share of the computation a host has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from autodist.transport import CODED_SHARE
+
+if TYPE_CHECKING:
+    from autodist.strategies.synchronizers import Synchronizer
+
+__all__ = ["ShardMessages", "Share", "host_of"]
+
+
+@dataclass(frozen=True)
+class ShardMessages:
+    """What one step has to send for one shard, by one worker.
+
+    Attributes:
+        variable: The variable's name; empty for small state.
+        shard: Which shard of it; None if it is not partitioned.
+        synchronizer: How it is synchronized.
+        shape: The shard's shape.
+        size_bytes: Bytes of its value.
+        summed_bytes: Of the messages that are summed: dense gradients.
+        is_joined: Whether a worker's replicas sum their gradients before one leaves for a server, whatever the strategy
+            says: encoders take the worker's gradient.
+        gathered_bytes: Of the messages that every worker needs from every other one.
+        gathered_rows: Rows of sparse gradients or factors for each example.
+        gathered_row_bytes: Bytes of one such row, with its number.
+        reads: How often the whole value is read.
+        lookup_rows: Rows that lookups take for each example.
+        row_bytes: Bytes of one row of the value.
+        index_bytes: Bytes of one row number.
+        gradient_rows: Rows of the sparse gradients of the whole variable for each example.
+        is_guess: Whether numbers of rows are guesses.
+        is_packed: Whether it may travel to its server together with others.
+        is_streamed: Whether AutoDist's own library carries it to its server, and the value back.
+        gathered_index_bytes: Of the bytes of a gathered row, those of its number.
+        is_gradient_coded: Whether that library carries the gradient as floats of 32 bits, encoded on slow links.
+        is_value_coded: The same of the value.
+
+    """
+
+    variable: str
+    shard: int | None
+    synchronizer: Synchronizer
+    shape: tuple[int, ...] = ()
+    size_bytes: float = 0.0
+    summed_bytes: float = 0.0
+    is_joined: bool = False
+    gathered_bytes: float = 0.0
+    gathered_rows: float = 0.0
+    gathered_row_bytes: float = 0.0
+    reads: int = 0
+    lookup_rows: float = 0.0
+    row_bytes: float = 0.0
+    index_bytes: int = 0
+    gradient_rows: float = 0.0
+    is_guess: bool = False
+    is_packed: bool = False
+    is_streamed: bool = False
+    gathered_index_bytes: int = 0
+    is_gradient_coded: bool = False
+    is_value_coded: bool = False
+
+    @property
+    def coded(self) -> ShardMessages:
+        """What it is over a slow link, where floats are encoded."""
+        of_gradient, of_value = (
+            CODED_SHARE if is_coded else 1.0 for is_coded in (self.is_gradient_coded, self.is_value_coded)
+        )
+        numbers = self.gathered_index_bytes
+        return replace(
+            self,
+            size_bytes=self.size_bytes * of_value,
+            row_bytes=self.row_bytes * of_value,
+            summed_bytes=self.summed_bytes * of_gradient,
+            gathered_bytes=self.gathered_bytes * of_gradient,
+            gathered_row_bytes=numbers + (self.gathered_row_bytes - numbers) * of_gradient,
+        )
+
+    @property
+    def never_coded(self) -> ShardMessages:
+        """The same as it travels where floats are never encoded."""
+        return replace(self, is_gradient_coded=False, is_value_coded=False)
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a host has of the computation.
+
+    Attributes:
+        examples: Of a global batch.
+        replicas: Copies of the graph; 0 for a host that only serves variables.
+
+    """
+
+    examples: int
+    replicas: int
+
+
+def host_of(device: str) -> str:
+    """The host of a device, which may itself contain colons.
+
+    Example:
+        >>> host_of("fe80::1:CPU:0")
+        'fe80::1'
+
+    """
+    return device.rpartition(":")[0].rpartition(":")[0]

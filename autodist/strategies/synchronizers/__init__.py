@@ -1,0 +1,30 @@
+"""Synchronizers: how a shard's values meet, each in one file with all that others ask of it.
+
+>>> kind_of("PS").form, kind_of("Broadcast").sends_factors
+(<Form.SERVED: 0>, True)
+"""
+
+from autodist.strategies.synchronizers._all_reduce import AllReduceSynchronizer
+from autodist.strategies.synchronizers._base import Check, Columns, Form, Synchronizer, Terms
+from autodist.strategies.synchronizers._broadcast import BroadcastSynchronizer
+from autodist.strategies.synchronizers._choice import Choice, Scene
+from autodist.strategies.synchronizers._everywhere import OnEveryWorker
+from autodist.strategies.synchronizers._ps import PSSynchronizer
+from autodist.strategies.synchronizers._registry import ENTRY_POINT_GROUP, kind_of, synchronizers
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "AllReduceSynchronizer",
+    "BroadcastSynchronizer",
+    "Check",
+    "Choice",
+    "Columns",
+    "Form",
+    "OnEveryWorker",
+    "PSSynchronizer",
+    "Scene",
+    "Synchronizer",
+    "Terms",
+    "kind_of",
+    "synchronizers",
+]

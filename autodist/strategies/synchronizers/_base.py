@@ -1,0 +1,234 @@
+"""The contract of synchronizers: how a shard's values meet, and all that others ask of it."""
+
+from __future__ import annotations
+
+import abc
+import enum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from autodist.carriers import Links
+    from autodist.compressors import Compressor
+    from autodist.graph import TrainingGraph, Variable
+    from autodist.resource_spec import ResourceSpec
+    from autodist.strategies._problem import Problem
+    from autodist.strategies._shard_messages import ShardMessages, Share
+    from autodist.strategies._strategy import GraphConfig, Strategy
+    from autodist.strategies.synchronizers._choice import Choice, Scene
+
+__all__ = ["Check", "Columns", "Form", "Synchronizer", "Terms"]
+
+Kinds: TypeAlias = "Mapping[str, type[Synchronizer]]"
+Check: TypeAlias = "Callable[[Strategy, TrainingGraph, ResourceSpec], Iterator[Problem]]"
+
+
+class Form(enum.Enum):
+    """Where the values of a variable are, and what becomes of its gradients: what costs are computed by."""
+
+    SERVED = 0
+    """One device holds the value, gets the gradients and gives the value away."""
+
+    REDUCED = 1
+    """Every worker holds the value; gradients are summed, or gathered if they are sparse."""
+
+    REBUILT = 2
+    """Every worker holds the value, and rebuilds the gradient from what all have sent."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What a strategy's explanation shows of a synchronizer.
+
+    Attributes:
+        told: Its kind, with what is not the default and has no column of its own in brackets.
+        where: The device that holds the variable, or ``every worker``.
+        group: Number of what travels in one buffer.
+        communicator: What carries its collective.
+        staleness: How many steps the fastest worker may be ahead; None without a server.
+
+    """
+
+    told: str
+    where: str = "every worker"
+    group: int | None = None
+    communicator: str | None = None
+    staleness: int | None = None
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What simulators compute the time of a shard with, beside the sizes of its messages.
+
+    Attributes:
+        form: Which formulas hold.
+        server: The device that serves it; None for none.
+        group: What travels with it in one collective; -1 for a shard on a server.
+        has_own_connections: Whether it goes by connections of its carrier, not by those of TensorFlow's runtime.
+        is_direct: Whether each host sends to each other one, instead of around a ring of hosts.
+        is_joined: Whether only one message leaves a host with several replicas.
+        is_proxied: Whether workers have copies of the value, which follow its update.
+        read_bytes: What each worker fetches from the server.
+
+    """
+
+    form: Form
+    server: str | None = None
+    group: int = -1
+    has_own_connections: bool = False
+    is_direct: bool = False
+    is_joined: bool = True
+    is_proxied: bool = False
+    read_bytes: float = 0.0
+
+
+class Synchronizer(abc.ABC):
+    """How one shard is synchronized.
+
+    A concrete one is a frozen dataclass of texts, numbers, bools and tuples of these, which are its JSON. Which kernel
+    rewrites graphs for it is known there: :class:`~autodist.kernels.SynchronizerKernel`.
+    """
+
+    type: ClassVar[str]
+    """What JSON, users and messages call it."""
+
+    form: ClassVar[Form]
+    """Where values are, and what becomes of gradients."""
+
+    verb: ClassVar[str]
+    """What becomes of a variable, in a sentence: it "is all-reduced"."""
+
+    sends_factors: ClassVar[bool] = False
+    """Whether sufficient factors travel in the place of the gradient."""
+
+    @classmethod
+    def kinds(cls) -> Kinds:
+        """All classes of synchronizers by their ``type``, ours first."""
+        from autodist.strategies.synchronizers._registry import synchronizers
+
+        return synchronizers()
+
+    @classmethod
+    def summary(cls) -> str:
+        """Return the first line of the docstring."""
+        return (cls.__doc__ or "").strip().partition("\n")[0]
+
+    # Where values are ------------------------------------------------------------------------------------------------
+
+    @property
+    def home(self) -> str | None:
+        """The device that holds the value; None where every worker does."""
+        return None
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """All devices that it names."""
+        return ()
+
+    @property
+    def is_relaxed(self) -> bool:
+        """Whether a worker may go on before the others' gradients have been applied."""
+        return False
+
+    def renamed(self, name: Callable[[str], str]) -> Self:
+        """The same with other names for its devices."""
+        return self
+
+    def at(self, home: str) -> Self:
+        """The same with another home; of those that have one."""
+        raise NotImplementedError(self.type)
+
+    # What travels ----------------------------------------------------------------------------------------------------
+
+    @property
+    def carrier(self) -> str | None:
+        """The name of what carries its messages; None where that is what carries small state."""
+        return None
+
+    @property
+    def group_number(self) -> int | None:
+        """Shards with one number travel in one buffer; None for those that don't."""
+        return None
+
+    def in_group(self, number: int) -> Self:
+        """The same with another number of its buffer; of those that have one."""
+        return self
+
+    @abc.abstractmethod
+    def sent(self, message: ShardMessages, graph: GraphConfig, later_reads: int) -> ShardMessages:
+        """The messages of a shard as they really travel.
+
+        Args:
+            message: What the shard has, before it is known who sends it to whom.
+            graph: What holds for the whole strategy.
+            later_reads: How many reads of the value wait for something.
+
+        """
+
+    @abc.abstractmethod
+    def links(self, message: ShardMessages, cluster: Mapping[str, Share], sums: Mapping[str, float]) -> Links:
+        """Bytes that a step sends, by sender and receiver.
+
+        Args:
+            message: Of :meth:`sent`.
+            cluster: By host, its share of the computation.
+            sums: By host, which part of a sum is its own where each host sends to each other one.
+
+        """
+
+    # What must hold --------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def checks(cls) -> tuple[Check, ...]:
+        """What else must hold for the shards of a strategy that have it."""
+        return ()
+
+    def misfits(self, compressor: Compressor, variable: Variable, shape: Sequence[int]) -> Iterator[tuple[str, str]]:
+        """Yield what is allowed instead of a compressor, and why it does not go with this synchronizer."""
+        yield from ()
+
+    # What people see -------------------------------------------------------------------------------------------------
+
+    def columns(self) -> Columns:
+        """What an explanation shows."""
+        return Columns(self.type)
+
+    def plotted(self) -> Mapping[tuple[str, str], float]:
+        """What plots of many strategies compare, by column and value: shares of bytes follow from it."""
+        return {}
+
+    # Searches and simulators -----------------------------------------------------------------------------------------
+
+    @classmethod
+    def suits(cls, choice: Choice, scene: Scene) -> bool:
+        """Whether a search may give it to variables."""
+        return True
+
+    @classmethod
+    def words(cls, choice: Choice) -> frozenset[str]:
+        """What users can call a choice of it in rules of a search, beside its type in lower case and its carrier."""
+        return frozenset()
+
+    @classmethod
+    @abc.abstractmethod
+    def of_choice(cls, choice: Choice, home: str, group: int, stations: tuple[str, ...]) -> Self:
+        """What a choice of a search becomes.
+
+        Args:
+            choice: It names this kind.
+            home: Device of the server, for those that have one.
+            group: Number of the buffer, for those that have one.
+            stations: Devices that sum for their hosts, for those that can have some.
+
+        """
+
+    @abc.abstractmethod
+    def choice(self, graph: GraphConfig) -> Choice:
+        """The choice that it is in a strategy, without partition and compressor: the way back of :meth:`of_choice`."""
+
+    @abc.abstractmethod
+    def terms(self, message: ShardMessages) -> Terms:
+        """What simulators compute with."""
