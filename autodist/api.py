@@ -42,7 +42,7 @@ from autodist.runtime import (
     save_models_whole,
     shard_dataset,
 )
-from autodist.strategies import Strategy, StrategyBuilder, get
+from autodist.strategies import Strategy, StrategyBuilder, get, installed_communicators
 
 __all__ = ["AutoDist", "function", "scope"]
 
@@ -104,7 +104,7 @@ class AutoDist:
         strategy = strategy_builder if strategy is None else strategy
         worker = current_worker()
         self.spec = _resolve_spec(spec, worker)
-        chosen = get(worker.environment.strategy or strategy or _DEFAULT_STRATEGY)
+        chosen = _permitted(worker.environment.strategy or strategy or _DEFAULT_STRATEGY, worker)
         self._replicas = _planned_replicas(chosen, self.spec)
         self._sessions: dict[Any, GraphSession] = {}
         recorder = Recorder.from_environ()
@@ -319,6 +319,15 @@ def _resolve_spec(spec: str | os.PathLike[str] | ResourceSpec | None, worker: Wo
             hint=f"start the script by `autodist run {sys.argv[0]} --spec FILE`",
         )
     return resolved
+
+
+def _permitted(
+    wanted: str | os.PathLike[str] | StrategyBuilder | Strategy, worker: Worker
+) -> StrategyBuilder | Strategy:
+    """Who makes the strategy, or the strategy itself; one that chooses chooses among what the run may have."""
+    chosen, permission = get(wanted), worker.environment.permission
+    permission.check_chosen(str(wanted), chosen, installed_communicators())
+    return chosen if isinstance(chosen, Strategy) else chosen.confined(permission.carriers)
 
 
 def _planned_replicas(chosen: StrategyBuilder | Strategy, spec: ResourceSpec) -> tuple[Device, ...]:

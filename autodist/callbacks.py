@@ -119,6 +119,7 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
         if self._found is not None:
             self._batch = self._found["batch"]
             self._restore(self._found)
+            self._position.prepare(self.model)
             self._found = None
             self._report_metrics()
 

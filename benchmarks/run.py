@@ -96,6 +96,7 @@ def _end(process: Any) -> None:
 def _measure(name: str, quick: bool, sender: Connection) -> None:
     os.setpgid(0, 0)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ["AUTODIST_ALLOW_OPEN_PORTS"] = "1"  # TensorFlow's servers are compared as well
     os.dup2(2, 1)  # stdout is for the tables
     logging.basicConfig(level=logging.WARNING)
     sender.send(importlib.import_module(name).measure(quick))

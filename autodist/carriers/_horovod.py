@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.carriers._base import Carrier, Load, Place, Process
 from autodist.carriers._communicator import Communicator
-from autodist.carriers._horovod_network import check_listeners
+from autodist.carriers._horovod_admission import admit_to_horovod
+from autodist.carriers._horovod_network import check_listeners, sources_of_others
 from autodist.carriers._links import Links, added, ring_gather, ring_reduce
 from autodist.carriers._widened import UNSIGNED, Widened
 
@@ -60,7 +61,7 @@ class Horovod(Carrier):
 
         if hvd.is_initialized():
             return
-        check_listeners(process)
+        admit_to_horovod(sources_of_others(process, check_listeners(process)))
         process.barrier("horovod/start")
         hvd.init()
 

@@ -2,26 +2,30 @@
 
 Horovod takes the network interface that it is given (``HOROVOD_GLOO_IFACE``) for its first connections only. Those that
 carry the gradients listen at the address that the machine's own name means there, and Debian writes 127.0.1.1 for that
-into ``/etc/hosts``. What follows is an abort of the process in the midst of Horovod, so it is told before.
+into ``/etc/hosts``. What follows is an abort of the process in the midst of Horovod, so it is told before. And whoever
+else connects there would take a worker's place, so that nobody else is heard.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import logging
 import socket
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from autodist.carriers._base import Process
 from autodist.errors import LaunchError
+from autodist.transport import ips_of, source_towards
 
-__all__ = ["Listener", "check_listeners", "unreachable"]
+__all__ = ["Listener", "check_listeners", "sources_of_others", "unreachable"]
 
 _LOG = logging.getLogger("autodist")
 _KEY = "horovod/listens/"
-_VERDICT = "horovod/unreachable"
+_SOURCES = "horovod/connects from/"
 
 
 @dataclass(frozen=True)
@@ -42,23 +46,22 @@ class Listener:
     address: str
 
 
-def check_listeners(process: Process) -> None:
+def check_listeners(process: Process) -> list[Listener]:
     """See to it that the workers' Horovod can connect; all workers call this before they start it, and all agree.
 
+    Returns:
+        Where each will listen, by rank.
+
     Raises:
-        LaunchError: It can't; names the machines to blame.
+        LaunchError: They can't connect; names the machines to blame.
 
     """
-    if process.is_on_one_machine:
-        return
     name = socket.gethostname()
     own = Listener(process.node_rank, name, _bound(name), process.address)
-    process.put(f"{_KEY}{process.rank}", json.dumps(asdict(own)).encode())
-    if process.rank == 0:
-        every = [json.loads(process.get(f"{_KEY}{rank}")) for rank in range(process.world_size)]
-        blamed = unreachable([Listener(**one) for one in every])
-        process.put(_VERDICT, json.dumps([asdict(listener) for listener in blamed]).encode())
-    to_blame = [Listener(**one) for one in json.loads(process.get(_VERDICT))]
+    every = [Listener(**one) for one in _told_by_all(process, _KEY, asdict(own))]
+    if process.is_on_one_machine:
+        return every
+    to_blame = unreachable(every)
     if to_blame:
         raise _error(to_blame)
     if own.listens != own.address and not _is_loopback(own.listens):
@@ -66,6 +69,26 @@ def check_listeners(process: Process) -> None:
             "Horovod's traffic goes over %s, which is what this machine's name `%s` means, not over `%s`",
             *(own.listens, own.name, own.address),
         )
+    return every
+
+
+def sources_of_others(process: Process, listeners: Sequence[Listener]) -> set[str]:
+    """The addresses from which the other workers will connect to this one; all workers call this."""
+    own: set[str] = set()
+    for address in {address for one in listeners for address in (one.listens, one.address) if address}:
+        with contextlib.suppress(OSError):  # what can't be reached is told of by who needs it
+            own.update(map(source_towards, ips_of(address)))
+    every = _told_by_all(process, _SOURCES, sorted(own))
+    return {address for rank, sources in enumerate(every) if rank != process.rank for address in sources}
+
+
+def _told_by_all(process: Process, key: str, own: Any) -> list[Any]:
+    """What each worker has to say, by rank."""
+    process.put(f"{key}{process.rank}", json.dumps(own).encode())
+    if process.rank == 0:
+        every = [json.loads(process.get(f"{key}{rank}")) for rank in range(process.world_size)]
+        process.put(f"{key}all", json.dumps(every).encode())
+    return list(json.loads(process.get(f"{key}all")))
 
 
 def unreachable(listeners: Sequence[Listener]) -> list[Listener]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
+from autodist.cli._job import permission_options
 from autodist.cli._options import debug_option
 from autodist.cli._script import ScriptWords, script_argument
 from autodist.errors import CertificateFailed
@@ -30,6 +31,7 @@ _ROWS = 5
 @script_argument()
 @click.option("--strategy", metavar="NAME|FILE", help="See `autodist strategies`. Default: the script's choice.")
 @cluster_options
+@permission_options
 @click.option("--steps", type=click.IntRange(min=1), default=5, show_default=True, help="Training steps to compare.")
 @click.option("--tolerance", type=float, default=1e-5, show_default=True, help="Largest relative difference.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
@@ -38,6 +40,8 @@ def certify(
     script: ScriptWords,
     strategy: str | None,
     cluster: ClusterOptions,
+    encrypt: bool,
+    allow_open_ports: bool,
     steps: int,
     tolerance: float,
     as_json: bool,
@@ -62,6 +66,8 @@ def certify(
         spec=spec,
         steps=steps,
         tolerance=tolerance,
+        encrypt=encrypt,
+        allow_open_ports=allow_open_ports,
     )
     if as_json:
         click.echo(_json(certificate))

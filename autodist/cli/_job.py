@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from autodist.launch import Job, TransportName
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["JOB_SECTIONS", "JobOptions", "job_options", "seconds_option"]
+__all__ = ["JOB_SECTIONS", "JobOptions", "job_options", "permission_options", "seconds_option"]
 
+_PERMISSIONS = ("encrypt", "allow-open-ports")
 JOB_SECTIONS = {
     "Cluster": ("spec", "hosts", "hostfile", "workers", "replicas"),
-    "Other machines": ("transport", "bring", "connect-timeout", "host-timeout", "no-check-versions"),
+    "Other machines": ("transport", "bring", "connect-timeout", "host-timeout", "no-check-versions", *_PERMISSIONS),
     "Environment of the workers": ("env", "env-file"),
 }
 
@@ -38,6 +39,8 @@ class JobOptions:
     connect_timeout: float
     host_timeout: float
     no_check_versions: bool
+    encrypt: bool
+    allow_open_ports: bool
     env: tuple[str, ...]
     env_file: tuple[str, ...]
     start_timeout: float
@@ -69,6 +72,8 @@ class JobOptions:
             connect_timeout_s=self.connect_timeout,
             host_timeout_s=self.host_timeout,
             check_versions=not self.no_check_versions,
+            encrypt=self.encrypt,
+            allow_open_ports=self.allow_open_ports,
             start_timeout_s=self.start_timeout,
             grace_s=self.grace,
             **settings,
@@ -100,6 +105,19 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
+def permission_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what says how values may travel, as ``encrypt`` and ``allow_open_ports``."""
+    allow = click.option(
+        "--allow-open-ports",
+        is_flag=True,
+        help="Have TensorFlow's servers where the strategy needs them: they run code for the cluster's machines.",
+    )
+    encrypt = click.option(
+        "--encrypt", is_flag=True, help="Encrypt all that goes to other machines; refuse what can't be."
+    )
+    return encrypt(allow(command))
+
+
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--seed", type=int, help="For all workers. Default: another one in each run, kept in env.json."),
     click.option("--run-dir", metavar="DIR", help="For logs and summaries. Default: runs/<id>."),
@@ -119,6 +137,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     seconds_option("--connect-timeout", 30.0, "Longest time until a machine has answered."),
     seconds_option("--host-timeout", 30.0, "Longest silence of a machine, after which it counts as lost."),
     click.option("--no-check-versions", is_flag=True, help="Start although the machines have different software."),
+    permission_options,
     environment_options,
     seconds_option("--start-timeout", 300.0, "Longest time to a worker's first step, 0 for no bound."),
     seconds_option("--grace", 5.0, "Time between asking a worker to end and killing it."),

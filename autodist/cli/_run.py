@@ -26,7 +26,6 @@ __all__ = ["run"]
 _TRIED_ONLINE = 4
 _SECTIONS = {
     **JOB_SECTIONS,
-    "Other machines": (*JOB_SECTIONS["Other machines"], "encrypt"),
     "Bounds": ("start-timeout", "stall-timeout", "grace", "max-restarts"),
     "What is shown": ("ranks", "dry-run", "verbose", "debug", "help"),
 }
@@ -42,7 +41,6 @@ _SECTIONS = {
 @script_argument()
 @click.option("--strategy", metavar="NAME|FILE", help="See `autodist strategies`. Default: the script's choice.")
 @click.option("--tune-online", is_flag=True, help="Let `auto` try a few strategies in the first training steps.")
-@click.option("--encrypt", is_flag=True, help="Encrypt all that goes to other machines; refuse what can't be.")
 @click.option("--dump-graphs", metavar="DIR", help="Write each worker's graph after each kernel to DIR.")
 @cluster_options
 @job_options
@@ -66,7 +64,6 @@ def run(
     ranks: frozenset[int] | None,
     strategy: str | None,
     tune_online: bool,
-    encrypt: bool,
     dump_graphs: str | None,
     stall_timeout: float,
     max_restarts: int,
@@ -81,7 +78,6 @@ def run(
         script,
         resolve_spec(cluster),
         strategy=_tried_online(strategy) if tune_online else strategy,
-        encrypt=encrypt,
         dump_graphs=None if dump_graphs is None else Path(dump_graphs),
         stall_timeout_s=stall_timeout,
         max_restarts=max_restarts,

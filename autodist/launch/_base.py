@@ -16,6 +16,8 @@ from autodist.launch._program import Program
 from autodist.launch._secrets import mask_secrets
 from autodist.report import OutputLine, PlannedWorker, RunInfo, RunResult
 from autodist.resource_spec import ResourceSpec
+from autodist.runtime import opens_ports
+from autodist.strategies import Permission
 
 __all__ = ["Job", "Launcher", "RunObserver", "SilentObserver", "WorkerCommand"]
 
@@ -50,6 +52,8 @@ class Job:
         host_timeout_s: Longest silence of another machine, after which it counts as lost.
         check_versions: Whether the machines must have the software that is needed, and the same.
         encrypt: Whether all that goes to other machines is encrypted; what can't be is refused.
+        allow_open_ports: Whether TensorFlow's servers may be started, whose ports run code for the cluster's machines;
+            what needs them is refused else. ``AUTODIST_ALLOW_OPEN_PORTS=1`` in the environment allows it as well.
         is_module: Whether the script is a module, started as by ``python -m``.
         program: What was found by the script's name.
 
@@ -80,6 +84,7 @@ class Job:
     host_timeout_s: float = 30.0
     check_versions: bool = True
     encrypt: bool = False
+    allow_open_ports: bool = False
     is_module: bool = False
     program: Program = field(init=False, repr=False)
 
@@ -100,6 +105,11 @@ class Job:
                 raise UsageError(f"`{name}` is {getattr(self, name)}, it must be a number of seconds above 0")
         if self.seed is not None and not 0 <= self.seed < 2**32:
             raise UsageError(f"the seed is {self.seed}, it must be 0 to {2**32 - 1}")
+
+    @property
+    def permission(self) -> Permission:
+        """What may carry its values."""
+        return Permission(encrypts=self.encrypt, opens_ports=self.allow_open_ports or opens_ports())
 
 
 def _check_dump_directory(directory: Path) -> None:

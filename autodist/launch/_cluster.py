@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 from autodist.errors import AutoDistError
 from autodist.launch._base import Job, Launcher, RunObserver, SilentObserver, WorkerCommand
 from autodist.launch._collection import collect
-from autodist.launch._encryption import check_encryption
 from autodist.launch._failures import Verdict, exit_code_of, report_failure
 from autodist.launch._fleet import Fleet
 from autodist.launch._gang import Event, Interrupted, Reported
@@ -27,6 +26,7 @@ from autodist.launch._loop import LoopThread
 from autodist.launch._machines import is_here, machines_with_ranks
 from autodist.launch._neighbours import Neighbours
 from autodist.launch._output import OutputPump
+from autodist.launch._permission import check_permission
 from autodist.launch._plan import Meeting, plan_workers
 from autodist.launch._preparation import compare_software, prepare
 from autodist.launch._restarts import checkpoint_progress
@@ -80,7 +80,7 @@ class ClusterLauncher(Launcher):
         """
         place = Path("runs/<id>") if job.run_dir is None else job.run_dir
         directory = RunDirectory("<id>", place.absolute())
-        check_encryption(job, self.transport)
+        check_permission(job, self.transport)
         return plan_workers(job, Meeting("<id>", "***", "***" if job.encrypt else ""), expected_sites(job, directory))
 
     def launch(self, job: Job) -> RunResult:

@@ -73,6 +73,7 @@ def _environment(job: Job, meeting: Meeting, rank: int, site: Site, position: Po
         run_dir=Path(site.run_dir),
         token=meeting.token,
         certificate=meeting.certificate,
+        allow_open_ports=job.permission.opens_ports,
         spec_path=Path(site.spec_path),
         strategy=site.strategy,
         seed=job.seed,

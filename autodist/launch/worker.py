@@ -31,6 +31,7 @@ from autodist.runtime import (
     Worker,
     after_import,
     current_worker,
+    let_go_of_iterators_in_time,
     refuse_fit_outside,
     refuse_keras2_fit_outside,
     say_last,
@@ -71,6 +72,7 @@ def _join_run() -> Worker:
     environment = worker.environment
     die_with_parent(environment.launcher_pid)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have had ignored
+    after_import("tensorflow.python.data.ops.iterator_ops", lambda _: let_go_of_iterators_in_time())
     if environment.seed is not None:
         seed_when_imported(environment.seed)
     if environment.scratch is not None:

@@ -25,6 +25,7 @@ from autodist.runtime._hooks import hook_functions, hook_optimizers
 from autodist.runtime._horovod_environment import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT, HorovodPlace
 from autodist.runtime._horovod_rendezvous import serve_horovod
 from autodist.runtime._interruption import INTERRUPTION_TOLD, SAVES_AT_END, SCRIPT_ENDED
+from autodist.runtime._iterators import let_go_of_iterators_in_time
 from autodist.runtime._keras import hook_fit
 from autodist.runtime._keras2 import hook_keras2
 from autodist.runtime._keras_evaluation import hook_evaluation
@@ -43,7 +44,7 @@ from autodist.runtime._transfer import receive_bytes
 from autodist.runtime._trials import ORDERED, TrialKeys
 from autodist.runtime._variable_hooks import hook_variables
 from autodist.runtime._whole_models import save_models_whole
-from autodist.runtime._worker import Worker, WorkerEnvironment, current_worker
+from autodist.runtime._worker import Worker, WorkerEnvironment, current_worker, opens_ports
 from autodist.runtime._writings import Writings
 
 __all__ = [
@@ -110,8 +111,10 @@ __all__ = [
     "hook_keras2",
     "hook_optimizers",
     "hook_variables",
+    "let_go_of_iterators_in_time",
     "make_certificate",
     "make_session",
+    "opens_ports",
     "part_of",
     "receive_bytes",
     "refuse_fit_outside",

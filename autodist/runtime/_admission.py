@@ -13,17 +13,15 @@ import socket
 from collections.abc import Callable, Collection
 from typing import Any
 
-from autodist.runtime._symbols import slots_of
 from autodist.runtime._tcp_table import IpAddress, TcpSocket, ip_of, tcp_sockets
-from autodist.transport import Strangers
+from autodist.transport import Strangers, redirect
 
-__all__ = ["admit_only", "ips_of", "source_towards"]
+__all__ = ["admit_only"]
 
 _LIBRARIES = "libtensorflow"
 _ACCEPT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, use_errno=True)
 _ACCEPT4 = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, use_errno=True)
 _KINDS = {"accept": _ACCEPT, "accept4": _ACCEPT4}
-_DISCARD = 9  # a port that nothing is sent to
 
 _kept: list[Any] = []
 """What TensorFlow calls from now on, as long as the process lives."""
@@ -49,26 +47,6 @@ def admit_only(port: int, addresses: Collection[str]) -> bool:
     return bool(_kept)
 
 
-def ips_of(address: str) -> set[str]:
-    """The IP addresses that an address or a name stands for; none if nobody knows."""
-    try:
-        return {str(found[4][0]) for found in socket.getaddrinfo(address, None, type=socket.SOCK_STREAM)}
-    except (OSError, UnicodeError):
-        return set()
-
-
-def source_towards(address: str) -> str:
-    """The address from which this machine connects to another one; nothing is sent.
-
-    Raises:
-        OSError: There is no way to it.
-
-    """
-    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as end:
-        end.connect((address, _DISCARD))
-        return str(end.getsockname()[0])
-
-
 def _stand_between() -> None:
     try:
         library = ctypes.CDLL(None, use_errno=True)
@@ -77,9 +55,8 @@ def _stand_between() -> None:
         return
     for name, accept in own.items():
         selective = _KINDS[name](_selective(accept))
-        for slot in slots_of(name, _LIBRARIES):
+        if redirect(name, _LIBRARIES, ctypes.cast(selective, ctypes.c_void_p).value or 0):
             _kept.append(selective)
-            ctypes.c_uint64.from_address(slot).value = ctypes.cast(selective, ctypes.c_void_p).value or 0
 
 
 def _selective(accept: Callable[..., int]) -> Callable[..., int]:

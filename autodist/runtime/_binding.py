@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from autodist.runtime._symbols import slots_of
 from autodist.runtime._tcp_table import IpAddress, tcp_sockets
+from autodist.transport import redirect, restore
 
 __all__ = ["binding_to", "listens_everywhere"]
 
@@ -47,15 +47,11 @@ def binding_to(address: str, port: int) -> Iterator[None]:
         return
     narrowed = _narrowed(bind, ip, port)
     _kept.append(narrowed)
-    cells = [ctypes.c_uint64.from_address(slot) for slot in slots_of("bind", _LIBRARIES)]
-    before = [cell.value for cell in cells]
+    before = redirect("bind", _LIBRARIES, ctypes.cast(narrowed, ctypes.c_void_p).value or 0)
     try:
-        for cell in cells:
-            cell.value = ctypes.cast(narrowed, ctypes.c_void_p).value or 0
         yield
     finally:
-        for cell, value in zip(cells, before, strict=True):
-            cell.value = value
+        restore(before)
 
 
 def _narrowed(bind: Callable[[int, int, int], int], ip: IpAddress, port: int) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from autodist.runtime._arrays import sharing_tensor
 
-__all__ = ["assign_eager", "handle_dtype", "read_eager", "release_eager"]
+__all__ = ["assign_eager", "handle_dtype", "read_eager", "refill_eager", "release_eager"]
 
 
 def read_eager(handle: Any, dtype: Any) -> np.ndarray:
@@ -29,10 +29,15 @@ def assign_eager(handle: Any, dtype: Any, value: np.ndarray) -> None:
 
 def release_eager(handle: Any, dtype: Any) -> None:
     """Free the memory of a variable, which has no elements from now on."""
+    refill_eager(handle, dtype, (0,))
+
+
+def refill_eager(handle: Any, dtype: Any, shape: tuple[int, ...]) -> None:
+    """Have a variable hold zeros of a shape."""
     import tensorflow as tf
 
     with _eagerly():
-        tf.raw_ops.AssignVariableOp(resource=handle, value=tf.zeros([0], dtype), validate_shape=False)
+        tf.raw_ops.AssignVariableOp(resource=handle, value=tf.zeros(shape, dtype), validate_shape=False)
 
 
 def handle_dtype(handle: Any) -> Any:

@@ -233,11 +233,19 @@ class Engine:
             _LOG.info("evaluation or prediction: every worker takes whole batches, because %s", error.message)
             raise
 
-    def _train(self, function: Callable[..., Any], arguments: Arguments) -> Any:
+    def prepare(self, function: Callable[..., Any], batch: Any, *, has_open_rows: bool = False) -> None:
+        """Have a training step of Keras ready for batches like this one, as if it had been taken; all workers must."""
+        self._ready(function, flatten_batch(batch, has_open_rows=has_open_rows))
+
+    def _ready(self, function: Callable[..., Any], arguments: Arguments) -> tuple[CompiledStep, Arguments, bool]:
+        """The compiled step, its arguments as the replicas get them, and whether they are this worker's part."""
         arguments = self._splits.of(function, arguments)
         local = arguments.is_local or self._convention.batch == "local"
         self.local_batches.check_is_whole(local)
-        step = self._step(function, arguments, local, own=local and not arguments.is_local)
+        return self._step(function, arguments, local, own=local and not arguments.is_local), arguments, local
+
+    def _train(self, function: Callable[..., Any], arguments: Arguments) -> Any:
+        step, arguments, local = self._ready(function, arguments)
         began_s = time.perf_counter()
         values = self._execution.run(step, arguments, local)
         took_s = time.perf_counter() - began_s

@@ -88,6 +88,16 @@ class FitPosition:
         """Have a model make all its variables, metrics and the optimizer's included, for batches like the last one."""
         model._symbolic_build(data_batch=without_note(without_optionals(self.last_batch))[0])
 
+    def prepare(self, model: Any) -> None:
+        """Have a model's training step ready for batches like the last one.
+
+        Where no batch of the epoch is left, the next thing is its validation, which the replicas share as they do after
+        a step.
+        """
+        prepare = getattr(model.train_function, "prepare", None)
+        if prepare is not None:  # else it is Keras' own, on one device
+            prepare(self.last_batch)
+
     def _begin(self) -> _Counted:
         self._made += 1
         self._taken = 0

@@ -246,16 +246,28 @@ class TrainFunction:
         """Where the batches come from, if they are this worker's parts."""
 
     def __call__(self, iterator: Any) -> Any:
-        sharded = self.sharded
-        is_open = has_open_rows(getattr(iterator, "element_spec", ())) if sharded is None else sharded.has_open_rows
+        is_open = self._has_open_rows(iterator)
 
         def train(given: Any) -> Any:
             batch = without_optionals(given)
-            arrays = batch if sharded is None else sharded.arrays(batch)
             plain = functools.partial(self._plain_step, batch)
-            return self._engine.run_batch(self._step, arrays, plain, has_open_rows=is_open)
+            return self._engine.run_batch(self._step, self._arrays(batch), plain, has_open_rows=is_open)
 
         return last_of_call(iterator, self._batches_per_call(), train)
+
+    def prepare(self, batch: Any) -> None:
+        """Be ready for batches like one from Keras' iterator, as if a step had been taken, for what evaluates."""
+        if isinstance(self._engine, Engine) and self._engine.num_replicas > 1:
+            is_open = self._has_open_rows(None)
+            self._engine.prepare(self._step, self._arrays(without_optionals(batch)), has_open_rows=is_open)
+
+    def _has_open_rows(self, source: Any) -> bool:
+        if self.sharded is not None:
+            return self.sharded.has_open_rows
+        return has_open_rows(getattr(source, "element_spec", ()))
+
+    def _arrays(self, batch: Any) -> Any:
+        return batch if self.sharded is None else self.sharded.arrays(batch)
 
     def _batches_per_call(self) -> int:
         return int(self._model.steps_per_execution)

@@ -11,9 +11,13 @@ import numpy as np
 
 from autodist.graph import Variable
 from autodist.kernels import DistributedGraph
-from autodist.runtime._arrays import aligned_empty
+from autodist.runtime._arrays import aligned_copy, aligned_empty
+from autodist.runtime._eager import assign_eager, read_eager, release_eager
+from autodist.runtime._lost_values import LOST_VALUES
 
-__all__ = ["Copy", "Part", "assembled", "is_held_here", "whole_name"]
+__all__ = ["Copy", "Part", "assembled", "holder", "whole_name"]
+
+_RELEASE_FROM_BYTES = 64 * 1024  # below, the bookkeeping costs more than the memory
 
 
 @dataclass
@@ -22,6 +26,8 @@ class Part:
 
     name: str
     index: tuple[slice, ...]
+    rank: int
+    """The worker in whose session it lives; this one, where each has its own."""
     is_mine: bool
     """Whether this worker writes its value to the session: it lives here."""
     is_shared: bool
@@ -56,15 +62,50 @@ class Copy:
     def is_shared(self) -> bool:
         return any(part.is_shared for part in self.parts)
 
+    @property
+    def holders(self) -> tuple[int, ...]:
+        """The workers in whose sessions its parts live."""
+        return tuple(sorted({part.rank for part in self.parts}))
+
+    # The program's own
+
+    def value(self) -> np.ndarray:
+        """What it has, in its own memory.
+
+        Raises:
+            WorkerFailed: It is lost.
+        """
+        LOST_VALUES.check(self.handle)
+        return read_eager(self.handle, self.dtype)
+
+    def assign(self, value: np.ndarray) -> None:
+        """Have it hold a value, in the value's memory if it may be."""
+        with LOST_VALUES.assigning(self.handle):
+            assign_eager(self.handle, self.dtype, value)
+
+    def own(self) -> None:
+        """Give it memory of its own, in which the program may write, if it has the session's."""
+        if self.is_borrowed:
+            self.assign(aligned_copy(self.value()))
+            self.is_borrowed = False
+
+    def release(self) -> None:
+        """Free its memory, if it is large."""
+        if self.size_bytes < _RELEASE_FROM_BYTES or self.is_released or self.is_frozen:
+            return
+        release_eager(self.handle, self.dtype)
+        self.is_released = True
+        self.is_borrowed = False
+
 
 def whole_name(variable: Variable) -> str:
     """The program's variable that a variable of a step is, or is a part of."""
     return variable.name if variable.piece is None else variable.piece.whole
 
 
-def is_held_here(graph: DistributedGraph, name: str) -> bool:
-    """Whether a variable of a step lives in this worker's session."""
-    return graph.layout.rank_of_tf(graph.homes[name]) == graph.layout.rank
+def holder(graph: DistributedGraph, name: str) -> int:
+    """The worker in whose session a variable of a step lives; this one, where each has its own."""
+    return graph.layout.rank_of_tf(graph.homes[name])
 
 
 def assembled(copy: Copy, values: Iterator[tuple[str, np.ndarray]]) -> np.ndarray:

@@ -13,7 +13,7 @@ import ctypes
 import os
 from pathlib import Path
 
-from autodist.runtime._symbols import slots_of
+from autodist.transport import redirect
 
 __all__ = ["number_requests_by_one_generator"]
 
@@ -29,13 +29,8 @@ def number_requests_by_one_generator() -> bool:
         Whether it does now. Where the system or TensorFlow's libraries are others than expected, nothing is changed.
 
     """
-    cells = [ctypes.c_uint64.from_address(slot) for slot in slots_of(_PER_THREAD, _CALLERS)]
     address = _address_of(_OF_THE_PROCESS)
-    if not cells or not address:
-        return False
-    for cell in cells:
-        cell.value = address
-    return True
+    return bool(address and redirect(_PER_THREAD, _CALLERS, address))
 
 
 def _address_of(function: str) -> int:

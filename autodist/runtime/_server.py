@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from autodist.errors import LaunchError
-from autodist.runtime._admission import admit_only, ips_of, source_towards
+from autodist.runtime._admission import admit_only
 from autodist.runtime._binding import binding_to, listens_everywhere
 from autodist.runtime._request_ids import number_requests_by_one_generator
 from autodist.runtime._worker import Worker
+from autodist.transport import ips_of, source_towards
 
 __all__ = ["PROCESS_SERVER", "SERVER_PORTS"]
 

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from autodist import carriers
 from autodist.errors import StrategyError
 from autodist.graph import CapturedStep, StepAnalysis, TrainingGraph
 from autodist.kernels import Asked, DistributedGraph, Layout, kernels_for, prepare, rewrite
@@ -22,7 +21,7 @@ from autodist.runtime._remote_values import REMOTE_VALUES
 from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._worker import Worker
-from autodist.strategies import Strategy, check_encryptable
+from autodist.strategies import Strategy, needs_servers
 
 __all__ = ["SessionSteps", "written_by"]
 
@@ -93,8 +92,7 @@ class SessionSteps:
         Raises:
             StrategyError: It does not fit the step, or the steps before it.
         """
-        if self._worker.world_size > 1 and self._worker.environment.is_encrypted:
-            check_encryptable(strategy)
+        self._worker.environment.permission.check(strategy)
         training, prepared = self._prepare(captured.graph, strategy)
         written = written_by(training)
         if self._worker.world_size > 1:
@@ -205,7 +203,7 @@ class SessionSteps:
 
     def _layout(self, strategy: Strategy) -> Layout:
         host = self._state.host
-        server = self._worker.world_size > 1 and _needs_server(strategy)
+        server = self._worker.world_size > 1 and needs_servers(strategy)
         if host is not None and (host.wiring.server or not strategy.variables):
             server = host.wiring.server  # without variables of its own a step reads them wherever they are
         return Layout.of(strategy, self._spec, self._worker.rank, server=server)
@@ -268,9 +266,3 @@ def written_by(graph: TrainingGraph) -> list[str]:
     analysis = StepAnalysis(graph.graph_def, [v.handle for v in graph.variables], ())
     handles = {handle for write in analysis.writes.values() for handle in write.handles}
     return [v.name for v in graph.variables if v.handle in handles]
-
-
-def _needs_server(strategy: Strategy) -> bool:
-    """Whether something goes through TensorFlow's servers whatever the step is."""
-    of_variables = strategy.has_servers and not strategy.graph.has_streams
-    return of_variables or any(carriers.get(name).needs_servers for name in strategy.carriers)

@@ -27,16 +27,16 @@ from autodist.errors import TimedOut
 from autodist.graph import Role, Variable
 from autodist.kernels import DistributedGraph
 from autodist.runtime._arrays import aligned_copy
-from autodist.runtime._eager import assign_eager, handle_dtype, read_eager, release_eager
+from autodist.runtime._eager import handle_dtype
 from autodist.runtime._host import SessionHost
-from autodist.runtime._parts import Copy, Part, assembled, is_held_here, whole_name
+from autodist.runtime._lost_values import LOST_VALUES, lost_with
+from autodist.runtime._parts import Copy, Part, assembled, holder, whole_name
 from autodist.runtime._transfer import adopt_chief_values, average_over_workers
 from autodist.runtime._worker import Worker
 
 __all__ = ["StateStore"]
 
 _LOG = logging.getLogger("autodist")
-_RELEASE_FROM_BYTES = 64 * 1024  # below, the bookkeeping costs more than the memory
 _RESCUE_TIMEOUT_S = 5.0
 
 
@@ -145,7 +145,8 @@ class StateStore:
             is_frozen = variable.content is not None
             about = handle, handle_dtype(handle), shape
             self._copies[name] = Copy(*about, [], False, version=self._version, is_frozen=is_frozen)
-        self._copies[name].parts.append(Part(variable.name, index, is_held_here(graph, variable.name), is_served))
+        rank = holder(graph, variable.name)
+        self._copies[name].parts.append(Part(variable.name, index, rank, rank == self._worker.rank, is_served))
         self._whole_of[variable.name] = name
 
     def forget(self, names: Sequence[str]) -> None:
@@ -188,7 +189,8 @@ class StateStore:
             self._pull([name for name in wholes if self._is_stale(name)])
             for part in [part for name in wholes for part in self._copies[name].parts if part.name in moved]:
                 self.host.move(part.name, graph)
-                part.is_mine = is_held_here(graph, part.name)
+                part.rank = holder(graph, part.name)
+                part.is_mine = part.rank == self._worker.rank
                 part.is_shared = True
             self._write(wholes)
             self._changed.difference_update(wholes)
@@ -295,18 +297,31 @@ class StateStore:
             self._pull([name for name in self._copies if self._is_stale(name)])
 
     def rescue(self) -> None:
-        """Make as many eager copies current as can be reached: after an error, other workers may be gone."""
-        stale = [name for name in self._copies if self._is_stale(name)]
-        near = [name for name in stale if self._copies[name].is_mine]
+        """Make as many eager copies current as can be reached: after an error, other workers may be gone.
+
+        The others are lost: who reads them gets an error.
+        """
+        by_holders: dict[tuple[int, ...], list[str]] = {}
+        for name in filter(self._is_stale, self._copies):
+            by_holders.setdefault(self._copies[name].holders, []).append(name)
         lost: list[str] = []
-        for names in (near, [name for name in stale if name not in set(near)]):
+        for ranks, names in sorted(by_holders.items(), key=lambda item: item[0] != (self._worker.rank,)):
             try:
                 with self._lock:
                     self._pull(names, _RESCUE_TIMEOUT_S)
             except Exception:
-                lost += [name for name in names if self._is_stale(name)]
+                lost += [name for name in names if self._is_lost(name, ranks)]
         if lost:
             _LOG.warning("after the error, %d variables could not get their trained values: %s", len(lost), lost[:5])
+
+    def _is_lost(self, name: str, ranks: Sequence[int]) -> bool:
+        """Note a variable that could not be had from those who hold it; whether it is one."""
+        copy = self._copies[name]
+        if not self._is_stale(name):
+            return False
+        LOST_VALUES.add(copy.handle, copy.dtype, copy.shape, lost_with(ranks, name))
+        copy.is_borrowed = False
+        return True
 
     def watch(self, handles: Iterable[Any]) -> None:
         """Keep variables current after every step, because something reads them that can't be intercepted."""
@@ -348,9 +363,7 @@ class StateStore:
     def _own(self, names: Iterable[str]) -> None:
         """Give eager copies that are in the session's memory their own, in which the program may write."""
         for name in names:
-            if self._copies[name].is_borrowed:
-                self._assign_eager(name, aligned_copy(self._eager_value(name)))
-                self._copies[name].is_borrowed = False
+            self._copies[name].own()
 
     def _write(self, names: list[str]) -> None:
         assert self.host is not None
@@ -387,21 +400,11 @@ class StateStore:
     def _release(self, names: Iterable[str]) -> None:
         """Free the memory of large eager copies."""
         for name in names:
-            copy = self._copies[name]
-            if copy.size_bytes < _RELEASE_FROM_BYTES or copy.is_released or copy.is_frozen:
-                continue
-            if id(copy.handle) in self._watched:
-                continue
-            release_eager(copy.handle, copy.dtype)
-            copy.is_released = True
-            copy.is_borrowed = False
+            if id(self._copies[name].handle) not in self._watched:
+                self._copies[name].release()
 
     def _eager_value(self, name: str) -> np.ndarray:
-        """The value of an eager copy, in its own memory."""
-        copy = self._copies[name]
-        return read_eager(copy.handle, copy.dtype)
+        return self._copies[name].value()
 
     def _assign_eager(self, name: str, value: np.ndarray) -> None:
-        """Have an eager copy hold a value, in the value's memory if it may be."""
-        copy = self._copies[name]
-        assign_eager(copy.handle, copy.dtype, value)
+        self._copies[name].assign(value)

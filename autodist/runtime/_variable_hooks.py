@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 from autodist.graph import StepAnalysis
+from autodist.runtime._lost_values import LOST_VALUES
 from autodist.runtime._patches import Patches
 from autodist.runtime._pipeline import captured_resources
 from autodist.runtime._state import StateStore
@@ -22,6 +23,7 @@ _WRITES = (
 
 def hook_variables(patches: Patches, state: StateStore) -> None:
     """Keep the program's view of variables current: in ops and methods, traced functions and input pipelines."""
+    patches.callback(LOST_VALUES.watch)  # the last to be called, when the rest is as it was
     _hook_handles(patches, state)
     _hook_writes(patches, state)
     _hook_concrete_functions(patches, state)
@@ -47,6 +49,7 @@ class _Handle:
         name = self._state.name_of(handle)
         if name is not None and self._executing_eagerly():
             self._state.before_read(name)
+        LOST_VALUES.check(handle)
         return handle
 
     def __set__(self, variable: Any, handle: Any) -> None:
@@ -68,7 +71,7 @@ def _hook_writes(patches: Patches, state: StateStore) -> None:
     def wrap(original: Any) -> Any:
         @functools.wraps(original)
         def method(variable: Any, *args: Any, **kwargs: Any) -> Any:
-            name = state.name_of(variable.handle) if context.executing_eagerly() else None
+            name = state.name_of(variable.__dict__.get("_handle")) if context.executing_eagerly() else None
             if name is None:
                 return original(variable, *args, **kwargs)
             with state.writing([name]):

@@ -16,8 +16,16 @@ from autodist.runtime._coordinator import CoordinatorClient
 from autodist.runtime._horovod_environment import HorovodPlace
 from autodist.runtime._interruption import Interruption
 from autodist.runtime._whereabouts import Whereabouts
+from autodist.strategies import Permission
 
-__all__ = ["Worker", "WorkerEnvironment", "current_worker"]
+__all__ = ["Worker", "WorkerEnvironment", "current_worker", "opens_ports"]
+
+_OPEN_PORTS = "AUTODIST_ALLOW_OPEN_PORTS"
+
+
+def opens_ports(variables: Mapping[str, str] | None = None) -> bool:
+    """Whether an environment, by default this process', allows servers of TensorFlow."""
+    return (os.environ if variables is None else variables).get(_OPEN_PORTS, "") not in ("", "0")
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,7 @@ class WorkerEnvironment:
         token: The coordinator's secret; in no repr. (``AUTODIST_TOKEN``)
         certificate: Of the coordinator, in a run that encrypts what its machines send each other; else empty.
             (``AUTODIST_CERTIFICATE``)
+        allow_open_ports: Whether TensorFlow's servers may be started. (``AUTODIST_ALLOW_OPEN_PORTS``)
         spec_path: The resolved resource spec as JSON. (``AUTODIST_SPEC``)
         strategy: Builder name with arguments, or a JSON file; None leaves it to the script. (``AUTODIST_STRATEGY``)
         seed: Set for Python, NumPy and TensorFlow before the script; None leaves them alone. (``AUTODIST_SEED``)
@@ -69,6 +78,7 @@ class WorkerEnvironment:
     run_dir: Path | None = None
     token: str = field(default="", repr=False)
     certificate: str = field(default="", repr=False)
+    allow_open_ports: bool = False
     spec_path: Path | None = None
     strategy: str | None = None
     seed: int | None = None
@@ -90,6 +100,12 @@ class WorkerEnvironment:
     def is_encrypted(self) -> bool:
         """Whether what goes to other machines is to be encrypted."""
         return bool(self.certificate)
+
+    @property
+    def permission(self) -> Permission:
+        """What may carry the values of the run; one worker sends none, so that there is nothing to forbid."""
+        is_alone = self.world_size == 1
+        return Permission(encrypts=self.is_encrypted and not is_alone, opens_ports=self.allow_open_ports or is_alone)
 
     @property
     def is_chief(self) -> bool:
@@ -127,6 +143,7 @@ class WorkerEnvironment:
             "AUTODIST_RUN_DIR": str(self.run_dir or ""),
             "AUTODIST_TOKEN": self.token,
             "AUTODIST_CERTIFICATE": self.certificate,
+            _OPEN_PORTS: "1" if self.allow_open_ports else "",
             "AUTODIST_SPEC": str(self.spec_path or ""),
             "AUTODIST_STRATEGY": self.strategy or "",
             "AUTODIST_SEED": "" if self.seed is None else str(self.seed),
@@ -193,6 +210,7 @@ def _launched(read: _Reader) -> dict[str, object]:
         "run_dir": read.path("AUTODIST_RUN_DIR"),
         "token": read.text("AUTODIST_TOKEN"),
         "certificate": variables.get("AUTODIST_CERTIFICATE", ""),
+        "allow_open_ports": opens_ports(variables),
         "spec_path": read.path("AUTODIST_SPEC"),
         "strategy": variables.get("AUTODIST_STRATEGY") or None,
         "seed": read.integer("AUTODIST_SEED") if variables.get("AUTODIST_SEED") else None,

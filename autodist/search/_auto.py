@@ -8,13 +8,14 @@ import tempfile
 import time
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
+from autodist import carriers
 from autodist.errors import GraphError, SimulatorError, StoreError, StrategyError
 from autodist.registry import raise_mistakes
 from autodist.resource_spec import ResourceSpec
@@ -42,7 +43,7 @@ from autodist.simulator import (
     Simulator,
     calibrated,
 )
-from autodist.strategies import AllReduce, Strategy, StrategyBuilder, check
+from autodist.strategies import AllReduce, Strategy, StrategyBuilder, carriers_of, check
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -81,6 +82,8 @@ class Auto(StrategyBuilder):
         seed: Of what is drawn.
         online: How many strategies are tried in the first training steps, so far as none was measured before; they
             train as all others do. 1 takes the one that is expected to be the fastest.
+        over: Names of what may carry what it chooses, with spaces between them: of ``tcp``, ``horovod``,
+            ``collective`` and ``queue``. None allows what the run does.
 
     """
 
@@ -91,16 +94,34 @@ class Auto(StrategyBuilder):
     time_s: float = 5.0
     seed: int = 0
     online: int = 1
+    over: str | None = None
 
     def __post_init__(self) -> None:
         numbers = {"proposals": self.proposals, "time_s": self.time_s, "online": self.online}
         least = {"proposals": 1, "time_s": 0.1, "online": 1}
         wrong = [name for name in least if not numbers[name] >= least[name]]
-        raise_mistakes(self.name, [f"`{n}` is {numbers[n]}, allowed: at least {least[n]}" for n in wrong])
+        mistakes = [f"`{n}` is {numbers[n]}, allowed: at least {least[n]}" for n in wrong]
+        if self.over is not None and not (self._over and self._over.issubset(carriers.names())):
+            mistakes.append(f"`over` is {self.over!r}, allowed: some of {', '.join(carriers.names())}")
+        raise_mistakes(self.name, mistakes)
+
+    @property
+    def _over(self) -> frozenset[str]:
+        return frozenset(carriers.names() if self.over is None else self.over.split())
+
+    @property
+    def chooses(self) -> bool:
+        """Yes."""
+        return True
+
+    def confined(self, allowed: Collection[str]) -> Auto:
+        """Return one that chooses only what these carry, of what it may choose already; itself if nothing is left."""
+        left = self._over.intersection(allowed)
+        return self if not left or left == self._over else replace(self, over=" ".join(sorted(left)))
 
     def carriers(self, installed: Sequence[Communicator]) -> tuple[GraphCommunicator, ...]:
         """Return the fastest, which it will choose on most clusters; what it chooses is not known beforehand."""
-        return (installed[0],)
+        return (next((name for name in installed if name in self._over), installed[0]),)
 
     @property
     def tries(self) -> int:
@@ -138,7 +159,7 @@ class Auto(StrategyBuilder):
         for study in _studies_of(graph, store):
             is_same_batch = graph.batch_size in (None, study.batch_size)
             if is_same_batch and are_alike(ResourceSpec.from_json(study.spec), spec):
-                found += _fastest(store, study, graph, spec)
+                found += self._fastest(store, study, graph, spec)
         if not found:
             return None
         best = max(found, key=lambda one: (one.of, one.study))
@@ -152,8 +173,39 @@ class Auto(StrategyBuilder):
             for study in _studies_of(graph, store)
             if len(ResourceSpec.from_json(study.spec).hosts) == len(spec.hosts)
         ]
-        found = (one for study in several for one in _fastest(store, study, graph, spec))
+        found = (one for study in several for one in self._fastest(store, study, graph, spec))
         return {f"the fastest of study {one.study}": one.strategy for one in found}
+
+    def _fastest(self, store: TrialStore, study: Study, graph: TrainingGraph, spec: ResourceSpec) -> list[_Fastest]:
+        """At most one: of those that train as one device does, and obey the study's rules so far as there are any."""
+        there, known = ResourceSpec.from_json(study.spec), store.measured(study)
+        disobedient: list[_Fastest] = []
+        others = 0
+        for one in sorted(known, key=lambda known: known.step_s):
+            [trial] = store.trials(study, [one.number])  # one by one: large ones take a while to read
+            if not keeps_results(trial.strategy):
+                others += 1
+                continue
+            strategy = rehosted(trial.strategy, there, spec)
+            if not self._fits(strategy, graph, spec):
+                continue
+            found = _Fastest(strategy, one.step_s, study.id, len(known) - others)
+            if obeys(trial.strategy, study.rules):
+                return [found]
+            disobedient.append(found)
+        return disobedient[:1]
+
+    def _fits(self, strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> bool:
+        """Whether it can be used here, with all devices."""
+        if set(strategy.graph.replicas) != {device.name for device in spec.replicas}:
+            return False
+        if not carriers_of(strategy) <= self._over:
+            return False
+        try:
+            check(strategy, graph, spec)
+        except StrategyError:  # Horovod is not here, or it is of another version
+            return False
+        return True
 
     @contextlib.contextmanager
     def _store(self) -> Iterator[TrialStore]:
@@ -178,9 +230,10 @@ class Auto(StrategyBuilder):
         """Those that are worth a try, the best first; those that users know and others by turns."""
         domain = Domain.of(graph, spec, profile=_profile(store, graph))
         advice = self._advice(_lessons(store, graph, spec))
-        space = Space(domain)
+        space = Space(domain, allowed=self._over)
         searcher = LocalSearcher(space, Catalogue.of(space), self.seed)
-        baselines = {name: fits for name, fits in known_strategies(domain) if isinstance(fits, Strategy)}
+        known = {name: fits for name, fits in known_strategies(domain) if isinstance(fits, Strategy)}
+        baselines = {name: fits for name, fits in known.items() if carriers_of(fits) <= self._over}
         baselines |= self._fastest_elsewhere(store, graph, spec)
         left_s = max(min(_LEAST_RANKING_S, self.time_s), self.time_s - (time.monotonic() - begun_s))
         ranking = rank_offline(searcher, _Wary(advice.simulator), Effort(self.proposals, left_s), baselines)
@@ -244,35 +297,6 @@ class _Fastest:
     step_s: float
     study: int
     of: int
-
-
-def _fastest(store: TrialStore, study: Study, graph: TrainingGraph, spec: ResourceSpec) -> list[_Fastest]:
-    """At most one: of those that train as one device does, and obey the study's rules so far as there are any."""
-    there, known = ResourceSpec.from_json(study.spec), store.measured(study)
-    disobedient: list[_Fastest] = []
-    others = 0
-    for one in sorted(known, key=lambda known: known.step_s):
-        [trial] = store.trials(study, [one.number])  # one by one: large ones take a while to read
-        if not keeps_results(trial.strategy):
-            others += 1
-            continue
-        strategy = rehosted(trial.strategy, there, spec)
-        found = [_Fastest(strategy, one.step_s, study.id, len(known) - others)] if _fits(strategy, graph, spec) else []
-        if found and obeys(trial.strategy, study.rules):
-            return found
-        disobedient += found
-    return disobedient[:1]
-
-
-def _fits(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> bool:
-    """Whether it can be used here, with all devices."""
-    if set(strategy.graph.replicas) != {device.name for device in spec.replicas}:
-        return False
-    try:
-        check(strategy, graph, spec)
-    except StrategyError:  # Horovod is not here, or it is of another version
-        return False
-    return True
 
 
 def _studies_of(graph: TrainingGraph, store: TrialStore) -> list[Study]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autodist import carriers
-from autodist.carriers import installed_communicators
+from autodist.carriers import Queue, installed_communicators
 from autodist.errors import SpaceEmpty
 from autodist.search._aspects import ASPECTS, Aspect, Choice, Scene
 from autodist.search._configs import strategies_of_choices
@@ -93,6 +93,7 @@ class Space:
         rules: What is pinned and forbidden.
         aspects: What strategies differ in; those that change results only where they are asked for.
         communicators: What carries collectives; by default what is installed here.
+        allowed: What may carry anything, ``queue`` for what servers exchange; None for all.
 
     Raises:
         SpaceEmpty: The rules leave nothing for some variable; names the rules.
@@ -117,11 +118,14 @@ class Space:
         *,
         aspects: Iterable[Aspect] | None = None,
         communicators: tuple[Communicator, ...] | None = None,
+        allowed: Collection[str] | None = None,
     ) -> None:
         self.domain = domain
         self.rules = tuple(rules)
         self.aspects = tuple(a for a in ASPECTS if not a.changes_results) if aspects is None else tuple(aspects)
-        self.communicators = installed_communicators() if communicators is None else communicators
+        found = installed_communicators() if communicators is None else communicators
+        self.communicators = tuple(name for name in found if allowed is None or name in allowed)
+        self._has_queues = allowed is None or Queue.name in allowed
         order = {variable.name: number for number, variable in enumerate(domain.variables)}
         units = sorted(coupled_units(domain.graph), key=lambda unit: min(order[v.name] for v in unit))
         self._given = [(unit, self._options(unit)) for unit in units]
@@ -141,7 +145,7 @@ class Space:
         return {u.name for u in self.units if not u.choices or not self.families}
 
     def _options(self, unit: tuple[Variable, ...]) -> tuple[Choice, ...]:
-        scene = Scene(self.domain.graph, self.domain.spec, unit, self.communicators)
+        scene = Scene(self.domain.graph, self.domain.spec, unit, self.communicators, self._has_queues)
         choices = [Choice()]
         for aspect in self.aspects:
             choices = [option for choice in choices for option in aspect.options(choice, scene)]

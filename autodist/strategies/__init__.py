@@ -29,9 +29,9 @@ from autodist.strategies._builders import (
 )
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._diff import Difference, StrategyDiff, diff
-from autodist.strategies._encryption import check_encryptable, refuse_in_the_clear
 from autodist.strategies._explain import Cost, Explanation, ExplanationRow, HostTraffic, LinkTraffic, explain
 from autodist.strategies._messages import shard_messages
+from autodist.strategies._permission import Permission, carriers_of, needs_servers
 from autodist.strategies._problem import Problem, sentences
 from autodist.strategies._registry import BuilderInfo, builders, compose, get, names_builder
 from autodist.strategies._shard_messages import ShardMessages, Share, host_of
@@ -93,6 +93,7 @@ __all__ = [
     "Partition",
     "PartitionedAR",
     "PartitionedPS",
+    "Permission",
     "PlanWarning",
     "PluginWarning",
     "Poseidon",
@@ -113,8 +114,8 @@ __all__ = [
     "VariableConfig",
     "builders",
     "can_split",
+    "carriers_of",
     "check",
-    "check_encryptable",
     "compose",
     "coupled_units",
     "diff",
@@ -125,8 +126,8 @@ __all__ = [
     "installed_communicators",
     "kind_of",
     "names_builder",
+    "needs_servers",
     "num_shards",
-    "refuse_in_the_clear",
     "sentences",
     "shard_messages",
     "shard_slices",

@@ -103,6 +103,8 @@ def certify(
     env: Mapping[str, str] | None = None,
     reference: Path | None = None,
     is_module: bool = False,
+    encrypt: bool = False,
+    allow_open_ports: bool = False,
 ) -> Certificate:
     """Run a script's first steps on one device and distributed, and compare every variable, slot and output.
 
@@ -122,6 +124,8 @@ def certify(
         reference: Directory that keeps the single-device run; made when it has none. It must have been made for the
             same script, arguments and steps.
         is_module: Whether it is the name of a module.
+        encrypt: As of a :class:`~autodist.launch.Job`.
+        allow_open_ports: As of a job.
 
     Raises:
         WorkerFailed: One of the runs failed, or the script took fewer steps.
@@ -130,17 +134,29 @@ def certify(
         >>> certify("train.py", strategy="PSLoadBalancing", workers=2).check()   # doctest: +SKIP
     """
     cluster = spec or ResourceSpec.local(workers=workers, cpus=replicas)
+    job = Job(
+        Path(script),
+        cluster,
+        tuple(script_args),
+        is_module=is_module,
+        strategy=strategy,
+        seed=_SEED,
+        env=env or {},
+        encrypt=encrypt,
+        allow_open_ports=allow_open_ports,
+    )
+    _launcher(job).plan(job)  # says what is wrong with the second run before the first one
     with tempfile.TemporaryDirectory(prefix="autodist-certify-") as scratch:
         kept = reference or Path(scratch) / "reference"
         if not (kept / "0.npz").is_file():
             recorder = Recorder(_RECORDED, steps, is_reference=True)
             run_dir = Path(scratch) / "run-one"
-            _run(script, script_args, is_module, _single_device(cluster), None, recorder, env or {}, run_dir)
+            _run(replace(job, spec=_single_device(cluster), strategy=None, run_dir=run_dir), recorder)
             kept.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(run_dir / _RECORDED / "0.npz", kept / "0.npz")
         recorder = Recorder(_RECORDED, steps, is_reference=False)
         run_dir = Path(scratch) / "run-many"
-        _run(script, script_args, is_module, cluster, strategy, recorder, env or {}, run_dir)
+        _run(replace(job, run_dir=run_dir), recorder)
         return compare_recordings(kept, run_dir / _RECORDED, tolerance)
 
 
@@ -149,27 +165,13 @@ def _single_device(spec: ResourceSpec) -> ResourceSpec:
     return ResourceSpec.local() if chief.is_local else ResourceSpec((replace(chief, cpus=1, gpus=chief.gpus[:1]),))
 
 
-def _run(
-    script: str | Path,
-    script_args: Sequence[str],
-    is_module: bool,
-    spec: ResourceSpec,
-    strategy: str | None,
-    recorder: Recorder,
-    env: Mapping[str, str],
-    run_dir: Path,
-) -> None:
-    job = Job(
-        Path(script),
-        spec,
-        tuple(script_args),
-        is_module=is_module,
-        strategy=strategy,
-        seed=_SEED,
-        env={**env, **recorder.to_environ()},
-        run_dir=run_dir,
-    )
-    result = ClusterLauncher(transport=default_transport(os.environ, spec)).launch(job)
+def _launcher(job: Job) -> ClusterLauncher:
+    return ClusterLauncher(transport=default_transport(os.environ, job.spec))
+
+
+def _run(job: Job, recorder: Recorder) -> None:
+    job = replace(job, env={**job.env, **recorder.to_environ()})
+    result = _launcher(job).launch(job)
     which = "single-device" if recorder.is_reference else "distributed"
     if result.exit_code != 0:
         failure = result.failure
@@ -180,7 +182,8 @@ def _run(
         )
         # The run's directory goes away, so the error brings the last lines along.
         raise WorkerFailed("\n".join([f"the {which} run failed: {told[0]}", *told[1:]]), exit_code=result.exit_code)
-    missing = [rank for rank in range(spec.world_size) if not (run_dir / _RECORDED / f"{rank}.npz").is_file()]
+    assert job.run_dir is not None, "a temporary directory"
+    missing = [rank for rank in range(job.spec.world_size) if not (job.run_dir / _RECORDED / f"{rank}.npz").is_file()]
     if missing:
         raise WorkerFailed(
             f"the {which} run took fewer than {recorder.num_steps} steps on ranks {missing}",

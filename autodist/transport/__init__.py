@@ -8,12 +8,14 @@ docs/design/0024 says why, and how fast it is.
 Importing this package imports no TensorFlow.
 """
 
+from autodist.transport._addresses import ips_of, source_towards
 from autodist.transport._coding import CODED_SHARE, LEAST_CODED_BYTES, is_coded
 from autodist.transport._handshake import Connection
 from autodist.transport._library import can_encrypt, connect, disconnect, is_built, refuse, register, withdraw
 from autodist.transport._shares import owner_places, reduction_shares
 from autodist.transport._sockets import Endpoint, connected, listening
 from autodist.transport._strangers import Strangers
+from autodist.transport._symbols import redirect, restore, slots_of
 
 __all__ = [
     "CODED_SHARE",
@@ -25,12 +27,17 @@ __all__ = [
     "connect",
     "connected",
     "disconnect",
+    "ips_of",
     "is_built",
     "is_coded",
     "listening",
     "owner_places",
+    "redirect",
     "reduction_shares",
     "refuse",
     "register",
+    "restore",
+    "slots_of",
+    "source_towards",
     "withdraw",
 ]

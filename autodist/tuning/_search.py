@@ -86,6 +86,7 @@ class SearchRequest:
         seed: Of what the searcher draws.
         profiles: Where the step's profile is, or is kept once it was measured; None for an estimate.
         utility: What the best is best in, by name.
+        carriers: What may carry values; None for all.
 
     Raises:
         UsageError: There is no such searcher, simulator, aspect or utility.
@@ -104,6 +105,7 @@ class SearchRequest:
     seed: int = 0
     profiles: ProfileCache | None = None
     utility: str = Time.name
+    carriers: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         simulators = [*SIMULATORS, *([self.simulator] if self._is_file else ["a file of `autodist simulator fit`"])]
@@ -128,7 +130,7 @@ class SearchRequest:
             SpaceEmpty: Nowhere.
         """
         aspects = [aspect for aspect in ASPECTS if not aspect.changes_results or aspect.name in self.allowed]
-        return Space(domain, self.rules, aspects=aspects)
+        return Space(domain, self.rules, aspects=aspects, allowed=self.carriers)
 
     def searcher_of(self, space: Space, catalogue: Catalogue) -> Searcher:
         """The searcher for a space."""
@@ -265,7 +267,7 @@ class _Session:
     """The search beside the launching."""
 
     def __init__(self, request: SearchRequest, job: Job, bench: LaunchedBench, observer: SearchObserver) -> None:
-        self._request = request
+        self._request = replace(request, carriers=job.permission.carriers)
         self._job = job
         self._bench = bench
         self._observer = observer
@@ -278,7 +280,7 @@ class _Session:
         profile = None if cache is None else find_profile(self._bench, graph, cache, self._observer.noticed)
         domain = Domain.of(graph, self._job.spec, profile=profile)
         space = self._request.space_of(domain)
-        baselines = dict(known_strategies(domain))
+        baselines = dict(self._known(domain))
         with TrialStore(self._request.store) as store:
             if self._request.resumes:
                 study, space = self._taken_up(store, space, profile)
@@ -295,6 +297,12 @@ class _Session:
         duration_s = time.monotonic() - began
         starts, batch_size = self._bench.starts, domain.batch_size
         return SearchResult(best, tuple(tuner.trials), measured, study.id, duration_s, starts, batch_size)
+
+    def _known(self, domain: Domain) -> Iterator[tuple[str, Strategy | str]]:
+        """Strategies that users know, by name; or why they are not tried."""
+        for name, fits in known_strategies(domain):
+            refused = self._job.permission.why_not(fits) if isinstance(fits, Strategy) else ""
+            yield name, refused or fits
 
     def _tuner(self, space: Space, store: TrialStore, study: Study) -> Tuner:
         request, catalogue = self._request, Catalogue.of(space)

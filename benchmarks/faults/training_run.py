@@ -86,6 +86,7 @@ class TrainingRun:
     def start(self, options: Sequence[str], arguments: Sequence[str]) -> None:
         """Begin; returns at once."""
         command = ["autodist", "run", str(_SCRIPT), "-H", ",".join(self.hosts), "--strategy", self.strategy]
+        command.append("--allow-open-ports")  # TensorFlow's servers break as well
         self.began_s = time.monotonic()
         with self._output.open("wb") as file:
             self._process = subprocess.Popen(

@@ -1,5 +1,6 @@
 """What `--encrypt` lets others on the network hear of a run: nothing."""
 
+import json
 import os
 import random
 import socket
@@ -9,7 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autodist.search import Measurement, TrialStore
+from autodist.strategies import carriers_of
+
 ETH_P_ALL = 3
+TRAIN = str(Path(__file__).parents[1] / "tuning" / "train.py")
 SCRIPT = """
 import autodist, keras, numpy as np, os, tensorflow as tf
 from autodist.errors import StrategyError
@@ -31,7 +36,8 @@ def train():
 plain, step = train()
 for _ in range(3):
     step(x)
-for strategy in ("AllReduce(communicator='tcp')", "PartitionedPS(communicator='tcp')"):
+AUTO = "auto(proposals=100, time_s=0.5)"
+for strategy in ("AllReduce(communicator='tcp')", "PartitionedPS(communicator='tcp')", AUTO):
     with autodist.scope(strategy=strategy) as ad:
         ours, step = train()
         distributed = ad.function(step.python_function)
@@ -39,7 +45,10 @@ for strategy in ("AllReduce(communicator='tcp')", "PartitionedPS(communicator='t
             distributed(x)
         np.testing.assert_allclose(ours.numpy(), plain.numpy(), rtol=1e-5)  # of half of it the other worker is asked
         assert (ours.numpy() != before).all()
-    print("trained as one device does")
+        carriers = {carrier for one in ad.strategies for carrier in one.carriers}
+    print(f"attempt {os.environ['AUTODIST_ATTEMPT']} trained as one device does, over {carriers}")
+    if (os.environ["RANK"], os.environ["AUTODIST_ATTEMPT"]) == ("1", "0") and os.environ["RESTARTS"] == "1":
+        os._exit(3)  # after which all is begun anew, with another secret
 if os.environ["AUTODIST_CERTIFICATE"]:
     try:
         with autodist.scope(strategy="PartitionedPS(communicator='queue')") as ad:
@@ -81,17 +90,25 @@ class Listener:
 
 
 @pytest.mark.parametrize(
-    "options", [pytest.param((), marks=pytest.mark.slow, id="plain"), pytest.param(("--encrypt",), id="encrypted")]
+    ("options", "restarts"),
+    [
+        pytest.param((), 0, marks=pytest.mark.slow, id="plain"),
+        pytest.param(("--encrypt",), 0, id="encrypted"),
+        pytest.param(("--encrypt",), 1, marks=pytest.mark.slow, id="encrypted and restarted"),
+    ],
 )
-def test_what_is_heard_on_the_network(shell, options):
+def test_what_is_heard_on_the_network(shell, options, restarts):
     if os.getuid() != 0:
         pytest.skip("only root hears the packets of an interface")
     shell.write(SCRIPT)
     gradient = np.float32(0.5 + random.random())  # of this run alone
     with Listener() as listener:
-        done = shell("run", "train.py", "-n", "2", *options, GRADIENT=repr(float(gradient)))
+        done = shell(
+            *("run", "train.py", "-n", "2", "--max-restarts", str(restarts), *options),
+            GRADIENT=repr(float(gradient)), RESTARTS=str(restarts),
+        )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("trained as one device does") == 4
+    assert done.stdout.count(f"attempt {restarts} trained as one device does, over {{'tcp'}}") == 6
     token = Path(shell.directory, "token").read_bytes()
     is_open = not options
     assert len(listener.heard) > 10_000
@@ -103,3 +120,30 @@ def test_what_is_heard_on_the_network(shell, options):
     assert asked is is_open
     if not is_open:
         assert done.stdout.count("refused: the run is to be encrypted (`--encrypt`), but PartitionedPS") == 2
+
+
+@pytest.mark.slow  # quick is a run; these start it in the same way
+def test_searches_and_certificates_are_encrypted_too(shell):
+    """What can't be encrypted is not tried: with it, a worker would refuse."""
+    searched = shell(
+        *("search", TRAIN, "--workers", "2", "--encrypt", "--trials", "8", "--warm-up", "1", "--iterations", "3"),
+        "--json",
+    )
+    assert searched.returncode == 0, searched.stderr
+    found = json.loads(searched.stdout)
+    why_not = {baseline["name"]: baseline["why_not"] for baseline in found["baselines"]}
+    assert "the run is to be encrypted" in why_not["AllReduce(communicator='collective')"]
+    assert why_not["PartitionedPS"] is None
+    with TrialStore(shell.directory / "runs" / "trials.db") as store:
+        [study] = store.studies()
+        trials = store.trials(study)
+    assert len(trials) == 8
+    assert {carrier for trial in trials for carrier in carriers_of(trial.strategy)} == {"tcp"}
+    assert any(isinstance(trial.outcome, Measurement) for trial in trials)
+
+    certified = shell("certify", TRAIN, "--strategy", "auto", "--encrypt", "--steps", "1", "--json")
+    assert certified.returncode == 0, certified.stderr
+    assert json.loads(certified.stdout)["passed"]
+    refused = shell("certify", TRAIN, "--strategy", "Horovod(communicator='horovod')", "--encrypt")
+    assert refused.returncode == 2
+    assert "goes over Horovod, which send everything in the clear" in refused.stderr

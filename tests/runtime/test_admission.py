@@ -10,6 +10,7 @@ import pytest
 
 from autodist.runtime import _admission, _tcp_table
 from autodist.testing import EmulatedCluster
+from autodist.transport import ips_of
 
 GREETED = """
 import socket, sys
@@ -96,8 +97,8 @@ def test_addresses_are_the_same_however_they_are_written():
     assert _tcp_table._place("0100007F:1F90") == _tcp_table._place("0000000000000000FFFF00000100007F:1F90")
     assert _tcp_table.ip_of("::ffff:10.0.0.1") == _tcp_table.ip_of("10.0.0.1")
     assert str(_tcp_table.ip_of("fe80::1%eth0")) == "fe80::1"
-    assert _admission.ips_of("10.0.0.7") == {"10.0.0.7"}
-    assert _admission.ips_of("no such name") == set()
+    assert ips_of("10.0.0.7") == {"10.0.0.7"}
+    assert ips_of("no such name") == set()
 
 
 def test_who_has_left_before_the_connection_is_accepted_is_not_taken_for_root():

@@ -6,13 +6,13 @@ import subprocess
 import sys
 
 from autodist.runtime._binding import listens_everywhere
-from autodist.runtime._symbols import slots_of
+from autodist.transport._symbols import slots_of
 
 SERVERS = """
 import json, os, socket, sys
 import tensorflow as tf
 from autodist.runtime._binding import binding_to, listens_everywhere
-from autodist.runtime._symbols import slots_of
+from autodist.transport._symbols import slots_of
 
 if os.getuid() == 0:
     os.setuid(65534)  # most people train without privileges

@@ -10,7 +10,7 @@ SLOTS = """
 import ctypes, json
 import tensorflow as tf
 from autodist.runtime._request_ids import number_requests_by_one_generator
-from autodist.runtime._symbols import slots_of
+from autodist.transport._symbols import slots_of
 
 def called(function):
     return [ctypes.c_uint64.from_address(slot).value for slot in slots_of(function, "libtensorflow_cc.")]

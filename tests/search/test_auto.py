@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from autodist import carriers
 from autodist.errors import StoreError, StrategyError
 from autodist.graph import TraceSubject, VariableNames, capture
 from autodist.resource_spec import Host, ResourceSpec, Ssh
@@ -38,6 +39,7 @@ from autodist.strategies import (
     PSLoadBalancing,
     RandomAxisPartitionAR,
     Strategy,
+    carriers_of,
     get,
     installed_communicators,
     verify,
@@ -196,6 +198,22 @@ def no_library(monkeypatch):
     yield
     monkeypatch.undo()
     installed_communicators.cache_clear()
+
+
+def test_it_chooses_only_what_may_be_carried(store):
+    told(store, HERE, **{"AllReduce(communicator='collective')": 0.1, "PSLoadBalancing(communicator='tcp')": 0.2})
+    everything, encrypted = Auto(trials=str(store.path)), Auto(trials=str(store.path)).confined(["tcp"])
+    assert everything.confined(carriers.names()) is everything
+    assert "collective" in everything.build(GRAPH, HERE).carriers
+    assert get(str(encrypted)) == encrypted
+    assert encrypted.build(GRAPH, HERE) == PSLoadBalancing(communicator="tcp").build(GRAPH, HERE)
+
+    for allowed in ({"tcp"}, {"horovod", "tcp"}):  # nothing was measured there
+        confined = Auto(trials=str(store.path), proposals=500, online=4).confined(allowed)
+        for candidate in confined.candidates(GRAPH, ELSEWHERE if allowed == {"tcp"} else SLOWER):
+            assert carriers_of(candidate) <= allowed
+    with pytest.raises(StrategyError, match="`over` is 'pigeons', allowed: some of"):
+        Auto(over="pigeons")
 
 
 def test_what_is_tried_online_is_different_and_fits(store):

@@ -29,7 +29,8 @@ class Synchronization(Aspect):
         """A server, by streams where something installed has them, and each way of collectives that is installed."""
         streams = next((name for name in scene.communicators if carriers.get(name).has_streams), None)
         kinds = synchronizers().values()
-        for communicator, on_servers in ((streams, True), *((name, False) for name in scene.communicators)):
+        served = [(streams, True)] if streams is not None or scene.has_queues else []
+        for communicator, on_servers in (*served, *((name, False) for name in scene.communicators)):
             for kind in kinds:
                 if (kind.form is Form.SERVED) is on_servers and kind.suits(choice, scene):
                     yield dataclasses.replace(choice, synchronizer=kind.type, communicator=communicator)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from autodist.carriers import Queue
@@ -41,6 +41,20 @@ class StrategyBuilder(Named, abc.ABC):
     def candidates(self, graph: TrainingGraph, spec: ResourceSpec) -> tuple[Strategy, ...]:
         """Build what is tried out, up to :attr:`tries` synchronous strategies; the likeliest first."""
         return (self.build(graph, spec),)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether it chooses among many kinds of strategies, so that what carries them is not known beforehand."""
+        return False
+
+    def confined(self, allowed: Collection[str]) -> StrategyBuilder:
+        """Return who chooses only what these carry; itself, where it does not choose."""
+        return self
+
+    @property
+    def tells_carriers(self) -> bool:
+        """Whether :meth:`carriers` is about this builder, and not what is supposed of those that say nothing."""
+        return hasattr(self, "communicator") or type(self).carriers is not StrategyBuilder.carriers
 
     def carriers(self, installed: Sequence[Communicator]) -> tuple[GraphCommunicator, ...]:
         """Return what may carry its strategies' collectives on machines that have these communicators.

@@ -75,6 +75,7 @@ class Scene:
         spec: D.
         variables: Coupled variables, for which one choice is made; most are alone.
         communicators: What carries collectives, the fastest first.
+        has_queues: Whether servers may do without streams.
 
     """
 
@@ -82,3 +83,4 @@ class Scene:
     spec: ResourceSpec
     variables: tuple[Variable, ...]
     communicators: tuple[str, ...]
+    has_queues: bool = True

@@ -1,13 +1,17 @@
-"""What `--encrypt` refuses before anything starts."""
+"""What is refused before anything starts: what can't be encrypted, and what opens ports, unless that is allowed."""
 
 import dataclasses
 
 import pytest
 
+from autodist import api
 from autodist.errors import LaunchError, StrategyError, UsageError
 from autodist.launch import ClusterLauncher, Job
 from autodist.launch._software import Software, check_can_encrypt
 from autodist.resource_spec import ResourceSpec
+from autodist.runtime import Worker, WorkerEnvironment
+from autodist.search import Auto
+from autodist.strategies import PS, AllReduce
 
 
 @pytest.fixture
@@ -35,18 +39,53 @@ def test_carriers_that_cannot_encrypt_are_named(job, strategy, named):
     assert not job.run_dir.exists()
 
 
-@pytest.mark.parametrize("strategy", ["auto", "auto(online=3)"])
-def test_a_strategy_that_is_chosen_later_is_refused(job, strategy):
-    with pytest.raises(UsageError, match="may choose what can't be encrypted"):
-        ClusterLauncher().plan(dataclasses.replace(job, strategy=strategy))
-
-
-@pytest.mark.parametrize("strategy", [None, "AllReduce", "PartitionedPS", "SFB"])
+@pytest.mark.parametrize("strategy", [None, "AllReduce", "PartitionedPS", "SFB", "auto", "auto(online=3)"])
 def test_what_goes_over_our_own_connections_is_planned(job, strategy):
     for worker in ClusterLauncher().plan(dataclasses.replace(job, strategy=strategy)):
         assert worker.env["AUTODIST_CERTIFICATE"] == "***"
     for worker in ClusterLauncher().plan(dataclasses.replace(job, strategy=strategy, encrypt=False)):
         assert worker.env["AUTODIST_CERTIFICATE"] == ""
+
+
+@pytest.mark.parametrize(
+    ("strategy", "named"),
+    [
+        ("AllReduce(communicator='collective')", "TensorFlow's collectives"),
+        ("PSLoadBalancing(communicator='queue')", "TensorFlow's servers"),
+        ("PartitionedPS(communicator='queue')", "TensorFlow's servers"),
+    ],
+)
+def test_what_opens_ports_asks_for_the_option(job, monkeypatch, strategy, named):
+    monkeypatch.delenv("AUTODIST_ALLOW_OPEN_PORTS")
+    job = dataclasses.replace(job, strategy=strategy, encrypt=False)
+    with pytest.raises(StrategyError, match=f"goes over {named}, which open ports that run code") as caught:
+        ClusterLauncher().launch(job)
+    assert "AllReduce(communicator='tcp')" in caught.value.hint
+    assert "`autodist run --allow-open-ports`" in caught.value.hint
+    assert not job.run_dir.exists()
+
+    for allowed in (dataclasses.replace(job, allow_open_ports=True), job):
+        for worker in ClusterLauncher().plan(allowed):
+            assert worker.env["AUTODIST_ALLOW_OPEN_PORTS"] == "1"
+        monkeypatch.setenv("AUTODIST_ALLOW_OPEN_PORTS", "1")
+
+
+@pytest.mark.parametrize("strategy", [None, "AllReduce", "PS", "PartitionedPS", "Horovod", "Parallax", "auto"])
+def test_what_opens_none_does_not(job, monkeypatch, strategy):
+    monkeypatch.delenv("AUTODIST_ALLOW_OPEN_PORTS")
+    for worker in ClusterLauncher().plan(dataclasses.replace(job, strategy=strategy, encrypt=False)):
+        assert worker.env["AUTODIST_ALLOW_OPEN_PORTS"] == ""
+
+
+def test_what_a_script_chooses_itself_is_refused_where_it_does(monkeypatch):
+    worker = Worker(WorkerEnvironment(world_size=2))
+    with pytest.raises(StrategyError, match="`--allow-open-ports`"):
+        api._permitted("AllReduce(communicator='collective')", worker)
+    assert api._permitted(Auto(online=2), worker) == Auto(online=2, over="horovod tcp")
+    assert api._permitted("AllReduce", worker) == AllReduce()
+    alone = Worker(WorkerEnvironment())
+    assert api._permitted(Auto(), alone) == Auto()
+    assert api._permitted("PS(communicator='queue')", alone) == PS(communicator="queue")
 
 
 def test_one_worker_has_nobody_to_speak_to(job):

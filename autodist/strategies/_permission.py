@@ -1,0 +1,118 @@
+"""What may carry the values of a run: a run that encrypts, or that opens no ports to others, can't have all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from autodist import carriers
+from autodist.carriers import Carrier, Queue, Tcp
+from autodist.errors import StrategyError
+from autodist.strategies._builders import StrategyBuilder
+from autodist.strategies._strategy import Strategy
+
+__all__ = ["Permission", "carriers_of", "needs_servers"]
+
+_INSTEAD = "`--strategy \"AllReduce(communicator='tcp')\"`, or `\"PartitionedPS(communicator='tcp')\"`"
+
+
+@dataclass(frozen=True)
+class Permission:
+    """What a run is allowed to send its values by.
+
+    Attributes:
+        encrypts: Whether all that goes to other machines is encrypted.
+        opens_ports: Whether TensorFlow's servers may be started, whose ports run code for the cluster's machines.
+
+    Example:
+        >>> sorted(Permission().carriers), sorted(Permission(encrypts=True).carriers)
+        (['horovod', 'tcp'], ['tcp'])
+
+    """
+
+    encrypts: bool = False
+    opens_ports: bool = False
+
+    def allows(self, carrier: Carrier) -> bool:
+        """Whether something may carry values."""
+        if self.encrypts:
+            return carrier.encrypts
+        return self.opens_ports or not carrier.needs_servers
+
+    @property
+    def carriers(self) -> frozenset[str]:
+        """Names of all that may carry values."""
+        return frozenset(carriers.names_of(self.allows))
+
+    def why_not(self, strategy: Strategy) -> str:
+        """Return why a strategy is not allowed; empty if it is."""
+        return self._refusal(_name(strategy), carriers_of(strategy))
+
+    def check(self, strategy: Strategy) -> None:
+        """See that all that carries a strategy's values is allowed.
+
+        Raises:
+            StrategyError: Something is not.
+
+        """
+        self._check(_name(strategy), carriers_of(strategy))
+
+    def check_chosen(self, text: str, chosen: Strategy | StrategyBuilder, installed: Collection[str]) -> None:
+        """See that what somebody wants is allowed, as far as that is known before it is built.
+
+        Args:
+            text: How it is called.
+            chosen: A strategy, or who builds it.
+            installed: The communicators there, the fastest first.
+
+        Raises:
+            StrategyError: It would be carried by what is not.
+
+        """
+        if isinstance(chosen, Strategy):
+            self.check(chosen)
+        elif not chosen.chooses and chosen.tells_carriers:
+            self._check(text, chosen.carriers(tuple(installed)))
+
+    def _check(self, strategy: str, names: Iterable[str]) -> None:
+        message = self._refusal(strategy, names)
+        if message:
+            raise StrategyError(message, hint=self._hint())
+
+    def _refusal(self, strategy: str, names: Iterable[str]) -> str:
+        refused = sorted({carrier.called for carrier in map(carriers.get, names) if not self.allows(carrier)})
+        if not refused:
+            return ""
+        goes_over = f"{strategy} goes over {' and '.join(refused)}"
+        if self.encrypts:
+            return f"the run is to be encrypted (`--encrypt`), but {goes_over}, which send everything in the clear"
+        return (
+            f"{goes_over}, which open ports that run code for all machines of the cluster and for whoever sends "
+            "packets in their name; the run was not allowed to have such (`--allow-open-ports`)"
+        )
+
+    def _hint(self) -> str:
+        instead = f"take one over AutoDist's own connections: {_INSTEAD}"
+        if self.encrypts:
+            return f"{instead}; or leave out `--encrypt` and use a private network"
+        allowed = "allow it on a network that you trust: `autodist run --allow-open-ports`"
+        if Tcp.name in carriers.installed_communicators():
+            return f"{instead}; or {allowed}"
+        return (
+            f"{allowed}; or install AutoDist where there is a compiler (`apt-get install g++`), for its own connections"
+        )
+
+
+def carriers_of(strategy: Strategy) -> frozenset[str]:
+    """Return names of everything that carries values of a strategy, those of its servers too."""
+    queues = strategy.has_servers and not strategy.graph.has_streams
+    return frozenset({*strategy.carriers, *((Queue.name,) if queues else ())})
+
+
+def needs_servers(strategy: Strategy) -> bool:
+    """Whether workers reach each other through TensorFlow's servers: queues and its collectives do so."""
+    return any(carriers.get(name).needs_servers for name in carriers_of(strategy))
+
+
+def _name(strategy: Strategy) -> str:
+    return strategy.builder or strategy.id

@@ -1,0 +1,29 @@
+"""The addresses of machines: what names stand for, and from where this one is seen."""
+
+from __future__ import annotations
+
+import socket
+
+__all__ = ["ips_of", "source_towards"]
+
+_DISCARD = 9  # a port that nothing is sent to
+
+
+def ips_of(address: str) -> set[str]:
+    """The IP addresses that an address or a name stands for; none if nobody knows."""
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(address, None, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError):
+        return set()
+
+
+def source_towards(address: str) -> str:
+    """The address from which this machine connects to another one; nothing is sent.
+
+    Raises:
+        OSError: There is no way to it.
+
+    """
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as end:
+        end.connect((address, _DISCARD))
+        return str(end.getsockname()[0])
