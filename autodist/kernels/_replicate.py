@@ -18,11 +18,13 @@ from typing import Any, ClassVar
 
 from autodist.errors import CaptureError
 from autodist.graph import ROWLIKE, Extent, Join, NodeList, StepAnalysis, TrainingGraph, data_inputs, node_of
+from autodist.graph.layouts import BatchPlan, NoPlanError, plan_batch
 from autodist.kernels._base import DistributedGraph, Kernel
 from autodist.kernels._demand import Demand
 from autodist.kernels._draws import Draws
 from autodist.kernels._joins import ROWS, TOTAL, Joins, with_layers
 from autodist.kernels._same_batches import BATCHES
+from autodist.kernels._share_batch import share_batch
 from autodist.kernels._warnings import warnings_of
 
 __all__ = ["Replicate"]
@@ -51,8 +53,25 @@ class Replicate(Kernel):
             return graph
         analysis = self.graph.analysis
         demand = Demand(analysis, self.graph)
+        plan = self._exact_plan(graph, demand)
+        if plan is not None:
+            return share_batch(graph, self.graph, plan)
         _refuse_writes(analysis, demand, self.graph)
         return _Copier(self, graph, analysis, demand).build()
+
+    def _exact_plan(self, graph: DistributedGraph, demand: Demand) -> BatchPlan | None:
+        """How replicas share a step whose examples meet, so that it is as on one device; None if they don't, or can't.
+
+        Of all other steps, replicas exchange less, and later, if each computes its own loss.
+        """
+        if self.own_state or self.gradient_reduction != "auto" or not demand.analysis.split:
+            return None
+        if not warnings_of(self.graph, demand, self.gradient_reduction):
+            return None
+        try:
+            return plan_batch(demand.analysis, graph.outputs, graph.effects, self.graph.batch_size)
+        except NoPlanError:
+            return None
 
 
 def _refuse_writes(analysis: StepAnalysis, demand: Demand, graph: TrainingGraph) -> None:

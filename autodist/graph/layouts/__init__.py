@@ -1,0 +1,25 @@
+"""How the replicas of a step share each of its tensors, by what operators do."""
+
+from autodist.graph.layouts._base import WHOLE, Cut, Dim, Layout, Multiple, Partial, Rows, Shape, Whole
+from autodist.graph.layouts._plan import BatchPlan, Exchange, NoPlanError, plan_batch
+from autodist.graph.layouts._shapes import StepShapes
+from autodist.graph.layouts._ways import Entry, Way
+
+__all__ = [
+    "WHOLE",
+    "BatchPlan",
+    "Cut",
+    "Dim",
+    "Entry",
+    "Exchange",
+    "Layout",
+    "Multiple",
+    "NoPlanError",
+    "Partial",
+    "Rows",
+    "Shape",
+    "StepShapes",
+    "Way",
+    "Whole",
+    "plan_batch",
+]

@@ -1,0 +1,65 @@
+"""How the replicas of a step share one tensor: cut along the batch, whole, or as parts that make the whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from autodist.graph.operators import Reducer
+
+__all__ = ["WHOLE", "Cut", "Dim", "Layout", "Multiple", "Partial", "Rows", "Shape", "Whole"]
+
+
+@dataclass(frozen=True)
+class Multiple:
+    """A length that is so many times the number of examples."""
+
+    times: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """So many times the number of examples that a replica has."""
+
+    times: int
+
+
+Dim: TypeAlias = "int | Multiple | None"
+"""Length of a dim; None where it is neither fixed nor a multiple of the number of examples."""
+
+Shape: TypeAlias = "tuple[Dim, ...] | None"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Every worker has all of it, the same."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Each replica has the elements of its own rows of the batch.
+
+    Along the dim, element ``(o * B + b) * inner + i`` belongs to row b of B.
+
+    Attributes:
+        dim: The dim that is cut.
+        outer: How often the batch follows upon itself.
+        inner: How many elements of a row lie side by side.
+
+    """
+
+    dim: int
+    outer: int = 1
+    inner: int = 1
+
+
+@dataclass(frozen=True)
+class Partial:
+    """Each replica has a tensor of the full shape; put together element by element they are the value."""
+
+    reducer: Reducer = Reducer.SUM
+
+
+Layout: TypeAlias = Whole | Cut | Partial
+
+WHOLE = Whole()

@@ -1,0 +1,315 @@
+"""The plan of a step on replicas: how each tensor is shared, and what has to be exchanged for that.
+
+In the order of the graph, every node gets the way that needs the fewest bytes, given how its inputs are shared. Then,
+from the end, what is needed in which form: a value that every worker could compute whole, but of which only a
+replica's rows are wanted, is computed of these rows alone.
+
+The backward pass is a part of the graph like any other, so a gradient by something that was gathered is a sum of
+parts, and one by a sum is known to all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from autodist.graph._analysis import StepAnalysis
+from autodist.graph._graph_def import ancestors, data_inputs, is_stateful, node_of, split_tensor, tensor_dtype
+from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Partial, Shape, Whole
+from autodist.graph.layouts._shapes import StepShapes
+from autodist.graph.layouts._ways import Way, Ways, whole_way
+from autodist.graph.operators import Kind, is_kind
+
+__all__ = ["BatchPlan", "Exchange", "NoPlanError", "plan_batch"]
+
+_LATENCY_BYTES = 10_000
+"""What an exchange costs, however small it is."""
+_COMPUTING = 0.05
+"""What it costs to compute a byte of a result, beside sending one."""
+_USUAL_BATCH = 64
+_SIZES = {"float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16, "float16": 2, "bfloat16": 2}
+_OF_ROWS = frozenset({"values", "indices", "left", "right"})
+_ALONE = frozenset({"string", "variant", "resource"})
+
+
+class NoPlanError(ValueError):
+    """A step can't be shared by replicas so that each tensor is exact; says why."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A tensor that is needed in another form than it is computed in.
+
+    Attributes:
+        tensor: Which.
+        source: How it is computed.
+        target: How it is needed.
+
+    """
+
+    tensor: str
+    source: Layout
+    target: Layout
+
+    @property
+    def travels(self) -> bool:
+        """Whether anything is sent: of what is whole, a replica takes its part."""
+        return not isinstance(self.source, Whole)
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """How the replicas of a step share its work.
+
+    Attributes:
+        shapes: What is known of its sizes.
+        order: The nodes that are needed, inputs first.
+        ways: By node, the ways in which it is computed.
+        exchanges: By tensor, the forms that it is needed in beside its own.
+        layouts: By tensor, how it is computed.
+        marks: By mark of a gradient that depends on the batch, how replicas have it when they meet.
+
+    """
+
+    shapes: StepShapes
+    order: tuple[str, ...]
+    ways: Mapping[str, tuple[Way, ...]]
+    exchanges: Mapping[str, tuple[Exchange, ...]]
+    layouts: Mapping[str, Layout]
+    marks: Mapping[str, Layout]
+
+
+def plan_batch(
+    analysis: StepAnalysis, outputs: Sequence[str], effects: Sequence[str], batch_size: int | None = None
+) -> BatchPlan:
+    """Plan how replicas share a step.
+
+    Args:
+        analysis: The step.
+        outputs: The tensors that it returns.
+        effects: The nodes that are run.
+        batch_size: Number of examples, by which ways are compared.
+
+    Raises:
+        NoPlanError: There is something in it that can't be shared, sent, or computed whole.
+
+    """
+    if analysis.joins:
+        raise NoPlanError("layers that synchronize by themselves")
+    return _Planner(analysis, outputs, effects, batch_size or _USUAL_BATCH).plan()
+
+
+class _Planner:
+    def __init__(
+        self, analysis: StepAnalysis, outputs: Sequence[str], effects: Sequence[str], batch_size: int
+    ) -> None:
+        self.analysis = analysis
+        self.nodes = analysis.nodes
+        self.outputs = outputs
+        self.effects = effects
+        self.batch_size = batch_size
+        try:
+            self.shapes = StepShapes(analysis.graph_def, analysis.split)
+        except ValueError as error:
+            raise NoPlanError(f"its shapes: {error}") from error
+        self.ways = Ways(self.nodes, self.shapes)
+        needed = ancestors(self.nodes, [*effects, *map(node_of, outputs)])
+        self.order = tuple(name for name in analysis.order if name in needed)
+        self.primary: dict[str, Way] = {}
+        self.layouts: dict[str, Layout] = {}
+        self.exchanged: set[tuple[str, Layout]] = set()
+        self.wanted: dict[str, dict[int, dict[Layout, None]]] = {}
+        self.marks: dict[str, Layout] = {}
+
+    def plan(self) -> BatchPlan:
+        """Choose ways, then find what is needed of each."""
+        for name in self.order:
+            self._choose(self.nodes[name])
+        self._settle_gradients()
+        ways: dict[str, tuple[Way, ...]] = {}
+        exchanges: dict[str, tuple[Exchange, ...]] = {}
+        self._want(self.outputs, [WHOLE] * len(self.outputs))
+        for effect in self.effects:
+            self.wanted.setdefault(effect, {}).setdefault(0, {})[self.primary[effect].outputs[0]] = None
+        for name in reversed(self.order):
+            if name in self.wanted:
+                ways[name], found = self._needed(self.nodes[name])
+                for exchange in found:
+                    exchanges[exchange.tensor] = (*exchanges.get(exchange.tensor, ()), exchange)
+        order = tuple(name for name in self.order if name in ways)
+        return BatchPlan(self.shapes, order, ways, exchanges, self.layouts, self.marks)
+
+    # Forward: the way of each node -----------------------------------------------------------------------------------
+
+    def _choose(self, node: Any) -> None:
+        count = self.ways.outputs_of(node)
+        if node.name in self.analysis.split:
+            way = Way((), (Cut(0),))
+        elif node.name in self.analysis.marks:
+            way = whole_way(node, count)
+        else:
+            way = self._cheapest(node, count)
+        self.primary[node.name] = way
+        for k, layout in enumerate(way.outputs):
+            self.layouts[_tensor(node.name, k)] = layout
+        if node.name not in self.analysis.marks and not self._is_asked(node):
+            pairs = zip(data_inputs(node), way.inputs, strict=False)
+            self.exchanged.update((tensor, to) for tensor, to in pairs if self._layout(tensor) != to)
+
+    def _cheapest(self, node: Any, count: int) -> Way:
+        tensors = data_inputs(node)
+        layouts = [self._layout(tensor) for tensor in tensors]
+        whole = whole_way(node, count)
+        if all(isinstance(layout, Whole) for layout in layouts) or self._is_asked(node):
+            return whole
+        if is_stateful(node.op) and not is_kind(node.op, Kind.LOOKUP):
+            return whole
+        found = [whole, *self.ways.by_inputs(node, layouts)]
+        costs = [self._cost(node, way, layouts, tensors) for way in found]
+        return found[costs.index(min(costs))]
+
+    def _is_asked(self, node: Any) -> bool:
+        """Whether a node asks for sizes that are known without its input."""
+        return is_kind(node.op, Kind.SHAPE) and self.shapes.numbers(node.name) is not None
+
+    def _settle_gradients(self) -> None:
+        """Decide how replicas have the gradients of variables when they meet: parts of a sum, or rows of each."""
+        groups: dict[int, list[str]] = {}
+        for name in self.order:
+            mark = self.analysis.marks.get(name)
+            if mark is not None:
+                groups.setdefault(mark.gradient, []).append(name)
+        for marks in groups.values():
+            varying = [m for m in marks if node_of(self.nodes[m].input[0]) in self.analysis.extents]
+            parts = [m for m in varying if self.analysis.marks[m].part == "dense"]
+            rows = [m for m in marks if self.analysis.marks[m].part in _OF_ROWS] if varying else []
+            cut = self._cut_of(rows) if rows else None
+            if rows and cut is None:  # of the same rows on all replicas
+                parts = [m for m in rows if self.analysis.marks[m].part == "values"]
+                rows = []
+            self.marks.update(dict.fromkeys(parts, Partial()))
+            self.marks.update((m, cut) for m in rows if cut is not None)
+        for name in self.marks:
+            self.primary[name] = Way((self.marks[name],), (WHOLE,))
+
+    def _cut_of(self, marks: Sequence[str]) -> Cut | None:
+        """How the rows of a sparse gradient are cut; None if their number is fixed.
+
+        Raises:
+            NoPlanError: It depends on what is in the batch.
+
+        """
+        tensors = [self.nodes[mark].input[0] for mark in marks]
+        layouts = (self._layout(tensor) for tensor in tensors)
+        found = next((layout for layout in layouts if isinstance(layout, Cut) and layout.dim == 0), None)
+        shapes = [self._shape(tensor) for tensor in tensors]
+        length = next((shape[0] for shape in shapes if shape and shape[0] is not None), None)
+        if length is None:
+            raise NoPlanError(f"a gradient of as many rows as its data say, `{tensors[0]}`")
+        return found or (Cut(0, 1, length.times) if isinstance(length, Multiple) else None)
+
+    def _cost(self, node: Any, way: Way, layouts: Sequence[Layout], tensors: Sequence[str]) -> float:
+        """Bytes that are sent for a way, and a little for what is computed."""
+        found = sum(map(self._bytes_sent, tensors, layouts, way.inputs))
+        made = sum(self._bytes(_tensor(node.name, k)) for k in range(len(way.outputs)))
+        if any(isinstance(layout, Partial) for layout in way.inputs):
+            given = max(self._bytes(t) for t, to in zip(tensors, way.inputs, strict=True) if isinstance(to, Partial))
+            found += 2 * max(0, made - given)  # it will have to be put together
+        return found + made * _COMPUTING * (1 if way.is_whole else 0.5)
+
+    def _bytes_sent(self, tensor: str, source: Layout, target: Layout) -> float:
+        if source == target or isinstance(source, Whole) or (tensor, target) in self.exchanged:
+            return 0
+        if isinstance(target, Partial):
+            return float("inf")
+        if isinstance(target, Cut) and (tensor, WHOLE) in self.exchanged:
+            return 0
+        times = 1 if isinstance(source, Cut) or source != Partial() else 2
+        return times * self._bytes(tensor) + _LATENCY_BYTES
+
+    def _bytes(self, tensor: str) -> float:
+        shape = self._shape(tensor)
+        if shape is None:
+            return float(_LATENCY_BYTES)
+        sizes = (size.times * self.batch_size if isinstance(size, Multiple) else size or 1 for size in shape)
+        return prod(sizes) * _SIZES.get(tensor_dtype(self.nodes, tensor), 4)
+
+    def _shape(self, tensor: str) -> Shape:
+        return self.shapes.shape(tensor)
+
+    def _layout(self, tensor: str) -> Layout:
+        return self.layouts.get(_canonical(tensor), WHOLE)
+
+    # Backward: what is needed ----------------------------------------------------------------------------------------
+
+    def _want(self, tensors: Iterable[str], layouts: Iterable[Layout]) -> None:
+        for tensor, layout in zip(tensors, layouts, strict=True):
+            name, index = split_tensor(tensor)
+            self.wanted.setdefault(name, {}).setdefault(index, {})[layout] = None
+
+    def _needed(self, node: Any) -> tuple[tuple[Way, ...], list[Exchange]]:
+        """The ways in which a node is to be computed, and what is to become of its outputs."""
+        primary, wanted = self.primary[node.name], self.wanted[node.name]
+        others = [(k, to) for k, found in wanted.items() for to in found if to != primary.outputs[k]]
+        uses_primary = any(primary.outputs[k] in found for k, found in wanted.items())
+        ways: dict[Way, None] = {}
+        exchanges: list[Exchange] = []
+        for index, target in others:
+            way = None if uses_primary or not primary.is_whole else self._of_rows(node, index, target)
+            if way is not None:
+                ways[way] = None
+                continue
+            tensor, source = _tensor(node.name, index), primary.outputs[index]
+            if isinstance(source, Cut | Partial) and not isinstance(target, Whole) and WHOLE not in wanted[index]:
+                exchanges.append(self._exchange(tensor, source, WHOLE))
+                wanted[index][WHOLE] = None
+            exchanges.append(self._exchange(tensor, source if isinstance(target, Whole) else WHOLE, target))
+            uses_primary = True
+        if uses_primary or not ways:
+            ways = {primary: None, **ways}
+        for way in ways:
+            self._want_inputs(node, way)
+        exchanges.sort(key=lambda exchange: not isinstance(exchange.target, Whole))
+        return tuple(ways), exchanges
+
+    def _want_inputs(self, node: Any, way: Way) -> None:
+        if self._is_asked(node):
+            return
+        tensors = data_inputs(node)
+        if way.passes:
+            self._want(tensors[:1], way.inputs[:1])
+            return
+        kept = [k for k in range(len(tensors)) if k not in way.lengths]
+        self._want([tensors[k] for k in kept], [way.inputs[k] for k in kept])
+        for tensor in node.input:
+            if tensor.startswith("^"):
+                name = node_of(tensor)
+                self.wanted.setdefault(name, {}).setdefault(0, {})[self.primary[name].outputs[0]] = None
+
+    def _of_rows(self, node: Any, index: int, target: Layout) -> Way | None:
+        """A way that computes only what a replica needs of something that each worker could compute whole."""
+        if is_stateful(node.op) and not is_kind(node.op, Kind.LOOKUP):
+            return None
+        if node.op in ("Const", "Placeholder") or node.name in self.analysis.marks or is_kind(node.op, Kind.RANDOM):
+            return None
+        way = self.ways.by_output(node, index, target)
+        if way is None:
+            return None
+        fits = all(isinstance(self._layout(t), Whole) or self._layout(t) == to or isinstance(to, Whole)
+                   for t, to in zip(data_inputs(node), way.inputs, strict=True))
+        return way if fits else None
+
+    def _exchange(self, tensor: str, source: Layout, target: Layout) -> Exchange:
+        if tensor_dtype(self.nodes, tensor) in _ALONE and not isinstance(source, Whole):
+            raise NoPlanError(f"values that can't be sent, of `{tensor}` ({self.nodes[node_of(tensor)].op})")
+        return Exchange(tensor, source, target)
+
+
+def _tensor(name: str, index: int) -> str:
+    return name if index == 0 else f"{name}:{index}"
+
+
+def _canonical(tensor: str) -> str:
+    return tensor.removesuffix(":0")

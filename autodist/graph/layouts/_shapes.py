@@ -1,0 +1,202 @@
+"""Shapes and small whole numbers of a step, as functions of the number of examples.
+
+TensorFlow's own shape inference is asked twice, for batches of two sizes: a length that grows with the batch is a
+multiple of it, one that is equal for both is fixed. What the step computes from shapes (the shape that a tensor is
+reshaped to, the dims that a gradient is summed over) is computed by TensorFlow for both as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from autodist.graph._graph_def import (
+    constant_value,
+    data_inputs,
+    is_stateful,
+    node_of,
+    output_types,
+    split_tensor,
+    strip_missing_colocation,
+    topological_order,
+)
+from autodist.graph.layouts._base import Dim, Multiple, Shape
+
+__all__ = ["SIZES", "Inference", "StepShapes"]
+
+SIZES = (5040, 7560)
+"""Two numbers of examples that most divisors divide, so that no step is refused which takes halves or quarters."""
+
+_MOST_ENTRIES = 64
+"""Larger tensors are no shapes."""
+_ASKS = frozenset({"Shape", "ShapeN", "Size", "Rank"})
+
+
+class Inference:
+    """Static shapes and numbers for one number of examples.
+
+    Args:
+        graph_def: The flat step.
+        split: Placeholders whose dim 0 is the batch.
+        size: The number of examples.
+
+    Raises:
+        ValueError: The step can't be for so many examples.
+
+    """
+
+    def __init__(self, graph_def: Any, split: Container[str], size: int) -> None:
+        self.size = size
+        self._nodes = {node.name: node for node in graph_def.node}
+        self._shapes = _inferred(graph_def, split, size)
+        self._numbers = self._computed()
+
+    def shape(self, tensor: str) -> tuple[int | None, ...] | None:
+        """The static shape of a tensor."""
+        name, index = split_tensor(tensor)
+        found = self._shapes.get(name, ())
+        return found[index] if index < len(found) else None
+
+    def numbers(self, tensor: str) -> np.ndarray | None:
+        """The value of a small tensor that depends on sizes alone."""
+        name, index = split_tensor(tensor)
+        return self._numbers.get(f"{name}:{index}")
+
+    def _computed(self) -> dict[str, np.ndarray]:
+        """The values of what is made of shapes and constants."""
+        import tensorflow as tf
+
+        graph_def, wanted = tf.compat.v1.GraphDef(), []
+        found: dict[str, np.ndarray] = {}
+        known: set[str] = set()
+        for name in topological_order(self._nodes):
+            node = self._nodes[name]
+            values = self._asked(node)
+            if values is not None:
+                known.add(name)
+                found.update({f"{name}:{k}": value for k, value in enumerate(values)})
+                continue
+            if not self._is_of_sizes(node, known):
+                continue
+            known.add(name)
+            copy = graph_def.node.add()
+            copy.CopyFrom(node)
+            copy.device = ""
+            del copy.input[:]
+            copy.input.extend(data_inputs(node))
+            copy.attr.pop("_class", None)
+            wanted.extend(f"{name}:{k}" for k in range(len(self._shapes[name])))
+        wanted = [tensor for tensor in wanted if self._is_small(tensor)]
+        if wanted:
+            found.update(_run(graph_def, found, wanted))
+        return found
+
+    def _asked(self, node: Any) -> list[np.ndarray] | None:
+        """What a node that asks for a shape is told; the value of a constant."""
+        if node.op == "Const":
+            value = constant_value(node) if prod(self._shapes[node.name][0] or ()) <= _MOST_ENTRIES else None
+            return None if value is None else [value]
+        if node.op not in _ASKS:
+            return None
+        shapes = [self.shape(tensor) for tensor in data_inputs(node)]
+        if any(shape is None or None in shape for shape in shapes):
+            return None
+        known = [[int(size or 0) for size in shape or ()] for shape in shapes]
+        if node.op == "Rank":
+            return [np.array(len(known[0]), np.int32)]
+        dtype = np.int64 if node.attr["out_type"].type == 9 else np.int32
+        return [np.array(prod(shape) if node.op == "Size" else shape, dtype) for shape in known]
+
+    def _is_of_sizes(self, node: Any, known: set[str]) -> bool:
+        inputs = data_inputs(node)
+        if is_stateful(node.op) or not inputs or not all(node_of(tensor) in known for tensor in inputs):
+            return False
+        if any(attribute.func.name or attribute.list.func for attribute in node.attr.values()):
+            return False
+        return all(self._is_small(f"{node.name}:{k}") for k in range(len(self._shapes[node.name])))
+
+    def _is_small(self, tensor: str) -> bool:
+        name, index = split_tensor(tensor)
+        shape = self._shapes[name][index]
+        return shape is not None and None not in shape and prod(size or 0 for size in shape) <= _MOST_ENTRIES
+
+
+def _inferred(graph_def: Any, split: Container[str], size: int) -> dict[str, list[tuple[int | None, ...] | None]]:
+    import tensorflow as tf
+
+    copy = tf.compat.v1.GraphDef()
+    copy.CopyFrom(graph_def)
+    for node in copy.node:
+        node.attr.pop("_output_shapes", None)
+        node.device = ""
+        if node.name in split:
+            node.attr["shape"].shape.dim[0].size = size
+    strip_missing_colocation(copy)
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.graph_util.import_graph_def(copy, name="")
+    return {
+        operation.name: [None if o.shape.rank is None else tuple(o.shape.as_list()) for o in operation.outputs]
+        for operation in graph.get_operations()
+    }
+
+
+def _run(graph_def: Any, given: Mapping[str, np.ndarray], wanted: list[str]) -> dict[str, np.ndarray]:
+    """The values of some tensors of a graph, some of whose inputs are given."""
+    import tensorflow as tf
+
+    graph, names = tf.Graph(), {node.name for node in graph_def.node}
+    needed = {tensor for node in graph_def.node for tensor in node.input if node_of(tensor) not in names}
+    with graph.as_default():
+        fed = {tensor: tf.constant(given["{}:{}".format(*split_tensor(tensor))]) for tensor in needed}
+        tf.graph_util.import_graph_def(graph_def, input_map={_full(t): c for t, c in fed.items()}, name="sizes")
+    config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
+    with tf.compat.v1.Session(graph=graph, config=config) as session:
+        values = session.run([f"sizes/{tensor}" for tensor in wanted])
+    return dict(zip(wanted, map(np.asarray, values), strict=True))
+
+
+def _full(tensor: str) -> str:
+    return tensor if ":" in tensor else f"{tensor}:0"
+
+
+class StepShapes:
+    """Shapes and numbers of a step as functions of the number of examples.
+
+    Args:
+        graph_def: The flat step.
+        split: Placeholders whose dim 0 is the batch.
+
+    """
+
+    def __init__(self, graph_def: Any, split: Iterable[str]) -> None:
+        batch = set(split)
+        self.cases = tuple(Inference(graph_def, batch, size) for size in SIZES)
+
+    def shape(self, tensor: str) -> Shape:
+        """The shape of a tensor; None where the rank is unknown."""
+        found = [case.shape(tensor) for case in self.cases]
+        one, other = found
+        if one is None or other is None or len(one) != len(other):
+            return None
+        return tuple(map(_dim, one, other))
+
+    def numbers(self, tensor: str) -> tuple[Dim, ...] | None:
+        """The entries of a vector of whole numbers, or the one of a scalar; None where they are not known."""
+        found = [case.numbers(tensor) for case in self.cases]
+        one, other = found
+        if one is None or other is None or one.dtype.kind not in "iu" or one.shape != other.shape:
+            return None
+        return tuple(_dim(int(a), int(b)) for a, b in zip(one.reshape(-1), other.reshape(-1), strict=True))
+
+
+def _dim(one: int | None, other: int | None) -> Dim:
+    if one is None or other is None:
+        return None
+    if one == other:
+        return one
+    times = one // SIZES[0]
+    return Multiple(times) if times > 0 and (one, other) == (times * SIZES[0], times * SIZES[1]) else None

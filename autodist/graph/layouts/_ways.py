@@ -1,0 +1,295 @@
+"""The ways in which replicas can share the work of a node: whole, cut along an index, or on parts of sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from autodist.graph._graph_def import data_inputs, tensor_dtype
+from autodist.graph.batch import BY
+from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Partial, Rows, Whole
+from autodist.graph.layouts._meaning import Along, Meaning, meaning_of
+from autodist.graph.layouts._shapes import StepShapes
+from autodist.graph.operators import Linearity, Reducer, linearity_of
+
+__all__ = ["Entry", "Way", "Ways", "whole_way"]
+
+Entry: TypeAlias = "int | Multiple | Rows"
+
+_PARTIAL = {
+    Reducer.SUM: Partial(),
+    Reducer.MEAN: Partial(),
+    Reducer.MAX: Partial(Reducer.MAX),
+    Reducer.MIN: Partial(Reducer.MIN),
+    Reducer.ALL: Partial(Reducer.ALL),
+    Reducer.ANY: Partial(Reducer.ANY),
+}
+
+
+@dataclass(frozen=True)
+class Way:
+    """How replicas share the work of a node.
+
+    Attributes:
+        inputs: How each input must be shared.
+        outputs: How each output is shared then.
+        local: Inputs that hold lengths or places along the batch, each with its entries
+            as a replica has them.
+        passes: Whether the first input is passed on, whatever the others are.
+        open_shape: Whether a shape among the attributes is no longer right.
+
+    """
+
+    inputs: tuple[Layout, ...]
+    outputs: tuple[Layout, ...]
+    local: tuple[tuple[int, tuple[Entry, ...]], ...] = ()
+    passes: bool = False
+    open_shape: bool = False
+
+    @property
+    def lengths(self) -> dict[int, tuple[Entry, ...]]:
+        """By input, its entries as a replica has them."""
+        return dict(self.local)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each worker does all of it."""
+        return all(isinstance(layout, Whole) for layout in (*self.inputs, *self.outputs))
+
+
+def whole_way(node: Any, outputs: int) -> Way:
+    """Every worker does all of it."""
+    return Way((WHOLE,) * len(data_inputs(node)), (WHOLE,) * outputs)
+
+
+class Ways:
+    """Finds the ways of nodes.
+
+    Args:
+        nodes: The flat step, by name.
+        shapes: What is known of its sizes.
+
+    """
+
+    def __init__(self, nodes: dict[str, Any], shapes: StepShapes) -> None:
+        self._nodes = nodes
+        self._shapes = shapes
+        self._meanings: dict[str, Meaning | None] = {}
+
+    def outputs_of(self, node: Any) -> int:
+        """How many outputs a node has."""
+        return max(1, len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1)
+
+    def meaning(self, node: Any) -> Meaning | None:
+        """What a node computes."""
+        if node.name not in self._meanings:
+            self._meanings[node.name] = meaning_of(node, self._shapes)
+        return self._meanings[node.name]
+
+    def by_inputs(self, node: Any, layouts: Sequence[Layout]) -> Iterator[Way]:
+        """The ways that some of the inputs suggest, as they are shared."""
+        if BY in node.attr:
+            yield Way((layouts[0], *layouts[1:]), (layouts[0],) * self.outputs_of(node), passes=True)
+            return
+        seen = set()
+        meaning = self.meaning(node)
+        for position, layout in enumerate(layouts):
+            if not isinstance(layout, Cut):
+                continue
+            dims = None if meaning is None else meaning.inputs[position]
+            for along in () if meaning is None or dims is None else meaning.along(dims, layout):
+                if along not in seen:
+                    seen.add(along)
+                    yield from self._along(node, meaning, along)
+            yield from self._in_ranges(node, position, layout)
+        if any(isinstance(layout, Partial) for layout in layouts):
+            yield from self._of_parts(node, layouts)
+
+    def by_output(self, node: Any, index: int, layout: Layout) -> Way | None:
+        """A way that makes an output that is shared like this; None if there is none."""
+        meaning = self.meaning(node)
+        dims = None if meaning is None else meaning.outputs[index]
+        if meaning is None or dims is None:
+            return None
+        if isinstance(layout, Cut):
+            found = meaning.along(dims, layout)
+        elif layout == Partial():
+            multiples = ((name, meaning.sizes[name]) for name, how in meaning.reduced.items() if how is Reducer.SUM)
+            found = tuple(Along(name, size.times, 1) for name, size in multiples if isinstance(size, Multiple))
+        else:
+            return None
+        ways = (way for along in found for way in self._along(node, meaning, along))
+        return next((way for way in ways if way.outputs[index] == layout), None)
+
+    def _along(self, node: Any, meaning: Meaning, along: Along) -> Iterator[Way]:
+        """The way that is cut along an index, if there is one."""
+        if along.index in meaning.joined:
+            return
+        inputs: list[Layout] = []
+        for dims in meaning.inputs:
+            places = () if dims is None else meaning.dims_of(dims, along.index)
+            cut = None if dims is None or not places else meaning.cut(dims, along)
+            if places and cut is None:
+                return
+            inputs.append(WHOLE if cut is None else cut)
+        outputs = self._outputs(node, meaning, along)
+        local = self._lengths(node, meaning, along)
+        if outputs is not None and local is not None:
+            yield Way(tuple(inputs), outputs, tuple(local.items()), open_shape="shape" in node.attr and not local)
+
+    def _outputs(self, node: Any, meaning: Meaning, along: Along) -> tuple[Layout, ...] | None:
+        if along.index in meaning.reduced:
+            reducer = meaning.reduced[along.index]
+            is_counted = reducer is not Reducer.MEAN or None not in (self._shapes.shape(node.input[0]) or (None,))
+            partial = _PARTIAL.get(reducer) if is_counted else None
+            return None if partial is None or len(meaning.outputs) != 1 else (partial,)
+        found: list[Layout] = []
+        for dims in meaning.outputs:
+            cut = None if dims is None else meaning.cut(dims, along)
+            if cut is None:
+                return None
+            found.append(cut)
+        return tuple(found)
+
+    def _lengths(self, node: Any, meaning: Meaning, along: Along) -> dict[int, tuple[Entry, ...]] | None:
+        """The entries of inputs that are lengths, as a replica has them; None if they are not known."""
+        found: dict[int, tuple[Entry, ...]] = {}
+        tensors = data_inputs(node)
+        for position, places in meaning.lengths.items():
+            if not any(place.factor(along.index) for place in places):
+                continue
+            entries = self._shapes.numbers(tensors[position])
+            if entries is None or None in entries or len(entries) != len(places):
+                return None
+            pairs = zip(entries, places, strict=True)
+            found[position] = tuple(_local(entry, bool(place.factor(along.index))) for entry, place in pairs)
+        return found
+
+    # Parts of sums ---------------------------------------------------------------------------------------------------
+
+    def _of_parts(self, node: Any, layouts: Sequence[Layout]) -> Iterator[Way]:
+        """An operator that is linear gives parts of a sum for parts of a sum."""
+        linearity, partial = linearity_of(node.op), Partial()
+        if linearity is None or not self._keeps_fractions(node):
+            return
+        count, parts = len(layouts), [k for k, layout in enumerate(layouts) if layout == partial]
+        outputs = (partial,) * self.outputs_of(node)
+        if linearity is Linearity.JOINT:
+            yield Way((partial,) * count, outputs)
+        elif parts == [0] or (linearity is Linearity.EACH and len(parts) == 1):
+            yield Way(tuple(partial if k in parts else WHOLE for k in range(count)), outputs)
+
+    def _keeps_fractions(self, node: Any) -> bool:
+        if node.op != "Cast":
+            return True
+        kinds = tensor_dtype(self._nodes, node.input[0]), tensor_dtype(self._nodes, node.name)
+        return all(kind.startswith(("float", "bfloat", "complex")) for kind in kinds)
+
+    # Ranges of the batch ---------------------------------------------------------------------------------------------
+
+    def _in_ranges(self, node: Any, position: int, cut: Cut) -> Iterator[Way]:
+        """Batches one behind the other, and taken apart again."""
+        rule = _RANGES.get(node.op)
+        way = None if rule is None else rule(self, node, position, cut)
+        if way is not None:
+            yield way
+
+    def length(self, tensor: str, dim: int) -> int | None:
+        """How many times the number of examples a dim is; None if it is not a multiple."""
+        shape = self._shapes.shape(tensor)
+        size = None if shape is None else shape[dim]
+        return size.times if isinstance(size, Multiple) else None
+
+    def numbers(self, tensor: str) -> tuple[Any, ...] | None:
+        """The entries of a vector; None if one is not known."""
+        found = self._shapes.numbers(tensor)
+        return None if found is None or None in found else found
+
+    def rank(self, tensor: str) -> int:
+        """Number of dims."""
+        return len(self._shapes.shape(tensor) or ())
+
+    def keeps_other_dims(self, one: str, other: str, dim: int) -> bool:
+        """Whether two tensors differ along one dim only."""
+        a, b = self._shapes.shape(one), self._shapes.shape(other)
+        return a is not None and b is not None and len(a) == len(b) and all(
+            x == y and x is not None for d, (x, y) in enumerate(zip(a, b, strict=True)) if d != dim
+        )
+
+
+def _local(entry: Any, is_cut: bool) -> Entry:
+    """A length as a replica has it."""
+    return Rows(entry.times) if is_cut and isinstance(entry, Multiple) else entry
+
+
+def _at(entries: Sequence[Any], dim: int) -> tuple[Entry, ...]:
+    """Entries of which one is a place, or a length, along the batch."""
+    return tuple(_local(entry, d == dim) for d, entry in enumerate(entries))
+
+
+def _part(ways: Ways, tensor: str, cut: Cut) -> Cut | None:
+    """How another tensor is cut that has whole batches along the same dim."""
+    times = ways.length(tensor, cut.dim)
+    return None if times is None or times % cut.inner else Cut(cut.dim, times // cut.inner, cut.inner)
+
+
+def _behind_each_other(ways: Ways, node: Any, position: int, cut: Cut) -> Way | None:
+    """``ConcatV2`` along the dim of the batch."""
+    *tensors, axis = data_inputs(node)
+    at = ways.numbers(axis)
+    if at is None or at[0] % ways.rank(node.name) != cut.dim:
+        return None
+    parts = [_part(ways, tensor, cut) for tensor in tensors]
+    made = _part(ways, node.name, cut)
+    if made is None or None in parts:
+        return None
+    return Way((*(part for part in parts if part is not None), WHOLE), (made,))
+
+
+def _split(ways: Ways, node: Any, position: int, cut: Cut) -> Way | None:
+    """``Split`` into equal parts of whole batches."""
+    axis, tensor = data_inputs(node)
+    at = ways.numbers(axis)
+    if at is None or at[0] % ways.rank(tensor) != cut.dim:
+        return None
+    made = [_part(ways, f"{node.name}:{k}", cut) for k in range(ways.outputs_of(node))]
+    return None if None in made else Way((WHOLE, cut), tuple(part for part in made if part is not None))
+
+
+def _sliced(ways: Ways, node: Any, position: int, cut: Cut) -> Way | None:
+    """``Slice`` of whole batches."""
+    tensor, begin, size = data_inputs(node)
+    first, lengths, made = ways.numbers(begin), ways.numbers(size), _part(ways, node.name, cut)
+    if first is None or lengths is None or made is None or not ways.keeps_other_dims(tensor, node.name, cut.dim):
+        return None
+    if not _is_batch(first[cut.dim], cut):
+        return None
+    return Way((cut, WHOLE, WHOLE), (made,), ((1, _at(first, cut.dim)), (2, _at(lengths, cut.dim))))
+
+
+def _is_batch(place: Any, cut: Cut) -> bool:
+    return place == 0 or (isinstance(place, Multiple) and place.times % cut.inner == 0)
+
+
+def _strided(ways: Ways, node: Any, position: int, cut: Cut) -> Way | None:
+    """``StridedSlice`` of whole batches along the dim of the batch, and of nothing else."""
+    tensor, *bounds = data_inputs(node)
+    numbers = [ways.numbers(bound) for bound in bounds]
+    made = _part(ways, node.name, cut)
+    if made is None or None in numbers or not _is_plain(node) or not ways.keeps_other_dims(tensor, node.name, cut.dim):
+        return None
+    begin, end, strides = (entries or () for entries in numbers)
+    if any(stride != 1 for stride in strides) or len(begin) <= cut.dim:
+        return None
+    is_first = node.attr["begin_mask"].i >> cut.dim & 1
+    if not is_first and not _is_batch(begin[cut.dim], cut):
+        return None
+    return Way((cut, WHOLE, WHOLE, WHOLE), (made,), ((1, _at(begin, cut.dim)), (2, _at(end, cut.dim))))
+
+
+def _is_plain(node: Any) -> bool:
+    return not any(node.attr[f"{name}_mask"].i for name in ("new_axis", "ellipsis", "shrink_axis"))
+
+
+_RANGES = {"ConcatV2": _behind_each_other, "Split": _split, "Slice": _sliced, "StridedSlice": _strided}

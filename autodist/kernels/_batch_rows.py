@@ -1,0 +1,110 @@
+"""Where the rows of each replica lie in the batch, as nodes of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autodist.graph import NodeList
+from autodist.graph.layouts import Entry, Multiple, Rows
+from autodist.kernels._base import Layout
+
+__all__ = ["BatchRows"]
+
+
+class BatchRows:
+    """Numbers of rows: of the batch, of each replica, and before each replica's.
+
+    Args:
+        out: Where to add nodes.
+        layout: Who this worker is.
+        rows: The placeholder for the numbers of rows of the local replicas.
+        counts: The numbers of all replicas of all workers, in their order.
+        total: Name for the size of the batch, which may be fed.
+
+    """
+
+    def __init__(self, out: NodeList, layout: Layout, rows: str, counts: str, total: str) -> None:
+        self._out = out
+        self._count = len(layout.local_replicas)
+        self._before = sum(len(layout.copies(rank)) for rank in range(layout.rank))
+        dim = out.constant(f"{total}/dim", [0], "int32")
+        everywhere = out.add("Sum", f"{total}/sum", [counts, dim], T="float32", Tidx="int32", keep_dims=False)
+        self.total = out.add("PlaceholderWithDefault", total, [everywhere], dtype="float32", shape=[])
+        self._total = out.cast(f"{total}/int", self.total, "float32", "int32")
+        whole = out.cast(f"{total}/counts/int", counts, "float32", "int32")
+        behind = out.constant(f"{total}/counts/axis", 0, "int32")
+        ends = out.add("Cumsum", f"{total}/counts/ends", [whole, behind], T="int32", Tidx="int32")
+        firsts = out.add("Sub", f"{total}/counts/firsts", [ends, whole], T="int32")
+        self._first = [self._entry(f"autodist/first_{r}", firsts, self._before + r) for r in range(self._count)]
+        own = out.cast(f"{rows}/int", rows, "float32", "int32")
+        self._own = [self._entry(f"autodist/own_{r}", own, r) for r in range(self._count)]
+        self._made: dict[tuple[object, ...], str] = {}
+
+    def _entry(self, name: str, vector: str, at: int) -> str:
+        begin = self._out.constant(f"{name}/begin", [at], "int32")
+        size = self._out.constant(f"{name}/size", [1], "int32")
+        entry = self._out.add("Slice", f"{name}/entry", [vector, begin, size], T="int32", Index="int32")
+        return self._out.reshape(name, entry, [], "int32")
+
+    def first(self, replica: int) -> str:
+        """The first row of a replica."""
+        return self._first[replica]
+
+    def own(self, replica: int) -> str:
+        """How many rows a replica has."""
+        return self._own[replica]
+
+    def count(self, factor: float, power: int, dtype: str) -> str:
+        """A number times a power of the size of the batch, as a scalar of a dtype."""
+        key = ("count", factor, power, dtype)
+        if key not in self._made:
+            name = f"autodist/elements_{len(self._made)}"
+            total = self._out.cast(f"{name}/total", self.total, "float32", dtype)
+            found = self._out.constant(f"{name}/factor", factor, dtype)
+            for k in range(power):
+                found = self._out.add("Mul", f"{name}/power_{k}", [found, total], T=dtype)
+            self._made[key] = found
+        return self._made[key]
+
+    def entries(self, entries: Sequence[Entry], replica: int | None, dtype: str) -> str:
+        """A vector of lengths as a replica has them; None for a vector without lengths of its own rows."""
+        if not any(isinstance(entry, Rows) for entry in entries):
+            replica = None
+        key = ("entries", tuple(entries), replica, dtype)
+        if key not in self._made:
+            self._made[key] = self._vector(f"autodist/lengths_{len(self._made)}", entries, replica, dtype)
+        return self._made[key]
+
+    def _vector(self, name: str, entries: Sequence[Entry], replica: int | None, dtype: str) -> str:
+        terms = [self._out.constant(f"{name}/fixed", [e if isinstance(e, int) else 0 for e in entries], "int32")]
+        parts: list[tuple[type, str | None]] = [
+            (Multiple, self._total),
+            (Rows, None if replica is None else self._own[replica]),
+        ]
+        for kind, number in parts:
+            times = [e.times if isinstance(e, kind) else 0 for e in entries]  # type: ignore[union-attr]
+            if any(times) and number is not None:
+                factors = self._out.constant(f"{name}/{kind.__name__}", times, "int32")
+                terms.append(self._out.add("Mul", f"{name}/{kind.__name__}/times", [factors, number], T="int32"))
+        found = self._out.sum(f"{name}/int32", terms, "int32")
+        return self._out.cast(name, found, "int32", dtype)
+
+    def places(self, outer: int, inner: int, replica: int) -> str:
+        """The places of a replica's elements along a dim that has the batch `outer` times, `inner` elements a row."""
+        key = ("places", outer, inner, replica)
+        if key not in self._made:
+            name = f"autodist/places_{outer}_{inner}_{replica}"
+            zero, one = (self._out.constant(f"{name}/{n}", n, "int32") for n in (0, 1))
+            each = self._scaled(f"{name}/length", self._own[replica], inner)
+            within = self._out.add("Range", f"{name}/within", [zero, each, one], Tidx="int32")
+            first = self._scaled(f"{name}/first", self._first[replica], inner)
+            row = self._out.add("AddV2", f"{name}/row", [within, first], T="int32")
+            turns = self._out.constant(f"{name}/turns", [[k * inner] for k in range(outer)], "int32")
+            begins = self._out.add("Mul", f"{name}/begins", [turns, self._total], T="int32")
+            found = self._out.add("AddV2", f"{name}/all", [begins, row], T="int32")
+            self._made[key] = self._out.reshape(name, found, [-1], "int32")
+        return self._made[key]
+
+    def _scaled(self, name: str, number: str, by: int) -> str:
+        factor = self._out.constant(f"{name}/by", by, "int32")
+        return self._out.add("Mul", name, [number, factor], T="int32")

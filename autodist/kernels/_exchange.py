@@ -1,0 +1,187 @@
+"""Exchanges: a tensor that replicas share in one way, in the way in which it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from autodist.graph import NodeList, tensor_dtype
+from autodist.graph.layouts import WHOLE, BatchPlan, Cut, Exchange, Multiple, Partial, Whole
+from autodist.graph.operators import Reducer
+from autodist.kernels._base import Combine, Layout
+from autodist.kernels._batch_rows import BatchRows
+
+__all__ = ["Exchanges"]
+
+_REDUCTIONS = {Reducer.MAX: "Max", Reducer.MIN: "Min", Reducer.ALL: "All", Reducer.ANY: "Any"}
+
+Point = Callable[[str, Combine, str, str, "tuple[int | None, ...] | None"], str]
+"""Makes a point of synchronization: from a label, how values are combined, the local one, its type and shape."""
+
+
+class Exchanges:
+    """Adds the nodes of exchanges.
+
+    Args:
+        nodes: The flat step, by name.
+        plan: How its tensors are shared.
+        out: Where to add nodes.
+        layout: Who this worker is.
+        rows: Where each replica's rows lie.
+        point: Has workers meet.
+
+    """
+
+    def __init__(
+        self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, layout: Layout, rows: BatchRows, point: Point
+    ) -> None:
+        self._nodes = nodes
+        self._plan = plan
+        self._out = out
+        self._layout = layout
+        self._rows = rows
+        self._point = point
+
+    def made(self, exchange: Exchange, values: Sequence[str]) -> list[str]:
+        """The tensors of the target: one for what is whole, else one per local replica.
+
+        Args:
+            exchange: What is needed.
+            values: The tensors of the source.
+
+        """
+        tensor, source, target = exchange.tensor, exchange.source, exchange.target
+        if isinstance(source, Cut):
+            return [self._gathered(tensor, source, values)]
+        if isinstance(source, Partial):
+            return [self._put_together(tensor, source, values)]
+        if isinstance(target, Cut):
+            return [self._rows_of(tensor, target, values[0], r) for r in range(len(self._layout.local_replicas))]
+        return [self._share_of(tensor, values[0], r) for r in range(len(self._layout.local_replicas))]
+
+    def device(self, replica: int) -> str:
+        """TensorFlow's name of a local replica's device."""
+        return self._layout.tf_device(self._layout.local_replicas[replica])
+
+    # From whole tensors ----------------------------------------------------------------------------------------------
+
+    def _rows_of(self, tensor: str, cut: Cut, value: str, replica: int) -> str:
+        """A replica's rows of what its worker has."""
+        dtype, name = tensor_dtype(self._nodes, tensor), f"replica_{replica}/autodist/part/{_label(tensor)}"
+        name = f"{name}/{cut.dim}_{cut.outer}_{cut.inner}"
+        if cut.outer == 1:
+            return self._range_of(name, tensor, cut, value, dtype, replica)
+        places = self._rows.places(cut.outer, cut.inner, replica)
+        axis = self._out.constant(f"{name}/axis", cut.dim, "int32")
+        kinds = {"Tparams": dtype, "Tindices": "int32", "Taxis": "int32", "batch_dims": 0}
+        return self._out.add("GatherV2", name, [value, places, axis], device=self.device(replica), **kinds)
+
+    def _range_of(self, name: str, tensor: str, cut: Cut, value: str, dtype: str, replica: int) -> str:
+        rank = len(self._plan.shapes.shape(tensor) or ())
+        at = self._out.constant(f"{name}/at", [cut.inner if d == cut.dim else 0 for d in range(rank)], "int32")
+        begin = self._out.add("Mul", f"{name}/begin", [at, self._rows.first(replica)], T="int32")
+        own = self._out.add("Mul", f"{name}/own", [at, self._rows.own(replica)], T="int32")
+        others = self._out.constant(f"{name}/others", [0 if d == cut.dim else -1 for d in range(rank)], "int32")
+        size = self._out.add("AddV2", f"{name}/size", [own, others], T="int32")
+        kinds = {"T": dtype, "Index": "int32"}
+        return self._out.add("Slice", name, [value, begin, size], device=self.device(replica), **kinds)
+
+    def _share_of(self, tensor: str, value: str, replica: int) -> str:
+        """A part of a sum: the whole on the first replica, and nothing on all others."""
+        dtype, name = tensor_dtype(self._nodes, tensor), f"replica_{replica}/autodist/share/{_label(tensor)}"
+        first = self._out.constant(f"{name}/first", int(self._layout.first_replica + replica == 0), dtype)
+        whole = dtype.startswith(("int", "uint"))
+        return self._out.add(
+            "Mul" if whole else "MulNoNan", name, [value, first], T=dtype, device=self.device(replica)
+        )
+
+    # To whole tensors ------------------------------------------------------------------------------------------------
+
+    def _put_together(self, tensor: str, partial: Partial, values: Sequence[str]) -> str:
+        dtype, label = tensor_dtype(self._nodes, tensor), _label(tensor)
+        shape = self._static(tensor)
+        if partial.reducer is Reducer.SUM:
+            local = self._out.sum(f"autodist/local/{label}", values, dtype)
+            return self._point(label, Combine.SUM, local, dtype, shape)
+        rows = [self._expanded(f"replica_{r}/autodist/row/{label}", v, dtype) for r, v in enumerate(values)]
+        local = self._out.concat(f"autodist/local/{label}", rows, dtype)
+        gathered = self._point(label, Combine.CONCAT, local, dtype, None)
+        dim = self._out.constant(f"{gathered}/dim", [0], "int32")
+        kinds = {"Tidx": "int32", "keep_dims": False, **({} if dtype == "bool" else {"T": dtype})}
+        return self._out.add(_REDUCTIONS[partial.reducer], f"{gathered}/reduced", [gathered, dim], **kinds)
+
+    def _expanded(self, name: str, tensor: str, dtype: str) -> str:
+        dim = self._out.constant(f"{name}/dim", 0, "int32")
+        return self._out.add("ExpandDims", name, [tensor, dim], T=dtype, Tdim="int32")
+
+    def _gathered(self, tensor: str, cut: Cut, values: Sequence[str]) -> str:
+        """All rows of all replicas, in their order."""
+        dtype, label = tensor_dtype(self._nodes, tensor), _label(tensor)
+        rank = len(self._plan.shapes.shape(tensor) or ())
+        front = [cut.dim, *(d for d in range(rank) if d != cut.dim)]
+        found = [
+            self._rows_first(f"replica_{r}/autodist/rows/{label}", v, cut, front, dtype, r)
+            for r, v in enumerate(values)
+        ]
+        local = self._out.concat(f"autodist/local/{label}", found, dtype)
+        gathered = self._point(label, Combine.CONCAT, local, dtype, None)
+        return self._in_place(gathered, tensor, cut, front, dtype)
+
+    def _rows_first(self, name: str, value: str, cut: Cut, front: list[int], dtype: str, replica: int) -> str:
+        value = self._transposed(f"{name}/front", value, front, dtype)
+        if cut.outer == 1:
+            return value
+        shape = self._behind(name, value, dtype)
+        lead = self._out.constant(f"{name}/lead", [cut.outer, -1], "int32")
+        split = self._out.concat(f"{name}/split", [lead, shape], "int32")
+        apart = self._out.add("Reshape", f"{name}/apart", [value, split], T=dtype, Tshape="int32")
+        return self._transposed(f"{name}/rows", apart, [1, 0, *range(2, len(front) + 1)], dtype)
+
+    def _in_place(self, gathered: str, tensor: str, cut: Cut, front: list[int], dtype: str) -> str:
+        value = gathered
+        if cut.outer > 1:
+            value = self._transposed(f"{gathered}/turned", value, [1, 0, *range(2, len(front) + 1)], dtype)
+            behind = self._behind(f"{gathered}/flat", value, dtype, 2)
+            lead = self._out.constant(f"{gathered}/lead", [-1], "int32")
+            shape = self._out.concat(f"{gathered}/shape", [lead, behind], "int32")
+            value = self._out.add("Reshape", f"{gathered}/joined", [value, shape], T=dtype, Tshape="int32")
+        return self._transposed(f"{gathered}/back", value, [front.index(d) for d in range(len(front))], dtype)
+
+    def _behind(self, name: str, value: str, dtype: str, first: int = 1) -> str:
+        """The lengths of all dims but the first ones."""
+        shape = self._out.add("Shape", f"{name}/lengths", [value], T=dtype, out_type="int32")
+        begin = self._out.constant(f"{name}/lengths/begin", [first], "int32")
+        size = self._out.constant(f"{name}/lengths/size", [-1], "int32")
+        return self._out.add("Slice", f"{name}/lengths/behind", [shape, begin, size], T="int32", Index="int32")
+
+    def _transposed(self, name: str, value: str, order: list[int], dtype: str) -> str:
+        if order == sorted(order):
+            return value
+        perm = self._out.constant(f"{name}/perm", order, "int32")
+        return self._out.add("Transpose", name, [value, perm], T=dtype, Tperm="int32")
+
+    def _static(self, tensor: str) -> tuple[int | None, ...] | None:
+        shape = self._plan.shapes.shape(tensor)
+        return None if shape is None else tuple(size if isinstance(size, int) else None for size in shape)
+
+    def sent_bytes(self, exchange: Exchange, batch_size: int) -> int:
+        """Bytes of a tensor that is exchanged."""
+        shape = self._plan.shapes.shape(exchange.tensor) or ()
+        sizes = [size.times * batch_size if isinstance(size, Multiple) else size or 1 for size in shape]
+        return prod(sizes) * _item_size(tensor_dtype(self._nodes, exchange.tensor))
+
+
+def is_whole(values: object) -> bool:
+    """Whether a layout is that of a whole tensor."""
+    return isinstance(values, Whole) or values == WHOLE
+
+
+def _item_size(dtype: str) -> int:
+    import tensorflow as tf
+
+    return int(tf.as_dtype(dtype).size)
+
+
+def _label(tensor: str) -> str:
+    return tensor.replace(":", "_")

@@ -1,0 +1,328 @@
+"""Replicas that share a step tensor by tensor, so that all of it is as on one device, whatever its loss is.
+
+The plan of `graph/layouts` says of each tensor whether it is cut along the batch, whole, or in parts that make a sum.
+What is whole is computed once per worker, all else once per replica; where a tensor is needed in another form, workers
+meet.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from autodist.graph import NodeList, Role, StepAnalysis, TrainingGraph, data_inputs, node_of, tensor_dtype
+from autodist.graph.layouts import WHOLE, BatchPlan, Cut, Layout, Multiple, Partial, Shape, Way, Whole
+from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
+from autodist.kernels._batch_rows import BatchRows
+from autodist.kernels._draws import Draws
+from autodist.kernels._exchange import Exchanges
+from autodist.kernels._joins import ROWS, TOTAL, with_layers
+from autodist.kernels._same_batches import BATCHES, compare_batches
+
+__all__ = ["share_batch"]
+
+
+def share_batch(source: DistributedGraph, graph: TrainingGraph, plan: BatchPlan) -> DistributedGraph:
+    """The part of a step that a worker does, with its replicas.
+
+    Args:
+        source: The step before replication.
+        graph: The same, with the description of its variables.
+        plan: How replicas share it.
+
+    """
+    return _Builder(source, graph, plan).build()
+
+
+class _Builder:
+    def __init__(self, source: DistributedGraph, graph: TrainingGraph, plan: BatchPlan) -> None:
+        import tensorflow as tf
+
+        self.source = source
+        self.graph = graph
+        self.plan = plan
+        self.analysis: StepAnalysis = graph.analysis
+        self.nodes = self.analysis.nodes
+        self.layout = source.layout
+        self.count = len(self.layout.local_replicas)
+        self.out = NodeList(device=self.layout.main_device)
+        self.points: list[SyncPoint] = []
+        self.values: dict[tuple[str, Layout], list[str]] = {}
+        self.copies: dict[str, list[str]] = {}
+        self.borrowed: dict[str, str] = {}
+        library, versions = self.analysis.graph_def.library, self.analysis.graph_def.versions
+        self.graph_def = tf.compat.v1.GraphDef(versions=versions, library=library)
+        self.draws = Draws(self.out, self.graph_def.library)
+
+    def build(self) -> DistributedGraph:
+        """See the module's docstring."""
+        same = self._add_rows()
+        for name in self.plan.order:
+            if name not in self.plan.marks:
+                self._add(self.nodes[name], same)
+        self._join_gradients()
+        self.graph_def.node.extend(self.out.nodes)
+        return self.source.replace(
+            graph_def=self.graph_def,
+            outputs=tuple(self._value(tensor, WHOLE)[0] for tensor in self.source.outputs),
+            local_outputs=tuple(self._local(tensor) for tensor in self.source.outputs),
+            effects=((same,) if same else ()) + tuple(e for n in self.source.effects for e in self.copies[n]),
+            feeds=tuple(self._feeds(given) for given in self.graph.inputs),
+            borrowed=tuple(self.borrowed.get(node_of(given.tensor)) for given in self.graph.inputs),
+            rows=ROWS,
+            total=TOTAL,
+            batches=BATCHES if same else None,
+            points=with_layers(self.graph_def, self.points),
+        )
+
+    # The batch ---------------------------------------------------------------------------------------------------
+
+    def _add_rows(self) -> str | None:
+        rows = self.out.add("Placeholder", ROWS, dtype="float32", shape=[self.count])
+        counts = rows
+        if self.layout.world_size > 1:
+            local = self.out.identity("autodist/counts", rows, "float32")
+            counts = self._point("rows", Combine.CONCAT, local, "float32", None)
+        self.rows = BatchRows(self.out, self.layout, rows, counts, TOTAL)
+        self.exchanges = Exchanges(self.nodes, self.plan, self.out, self.layout, self.rows, self._point)
+        if self.layout.world_size == 1:
+            return None
+        return compare_batches(
+            self.out,
+            self.layout.world_size,
+            self.rows.total,
+            lambda label, local: self._point(label, Combine.SUM, local, "float32", (2,)),
+        )
+
+    def _given(self, node: Any, replica: int) -> str:
+        """What is fed to a replica: of what it only borrows, it takes no rows."""
+        dtype, name = tensor_dtype(self.nodes, node.name), f"autodist/given/replica_{replica}/{node.name}"
+        if node.name not in self.borrowed:
+            self.borrowed[node.name] = self._empty(f"autodist/borrowed/{node.name}", node, dtype)
+        given = self.graph_def.node.add()
+        given.CopyFrom(node)
+        given.op, given.name, given.device = "PlaceholderWithDefault", name, self.exchanges.device(replica)
+        del given.input[:]
+        given.input.append(f"{self.borrowed[node.name]}/none")
+        given.attr.pop("_output_shapes", None)
+        begin, stride = (self.out.constant(f"{name}/{what}", [k], "int32") for k, what in enumerate(("begin", "stride")))
+        end = self.out.reshape(f"{name}/end", self.rows.own(replica), [1], "int32")
+        kinds = {"T": dtype, "Index": "int32", "device": self.exchanges.device(replica)}
+        return self.out.add("StridedSlice", f"replica_{replica}/{node.name}", [name, begin, end, stride], **kinds)
+
+    def _empty(self, name: str, node: Any, dtype: str) -> str:
+        sizes = [0, *(max(1, dim.size) for dim in node.attr["shape"].shape.dim[1:])]
+        none = self.out.constant(f"{name}/none", np.zeros(sizes), dtype)
+        self.out.add("PlaceholderWithDefault", name, [none], dtype=dtype)
+        self.out.nodes[-1].attr["shape"].shape.CopyFrom(node.attr["shape"].shape)
+        return name
+
+    def _feeds(self, given: Any) -> tuple[str | None, ...]:
+        name = node_of(given.tensor)
+        if name not in self.plan.ways:
+            return (None,) * self.count
+        if not given.split:
+            return (name,) * self.count
+        return tuple(f"autodist/given/replica_{r}/{name}" for r in range(self.count))
+
+    # Nodes -------------------------------------------------------------------------------------------------------
+
+    def _add(self, node: Any, same: str | None) -> None:
+        for way in self.plan.ways[node.name]:
+            if way.is_whole:
+                self._add_whole(node, way, same)
+            else:
+                for replica in range(self.count):
+                    self._add_part(node, way, replica)
+        for k in range(len(self.plan.ways[node.name][0].outputs)):
+            tensor = node.name if k == 0 else f"{node.name}:{k}"
+            for exchange in self.plan.exchanges.get(tensor, ()):
+                values = self._value(tensor, exchange.source)
+                self.values[tensor, exchange.target] = self.exchanges.made(exchange, values)
+
+    def _add_whole(self, node: Any, way: Way, same: str | None) -> None:
+        sizes = self._sizes(node)
+        if sizes is not None:
+            self._set(node.name, way, None, sizes)
+            return
+        copy = self._copied(node, node.name, self.layout.main_device)
+        if way.passes:
+            _pass_on(copy)
+        kept = way.inputs[:1] if way.passes else way.inputs
+        copy.input.extend(self._value(t, WHOLE)[0] for t, _ in zip(data_inputs(node), kept, strict=False))
+        copy.input.extend(self._controls(node))
+        if same and node.name in self.analysis.writes:
+            copy.input.append(f"^{same}")
+        self.draws.seed(copy)
+        self._set(node.name, way, None, node.name)
+
+    def _sizes(self, node: Any) -> str | None:
+        """Of a node that asks for sizes, what they are."""
+        if node.op not in ("Shape", "Size", "ShapeN"):
+            return None
+        count = max(1, len(node.attr["_output_shapes"].list.shape))
+        dtype = tensor_dtype(self.nodes, node.name)
+        for k in range(count):
+            tensor = node.name if k == 0 else f"{node.name}:{k}"
+            entries = self.plan.shapes.numbers(tensor)
+            if entries is None or None in entries:
+                return None
+            found = self.rows.entries([e for e in entries if e is not None], None, dtype)
+            if node.op == "Size":
+                found = self.out.reshape(f"{node.name}/scalar", found, [], dtype)
+            self.values[tensor, WHOLE] = [found]
+        return self.values[node.name, WHOLE][0]
+
+    def _add_part(self, node: Any, way: Way, replica: int) -> None:
+        if node.name in self.analysis.split:
+            self._set(node.name, way, replica, self._given(node, replica))
+            return
+        name = f"replica_{replica}/{node.name}{self._suffix(node, way)}"
+        copy = self._copied(node, name, self.exchanges.device(replica))
+        tensors = data_inputs(node)
+        if way.passes:
+            _pass_on(copy)
+            tensors = tensors[:1]
+        if way.open_shape:
+            copy.attr["shape"].shape.Clear()
+            copy.attr["shape"].shape.unknown_rank = True
+        for k, tensor in enumerate(tensors):
+            if k in way.lengths:
+                dtype = tensor_dtype(self.nodes, tensor)
+                local = self.rows.entries(way.lengths[k], replica, dtype)
+                scalar = self.plan.shapes.shape(tensor) == ()
+                copy.input.append(self.out.reshape(f"{name}/scalar_{k}", local, [], dtype) if scalar else local)
+            else:
+                found = self._value(tensor, way.inputs[k])
+                copy.input.append(found[0] if isinstance(way.inputs[k], Whole) else found[replica])
+        copy.input.extend(self._controls(node))
+        if node.op == "Mean" and isinstance(way.inputs[0], Cut) and isinstance(way.outputs[0], Partial):
+            name = self._mean(node, copy, replica)
+        self._set(node.name, way, replica, name)
+
+    def _mean(self, node: Any, copy: Any, replica: int) -> str:
+        """A replica's part of a mean: the sum of its elements over the number of all."""
+        copy.op = "Sum"
+        given, made = (self.plan.shapes.shape(t) or () for t in (node.input[0], node.name))
+        dtype = tensor_dtype(self.nodes, node.name)
+        count = self.rows.count(_factor(given) / _factor(made), _power(given) - _power(made), dtype)
+        device = self.exchanges.device(replica)
+        return self.out.add("RealDiv", f"{copy.name}/mean", [copy.name, count], T=dtype, device=device)
+
+    def _suffix(self, node: Any, way: Way) -> str:
+        """Part of a name: none for the first way in which a node is computed by replicas."""
+        parts = [w for w in self.plan.ways[node.name] if not w.is_whole]
+        return f"/way_{parts.index(way)}" if parts.index(way) else ""
+
+    def _set(self, name: str, way: Way, replica: int | None, made: str) -> None:
+        for k, layout in enumerate(way.outputs):
+            tensor = name if k == 0 else f"{name}:{k}"
+            found = self.values.setdefault((tensor, layout), [])
+            if replica is None and found:
+                continue
+            found.append(made if k == 0 else f"{made}:{k}")
+        self.copies.setdefault(name, []).append(made)
+
+    def _value(self, tensor: str, layout: Layout) -> list[str]:
+        tensor = tensor.removesuffix(":0")
+        if node_of(tensor) in self.plan.marks:
+            return [tensor]
+        return self.values[tensor, layout]
+
+    def _copied(self, node: Any, name: str, device: str) -> Any:
+        copy = self.graph_def.node.add()
+        copy.CopyFrom(node)
+        copy.name, copy.device = name, device
+        del copy.input[:]
+        for attribute in ("_class", "_output_shapes"):
+            copy.attr.pop(attribute, None)
+        return copy
+
+    def _controls(self, node: Any) -> list[str]:
+        """What a copy waits for: all copies of what the original waits for."""
+        names = (node_of(t) for t in node.input if t.startswith("^"))
+        return sorted({f"^{node_of(made)}" for name in names for made in self.copies.get(name, ())})
+
+    def _local(self, tensor: str) -> str:
+        """An output for local batches: rows of this worker only."""
+        layout = self.plan.layouts.get(tensor.removesuffix(":0"), WHOLE)
+        if layout != Cut(0) or (tensor, layout) not in self.values:
+            return self._value(tensor, WHOLE)[0]
+        dtype, label = tensor_dtype(self.nodes, tensor), tensor.replace(":", "_")
+        return self.out.concat(f"autodist/own_rows/{label}", self.values[tensor, layout], dtype)
+
+    # Where workers meet ------------------------------------------------------------------------------------------
+
+    def _point(
+        self, label: str, combine: Combine, local: str, dtype: str, shape: tuple[int | None, ...] | None
+    ) -> str:
+        name = self.out.identity(f"autodist/synced/{label}", local, dtype)
+        self.points.append(SyncPoint(label, None, combine, (local,), (name,), (dtype,), (shape,)))
+        return name
+
+    def _join_gradients(self) -> None:
+        shapes = {v.name: v.shape for v in self.graph.variables}
+        inner = self._inner_marks()
+        for variable in sorted(self.graph.variables, key=lambda v: v.backward_order):
+            for gradient in variable.gradients if variable.role is Role.TRAINABLE else ():
+                marks = [m for m in gradient.tensors if m in self.plan.marks]
+                receiver = None if inner.intersection(marks) else variable.name
+                if marks and self.analysis.marks[marks[0]].part == "dense":
+                    self._join_dense(marks[0], receiver, shapes[variable.name])
+                elif marks:
+                    self._join_rows(tuple(marks), receiver)
+
+    def _inner_marks(self) -> set[str]:
+        """Gradients of which other ones are made: all workers go on with them."""
+        marks = list(self.plan.marks)
+        reached = self.analysis.reached(marks)
+        return {m for k, m in enumerate(marks) if any(reached.get(o, 0) >> k & 1 for o in marks if o != m)}
+
+    def _join_dense(self, mark: str, variable: str | None, shape: tuple[int | None, ...]) -> None:
+        dtype = tensor_dtype(self.nodes, mark)
+        terms = self._value(self.nodes[mark].input[0], Partial())
+        local = self.out.sum(f"autodist/local/{mark}", terms, dtype)
+        self.out.identity(mark, local, dtype)
+        parts = tuple((term,) for term in terms)
+        self.points.append(
+            SyncPoint(mark, variable, Combine.SUM, (local,), (mark,), (dtype,), (shape,), parts=parts)
+        )
+
+    def _join_rows(self, marks: tuple[str, ...], variable: str | None) -> None:
+        order = {"values": 0, "left": 0, "indices": 1, "right": 1}
+        marks = tuple(sorted(marks, key=lambda mark: order[self.analysis.marks[mark].part]))
+        dtypes = tuple(tensor_dtype(self.nodes, mark) for mark in marks)
+        found = [self._value(self.nodes[m].input[0], self.plan.marks[m]) for m in marks]
+        local = tuple(
+            self.out.concat(f"autodist/local/{mark}", rows, dtype)
+            for mark, rows, dtype in zip(marks, found, dtypes, strict=True)
+        )
+        for mark, tensor, dtype in zip(marks, local, dtypes, strict=True):
+            self.out.identity(mark, tensor, dtype)
+        parts = tuple(zip(*found, strict=True))
+        shapes: tuple[tuple[int | None, ...] | None, ...] = (None,) * len(marks)
+        if variable is not None:
+            self.points.append(SyncPoint(marks[0], variable, Combine.CONCAT, local, marks, dtypes, shapes, parts=parts))
+            return
+        for mark, tensor, dtype in zip(marks, local, dtypes, strict=True):
+            self.points.append(SyncPoint(mark, None, Combine.CONCAT, (tensor,), (mark,), (dtype,), (None,)))
+
+
+def _pass_on(copy: Any) -> None:
+    """Have a copy of an ``IdentityN`` pass on its first input alone."""
+    kind = copy.attr["T"].list.type[0]
+    copy.op = "Identity"
+    copy.attr.clear()
+    copy.attr["T"].type = kind
+
+
+def _factor(shape: Shape) -> int:
+    """How many elements a tensor has, beside the numbers of examples in it."""
+    return prod(size.times if isinstance(size, Multiple) else size or 1 for size in shape or ())
+
+
+def _power(shape: Shape) -> int:
+    """How many dims of a tensor grow with the batch."""
+    return sum(isinstance(size, Multiple) for size in shape or ())

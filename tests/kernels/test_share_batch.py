@@ -1,0 +1,137 @@
+"""Losses in which the examples of a batch meet: weights are those of one device, however the batch is split."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from .test_replicate import batch, check
+
+SIZES = (3, 4, 1)
+START = np.random.default_rng(5).normal(size=(2, 3)).astype(np.float32)
+
+
+def squares(p, x):
+    return tf.square(p - x[:, :1])
+
+
+def contrastive(p, x):
+    scores = tf.matmul(p, tf.tanh(p), transpose_b=True)
+    labels = tf.range(tf.shape(scores)[0])
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scores))
+
+
+def simclr(p, x):
+    z = tf.math.l2_normalize(tf.concat([p, tf.sin(p)], 0), axis=1)
+    count = tf.shape(p)[0]
+    scores = tf.matmul(z, z, transpose_b=True) / 0.5 - 1e9 * tf.eye(2 * count)
+    labels = tf.concat([tf.range(count, 2 * count), tf.range(count)], 0)
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scores))
+
+
+def pairs(p, x):
+    difference = p[:, None, 0] - p[None, :, 0]
+    order = tf.sign(x[:, None, 0] - x[None, :, 0])
+    return tf.reduce_mean(tf.nn.softplus(-difference * order))
+
+
+def distances(p, x):
+    apart = tf.reduce_sum(tf.square(p[:, None] - p[None]), -1)
+    same = tf.cast(tf.sign(x[:, None, 0]) == tf.sign(x[None, :, 0]), tf.float32)
+    return tf.reduce_mean(same * apart + (1 - same) * tf.square(tf.nn.relu(1.0 - tf.sqrt(apart + 1e-3))))
+
+
+def hardest(p, x):
+    apart = tf.reduce_sum(tf.square(p[:, None] - p[None]), -1)
+    same = tf.sign(x[:, None, 0]) == tf.sign(x[None, :, 0])
+    far = tf.reduce_max(tf.where(same, apart, 0.0), 1)
+    near = tf.reduce_min(tf.where(same, 1e6, apart), 1)
+    return tf.reduce_mean(tf.nn.relu(far - near + 0.5))
+
+
+def correlation(p, x):
+    a, b = x[:, :1] - tf.reduce_mean(x[:, :1], 0), p - tf.reduce_mean(p, 0)
+    up = tf.reduce_sum(a * b, 0)
+    return 1 - tf.reduce_mean(up / tf.sqrt(tf.reduce_sum(a * a, 0) * tf.reduce_sum(b * b, 0) + 1e-6))
+
+
+def twins(p, x):
+    def normal(z):
+        mean, variance = tf.nn.moments(z, 0)
+        return (z - mean) / tf.sqrt(variance + 1e-3)
+
+    cross = tf.matmul(normal(p), normal(tf.sin(p)), transpose_a=True) / tf.cast(tf.shape(p)[0], tf.float32)
+    return tf.reduce_sum(tf.square(cross - tf.eye(3)))
+
+
+def dice(p, x):
+    s, t = tf.sigmoid(p), tf.cast(x[:, :1] > 0, tf.float32)
+    return 1 - (2 * tf.reduce_sum(s * t) + 1) / (tf.reduce_sum(s) + tf.reduce_sum(t) + 1)
+
+
+def halves(p, x):
+    top = tf.math.top_k(tf.reduce_mean(squares(p, x), 1), tf.shape(p)[0] // 2).values
+    return tf.reduce_mean(top)
+
+
+def listwise(p, x):
+    return -tf.reduce_sum(tf.nn.softmax(x[:, 0], 0) * tf.nn.log_softmax(p[:, 0], 0))
+
+
+def masked_pairs(p, x):
+    keep = tf.where(x[:, 0] > 0)[:, 0]
+    picked = tf.gather(p, keep)
+    return tf.reduce_mean(tf.square(picked[:, None] - picked[None])) + tf.reduce_mean(squares(p, x))
+
+
+def first_and_decay(p, x):
+    return tf.reduce_mean(squares(p, x)) + tf.square(p[0, 0]) + 0.1 * tf.reduce_sum(tf.square(p[-1]))
+
+
+LOSSES = {
+    "contrastive": contrastive,
+    "simclr": simclr,
+    "pairs": pairs,
+    "distances": distances,
+    "hardest": hardest,
+    "correlation": correlation,
+    "twins": twins,
+    "dice": dice,
+    "halves": halves,
+    "listwise": listwise,
+    "masked pairs": masked_pairs,
+    "first": first_and_decay,
+    "root": lambda p, x: tf.sqrt(tf.reduce_mean(squares(p, x))),
+    "norm": lambda p, x: tf.norm(p - x[:, :1]),
+    "log of sum": lambda p, x: tf.reduce_logsumexp(tf.reduce_sum(squares(p, x), 1)),
+    "variance": lambda p, x: tf.reduce_mean(squares(p, x)) + tf.math.reduce_variance(p),
+    "centred": lambda p, x: tf.reduce_mean(tf.square(p - tf.reduce_mean(p, 0) - x[:, :1])),
+    "rolled": lambda p, x: tf.reduce_mean(tf.square(tf.roll(x[:, :1], 1, 0) - p)),
+    "reversed": lambda p, x: tf.reduce_mean(tf.square(tf.reverse(p, [0]) - x[:, :1])),
+    "sorted": lambda p, x: tf.reduce_mean(tf.square(tf.sort(x[:, :1], 0) - tf.sort(p, 0))),
+    "cumulative": lambda p, x: tf.reduce_mean(tf.square(tf.cumsum(p - x[:, :1], 0))),
+    "largest": lambda p, x: tf.reduce_max(squares(p, x)),
+    "softmax": lambda p, x: tf.reduce_sum(tf.nn.softmax(p[:, 0], axis=0) * x[:, 0]),
+    "gram": lambda p, x: tf.reduce_mean(tf.square(tf.matmul(p, p, transpose_a=True) / 8 - tf.eye(3))),
+    "columns": lambda p, x: tf.reduce_mean(tf.square(tf.linalg.l2_normalize(p, axis=0) - x[:, :1])),
+}  # fmt: skip
+
+
+def step_of(losses, weights, rate=0.1):
+    def step(x):
+        values = []
+        for name, w in weights.items():
+            with tf.GradientTape() as tape:
+                value = losses[name](tf.tanh(x @ w), x)
+            w.assign_sub(rate * tape.gradient(value, w))
+            values.append(value)
+        return values
+
+    return step
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_in_which_examples_meet(name):
+    w = tf.Variable(START, name="w")
+    ran = check(step_of(LOSSES, {name: w}), [[batch(8)], [batch(8, 1)]], SIZES, w)
+    assert not ran.warnings
+    assert np.abs(ran.variables["w"] - START).max() > 1e-3
