@@ -69,7 +69,7 @@ class Replicate(Kernel):
         if not warnings_of(self.graph, demand, self.gradient_reduction):
             return None
         try:
-            return plan_batch(demand.analysis, graph.outputs, graph.effects, self.graph.batch_size)
+            return plan_batch(self.graph)
         except NoPlanError:
             return None
 

@@ -137,7 +137,7 @@ class _Builder:
                 for replica in range(self.count):
                     self._add_part(node, way, replica)
         for k in range(len(self.plan.ways[node.name][0].outputs)):
-            tensor = node.name if k == 0 else f"{node.name}:{k}"
+            tensor = _tensor(node.name, k)
             for exchange in self.plan.exchanges.get(tensor, ()):
                 values = self._value(tensor, exchange.source)
                 self.values[tensor, exchange.target] = self.exchanges.made(exchange, values)
@@ -145,7 +145,8 @@ class _Builder:
     def _add_whole(self, node: Any, way: Way, same: str | None) -> None:
         sizes = self._sizes(node)
         if sizes is not None:
-            self._set(node.name, way, None, sizes)
+            self.values.update(((_tensor(node.name, k), WHOLE), [made]) for k, made in enumerate(sizes))
+            self.copies[node.name] = []
             return
         copy = self._copied(node, node.name, self.layout.main_device)
         if way.passes:
@@ -158,22 +159,20 @@ class _Builder:
         self.draws.seed(copy)
         self._set(node.name, way, None, node.name)
 
-    def _sizes(self, node: Any) -> str | None:
-        """Of a node that asks for sizes, what they are."""
-        if node.op not in ("Shape", "Size", "ShapeN"):
+    def _sizes(self, node: Any) -> list[str] | None:
+        """Of a node that asks for sizes which are known, what each of its outputs is."""
+        if not self.plan.asks(node):
             return None
-        count = max(1, len(node.attr["_output_shapes"].list.shape))
-        dtype = tensor_dtype(self.nodes, node.name)
-        for k in range(count):
-            tensor = node.name if k == 0 else f"{node.name}:{k}"
-            entries = self.plan.shapes.numbers(tensor)
-            if entries is None or None in entries:
-                return None
-            found = self.rows.entries([e for e in entries if e is not None], None, dtype)
-            if node.op == "Size":
-                found = self.out.reshape(f"{node.name}/scalar", found, [], dtype)
-            self.values[tensor, WHOLE] = [found]
-        return self.values[node.name, WHOLE][0]
+        found = []
+        for k in range(len(self.plan.ways[node.name][0].outputs)):
+            tensor = _tensor(node.name, k)
+            dtype = tensor_dtype(self.nodes, tensor)
+            entries = self.plan.shapes.numbers(tensor) or ()
+            made = self.rows.entries([entry for entry in entries if entry is not None], None, dtype)
+            if self.plan.shapes.shape(tensor) == ():
+                made = self.out.reshape(f"{node.name}/scalar_{k}", made, [], dtype)
+            found.append(made)
+        return found
 
     def _add_part(self, node: Any, way: Way, replica: int) -> None:
         if node.name in self.analysis.split:
@@ -218,11 +217,11 @@ class _Builder:
 
     def _set(self, name: str, way: Way, replica: int | None, made: str) -> None:
         for k, layout in enumerate(way.outputs):
-            tensor = name if k == 0 else f"{name}:{k}"
+            tensor = _tensor(name, k)
             found = self.values.setdefault((tensor, layout), [])
             if replica is None and found:
                 continue
-            found.append(made if k == 0 else f"{made}:{k}")
+            found.append(_tensor(made, k))
         self.copies.setdefault(name, []).append(made)
 
     def _value(self, tensor: str, layout: Layout) -> list[str]:
@@ -316,6 +315,10 @@ def _pass_on(copy: Any) -> None:
     copy.op = "Identity"
     copy.attr.clear()
     copy.attr["T"].type = kind
+
+
+def _tensor(name: str, index: int) -> str:
+    return name if index == 0 else f"{name}:{index}"
 
 
 def _factor(shape: Shape) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._graph_def import ancestors, data_inputs, is_stateful, node_of, split_tensor, tensor_dtype
+from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Partial, Shape, Whole
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._ways import Way, Ways, whole_way
@@ -80,43 +81,48 @@ class BatchPlan:
     layouts: Mapping[str, Layout]
     marks: Mapping[str, Layout]
 
+    def asks(self, node: Any) -> bool:
+        """Whether a node asks for sizes that are known without what it asks for."""
+        return _asks(self.shapes, node, len(self.ways[node.name][0].outputs))
 
-def plan_batch(
-    analysis: StepAnalysis, outputs: Sequence[str], effects: Sequence[str], batch_size: int | None = None
-) -> BatchPlan:
+
+def _asks(shapes: StepShapes, node: Any, outputs: int) -> bool:
+    if not is_kind(node.op, Kind.SHAPE):
+        return False
+    entries = [shapes.numbers(_tensor(node.name, k)) for k in range(outputs)]
+    return all(found is not None and None not in found for found in entries)
+
+
+def plan_batch(graph: TrainingGraph) -> BatchPlan:
     """Plan how replicas share a step.
 
     Args:
-        analysis: The step.
-        outputs: The tensors that it returns.
-        effects: The nodes that are run.
-        batch_size: Number of examples, by which ways are compared.
+        graph: The step.
 
     Raises:
         NoPlanError: There is something in it that can't be shared, sent, or computed whole.
 
     """
-    if analysis.joins:
+    if graph.analysis.joins:
         raise NoPlanError("layers that synchronize by themselves")
-    return _Planner(analysis, outputs, effects, batch_size or _USUAL_BATCH).plan()
+    return _Planner(graph).plan()
 
 
 class _Planner:
-    def __init__(
-        self, analysis: StepAnalysis, outputs: Sequence[str], effects: Sequence[str], batch_size: int
-    ) -> None:
-        self.analysis = analysis
-        self.nodes = analysis.nodes
-        self.outputs = outputs
-        self.effects = effects
-        self.batch_size = batch_size
+    def __init__(self, graph: TrainingGraph) -> None:
+        self.analysis: StepAnalysis = graph.analysis
+        self.nodes = self.analysis.nodes
+        self.outputs = [output.tensor for output in graph.outputs]
+        self.effects = graph.effects
+        self.batch_size = graph.batch_size or _USUAL_BATCH
+        variables = {v.handle: (v.dtype, v.shape) for v in graph.variables}
         try:
-            self.shapes = StepShapes(analysis.graph_def, analysis.split)
+            self.shapes = StepShapes(self.analysis.graph_def, self.analysis.split, variables)
         except ValueError as error:
             raise NoPlanError(f"its shapes: {error}") from error
         self.ways = Ways(self.nodes, self.shapes)
-        needed = ancestors(self.nodes, [*effects, *map(node_of, outputs)])
-        self.order = tuple(name for name in analysis.order if name in needed)
+        needed = ancestors(self.nodes, [*self.effects, *map(node_of, self.outputs)])
+        self.order = tuple(name for name in self.analysis.order if name in needed)
         self.primary: dict[str, Way] = {}
         self.layouts: dict[str, Layout] = {}
         self.exchanged: set[tuple[str, Layout]] = set()
@@ -172,7 +178,7 @@ class _Planner:
 
     def _is_asked(self, node: Any) -> bool:
         """Whether a node asks for sizes that are known without its input."""
-        return is_kind(node.op, Kind.SHAPE) and self.shapes.numbers(node.name) is not None
+        return _asks(self.shapes, node, self.ways.outputs_of(node))
 
     def _settle_gradients(self) -> None:
         """Decide how replicas have the gradients of variables when they meet: parts of a sum, or rows of each."""
@@ -216,7 +222,8 @@ class _Planner:
         made = sum(self._bytes(_tensor(node.name, k)) for k in range(len(way.outputs)))
         if any(isinstance(layout, Partial) for layout in way.inputs):
             given = max(self._bytes(t) for t, to in zip(tensors, way.inputs, strict=True) if isinstance(to, Partial))
-            found += 2 * max(0, made - given)  # it will have to be put together
+            # It will have to be put together at some time.
+            found += 2 * (made - given) + _LATENCY_BYTES if made > given else 0
         return found + made * _COMPUTING * (1 if way.is_whole else 0.5)
 
     def _bytes_sent(self, tensor: str, source: Layout, target: Layout) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,13 +23,18 @@ from autodist.graph._graph_def import (
     strip_missing_colocation,
     topological_order,
 )
+from autodist.graph._nodes import NodeList
 from autodist.graph.layouts._base import Dim, Multiple, Shape
 
-__all__ = ["SIZES", "Inference", "StepShapes"]
+__all__ = ["SIZES", "Inference", "StepShapes", "Variables"]
 
 SIZES = (5040, 7560)
 """Two numbers of examples that most divisors divide, so that no step is refused which takes halves or quarters."""
 
+Variables: TypeAlias = Mapping[str, tuple[str, "tuple[int | None, ...]"]]
+"""By placeholder of a handle, the element type and the shape of the variable."""
+
+_MOST_TURNS = 4
 _MOST_ENTRIES = 64
 """Larger tensors are no shapes."""
 _ASKS = frozenset({"Shape", "ShapeN", "Size", "Rank"})
@@ -41,6 +46,7 @@ class Inference:
     Args:
         graph_def: The flat step.
         split: Placeholders whose dim 0 is the batch.
+        variables: By placeholder of a handle, the element type and the shape of the variable.
         size: The number of examples.
 
     Raises:
@@ -48,11 +54,18 @@ class Inference:
 
     """
 
-    def __init__(self, graph_def: Any, split: Container[str], size: int) -> None:
+    def __init__(self, graph_def: Any, split: Container[str], variables: Variables, size: int) -> None:
         self.size = size
         self._nodes = {node.name: node for node in graph_def.node}
-        self._shapes = _inferred(graph_def, split, size)
-        self._numbers = self._computed()
+        self._order = topological_order(self._nodes)
+        self._numbers: dict[str, np.ndarray] = {}
+        sized = _sized(graph_def, split, variables, size)
+        for _ in range(_MOST_TURNS):  # the dims that a gradient is summed over are known when shapes are
+            self._shapes = _inferred(sized, self._numbers)
+            known = len(self._numbers)
+            self._numbers = self._computed()
+            if len(self._numbers) == known:
+                break
 
     def shape(self, tensor: str) -> tuple[int | None, ...] | None:
         """The static shape of a tensor."""
@@ -72,7 +85,7 @@ class Inference:
         graph_def, wanted = tf.compat.v1.GraphDef(), []
         found: dict[str, np.ndarray] = {}
         known: set[str] = set()
-        for name in topological_order(self._nodes):
+        for name in self._order:
             node = self._nodes[name]
             values = self._asked(node)
             if values is not None:
@@ -89,9 +102,9 @@ class Inference:
             copy.input.extend(data_inputs(node))
             copy.attr.pop("_class", None)
             wanted.extend(f"{name}:{k}" for k in range(len(self._shapes[name])))
-        wanted = [tensor for tensor in wanted if self._is_small(tensor)]
         if wanted:
-            found.update(_run(graph_def, found, wanted))
+            values = _run(graph_def, found, wanted)
+            found.update((tensor, value) for tensor, value in values.items() if value.size <= _MOST_ENTRIES)
         return found
 
     def _asked(self, node: Any) -> list[np.ndarray] | None:
@@ -111,20 +124,29 @@ class Inference:
         return [np.array(prod(shape) if node.op == "Size" else shape, dtype) for shape in known]
 
     def _is_of_sizes(self, node: Any, known: set[str]) -> bool:
+        import tensorflow as tf
+
         inputs = data_inputs(node)
         if is_stateful(node.op) or not inputs or not all(node_of(tensor) in known for tensor in inputs):
             return False
         if any(attribute.func.name or attribute.list.func for attribute in node.attr.values()):
             return False
+        kinds = {tf.as_dtype(kind) for kind in output_types(node)}
+        if not kinds or not all(kind.is_integer or kind.is_floating or kind.is_bool for kind in kinds):
+            return False
         return all(self._is_small(f"{node.name}:{k}") for k in range(len(self._shapes[node.name])))
 
     def _is_small(self, tensor: str) -> bool:
+        """Whether a tensor has few entries; of a vector that has as many as its inputs say, it is not yet known."""
         name, index = split_tensor(tensor)
         shape = self._shapes[name][index]
-        return shape is not None and None not in shape and prod(size or 0 for size in shape) <= _MOST_ENTRIES
+        if shape is None or None in shape:
+            return shape == (None,)
+        return prod(size or 0 for size in shape) <= _MOST_ENTRIES
 
 
-def _inferred(graph_def: Any, split: Container[str], size: int) -> dict[str, list[tuple[int | None, ...] | None]]:
+def _sized(graph_def: Any, split: Container[str], variables: Variables, size: int) -> Any:
+    """A step for one number of examples, whose variables have their shapes."""
     import tensorflow as tf
 
     copy = tf.compat.v1.GraphDef()
@@ -134,10 +156,23 @@ def _inferred(graph_def: Any, split: Container[str], size: int) -> dict[str, lis
         node.device = ""
         if node.name in split:
             node.attr["shape"].shape.dim[0].size = size
+        elif node.name in variables:
+            dtype, shape = variables[node.name]
+            handles = NodeList()
+            handles.add("VarHandleOp", node.name, dtype=dtype, shape=shape)
+            node.CopyFrom(handles.nodes[0])
     strip_missing_colocation(copy)
+    return copy
+
+
+def _inferred(graph_def: Any, numbers: Mapping[str, np.ndarray]) -> dict[str, list[tuple[int | None, ...] | None]]:
+    """The static shapes of all nodes, where some small tensors are known to be constant."""
+    import tensorflow as tf
+
     graph = tf.Graph()
     with graph.as_default():
-        tf.graph_util.import_graph_def(copy, name="")
+        constants = {tensor: tf.constant(value, name="autodist_known") for tensor, value in numbers.items()}
+        tf.graph_util.import_graph_def(graph_def, input_map=constants, name="")
     return {
         operation.name: [None if o.shape.rank is None else tuple(o.shape.as_list()) for o in operation.outputs]
         for operation in graph.get_operations()
@@ -169,12 +204,13 @@ class StepShapes:
     Args:
         graph_def: The flat step.
         split: Placeholders whose dim 0 is the batch.
+        variables: By placeholder of a handle, the element type and the shape of the variable.
 
     """
 
-    def __init__(self, graph_def: Any, split: Iterable[str]) -> None:
+    def __init__(self, graph_def: Any, split: Iterable[str], variables: Variables) -> None:
         batch = set(split)
-        self.cases = tuple(Inference(graph_def, batch, size) for size in SIZES)
+        self.cases = tuple(Inference(graph_def, batch, variables, size) for size in SIZES)
 
     def shape(self, tensor: str) -> Shape:
         """The shape of a tensor; None where the rank is unknown."""
