@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any
 
 from autodist.graph import NodeList, tensor_dtype
-from autodist.graph.layouts import WHOLE, BatchPlan, Cut, Exchange, Multiple, Partial, Whole
+from autodist.graph.layouts import BatchPlan, Cut, Exchange, Partial
 from autodist.graph.operators import Reducer
 from autodist.kernels._base import Combine, Layout
 from autodist.kernels._batch_rows import BatchRows
@@ -74,8 +73,16 @@ class Exchanges:
             return self._range_of(name, tensor, cut, value, dtype, replica)
         places = self._rows.places(cut.outer, cut.inner, replica)
         axis = self._out.constant(f"{name}/axis", cut.dim, "int32")
-        kinds = {"Tparams": dtype, "Tindices": "int32", "Taxis": "int32", "batch_dims": 0}
-        return self._out.add("GatherV2", name, [value, places, axis], device=self.device(replica), **kinds)
+        return self._out.add(
+            "GatherV2",
+            name,
+            [value, places, axis],
+            Tparams=dtype,
+            Tindices="int32",
+            Taxis="int32",
+            batch_dims=0,
+            device=self.device(replica),
+        )
 
     def _range_of(self, name: str, tensor: str, cut: Cut, value: str, dtype: str, replica: int) -> str:
         rank = len(self._plan.shapes.shape(tensor) or ())
@@ -92,9 +99,7 @@ class Exchanges:
         dtype, name = tensor_dtype(self._nodes, tensor), f"replica_{replica}/autodist/share/{_label(tensor)}"
         first = self._out.constant(f"{name}/first", int(self._layout.first_replica + replica == 0), dtype)
         whole = dtype.startswith(("int", "uint"))
-        return self._out.add(
-            "Mul" if whole else "MulNoNan", name, [value, first], T=dtype, device=self.device(replica)
-        )
+        return self._out.add("Mul" if whole else "MulNoNan", name, [value, first], T=dtype, device=self.device(replica))
 
     # To whole tensors ------------------------------------------------------------------------------------------------
 
@@ -108,7 +113,7 @@ class Exchanges:
         local = self._out.concat(f"autodist/local/{label}", rows, dtype)
         gathered = self._point(label, Combine.CONCAT, local, dtype, None)
         dim = self._out.constant(f"{gathered}/dim", [0], "int32")
-        kinds = {"Tidx": "int32", "keep_dims": False, **({} if dtype == "bool" else {"T": dtype})}
+        kinds: dict[str, Any] = {"Tidx": "int32", "keep_dims": False, **({} if dtype == "bool" else {"T": dtype})}
         return self._out.add(_REDUCTIONS[partial.reducer], f"{gathered}/reduced", [gathered, dim], **kinds)
 
     def _expanded(self, name: str, tensor: str, dtype: str) -> str:
@@ -164,23 +169,6 @@ class Exchanges:
     def _static(self, tensor: str) -> tuple[int | None, ...] | None:
         shape = self._plan.shapes.shape(tensor)
         return None if shape is None else tuple(size if isinstance(size, int) else None for size in shape)
-
-    def sent_bytes(self, exchange: Exchange, batch_size: int) -> int:
-        """Bytes of a tensor that is exchanged."""
-        shape = self._plan.shapes.shape(exchange.tensor) or ()
-        sizes = [size.times * batch_size if isinstance(size, Multiple) else size or 1 for size in shape]
-        return prod(sizes) * _item_size(tensor_dtype(self._nodes, exchange.tensor))
-
-
-def is_whole(values: object) -> bool:
-    """Whether a layout is that of a whole tensor."""
-    return isinstance(values, Whole) or values == WHOLE
-
-
-def _item_size(dtype: str) -> int:
-    import tensorflow as tf
-
-    return int(tf.as_dtype(dtype).size)
 
 
 def _label(tensor: str) -> str:

@@ -25,7 +25,7 @@ from autodist.kernels._draws import Draws
 from autodist.kernels._joins import ROWS, TOTAL, Joins, with_layers
 from autodist.kernels._same_batches import BATCHES
 from autodist.kernels._share_batch import share_batch
-from autodist.kernels._warnings import warnings_of
+from autodist.kernels._warnings import inexact_of, warnings_of
 
 __all__ = ["Replicate"]
 
@@ -66,7 +66,7 @@ class Replicate(Kernel):
         """
         if self.own_state or self.gradient_reduction != "auto" or not demand.analysis.split:
             return None
-        if not warnings_of(self.graph, demand, self.gradient_reduction):
+        if not inexact_of(self.graph, demand):
             return None
         try:
             return plan_batch(self.graph)

@@ -20,6 +20,7 @@ from autodist.kernels._draws import Draws
 from autodist.kernels._exchange import Exchanges
 from autodist.kernels._joins import ROWS, TOTAL, with_layers
 from autodist.kernels._same_batches import BATCHES, compare_batches
+from autodist.kernels._warnings import warnings_of_exchanges
 
 __all__ = ["share_batch"]
 
@@ -75,6 +76,7 @@ class _Builder:
             total=TOTAL,
             batches=BATCHES if same else None,
             points=with_layers(self.graph_def, self.points),
+            warnings=tuple(dict.fromkeys((*self.source.warnings, *warnings_of_exchanges(self.graph, self.plan)))),
         )
 
     # The batch ---------------------------------------------------------------------------------------------------
@@ -107,7 +109,9 @@ class _Builder:
         del given.input[:]
         given.input.append(f"{self.borrowed[node.name]}/none")
         given.attr.pop("_output_shapes", None)
-        begin, stride = (self.out.constant(f"{name}/{what}", [k], "int32") for k, what in enumerate(("begin", "stride")))
+        begin, stride = (
+            self.out.constant(f"{name}/{what}", [k], "int32") for k, what in enumerate(("begin", "stride"))
+        )
         end = self.out.reshape(f"{name}/end", self.rows.own(replica), [1], "int32")
         kinds = {"T": dtype, "Index": "int32", "device": self.exchanges.device(replica)}
         return self.out.add("StridedSlice", f"replica_{replica}/{node.name}", [name, begin, end, stride], **kinds)
@@ -254,9 +258,7 @@ class _Builder:
 
     # Where workers meet ------------------------------------------------------------------------------------------
 
-    def _point(
-        self, label: str, combine: Combine, local: str, dtype: str, shape: tuple[int | None, ...] | None
-    ) -> str:
+    def _point(self, label: str, combine: Combine, local: str, dtype: str, shape: tuple[int | None, ...] | None) -> str:
         name = self.out.identity(f"autodist/synced/{label}", local, dtype)
         self.points.append(SyncPoint(label, None, combine, (local,), (name,), (dtype,), (shape,)))
         return name
@@ -285,9 +287,7 @@ class _Builder:
         local = self.out.sum(f"autodist/local/{mark}", terms, dtype)
         self.out.identity(mark, local, dtype)
         parts = tuple((term,) for term in terms)
-        self.points.append(
-            SyncPoint(mark, variable, Combine.SUM, (local,), (mark,), (dtype,), (shape,), parts=parts)
-        )
+        self.points.append(SyncPoint(mark, variable, Combine.SUM, (local,), (mark,), (dtype,), (shape,), parts=parts))
 
     def _join_rows(self, marks: tuple[str, ...], variable: str | None) -> None:
         order = {"values": 0, "left": 0, "indices": 1, "right": 1}

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from math import prod
 
 from autodist.graph import ROWLIKE, Extent, TrainingGraph, node_of, reduction_of_met, tensor_dtype
+from autodist.graph.layouts import BatchPlan, Partial
 from autodist.kernels._demand import Demand, tensor_shape
 
-__all__ = ["warnings_of"]
+__all__ = ["inexact_of", "warnings_of", "warnings_of_exchanges"]
 
 _NEITHER = "is neither a sum nor a mean over the batch"
 _MANY_BYTES = 4 * 2**20
@@ -26,8 +27,13 @@ def warnings_of(
         gradient_reduction: How the caller has gradients combined.
     """
     demand = Demand(graph.analysis, graph) if demand is None else demand
+    return (*inexact_of(graph, demand, gradient_reduction), *_of_gathering(graph, demand))
+
+
+def inexact_of(graph: TrainingGraph, demand: Demand, gradient_reduction: str = "auto") -> tuple[str, ...]:
+    """What differs from one device if each replica computes the loss of its own examples; see :func:`warnings_of`."""
     losses = (*_of_losses(graph, demand, gradient_reduction), *_of_sources(graph, demand))
-    return (*losses, *_of_values(graph, demand), *_of_gathering(graph, demand))
+    return (*losses, *_of_values(graph, demand))
 
 
 def _of_losses(graph: TrainingGraph, demand: Demand, gradient_reduction: str) -> Iterator[str]:
@@ -89,6 +95,23 @@ def _of_gathering(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
                 f"{_place(graph, demand, node_of(tensor))} is gathered from all replicas in each step, "
                 f"{size / 2**20:.0f} MB, because a value of the whole batch is computed of it"
             )
+
+
+def warnings_of_exchanges(graph: TrainingGraph, plan: BatchPlan) -> Iterator[str]:
+    """One for each large tensor that replicas exchange in the midst of a step."""
+    nodes = graph.analysis.nodes
+    for tensor, exchanges in plan.exchanges.items():
+        for exchange in exchanges:
+            size = plan.bytes_of(tensor, graph.batch_size or 0)
+            if exchange.travels and size > _MANY_BYTES:
+                name = node_of(tensor)
+                line = graph.lines.get(name)
+                at = f" at {line}" if line is not None and line != name else ""
+                how = "added up over" if exchange.source == Partial() else "gathered from"
+                yield (
+                    f"op `{name}` ({nodes[name].op}){at} is {how} all replicas in each step, {size / 2**20:.0f} MB, "
+                    "because what is computed from it needs all examples"
+                )
 
 
 def _by_line(graph: TrainingGraph, demand: Demand, names: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -108,7 +108,9 @@ def test_values_that_only_replicas_have_keep_their_scale():
         return {"half": half, "mean": value * count / 16.0, "root": tf.sqrt(value), "sum": 2.0 * total / 5.0}
 
     x = batch(16)
-    ran = single.run(step, [[x]], (9, 7))
+    assert not check(step, [[x]], (9, 7), w, v).warnings
+    # Where the caller has each replica compute its own loss, the values are of its own examples.
+    ran = single.run(step, [[x]], (9, 7), gradient_reduction="mean")
     parts = [x[:9], x[9:]]
     mean = sum(len(part) / 16 * mean_of(tf.constant(part)).numpy() for part in parts)
     hidden = [tf.tanh(part @ w) for part in parts]
@@ -137,7 +139,7 @@ def test_what_has_no_output_is_done_by_each_replica(capfd):
     assert {"rows 4 first 0", "rows 2 first 0"} <= {line.replace("-0", "0") for line in told.splitlines()}
 
 
-def test_a_loss_in_which_rows_meet_is_named_with_its_line_once():
+def test_a_loss_in_which_rows_meet_is_named_with_its_line_once_where_replicas_differ():
     w = tf.Variable([[1.0], [2.0]], name="w")
 
     def step(x):
@@ -146,7 +148,8 @@ def test_a_loss_in_which_rows_meet_is_named_with_its_line_once():
         w.assign_sub(0.1 * tape.gradient(value, w))
         return value
 
-    ran = single.run(step, [[batch(8)]], (4, 4))
+    assert not check(step, [[batch(8)]], (4, 4), w).warnings
+    ran = single.run(step, [[batch(8)]], (4, 4), gradient_reduction="mean")
     (warning,) = ran.warnings
     assert "(Roll) at" in warning
     assert "test_whole.py:" in warning

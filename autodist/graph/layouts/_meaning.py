@@ -71,8 +71,10 @@ class Meaning:
     reduced: Mapping[str, Reducer]
     joined: frozenset[str]
 
-    def along(self, dims: Dims, cut: Cut) -> tuple[Along, ...]:
+    def along(self, dims: Dims | None, cut: Cut) -> tuple[Along, ...]:
         """The indices that a node is cut along if one of its tensors is cut like this."""
+        if dims is None:
+            return ()
         place = dims[cut.dim] if cut.dim < len(dims) else None
         found = []
         for index, factor in () if place is None else place.terms:

@@ -18,7 +18,7 @@ from typing import Any
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._graph_def import ancestors, data_inputs, is_stateful, node_of, split_tensor, tensor_dtype
 from autodist.graph._training_graph import TrainingGraph
-from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Partial, Shape, Whole
+from autodist.graph.layouts._base import WHOLE, Cut, Dim, Layout, Multiple, Partial, Shape, Whole
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._ways import Way, Ways, whole_way
 from autodist.graph.operators import Kind, is_kind
@@ -71,6 +71,7 @@ class BatchPlan:
         exchanges: By tensor, the forms that it is needed in beside its own.
         layouts: By tensor, how it is computed.
         marks: By mark of a gradient that depends on the batch, how replicas have it when they meet.
+        dtypes: The element types of the tensors that are exchanged.
 
     """
 
@@ -80,10 +81,20 @@ class BatchPlan:
     exchanges: Mapping[str, tuple[Exchange, ...]]
     layouts: Mapping[str, Layout]
     marks: Mapping[str, Layout]
+    dtypes: Mapping[str, str]
+
+    def bytes_of(self, tensor: str, batch_size: int) -> int:
+        """Bytes of a tensor for a number of examples, so far as its dims are known."""
+        return _bytes(self.shapes.shape(tensor) or (), self.dtypes[tensor], batch_size)
 
     def asks(self, node: Any) -> bool:
         """Whether a node asks for sizes that are known without what it asks for."""
         return _asks(self.shapes, node, len(self.ways[node.name][0].outputs))
+
+
+def _bytes(shape: Sequence[Dim], dtype: str, batch_size: int) -> int:
+    sizes = (size.times * batch_size if isinstance(size, Multiple) else size or 1 for size in shape)
+    return prod(sizes) * _SIZES.get(dtype, 4)
 
 
 def _asks(shapes: StepShapes, node: Any, outputs: int) -> bool:
@@ -145,7 +156,8 @@ class _Planner:
                 for exchange in found:
                     exchanges[exchange.tensor] = (*exchanges.get(exchange.tensor, ()), exchange)
         order = tuple(name for name in self.order if name in ways)
-        return BatchPlan(self.shapes, order, ways, exchanges, self.layouts, self.marks)
+        dtypes = {tensor: tensor_dtype(self.nodes, tensor) for tensor in exchanges}
+        return BatchPlan(self.shapes, order, ways, exchanges, self.layouts, self.marks, dtypes)
 
     # Forward: the way of each node -----------------------------------------------------------------------------------
 
@@ -240,8 +252,7 @@ class _Planner:
         shape = self._shape(tensor)
         if shape is None:
             return float(_LATENCY_BYTES)
-        sizes = (size.times * self.batch_size if isinstance(size, Multiple) else size or 1 for size in shape)
-        return prod(sizes) * _SIZES.get(tensor_dtype(self.nodes, tensor), 4)
+        return _bytes(shape, tensor_dtype(self.nodes, tensor), self.batch_size)
 
     def _shape(self, tensor: str) -> Shape:
         return self.shapes.shape(tensor)
@@ -304,8 +315,10 @@ class _Planner:
         way = self.ways.by_output(node, index, target)
         if way is None:
             return None
-        fits = all(isinstance(self._layout(t), Whole) or self._layout(t) == to or isinstance(to, Whole)
-                   for t, to in zip(data_inputs(node), way.inputs, strict=True))
+        fits = all(
+            isinstance(self._layout(t), Whole) or self._layout(t) == to or isinstance(to, Whole)
+            for t, to in zip(data_inputs(node), way.inputs, strict=True)
+        )
         return way if fits else None
 
     def _exchange(self, tensor: str, source: Layout, target: Layout) -> Exchange:

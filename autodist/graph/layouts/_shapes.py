@@ -82,7 +82,8 @@ class Inference:
         """The values of what is made of shapes and constants."""
         import tensorflow as tf
 
-        graph_def, wanted = tf.compat.v1.GraphDef(), []
+        graph_def = tf.compat.v1.GraphDef()
+        wanted: list[str] = []
         found: dict[str, np.ndarray] = {}
         known: set[str] = set()
         for name in self._order:
@@ -103,15 +104,14 @@ class Inference:
             copy.attr.pop("_class", None)
             wanted.extend(f"{name}:{k}" for k in range(len(self._shapes[name])))
         if wanted:
-            values = _run(graph_def, found, wanted)
-            found.update((tensor, value) for tensor, value in values.items() if value.size <= _MOST_ENTRIES)
+            computed = _run(graph_def, found, wanted)
+            found.update((tensor, value) for tensor, value in computed.items() if value.size <= _MOST_ENTRIES)
         return found
 
     def _asked(self, node: Any) -> list[np.ndarray] | None:
         """What a node that asks for a shape is told; the value of a constant."""
         if node.op == "Const":
-            value = constant_value(node) if prod(self._shapes[node.name][0] or ()) <= _MOST_ENTRIES else None
-            return None if value is None else [value]
+            return [constant_value(node)] if self._is_small(node.name) else None
         if node.op not in _ASKS:
             return None
         shapes = [self.shape(tensor) for tensor in data_inputs(node)]

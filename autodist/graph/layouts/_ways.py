@@ -97,9 +97,8 @@ class Ways:
         for position, layout in enumerate(layouts):
             if not isinstance(layout, Cut):
                 continue
-            dims = None if meaning is None else meaning.inputs[position]
-            for along in () if meaning is None or dims is None else meaning.along(dims, layout):
-                if along not in seen:
+            for along in () if meaning is None else meaning.along(meaning.inputs[position], layout):
+                if meaning is not None and along not in seen:
                     seen.add(along)
                     yield from self._along(node, meaning, along)
             yield from self._in_ranges(node, position, layout)
@@ -109,11 +108,10 @@ class Ways:
     def by_output(self, node: Any, index: int, layout: Layout) -> Way | None:
         """A way that makes an output that is shared like this; None if there is none."""
         meaning = self.meaning(node)
-        dims = None if meaning is None else meaning.outputs[index]
-        if meaning is None or dims is None:
+        if meaning is None:
             return None
         if isinstance(layout, Cut):
-            found = meaning.along(dims, layout)
+            found = meaning.along(meaning.outputs[index], layout)
         elif layout == Partial():
             multiples = ((name, meaning.sizes[name]) for name, how in meaning.reduced.items() if how is Reducer.SUM)
             found = tuple(Along(name, size.times, 1) for name, size in multiples if isinstance(size, Multiple))
@@ -197,8 +195,8 @@ class Ways:
 
     def length(self, tensor: str, dim: int) -> int | None:
         """How many times the number of examples a dim is; None if it is not a multiple."""
-        shape = self._shapes.shape(tensor)
-        size = None if shape is None else shape[dim]
+        shape = self._shapes.shape(tensor) or ()
+        size = shape[dim] if dim < len(shape) else None
         return size.times if isinstance(size, Multiple) else None
 
     def numbers(self, tensor: str) -> tuple[Any, ...] | None:
@@ -213,8 +211,11 @@ class Ways:
     def keeps_other_dims(self, one: str, other: str, dim: int) -> bool:
         """Whether two tensors differ along one dim only."""
         a, b = self._shapes.shape(one), self._shapes.shape(other)
-        return a is not None and b is not None and len(a) == len(b) and all(
-            x == y and x is not None for d, (x, y) in enumerate(zip(a, b, strict=True)) if d != dim
+        return (
+            a is not None
+            and b is not None
+            and len(a) == len(b)
+            and all(x == y and x is not None for d, (x, y) in enumerate(zip(a, b, strict=True)) if d != dim)
         )
 
 
