@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 from autodist.errors import CaptureError
 from autodist.graph import ROWLIKE, Extent, Join, NodeList, StepAnalysis, TrainingGraph, data_inputs, node_of
 from autodist.graph.layouts import BatchPlan, NoPlanError, plan_batch
+from autodist.graph.operators import Kind, is_kind
 from autodist.kernels._base import DistributedGraph, Kernel
 from autodist.kernels._demand import Demand
 from autodist.kernels._draws import Draws
@@ -60,23 +61,35 @@ class Replicate(Kernel):
         return _Copier(self, graph, analysis, demand).build()
 
     def _exact_plan(self, graph: DistributedGraph, demand: Demand) -> BatchPlan | None:
-        """How replicas share a step whose examples meet, so that it is as on one device; None if they don't, or can't.
+        """How replicas share a step in which examples meet, or have random numbers; None for all others.
 
-        Of all other steps, replicas exchange less, and later, if each computes its own loss.
+        Of these, replicas exchange nothing before their gradients if each computes its own loss.
         """
         if self.own_state or self.gradient_reduction != "auto" or not demand.analysis.split:
             return None
-        if not inexact_of(self.graph, demand):
+        is_needed = bool(inexact_of(self.graph, demand)) or bool(_writes_by_replicas(demand))
+        if not (is_needed or _draws_by_row(demand)):
             return None
         try:
-            return plan_batch(self.graph)
+            plan = plan_batch(self.graph)
         except NoPlanError:
             return None
+        return plan if is_needed or plan.is_apart else None
+
+
+def _writes_by_replicas(demand: Demand) -> list[str]:
+    """The nodes that change variables while they compute something of each example."""
+    return [name for name in demand.analysis.writes if name in demand.replica]
+
+
+def _draws_by_row(demand: Demand) -> bool:
+    """Whether replicas would draw random numbers for their own examples."""
+    return any(is_kind(demand.analysis.nodes[name].op, Kind.RANDOM) for name in demand.replica)
 
 
 def _refuse_writes(analysis: StepAnalysis, demand: Demand, graph: TrainingGraph) -> None:
     """Refuse what gives each replica's examples a value, and changes a variable on the way."""
-    for name in [name for name in analysis.writes if name in demand.replica]:
+    for name in _writes_by_replicas(demand):
         node, handles = analysis.nodes[name], analysis.writes[name].handles
         changed = ", ".join(f"`{v.name}`" for v in graph.variables if v.handle in handles)
         raise CaptureError(

@@ -1,4 +1,4 @@
-"""Random numbers of replicas: by example they differ, for the whole batch they don't; all of it repeats."""
+"""Random numbers of replicas are those of one device, or differ by example at least; all of it repeats."""
 
 import keras
 import numpy as np
@@ -109,13 +109,26 @@ def two():
     return run(TWO)
 
 
-def test_draws_by_example_differ_by_replica(one, two):
-    for k, ((expected, _), (found, _)) in enumerate(zip(one[0], two[0], strict=True)):
+@pytest.fixture(scope="module")
+def apart():
+    """Where each replica computes its own loss, it draws its own numbers."""
+    return run({**TWO, "gradient_reduction": "mean"})
+
+
+def test_draws_by_example_are_those_of_one_device(one, two):
+    for (expected, _), (found, _) in zip(one[0], two[0], strict=True):
+        for name, draws in found.items():
+            np.testing.assert_array_equal(draws, expected[name], err_msg=name)
+    np.testing.assert_allclose(two[1], one[1], rtol=1e-6)
+
+
+def test_draws_by_example_differ_by_replica(one, apart):
+    for k, ((expected, _), (found, _)) in enumerate(zip(one[0], apart[0], strict=True)):
         for name, draws in found.items():
             if k == 0 or not name.startswith(AS_FAR_AS_DRAWN):
                 np.testing.assert_array_equal(draws[:3], expected[name][:3], err_msg=name)  # those of the first replica
             assert not np.array_equal(draws[3:], draws[: len(draws) - 3]), name
-    first, last = two[0][0][0]["generator"], two[0][0][0]["next generator"]
+    first, last = apart[0][0][0]["generator"], apart[0][0][0]["next generator"]
     assert not np.array_equal(first[3:], last[:3])  # whose seed is the next number
 
 
@@ -157,8 +170,28 @@ def test_generators_that_replicas_would_advance_are_refused(make):
         return loss
 
     refused = pytest.raises(CaptureError, match=r"op `.*` .* at .*test_draws.py:\d+ changes `.*`.* once per replica")
-    with autodist.scope(**TWO) as ad, refused:
+    with autodist.scope(**TWO, gradient_reduction="mean") as ad, refused:
         ad.function(step)(X)
+
+
+@pytest.mark.parametrize("make", [drawn_in_a_loop, drawn_while_advancing])
+def test_generators_advance_once_for_the_whole_batch(make):
+    found = []
+    for options in ({}, TWO):
+        draw, weight = make(X), tf.Variable(tf.ones([4, 1]))
+
+        def step(x, draw=draw, weight=weight):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((draw(x) * x) @ weight)
+            weight.assign_sub(tape.gradient(loss, weight))
+            return loss
+
+        with autodist.scope(**options) as ad:
+            function = ad.function(step)
+            found.append([float(function(x)) for x in BATCHES] + weight.numpy().tolist())
+    np.testing.assert_allclose(np.ravel(found[1][3:]), np.ravel(found[0][3:]), rtol=1e-5)
+    np.testing.assert_allclose(found[1][:3], found[0][:3], rtol=1e-5)
+    assert np.abs(np.ravel(found[0][3:]) - 1.0).max() > 1e-3
 
 
 def test_offsets_fit_their_dtypes():

@@ -72,6 +72,7 @@ class BatchPlan:
         layouts: By tensor, how it is computed.
         marks: By mark of a gradient that depends on the batch, how replicas have it when they meet.
         dtypes: The element types of the tensors that are exchanged.
+        inputs: By node, what it is given.
 
     """
 
@@ -82,6 +83,27 @@ class BatchPlan:
     layouts: Mapping[str, Layout]
     marks: Mapping[str, Layout]
     dtypes: Mapping[str, str]
+    inputs: Mapping[str, tuple[str, ...]]
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether no replica needs anything of another one before it has its part of all gradients and values."""
+        met: set[tuple[str, Layout]] = set()
+        for name in self.order:
+            for way in self.ways[name]:
+                taken = zip(self.inputs[name], way.inputs, strict=False)
+                is_met = name in self.marks or any(given in met for given in taken)
+                if is_met and not way.is_whole and name not in self.marks:
+                    return False
+                if is_met:
+                    met.update((_tensor(name, k), layout) for k, layout in enumerate(way.outputs))
+            for k in range(len(self.ways[name][0].outputs)):
+                for exchange in self.exchanges.get(_tensor(name, k), ()):
+                    if (exchange.tensor, exchange.source) in met:
+                        return False
+                    if exchange.travels:
+                        met.add((exchange.tensor, exchange.target))
+        return True
 
     def bytes_of(self, tensor: str, batch_size: int) -> int:
         """Bytes of a tensor for a number of examples, so far as its dims are known."""
@@ -157,7 +179,8 @@ class _Planner:
                     exchanges[exchange.tensor] = (*exchanges.get(exchange.tensor, ()), exchange)
         order = tuple(name for name in self.order if name in ways)
         dtypes = {tensor: tensor_dtype(self.nodes, tensor) for tensor in exchanges}
-        return BatchPlan(self.shapes, order, ways, exchanges, self.layouts, self.marks, dtypes)
+        inputs = {name: tuple(map(_canonical, self._inputs(self.nodes[name]))) for name in order}
+        return BatchPlan(self.shapes, order, ways, exchanges, self.layouts, self.marks, dtypes, inputs)
 
     # Forward: the way of each node -----------------------------------------------------------------------------------
 
@@ -187,6 +210,10 @@ class _Planner:
         found = [whole, *self.ways.by_inputs(node, layouts)]
         costs = [self._cost(node, way, layouts, tensors) for way in found]
         return found[costs.index(min(costs))]
+
+    def _inputs(self, node: Any) -> list[str]:
+        """What is needed to compute a node."""
+        return [] if self._is_asked(node) else data_inputs(node)
 
     def _is_asked(self, node: Any) -> bool:
         """Whether a node asks for sizes that are known without its input."""
@@ -310,7 +337,7 @@ class _Planner:
         """A way that computes only what a replica needs of something that each worker could compute whole."""
         if is_stateful(node.op) and not is_kind(node.op, Kind.LOOKUP):
             return None
-        if node.op in ("Const", "Placeholder") or node.name in self.analysis.marks or is_kind(node.op, Kind.RANDOM):
+        if node.op in ("Const", "Placeholder") or node.name in self.analysis.marks:
             return None
         way = self.ways.by_output(node, index, target)
         if way is None:

@@ -11,9 +11,12 @@ from autodist.graph.batch import BY
 from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Partial, Rows, Whole
 from autodist.graph.layouts._meaning import Along, Meaning, meaning_of
 from autodist.graph.layouts._shapes import StepShapes
-from autodist.graph.operators import Linearity, Reducer, linearity_of
+from autodist.graph.operators import Kind, Linearity, Reducer, is_kind, linearity_of
 
 __all__ = ["Entry", "Way", "Ways", "whole_way"]
+
+COUNTED = frozenset({"StatelessRandomUniformV2", "StatelessRandomNormalV2"})
+"""Draws that fill their output in order, a fixed number of elements for each value of a counter (TensorFlow, CPU)."""
 
 Entry: TypeAlias = "int | Multiple | Rows"
 
@@ -37,6 +40,7 @@ class Way:
         local: Inputs that hold lengths or places along the batch, each with its entries
             as a replica has them.
         passes: Whether the first input is passed on, whatever the others are.
+        draws: Whether it draws random numbers by a counter, of which a replica takes those of its own rows.
         open_shape: Whether a shape among the attributes is no longer right.
 
     """
@@ -45,6 +49,7 @@ class Way:
     outputs: tuple[Layout, ...]
     local: tuple[tuple[int, tuple[Entry, ...]], ...] = ()
     passes: bool = False
+    draws: bool = False
     open_shape: bool = False
 
     @property
@@ -107,6 +112,8 @@ class Ways:
 
     def by_output(self, node: Any, index: int, layout: Layout) -> Way | None:
         """A way that makes an output that is shared like this; None if there is none."""
+        if is_kind(node.op, Kind.RANDOM):
+            return self._drawn(node, layout)
         meaning = self.meaning(node)
         if meaning is None:
             return None
@@ -163,6 +170,15 @@ class Ways:
             pairs = zip(entries, places, strict=True)
             found[position] = tuple(_local(entry, bool(place.factor(along.index))) for entry, place in pairs)
         return found
+
+    def _drawn(self, node: Any, layout: Layout) -> Way | None:
+        """The way in which a replica draws what one device draws for its rows: by the counter."""
+        if node.op not in COUNTED or not isinstance(layout, Cut) or layout.dim or layout.outer != 1:
+            return None
+        shape, entries = self._shapes.shape(node.name) or (), self.numbers(node.input[0])
+        if entries is None or not all(isinstance(size, int) for size in shape[1:]):
+            return None
+        return Way((WHOLE,) * len(data_inputs(node)), (layout,), ((0, _at(entries, 0)),), draws=True)
 
     # Parts of sums ---------------------------------------------------------------------------------------------------
 
