@@ -7,7 +7,7 @@ single-device order, which optimizers that look at single slices (Keras' Adam sq
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
@@ -99,13 +99,11 @@ def _reduced(
         carry = carriers.get(carrier).communicator(graph.layout.place(step))
         for dtype, sums in _by_dtype([p for p in points if p.combine is Combine.SUM]).items():
             name = f"autodist/all_reduce/{label}/{dtype}"
-            if carry.joins_all:
-                inputs |= _fused(nodes, name, sums, carry.all_reduce)
-            else:
-                for together in _buffers(sums, joined_bytes):
-                    inputs |= _fused(nodes, f"{name}/{together[0].name}", together, carry.all_reduce)
-                    size_bytes = sum(map(_size_bytes, together))
-                    sizes.setdefault(carrier, {})[f"{name}/{together[0].name}"] = size_bytes
+            for together in _messages(sums, carry.joins_all, joined_bytes):
+                message = f"{name}/{together[0].name}"
+                inputs |= _fused(nodes, message, together, carry.all_reduce)
+                if not carry.joins_all:
+                    sizes.setdefault(carrier, {})[message] = sum(map(_size_bytes, together))
         messages = [p for p in points if p.combine is Combine.CONCAT and p.even]
         if messages:
             inputs |= _gathered(nodes, f"autodist/all_gather/{label}", messages, carry)
@@ -124,6 +122,17 @@ def _size_bytes(point: SyncPoint) -> int:
     """Bytes of a value; 0 where they are not known."""
     parcel = small_parcel(point.local[0], point.dtypes[0], point.shapes[0], sys.maxsize)
     return parcel.size_bytes if parcel else 0
+
+
+def _messages(points: Sequence[SyncPoint], joins_all: bool, joined_bytes: int) -> Iterator[list[SyncPoint]]:
+    """Points that travel together: all whose sizes are known, or small ones that follow each other."""
+    if not joins_all:
+        yield from _buffers(points, joined_bytes)
+        return
+    fixed = [point for point in points if _is_static(point)]
+    if fixed:
+        yield fixed
+    yield from ([point] for point in points if not _is_static(point))  # as large as the batch
 
 
 def _buffers(points: Iterable[SyncPoint], joined_bytes: int) -> Iterator[list[SyncPoint]]:
@@ -196,6 +205,10 @@ def _gathered(nodes: NodeList, name: str, points: list[SyncPoint], carry: Commun
         p.synced[0]: from_words(nodes, f"{name}/shaped/{p.name}", f"{split}:{k}", shapes[k], p.dtypes[0])
         for k, p in enumerate(points)
     }
+
+
+def _is_static(point: SyncPoint) -> bool:
+    return point.shapes[0] is not None and None not in point.shapes[0]
 
 
 def _static(point: SyncPoint) -> tuple[int, ...]:
