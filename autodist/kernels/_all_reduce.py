@@ -99,8 +99,8 @@ def _reduced(
         carry = carriers.get(carrier).communicator(graph.layout.place(step))
         for dtype, sums in _by_dtype([p for p in points if p.combine is Combine.SUM]).items():
             name = f"autodist/all_reduce/{label}/{dtype}"
-            for together in _messages(sums, carry.joins_all, joined_bytes):
-                message = f"{name}/{together[0].name}"
+            for label_of_message, together in _messages(sums, carry.joins_all, joined_bytes):
+                message = f"{name}{label_of_message}"
                 inputs |= _fused(nodes, message, together, carry.all_reduce)
                 if not carry.joins_all:
                     sizes.setdefault(carrier, {})[message] = sum(map(_size_bytes, together))
@@ -124,15 +124,15 @@ def _size_bytes(point: SyncPoint) -> int:
     return parcel.size_bytes if parcel else 0
 
 
-def _messages(points: Sequence[SyncPoint], joins_all: bool, joined_bytes: int) -> Iterator[list[SyncPoint]]:
-    """Points that travel together: all whose sizes are known, or small ones that follow each other."""
+def _messages(points: Sequence[SyncPoint], joins_all: bool, joined_bytes: int) -> Iterator[tuple[str, list[SyncPoint]]]:
+    """Points that travel together, with an end for the name: all of known sizes, or small ones behind each other."""
     if not joins_all:
-        yield from _buffers(points, joined_bytes)
+        yield from ((f"/{together[0].name}", together) for together in _buffers(points, joined_bytes))
         return
     fixed = [point for point in points if _is_static(point)]
     if fixed:
-        yield fixed
-    yield from ([point] for point in points if not _is_static(point))  # as large as the batch
+        yield "", fixed
+    yield from ((f"/{point.name}", [point]) for point in points if not _is_static(point))  # as large as the batch
 
 
 def _buffers(points: Iterable[SyncPoint], joined_bytes: int) -> Iterator[list[SyncPoint]]:
