@@ -2,7 +2,8 @@
 
 Tests start hundreds of them. Keras imports scikit-learn and matplotlib, where they are installed, for wrappers and
 drawings that no test uses: a third of the time that a process needs to start. Whoever imports these packages itself has
-them as usual. And no garbage is collected meanwhile: an import makes a million objects that stay.
+them as usual. And no garbage is collected meanwhile: an import makes a million objects that stay,
+among which the collector doesn't look for garbage later either.
 """
 
 import gc
@@ -42,6 +43,7 @@ def _resting(execute):
         try:
             execute(module)
         finally:
+            gc.freeze()
             if was_enabled:
                 gc.enable()
 
