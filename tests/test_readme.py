@@ -148,7 +148,7 @@ def test_commands_do_what_the_page_shows(block: Block, copy: Path):
         assert shape(shown) <= shape(output), output
 
 
-@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "python" and not b.title], ids=str)
+@pytest.mark.parametrize("block", [marked(b) for b in BLOCKS if b.language == "python" and not b.title])
 def test_snippets_run(block: Block, copy: Path):
     write_files(copy, block.page)
     run(copy, sys.executable, "-c", block.text)

@@ -62,7 +62,7 @@ STRATEGIES = [
 ]
 
 
-@pytest.mark.slow  # quick tests have one that is killed, and raise where nothing is trained
+@pytest.mark.slow  # quick tests raise where nothing is trained
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_one_rank_raises(run, strategy):
     body = (
@@ -73,6 +73,7 @@ def test_one_rank_raises(run, strategy):
     assert "ValueError: only here" in result.text
 
 
+@pytest.mark.slow  # tests/restarts/test_kills.py has one that comes back, and tests/launch names who was killed
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_one_rank_is_killed(run, strategy):
     body = (

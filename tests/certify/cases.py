@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 import autodist
 from autodist.runtime import Recorder
-from certify import drawn, features, keras2, optimizers, partitioned, registry, styles
+from certify import built, drawn, factored, features, keras2, optimizers, partitioned, registry, styles
 from certify.data import STEPS, Case
 
 CASES = {
@@ -27,6 +27,8 @@ CASES = {
     **registry.CASES,
     **optimizers.CASES,
     **keras2.CASES,
+    **built.CASES,
+    **factored.CASES,
 }
 
 

@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from kernels.factored import Factored
 
 import autodist
-from certify.data import PlainModel, dense_batches, mean_squared
+from certify.data import Case, PlainModel, dense_batches, mean_squared
 
 SIZES = (8, 8, 5, 1)
 """Of the batches: even, and such that replicas get unequal parts or none."""
@@ -131,18 +131,23 @@ def tied(ad):
         step(ids, ids.sum(1) % 7)
 
 
-CASES = {case.__name__: case for case in (fit, loop, clipped, twice, codes, tied)}
+TRAINED = {case.__name__: case for case in (fit, loop, clipped, twice, codes, tied)}
+CASES = {
+    "factored-fit": Case(fit),
+    "factored-fit@tcp": Case(fit, {"strategy": Factored("workers", "tcp")}),
+}
+"""Those that share a launch with other cases."""
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("case", choices=list(CASES))
+    parser.add_argument("case", choices=list(TRAINED))
     parser.add_argument("--to", default="workers")
     parser.add_argument("--communicator", default="collective")
     arguments = parser.parse_args()
     keras.utils.set_random_seed(7)
     with autodist.scope(strategy=Factored(arguments.to, arguments.communicator)) as ad:
-        CASES[arguments.case](ad)
+        TRAINED[arguments.case](ad)
 
 
 if __name__ == "__main__":

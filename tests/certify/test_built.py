@@ -6,6 +6,11 @@ import pytest
 
 from autodist.testing import certify
 
+from . import built
+from .runs import QUICK_SERVERS
+
+pytestmark = pytest.mark.timeout(1200)  # the first test of a place runs all cases of that place
+
 SCRIPT = Path(__file__).with_name("built.py")
 STEPS = 4
 
@@ -16,7 +21,7 @@ WHOLE = (
     "HierarchicalPS",
     "AllReduce(chunk_size=2, communicator='collective')",
     "SFB(communicator='collective')",
-    str(Path(__file__).with_name("plan.yml")),
+    built.PLAN,
 )
 SPLIT = (
     "PartitionedPS(min_shard_bytes=0)",
@@ -34,7 +39,6 @@ HOROVOD = (
     "Poseidon(batch_size=1, part_bytes=100, communicator='horovod')",
 )
 LAYOUTS = ((2, 1), (2, 2))
-QUICK = {(WHOLE[-1], (2, 1))}  # Parallax is in test_servers.py
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +50,7 @@ def reference(tmp_path_factory):
 def parameters():
     for strategy in (*WHOLE, *SPLIT, *OF_OUR_OWN, *HOROVOD):
         for layout in LAYOUTS:
-            marks = [pytest.mark.slow] if (strategy, layout) not in QUICK else []
-            marks += [pytest.mark.horovod] if strategy in HOROVOD else []
+            marks = [pytest.mark.slow, *([pytest.mark.horovod] if strategy in HOROVOD else [])]
             name = Path(strategy).name if strategy.endswith(".yml") else strategy
             yield pytest.param(strategy, layout, marks=marks, id=f"{name}-{layout[0]}x{layout[1]}")
 
@@ -60,3 +63,9 @@ def test_equals_one_device(reference, strategy, layout):
     )
     assert certificate.num_workers == workers
     certificate.check()
+
+
+@pytest.mark.parametrize(("case", "place"), [("built@plan.yml", QUICK_SERVERS)])
+def test_a_plan_by_hand_equals_one_device(runs, case, place):
+    """In the launch that other cases share; Parallax is in test_servers.py."""
+    runs.certify(case, place).check()

@@ -1,16 +1,10 @@
 """Every optimizer trains as on one device, on two and three workers, its variables whole and in parts."""
 
-import contextlib
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from autodist.launch import Job, LocalLauncher
-from autodist.resource_spec import ResourceSpec
-
 from . import optimizers
-from .averages import trained
 from .partitioned import LAYINGS
 from .runs import OWN, Place, quick_place
 
@@ -58,24 +52,3 @@ def test_equals_one_device(runs, case, place):
     certificate = runs.certify(case, place)
     assert certificate.num_workers == place.workers
     certificate.check()
-
-
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        pytest.param("PartitionedPS", marks=pytest.mark.slow),
-        pytest.param("AllReduce(communicator='collective')", marks=pytest.mark.slow),
-        "PSLoadBalancing(local_proxy=True, communicator='tcp')",
-    ],
-)
-def test_averages_are_the_weights_at_the_end_of_fit(tmp_path, strategy):
-    script = Path(__file__).with_name("averages.py")
-    job = Job(script, ResourceSpec.local(workers=2), (str(tmp_path), strategy), run_dir=tmp_path / "run")
-    result = LocalLauncher().launch(job)
-    assert result.exit_code == 0, result.failure
-    expected, _, _ = trained(contextlib.nullcontext())
-    for rank in range(2):
-        found = list(np.load(tmp_path / f"{rank}.npz").values())
-        for one_device, weight, average in zip(expected, found[: len(expected)], found[len(expected) :], strict=True):
-            np.testing.assert_allclose(weight, one_device, rtol=1e-5, atol=1e-7)
-            np.testing.assert_array_equal(weight, average)

@@ -9,15 +9,13 @@ from .runs import OWN, QUICK_COLLECTIVES, QUICK_SERVERS, Place
 pytestmark = pytest.mark.timeout(1800)  # the first test of a place runs all cases of that place
 
 QUICK = (
-    ("servers", "embedding", "momentum"),
-    ("servers", "tied", "sgd"),
+    ("servers", "tied", "momentum"),
     ("mixed", "lookup", "v1_adam"),
     ("mixed", "dense", "raw"),
     ("collective", "positions", "adam"),
     ("horovod", "embedding", "v1_adagrad"),
-    ("horovod", "lookup", "adamw"),
 )
-"""Every laying, model and kind of optimizer, in the launches that other cases share."""
+"""Every laying and model, in the launches that other cases share; every optimizer is in test_optimizers.py."""
 LAYOUTS = ((2, 1), (2, 2), (3, 1), (1, 2))
 FACTORS = {"laying": LAYINGS, "model": MODELS, "optimizer": tuple(OPTIMIZERS), "layout": LAYOUTS}
 

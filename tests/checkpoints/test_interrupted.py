@@ -6,6 +6,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import pytest
 
 from autodist.launch import Job, LocalLauncher, SilentObserver
 from autodist.resource_spec import ResourceSpec
@@ -30,6 +31,7 @@ class InterruptsOnce(SilentObserver):
                 signal.pthread_kill(self.main, signal.SIGINT)
 
 
+@pytest.mark.slow  # quick tests stop workers at one step (tests/launch) and go on from one process (tests/restarts)
 def test_the_script_saves(tmp_path):
     environment = {"PYTHONPATH": python_path()}
     script, strategy = HERE / "interrupted.py", "PartitionedPS(min_shard_bytes=0)"

@@ -116,6 +116,16 @@ def averaged_weights():
 
 
 @case
+def averages_become_the_weights():
+    """Moving averages, which are the weights when `fit` has ended."""
+    model = compiled(optimizer=keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5))
+    found = outcome(model, fit(model, []))
+    for weight, average in zip(model.get_weights(), model.optimizer._model_variables_moving_average, strict=True):
+        np.testing.assert_array_equal(weight, average.numpy())
+    return found
+
+
+@case
 def not_a_number():
     model = compiled(optimizer=keras.optimizers.SGD(1e30))
     history = fit(model, [keras.callbacks.TerminateOnNaN()], validation_data=None)

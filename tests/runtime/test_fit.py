@@ -87,7 +87,7 @@ SECOND = pytest.mark.slow
         fitting(**ARRAYS | {"batch_size": 7}),
         pytest.param(fitting(**ARRAYS | {"shuffle": True}), marks=SECOND),
         pytest.param(fitting(x=dataset), marks=SECOND),
-        fitting(x=lambda: dataset(7)),
+        pytest.param(fitting(x=lambda: dataset(7)), marks=SECOND),
         fitting(x=lambda: dataset().repeat(), steps_per_epoch=4),
         fitting(x=Sequence, shuffle=False),
         fitting(x=generator, steps_per_epoch=6),
@@ -98,7 +98,7 @@ SECOND = pytest.mark.slow
             compile_with={"metrics": [], "weighted_metrics": ["mae"]}, **ARRAYS, sample_weight=np.linspace(0, 1, 60)
         ),
         pytest.param(fitting(**ARRAYS, validation_data=HELD_OUT), marks=SECOND),
-        fitting(**ARRAYS, validation_split=0.25),
+        pytest.param(fitting(**ARRAYS, validation_split=0.25), marks=SECOND),
         fitting(x=dataset, validation_data=HELD_OUT, validation_freq=2, initial_epoch=1, epochs=4),
         pytest.param(fitting(make=lazy, **ARRAYS), marks=SECOND),
         fitting(make=lazy, x=dataset),

@@ -90,7 +90,7 @@ LIKE_NONE_SEEN = {
         LinearSimulator,
         ForestSimulator,
         pytest.param(lambda: RecurrentSimulator(steps=200), marks=pytest.mark.slow),
-        lambda: GraphAttentionSimulator(steps=200),
+        pytest.param(lambda: GraphAttentionSimulator(steps=200), marks=pytest.mark.slow),
     ],
     ids=["linear", "forest", "rnn", "gat"],
 )
@@ -138,7 +138,7 @@ def test_the_same_seed_learns_the_same():
     data = measured(ALIKE, 40, seed=0)
     scores = []
     for _ in range(2):
-        simulator = RecurrentSimulator(steps=20, seed=3)
+        simulator = GraphAttentionSimulator(steps=5, seed=3)
         simulator.fit([data])
         scores.append(simulator.score(data.table, data.domain, len(data)))
     np.testing.assert_array_equal(*scores)
@@ -194,7 +194,11 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", LEARNED)
+BY_NAME = [pytest.param(name, marks=[pytest.mark.slow] * (name == "rnn")) for name in LEARNED]
+"""Its steps in time make what the other neural network is tested with cost twice as much."""
+
+
+@pytest.mark.parametrize("name", BY_NAME)
 def test_strategies_are_told_apart_by_what_a_simulator_makes_of_them(name):
     data = measured(ONE_SLOW, 30, seed=0, num_variables=4)
     simulator = SMALL[name]()
@@ -207,7 +211,7 @@ def test_strategies_are_told_apart_by_what_a_simulator_makes_of_them(name):
         assert found.shape[1] < data.table.variable.max() * 20, "hidden outputs, not features"
 
 
-@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize("name", BY_NAME)
 def test_what_was_learned_comes_back_from_its_file(name, tmp_path):
     seen, unseen = measured(ONE_SLOW, 30, seed=0, num_variables=4), measured(ONE_SLOW, 20, seed=1, num_variables=4)
     simulator, file = SMALL[name](), tmp_path / "simulator.npz"

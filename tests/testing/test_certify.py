@@ -76,6 +76,7 @@ def test_a_run_that_differs_fails_with_exit_code_3(script, kind):
     assert "final/w" in result.stderr
 
 
+@pytest.mark.slow  # as below, of real runs
 def test_weights_that_do_not_move_certify_nothing(script):
     certificate = certify(script, ["stands-still"], workers=1, replicas=2, steps=2)
     assert not certificate.passed
@@ -92,6 +93,15 @@ def _recording(directory, **arrays):
     directory.mkdir()
     np.savez(directory / "0.npz", **{name.replace("__", "/"): np.asarray(value) for name, value in arrays.items()})
     return directory
+
+
+def test_recordings_of_weights_that_do_not_move_certify_nothing(tmp_path):
+    arrays = {"initial__w": [1.0, 2.0], "final__w": [1.0, 2.0], "output__0__0": 1.0, "output__1__0": 1.0}
+    one, many = _recording(tmp_path / "one", **arrays), _recording(tmp_path / "many", **arrays)
+    certificate = compare_recordings(one, many, tolerance=1e-5)
+    assert not certificate.passed
+    with pytest.raises(CertificateFailed, match="no variable changed within 2 steps"):
+        certificate.check()
 
 
 def test_not_a_number_is_the_worst_difference(tmp_path):

@@ -9,7 +9,7 @@ from tests.transport.native import built
 
 LIBRARY = ("channel.cc", "peer.cc", "floats.cc", "operation.cc", "summing.cc", "transport.cc")
 ENCRYPTION = ("encrypted.cc", "openssl.cc")
-FUZZED_S = 30
+FUZZED_S = 8
 FUZZED_LONG_S = 1800
 
 
