@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.certify.drawn.loss import MIXED, REDUCED
+
 from .test_replicate import batch, check
 
 SIZES = (3, 4, 1)
@@ -135,3 +137,13 @@ def test_losses_in_which_examples_meet(name):
     ran = check(step_of(LOSSES, {name: w}), [[batch(8)], [batch(8, 1)]], SIZES, w)
     assert not ran.warnings
     assert np.abs(ran.variables["w"] - START).max() > 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mixed", MIXED)
+@pytest.mark.parametrize("reduced", REDUCED)
+def test_whatever_is_reduced_of_mixed_rows(reduced, mixed):
+    losses = {"w": lambda p, x: REDUCED[reduced](tf.square(x[:, :1] - MIXED[mixed](p)))}
+    w = tf.Variable(START[:, :1], name="w")
+    ran = check(step_of(losses, {"w": w}), [[batch(8)], [batch(8, 1)]], (3, 0, 4, 1), w)
+    assert not ran.warnings

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from ..data import BATCH_SIZES, WORDS, Lookup, dense_batches, mean_squared, sparse_batches
+from .loss import drawn_loss
 
 KINDS = ("dense", "sequence", "embedding", "lookup")
 
@@ -14,15 +15,25 @@ def train(ad, seed):
     """Train a drawn model in a drawn way."""
     chance = random.Random(f"model {seed}")
     kind = chance.choice(KINDS)
-    model = keras.Sequential([*first_layers(chance, kind), *last_layers(chance)])
-    optimizer = chance.choice(OPTIMIZERS)(chance)
+    model = keras.Sequential([*first_layers(chance, kind), *random_layers(seed), *last_layers(chance)])
+    optimizer, loss = chance.choice(OPTIMIZERS)(chance), drawn_loss(seed)
     if not isinstance(optimizer, keras.optimizers.Optimizer):
-        loop(ad, model, lambda g, v: optimizer.apply_gradients([(a, b.value) for a, b in zip(g, v, strict=True)]), kind)
+        update = lambda g, v: optimizer.apply_gradients([(a, b.value) for a, b in zip(g, v, strict=True)])  # noqa: E731
+        loop(ad, model, update, kind, loss)
     elif chance.random() < 0.5:
-        fit(model, optimizer, kind)
+        fit(model, optimizer, kind, loss)
     else:
         optimizer.build(model.trainable_variables)
-        loop(ad, model, optimizer.apply, kind)
+        loop(ad, model, optimizer.apply, kind, loss)
+
+
+def random_layers(seed):
+    """What draws numbers by example, in one of three models."""
+    chance = random.Random(f"random layers {seed}")
+    if chance.random() < 0.67:
+        return []
+    layers = keras.layers
+    return [chance.choice((layers.Dropout(0.3), layers.GaussianNoise(0.2), layers.AlphaDropout(0.2)))]
 
 
 def first_layers(chance, kind):
@@ -63,11 +74,11 @@ def batches(kind):
         yield (x.reshape(-1, 2, 3), y) if kind == "sequence" else (x, y)
 
 
-def loop(ad, model, apply, kind):
+def loop(ad, model, apply, kind, loss_of):
     @ad.function
     def step(x, y):
         with tf.GradientTape() as tape:
-            loss = tf.add_n([mean_squared(y, model(x, training=True)), *model.losses])
+            loss = tf.add_n([loss_of(y, model(x, training=True)), *model.losses])
         apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
         return loss
 
@@ -75,7 +86,7 @@ def loop(ad, model, apply, kind):
         step(x, y)
 
 
-def fit(model, optimizer, kind):
-    model.compile(optimizer=optimizer, loss="mse")
+def fit(model, optimizer, kind, loss):
+    model.compile(optimizer=optimizer, loss="mse" if loss is mean_squared else loss)
     for x, y in batches(kind):
         model.fit(x, y, batch_size=max(BATCH_SIZES), shuffle=False, verbose=0)

@@ -1,0 +1,48 @@
+"""Losses, drawn from a seed: half of them of the whole batch."""
+
+import random
+
+import tensorflow as tf
+
+from ..data import mean_squared
+
+MIXED = {
+    "as they are": lambda p: p,
+    "centred": lambda p: p - tf.reduce_mean(p, 0),
+    "scaled": lambda p: p / tf.sqrt(1.0 + tf.reduce_mean(tf.square(p))),
+    "rolled": lambda p: p + 0.5 * tf.roll(p, 1, 0),
+    "reversed": lambda p: 0.7 * p + 0.3 * tf.reverse(p, [0]),
+    "sorted": lambda p: tf.sort(p, axis=0),
+    "added up": lambda p: 0.2 * tf.cumsum(p, axis=0),
+    "weighted": lambda p: p * tf.nn.softmax(p, axis=0),
+    "first": lambda p: p + 0.1 * p[:1],
+    "shuffled": lambda p: tf.gather(p, tf.argsort(tf.sin(3.0 * p[:, 0]))),
+    "without diagonal": lambda p: tf.matmul(1.0 - tf.eye(tf.shape(p)[0]), tf.tanh(p)) / 4.0,
+}
+REDUCED = {
+    "mean": tf.reduce_mean,
+    "sum": lambda e: 0.1 * tf.reduce_sum(e),
+    "root": lambda e: tf.sqrt(0.01 + tf.reduce_mean(e)),
+    "log of sum": lambda e: tf.reduce_logsumexp(e),
+    "largest": lambda e: tf.reduce_max(e),
+    "hardest": lambda e: tf.reduce_mean(tf.math.top_k(e[:, 0], 3).values),
+    "ratio": lambda e: tf.reduce_sum(tf.square(e)) / (1.0 + tf.reduce_sum(e)),
+    "spread": lambda e: tf.reduce_mean(e) + tf.math.reduce_variance(e),
+    "pairs": lambda e: tf.reduce_mean(tf.nn.softplus(e[:, None, 0] - e[None, :, 0])),
+    "picked": lambda e: tf.reduce_mean(tf.boolean_mask(e, e[:, 0] >= tf.reduce_mean(e))),
+}
+
+
+def drawn_loss(seed):
+    """A loss of (y, predicted), one number for each example."""
+    chance = random.Random(f"loss {seed}")
+    if chance.random() < 0.5:
+        return mean_squared
+    names = chance.choice(sorted(MIXED)), chance.choice(sorted(REDUCED))
+    mixed, reduced = MIXED[names[0]], REDUCED[names[1]]
+
+    def loss(y, predicted):
+        return reduced(tf.square(y - mixed(predicted)))
+
+    loss.__doc__ = f"{names[1]} of what is {names[0]}"
+    return loss
