@@ -22,6 +22,7 @@ from autodist.carriers._registry import (
     names_of,
     one_of,
 )
+from autodist.carriers._scatter import Scattered, rows_of
 from autodist.carriers._tcp import Tcp
 from autodist.carriers._widened import Widened
 
@@ -37,6 +38,7 @@ __all__ = [
     "Place",
     "Process",
     "Queue",
+    "Scattered",
     "Tcp",
     "Widened",
     "carrier_of_servers",
@@ -51,5 +53,6 @@ __all__ = [
     "one_of",
     "ring_gather",
     "ring_reduce",
+    "rows_of",
     "star",
 ]

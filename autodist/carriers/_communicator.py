@@ -6,7 +6,10 @@ import abc
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from autodist.carriers._scatter import Scattered, rows_of
+
 if TYPE_CHECKING:
+    from autodist.carriers._base import Place
     from autodist.graph import NodeList
 
 __all__ = ["Communicator"]
@@ -46,3 +49,20 @@ class Communicator(abc.ABC):
     def all_gather_even(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """The same of tensors whose shape is the same on all workers."""
         return self.all_gather(nodes, name, tensor, dtype)
+
+    def reduce_scatter(
+        self, nodes: NodeList, name: str, scattered: Scattered, own: str, dtype: str, place: Place
+    ) -> str:
+        """This worker's rows of a sum over all workers; by default, of a sum that each of them gets.
+
+        Args:
+            nodes: Where to add nodes.
+            name: Theirs, the same on all workers.
+            scattered: What the sum is made of.
+            own: This worker's rows of its own part.
+            dtype: The element type.
+            place: Which worker this is.
+
+        """
+        total = self.all_reduce(nodes, name, scattered.tensor, dtype)
+        return rows_of(nodes, f"{name}/rows", scattered, place.rank, dtype, total)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 from autodist.carriers._base import Carrier, Load, Place, Process
 from autodist.carriers._communicator import Communicator
 from autodist.carriers._links import Links, added, direct_gather, direct_reduce
+from autodist.carriers._scatter import Scattered, rows_of
 from autodist.carriers._strings import gathered_strings
 from autodist.carriers._widened import SMALL, Widened
 from autodist.transport import connect, disconnect, is_built, is_coded, owner_places, reduction_shares, register
@@ -94,3 +95,36 @@ class _TcpCommunicator(Communicator):
         if dtype == "string":
             return gathered_strings(self.all_gather, nodes, name, tensor)
         return nodes.add("AutodistAllGather", name, [tensor], T=dtype, collective=f"{self.step}/{name}")
+
+    def reduce_scatter(
+        self, nodes: NodeList, name: str, scattered: Scattered, own: str, dtype: str, place: Place
+    ) -> str:
+        """Each worker sends every other one its rows: no byte goes to whom it does not concern."""
+        rank, others = place.rank, [other for other in range(place.world_size) if other != place.rank]
+        sent = []
+        for other in others:
+            part = rows_of(nodes, f"{name}/to_{other}", scattered, other, dtype)
+            sent.append(
+                nodes.add(
+                    "AutodistSend",
+                    f"{name}/sent_{other}",
+                    [part],
+                    T=[dtype],
+                    collective=f"{self.step}/{name}/{rank}_{other}",
+                    ranks=[other],
+                )
+            )
+        arrived = [
+            nodes.add(
+                "AutodistReceive",
+                f"{name}/from_{other}",
+                [f"^{node}" for node in sent],
+                T=[dtype],
+                collective=f"{self.step}/{name}/{other}_{rank}",
+                ranks=[other],
+            )
+            for other in others
+        ]
+        # In the order of the workers, so that every run adds up alike.
+        terms = [*arrived[:rank], own, *arrived[rank:]]
+        return nodes.sum(f"{name}/rows", terms, dtype)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias, final
 from autodist.carriers._communicator import Communicator
 
 if TYPE_CHECKING:
+    from autodist.carriers._base import Place
+    from autodist.carriers._scatter import Scattered
     from autodist.graph import NodeList
 
 __all__ = ["SMALL", "UNSIGNED", "Widened"]
@@ -48,6 +50,14 @@ class Widened(Communicator):
     def spread(self, nodes: NodeList, sizes: Mapping[str, int]) -> None:
         """See the base class."""
         self.inner.spread(nodes, sizes)
+
+    def reduce_scatter(
+        self, nodes: NodeList, name: str, scattered: Scattered, own: str, dtype: str, place: Place
+    ) -> str:
+        """See the base class."""
+        if dtype in self.summed:
+            return super().reduce_scatter(nodes, name, scattered, own, dtype, place)
+        return self.inner.reduce_scatter(nodes, name, scattered, own, dtype, place)
 
     def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """See the base class."""

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, ClassVar
 
 from autodist import carriers
-from autodist.carriers import Communicator
+from autodist.carriers import Communicator, Place
 from autodist.errors import CaptureError
 from autodist.graph import NodeList
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
@@ -104,6 +104,7 @@ def _reduced(
                 inputs |= _fused(nodes, message, together, carry.all_reduce)
                 if not carry.joins_all:
                     sizes.setdefault(carrier, {})[message] = sum(map(_size_bytes, together))
+        inputs |= _scattered(nodes, f"autodist/reduce_scatter/{label}", points, carry, graph.layout.place(step))
         messages = [p for p in points if p.combine is Combine.CONCAT and p.even]
         if messages:
             inputs |= _gathered(nodes, f"autodist/all_gather/{label}", messages, carry)
@@ -116,6 +117,17 @@ def _reduced(
     for carrier, found in sizes.items():
         carriers.get(carrier).communicator(graph.layout.place(step)).spread(nodes, found)
     return graph.rewired(inputs, nodes.nodes)
+
+
+def _scattered(
+    nodes: NodeList, name: str, points: Iterable[SyncPoint], carry: Communicator, place: Place
+) -> dict[str, str]:
+    """What each synced node of a sum, of which each worker gets its own rows, reads from now on."""
+    return {
+        p.synced[0]: carry.reduce_scatter(nodes, f"{name}/{p.name}", p.scattered, p.local[0], p.dtypes[0], place)
+        for p in points
+        if p.scattered is not None
+    }
 
 
 def _size_bytes(point: SyncPoint) -> int:

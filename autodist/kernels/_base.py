@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from autodist.carriers import Place
+from autodist.carriers import Place, Scattered
 from autodist.graph import StepAnalysis, TrainingGraph, Variable
 from autodist.kernels._asked import Asked
 from autodist.resource_spec import Device, ResourceSpec
@@ -120,6 +120,8 @@ class Combine(enum.Enum):
 
     SUM = "sum"
     CONCAT = "concat"
+    SCATTER = "scatter"
+    """Each worker gets its own rows of the sum."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,8 @@ class SyncPoint:
         layer: How many other points lie before it: points of one layer don't wait for each other.
         parts: Per local replica, what it adds to `local`; empty where `local` can't be taken apart.
         even: Whether the tensors to be concatenated have the same, static shape on all workers.
+        scattered: Where it is a sum of which each worker gets its own rows, what that is made of; `local` are these
+            rows of this worker's own part.
     """
 
     name: str
@@ -152,6 +156,7 @@ class SyncPoint:
     layer: int = 0
     parts: tuple[tuple[str, ...], ...] = ()
     even: bool = False
+    scattered: Scattered | None = None
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
 
 from autodist.graph import NodeList
 from autodist.graph.layouts import Entry, Multiple, Rows
@@ -25,6 +27,7 @@ class BatchRows:
 
     def __init__(self, out: NodeList, layout: Layout, rows: str, counts: str, total: str) -> None:
         self._out = out
+        self._layout = layout
         self._count = len(layout.local_replicas)
         self._before = sum(len(layout.copies(rank)) for rank in range(layout.rank))
         dim = out.constant(f"{total}/dim", [0], "int32")
@@ -33,12 +36,31 @@ class BatchRows:
         self._total = out.cast(f"{total}/int", self.total, "float32", "int32")
         whole = out.cast(f"{total}/counts/int", counts, "float32", "int32")
         behind = out.constant(f"{total}/counts/axis", 0, "int32")
-        ends = out.add("Cumsum", f"{total}/counts/ends", [whole, behind], T="int32", Tidx="int32")
-        firsts = out.add("Sub", f"{total}/counts/firsts", [ends, whole], T="int32")
+        self._ends = ends = out.add("Cumsum", f"{total}/counts/ends", [whole, behind], T="int32", Tidx="int32")
+        self._firsts = firsts = out.add("Sub", f"{total}/counts/firsts", [ends, whole], T="int32")
         self._first = [self._entry(f"autodist/first_{r}", firsts, self._before + r) for r in range(self._count)]
         own = out.cast(f"{rows}/int", rows, "float32", "int32")
         self._own = [self._entry(f"autodist/own_{r}", own, r) for r in range(self._count)]
         self._made: dict[tuple[object, ...], str] = {}
+        self._scaled_before: set[str] = set()
+
+    @cached_property
+    def by_worker(self) -> tuple[str, str]:
+        """The first row of each worker, and how many rows it has."""
+        name, bounds = "autodist/by_worker", [0]
+        for rank in range(self._layout.world_size):
+            bounds.append(bounds[-1] + len(self._layout.copies(rank)))
+        begins = self._out.constant(f"{name}/begins", bounds[:-1], "int32")
+        lasts = self._out.constant(f"{name}/lasts", [bound - 1 for bound in bounds[1:]], "int32")
+        axis = self._out.constant(f"{name}/axis", 0, "int32")
+        kinds: dict[str, Any] = {"Tparams": "int32", "Tindices": "int32", "Taxis": "int32", "batch_dims": 0}
+        firsts = self._out.add("GatherV2", f"{name}/firsts", [self._firsts, begins, axis], **kinds)
+        ends = self._out.add("GatherV2", f"{name}/ends", [self._ends, lasts, axis], **kinds)
+        return firsts, self._out.add("Sub", f"{name}/counts", [ends, firsts], T="int32")
+
+    def times(self, vector: str, by: int) -> str:
+        """A vector, times a number."""
+        return self._scaled(f"{vector}/times_{by}", vector, by) if by != 1 else vector
 
     def _entry(self, name: str, vector: str, at: int) -> str:
         begin = self._out.constant(f"{name}/begin", [at], "int32")
@@ -106,5 +128,8 @@ class BatchRows:
         return self._made[key]
 
     def _scaled(self, name: str, number: str, by: int) -> str:
+        if name in self._scaled_before:
+            return name
+        self._scaled_before.add(name)
         factor = self._out.constant(f"{name}/by", by, "int32")
         return self._out.add("Mul", name, [number, factor], T="int32")

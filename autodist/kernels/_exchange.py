@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
+from autodist.carriers import Scattered, rows_of
 from autodist.graph import NodeList, tensor_dtype
 from autodist.graph.layouts import BatchPlan, Cut, Exchange, Partial
 from autodist.graph.operators import Reducer
@@ -15,8 +16,20 @@ __all__ = ["Exchanges"]
 
 _REDUCTIONS = {Reducer.MAX: "Max", Reducer.MIN: "Min", Reducer.ALL: "All", Reducer.ANY: "Any"}
 
-Point = Callable[[str, Combine, str, str, "tuple[int | None, ...] | None"], str]
-"""Makes a point of synchronization: from a label, how values are combined, the local one, its type and shape."""
+
+class Point(Protocol):
+    """Makes a point of synchronization; returns the value of all workers."""
+
+    def __call__(
+        self,
+        label: str,
+        combine: Combine,
+        local: str,
+        dtype: str,
+        shape: tuple[int | None, ...] | None,
+        scattered: Scattered | None = None,
+    ) -> str:
+        """From a label, how values are combined, the local one, its type and shape."""
 
 
 class Exchanges:
@@ -53,6 +66,8 @@ class Exchanges:
         tensor, source, target = exchange.tensor, exchange.source, exchange.target
         if isinstance(source, Cut):
             return [self._gathered(tensor, source, values)]
+        if isinstance(source, Partial) and isinstance(target, Cut):
+            return self._scattered(tensor, target, values)
         if isinstance(source, Partial):
             return [self._put_together(tensor, source, values)]
         if isinstance(target, Cut):
@@ -115,6 +130,24 @@ class Exchanges:
         dim = self._out.constant(f"{gathered}/dim", [0], "int32")
         kinds: dict[str, Any] = {"Tidx": "int32", "keep_dims": False, **({} if dtype == "bool" else {"T": dtype})}
         return self._out.add(_REDUCTIONS[partial.reducer], f"{gathered}/reduced", [gathered, dim], **kinds)
+
+    def _scattered(self, tensor: str, cut: Cut, values: Sequence[str]) -> list[str]:
+        """Each replica's rows of a sum."""
+        dtype, label = tensor_dtype(self._nodes, tensor), _label(tensor)
+        rank = len(self._plan.shapes.shape(tensor) or ())
+        whole = self._out.sum(f"autodist/local/{label}/rows", values, dtype)
+        firsts, counts = (self._rows.times(vector, cut.inner) for vector in self._rows.by_worker)
+        scattered = Scattered(whole, firsts, counts, rank)
+        local = rows_of(self._out, f"autodist/local/{label}", scattered, self._layout.rank, dtype)
+        own = self._point(label, Combine.SCATTER, local, dtype, None, scattered)
+        if len(values) == 1:
+            return [own]
+        sizes = [self._rows.times(self._rows.own(r), cut.inner) for r in range(len(values))]
+        lengths = self._out.add("Pack", f"{own}/lengths", sizes, N=len(sizes), T="int32", axis=0)
+        dim = self._out.constant(f"{own}/dim", 0, "int32")
+        kinds: dict[str, Any] = {"T": dtype, "Tlen": "int32", "num_split": len(sizes)}
+        split = self._out.add("SplitV", f"{own}/split", [own, lengths, dim], **kinds)
+        return [split if r == 0 else f"{split}:{r}" for r in range(len(sizes))]
 
     def _expanded(self, name: str, tensor: str, dtype: str) -> str:
         dim = self._out.constant(f"{name}/dim", 0, "int32")

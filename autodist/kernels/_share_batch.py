@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from autodist.carriers import Scattered
 from autodist.graph import NodeList, Role, StepAnalysis, TrainingGraph, data_inputs, node_of, tensor_dtype
 from autodist.graph.layouts import WHOLE, BatchPlan, Cut, Layout, Multiple, Partial, Shape, Way, Whole
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
@@ -311,9 +312,17 @@ class _Builder:
 
     # Where workers meet ------------------------------------------------------------------------------------------
 
-    def _point(self, label: str, combine: Combine, local: str, dtype: str, shape: tuple[int | None, ...] | None) -> str:
+    def _point(
+        self,
+        label: str,
+        combine: Combine,
+        local: str,
+        dtype: str,
+        shape: tuple[int | None, ...] | None,
+        scattered: Scattered | None = None,
+    ) -> str:
         name = self.out.identity(f"autodist/synced/{label}", local, dtype)
-        self.points.append(SyncPoint(label, None, combine, (local,), (name,), (dtype,), (shape,)))
+        self.points.append(SyncPoint(label, None, combine, (local,), (name,), (dtype,), (shape,), scattered=scattered))
         return name
 
     def _join_gradients(self) -> None:

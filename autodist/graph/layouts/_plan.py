@@ -10,7 +10,7 @@ parts, and one by a sum is known to all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -37,6 +37,11 @@ _ALONE = frozenset({"string", "variant", "resource"})
 
 class NoPlanError(ValueError):
     """A step can't be shared by replicas so that each tensor is exact; says why."""
+
+
+def is_scattered(layout: Layout) -> bool:
+    """Whether each replica has its rows one behind the other: then a sum need not be made of all rows everywhere."""
+    return isinstance(layout, Cut) and layout.dim == 0 and layout.outer == 1
 
 
 @dataclass(frozen=True)
@@ -272,7 +277,7 @@ class _Planner:
             return float("inf")
         if isinstance(target, Cut) and (tensor, WHOLE) in self.exchanged:
             return 0
-        times = 1 if isinstance(source, Cut) or source != Partial() else 2
+        times = 2 if source == Partial() and not is_scattered(target) else 1
         return times * self._bytes(tensor) + _LATENCY_BYTES
 
     def _bytes(self, tensor: str) -> float:
@@ -307,10 +312,7 @@ class _Planner:
                 ways[way] = None
                 continue
             tensor, source = _tensor(node.name, index), primary.outputs[index]
-            if isinstance(source, Cut | Partial) and not isinstance(target, Whole) and WHOLE not in wanted[index]:
-                exchanges.append(self._exchange(tensor, source, WHOLE))
-                wanted[index][WHOLE] = None
-            exchanges.append(self._exchange(tensor, source if isinstance(target, Whole) else WHOLE, target))
+            exchanges.extend(self._steps(tensor, source, target, wanted[index]))
             uses_primary = True
         if uses_primary or not ways:
             ways = {primary: None, **ways}
@@ -318,6 +320,17 @@ class _Planner:
             self._want_inputs(node, way)
         exchanges.sort(key=lambda exchange: not isinstance(exchange.target, Whole))
         return tuple(ways), exchanges
+
+    def _steps(self, tensor: str, source: Layout, target: Layout, wanted: dict[Layout, None]) -> Iterator[Exchange]:
+        """The exchanges that bring a tensor from one layout to another, perhaps by the whole tensor."""
+        is_direct = isinstance(source, Whole) or isinstance(target, Whole)
+        if is_direct or (source == Partial() and is_scattered(target) and WHOLE not in wanted):
+            yield self._exchange(tensor, source, target)
+        else:
+            if WHOLE not in wanted:
+                wanted[WHOLE] = None
+                yield self._exchange(tensor, source, WHOLE)
+            yield self._exchange(tensor, WHOLE, target)
 
     def _want_inputs(self, node: Any, way: Way) -> None:
         if self._is_asked(node):

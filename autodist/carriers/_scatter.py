@@ -1,0 +1,46 @@
+"""Sums of which each worker gets its own rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from autodist.graph import NodeList
+
+__all__ = ["Scattered", "rows_of"]
+
+
+@dataclass(frozen=True)
+class Scattered:
+    """What a sum is made of of which each worker gets its own rows.
+
+    Attributes:
+        tensor: This worker's part of the sum, of all rows.
+        firsts: By worker, the first of its rows: a vector.
+        counts: By worker, how many rows it has: a vector.
+        dims: Number of dims.
+    """
+
+    tensor: str
+    firsts: str
+    counts: str
+    dims: int
+
+
+def rows_of(nodes: NodeList, name: str, scattered: Scattered, rank: int, dtype: str, tensor: str | None = None) -> str:
+    """A worker's rows of what a sum is made of, or of another tensor of all rows."""
+    begin = _vector(nodes, f"{name}/begin", scattered.firsts, rank, scattered.dims, 0)
+    size = _vector(nodes, f"{name}/size", scattered.counts, rank, scattered.dims, -1)
+    return nodes.add("Slice", name, [tensor or scattered.tensor, begin, size], T=dtype, Index="int32")
+
+
+def _vector(nodes: NodeList, name: str, by_worker: str, rank: int, dims: int, rest: int) -> str:
+    """A worker's entry, and a number for each dim behind the first."""
+    at = nodes.constant(f"{name}/at", [rank], "int32")
+    one = nodes.constant(f"{name}/one", [1], "int32")
+    entry = nodes.add("Slice", f"{name}/entry", [by_worker, at, one], T="int32", Index="int32")
+    if dims == 1:
+        return entry
+    others = nodes.constant(f"{name}/others", [rest] * (dims - 1), "int32")
+    return nodes.concat(name, [entry, others], "int32")
