@@ -45,8 +45,17 @@ class Permission:
         return frozenset(carriers.names_of(self.allows))
 
     def why_not(self, strategy: Strategy) -> str:
-        """Return why a strategy is not allowed; empty if it is."""
-        return self._refusal(_name(strategy), carriers_of(strategy))
+        """Return in a few words why a strategy is not allowed; empty if it is.
+
+        Example:
+            >>> from autodist.strategies import GraphConfig
+            >>> Permission().why_not(Strategy(GraphConfig(("a:CPU:0",), "collective"), ()))
+            "TensorFlow's collectives need `--allow-open-ports`"
+
+        """
+        refused = " and ".join(self._refused(carriers_of(strategy)))
+        what = "can't be encrypted" if self.encrypts else "need `--allow-open-ports`"
+        return f"{refused} {what}" if refused else ""
 
     def check(self, strategy: Strategy) -> None:
         """See that all that carries a strategy's values is allowed.
@@ -80,7 +89,7 @@ class Permission:
             raise StrategyError(message, hint=self._hint())
 
     def _refusal(self, strategy: str, names: Iterable[str]) -> str:
-        refused = sorted({carrier.called for carrier in map(carriers.get, names) if not self.allows(carrier)})
+        refused = self._refused(names)
         if not refused:
             return ""
         goes_over = f"{strategy} goes over {' and '.join(refused)}"
@@ -90,6 +99,10 @@ class Permission:
             f"{goes_over}, which open ports that run code for all machines of the cluster and for whoever sends "
             "packets in their name; the run was not allowed to have such (`--allow-open-ports`)"
         )
+
+    def _refused(self, names: Iterable[str]) -> list[str]:
+        """What sentences call those that are not allowed."""
+        return sorted({carrier.called for carrier in map(carriers.get, names) if not self.allows(carrier)})
 
     def _hint(self) -> str:
         instead = f"take one over AutoDist's own connections: {_INSTEAD}"

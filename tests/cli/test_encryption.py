@@ -132,7 +132,7 @@ def test_searches_and_certificates_are_encrypted_too(shell):
     assert searched.returncode == 0, searched.stderr
     found = json.loads(searched.stdout)
     why_not = {baseline["name"]: baseline["why_not"] for baseline in found["baselines"]}
-    assert "the run is to be encrypted" in why_not["AllReduce(communicator='collective')"]
+    assert why_not["AllReduce(communicator='collective')"] == "TensorFlow's collectives can't be encrypted"
     assert why_not["PartitionedPS"] is None
     with TrialStore(shell.directory / "runs" / "trials.db") as store:
         [study] = store.studies()

@@ -33,7 +33,8 @@ class Run:
     """A training that is started at `head`."""
 
     def __init__(self, cluster, output, strategy):
-        command = ["autodist", "run", "train.py", "--no-check-versions", "--max-restarts", "1", "--strategy", strategy]
+        command = ["autodist", "run", "train.py", "--no-check-versions", "--max-restarts", "1", "--allow-open-ports"]
+        command += ["--strategy", strategy]
         self._output = output
         with output.open("wb") as file:
             self.process = subprocess.Popen(cluster.command("head", command), stdout=file, stderr=file)

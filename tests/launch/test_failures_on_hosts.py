@@ -371,7 +371,7 @@ def test_machines_that_are_not_there_are_all_named_before_anything_starts(start,
 @pytest.mark.parametrize("event", ["crash", "cut"])
 @pytest.mark.parametrize("strategy", ["PSLoadBalancing", "AllReduce(communicator='collective')"])
 def test_a_machine_that_is_lost_between_steps_is_named_before_those_that_miss_it(start, cluster, event, strategy):
-    run = start("", "--strategy", strategy, script="train_by_steps.py")
+    run = start("", "--allow-open-ports", "--strategy", strategy, script="train_by_steps.py")
     assert within(280, lambda: "step 5" in run.told or run.process.poll() is not None)
     assert run.process.poll() is None, run.told
     getattr(cluster, event)("h3")
