@@ -143,10 +143,10 @@ class AutoDist:
             with self._hooks():
                 try:
                     yield self
+                    self._engine.close()
                 except BaseException:
                     self._engine.abandon()
                     raise
-                self._engine.close()
         finally:
             self._sessions.clear()
             OPEN.close()

@@ -91,7 +91,8 @@ def lost_with(ranks: Sequence[int], name: str) -> WorkerFailed:
     """The error of who reads a variable that only some workers held, which are gone."""
     workers = f"worker {ranks[0]}" if len(ranks) == 1 else f"workers {', '.join(map(str, ranks))}"
     return WorkerFailed(
-        f"the trained value of `{name}` is lost: {workers} held it, and could not be asked after the error",
+        f"the trained value of `{name}` is lost: {workers} held it, or a part of it, and could not be asked after the "
+        "error",
         hint="let the error end the script and start it again (`--max-restarts` does), so that it goes on from its "
         "last checkpoint; or give the variable a value before you read or save it (`load_weights`, "
         "`checkpoint.restore`)",

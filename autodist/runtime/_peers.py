@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from autodist.errors import AutoDistError, WorkerFailed
 from autodist.runtime._said import said_by
 from autodist.runtime._worker import Worker
 
-__all__ = ["peer_failures"]
+__all__ = ["holder_failures", "peer_failures"]
 
 _TOLD_BY_OTHERS = (
     ("is closed",),  # the server of that queue has failed
@@ -39,6 +39,29 @@ def peer_failures(worker: Worker) -> Iterator[None]:
         if any(all(words in error.message for words in told) for told in _TOLD_BY_OTHERS):
             raise _peer_lost(error) from error
         raise
+
+
+@contextlib.contextmanager
+def holder_failures(worker: Worker, name: str, ranks: Sequence[int]) -> Iterator[None]:
+    """Say it plainly when the value of a variable can't be had because a worker that holds it is gone.
+
+    Args:
+        worker: Who this process is.
+        name: The variable.
+        ranks: The workers that hold parts of it.
+    """
+    import tensorflow as tf
+
+    try:
+        yield
+    except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
+        if worker.world_size == 1:
+            raise
+        held = " or ".join(map(str, worker.others(ranks)))
+        raise WorkerFailed(
+            f"worker {held}, where `{name}` lives, is gone",
+            hint="its own log says why it ended; what was trained until then is in the last checkpoint",
+        ) from error
 
 
 def _peer_lost(error: Any) -> AutoDistError:

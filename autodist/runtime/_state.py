@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 
-from autodist.errors import TimedOut
 from autodist.graph import Role, Variable
 from autodist.kernels import DistributedGraph
 from autodist.runtime._arrays import aligned_copy
@@ -31,7 +30,8 @@ from autodist.runtime._eager import handle_dtype
 from autodist.runtime._host import SessionHost
 from autodist.runtime._lost_values import LOST_VALUES, lost_with
 from autodist.runtime._parts import Copy, Part, assembled, holder, whole_name
-from autodist.runtime._transfer import adopt_chief_values, average_over_workers
+from autodist.runtime._peers import holder_failures
+from autodist.runtime._transfer import adopt_chief_values, average_over_workers, wait_for_writers
 from autodist.runtime._worker import Worker
 
 __all__ = ["StateStore"]
@@ -319,7 +319,7 @@ class StateStore:
         copy = self._copies[name]
         if not self._is_stale(name):
             return False
-        LOST_VALUES.add(copy.handle, copy.dtype, copy.shape, lost_with(ranks, name))
+        LOST_VALUES.add(copy.handle, copy.dtype, copy.shape, lost_with(self._worker.others(ranks), name))
         copy.is_borrowed = False
         return True
 
@@ -352,7 +352,8 @@ class StateStore:
         values = self.host.read([part.name for name in names for part in self._copies[name].parts], timeout_s)
         for name in names:
             copy = self._copies[name]
-            self._assign_eager(name, assembled(copy, values))
+            with holder_failures(self._worker, name, copy.holders):
+                copy.assign(assembled(copy, values))
             copy.is_released = False
             copy.is_borrowed = len(copy.parts) == 1
             copy.version = self._version
@@ -382,20 +383,10 @@ class StateStore:
 
     def _wait_for_writers(self, names: list[str]) -> None:
         """No worker may read a shared variable before its owner has written it, who waits for all to have read it."""
-        coordinator = self._worker.coordinator
         shared = [name for name in names if self._copies[name].is_shared]
-        if coordinator is None or not shared:
-            return
-        self._exchanges += 1
-        timeout_s = self._worker.environment.start_timeout_s
-        try:
-            with self._worker.whereabouts.at(f"has assigned `{shared[0]}`"):
-                coordinator.barrier(f"pushed/{self._scope}/{self._exchanges}", timeout_s)
-        except TimedOut as error:
-            raise TimedOut(
-                f"worker {self._worker.rank} has assigned `{shared[0]}`, but {error.message}",
-                hint="assign variables (`load_weights`, `set_weights`, `assign`) in the same way on all workers",
-            ) from error
+        if shared and self._worker.coordinator is not None:
+            self._exchanges += 1
+            wait_for_writers(self._worker, shared[0], f"pushed/{self._scope}/{self._exchanges}")
 
     def _release(self, names: Iterable[str]) -> None:
         """Free the memory of large eager copies."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from autodist.errors import TimedOut
 from autodist.runtime._worker import Worker
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "receive_value",
     "send_bytes",
     "send_value",
+    "wait_for_writers",
 ]
 
 _PIECE_BYTES = 32 * 2**20
@@ -135,3 +137,25 @@ def receive_bytes(coordinator: Any, key: str, timeout_s: float) -> bytes:
     """What :func:`send_bytes` has put."""
     count = int(coordinator.get(f"{key}/pieces", timeout_s))
     return b"".join(coordinator.get(f"{key}/{k}", timeout_s) for k in range(count))
+
+
+def wait_for_writers(worker: Worker, name: str, key: str) -> None:
+    """Wait until all workers have assigned a variable that they share.
+
+    Args:
+        worker: Who this process is, of a run.
+        name: The variable, or the first of several.
+        key: What tells this exchange from all others.
+
+    Raises:
+        TimedOut: Some worker has not.
+    """
+    assert worker.coordinator is not None, "only workers of a run share variables"
+    try:
+        with worker.whereabouts.at(f"has assigned `{name}`"):
+            worker.coordinator.barrier(key, worker.environment.start_timeout_s)
+    except TimedOut as error:
+        raise TimedOut(
+            f"worker {worker.rank} has assigned `{name}`, but {error.message}",
+            hint="assign variables (`load_weights`, `set_weights`, `assign`) in the same way on all workers",
+        ) from error

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -276,6 +276,10 @@ class Worker:
     def is_chief(self) -> bool:
         """Whether this is rank 0."""
         return self.environment.is_chief
+
+    def others(self, ranks: Sequence[int]) -> list[int]:
+        """Those of some workers that this one is not; itself, if there are no others."""
+        return [rank for rank in ranks if rank != self.rank] or [self.rank]
 
     @contextlib.contextmanager
     def connecting(self) -> Iterator[None]:

@@ -1,12 +1,15 @@
-"""`lost_values.py`: worker 1 is stopped between two steps; worker 0 fails, and does what scripts do that catch that.
+"""`lost_values.py [inside]`: worker 1 is stopped between two steps; worker 0 fails, and does what scripts then do.
 
 It finds worker 1 as one finds it that is gone, but the run goes on, which would refuse to save else. Worker 0 writes a
 line of JSON: by what it has tried, the error that it got, or what it found.
+
+With `inside` worker 1 is killed, and worker 0 catches the error of its step inside the scope.
 """
 
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -17,6 +20,9 @@ import tensorflow as tf
 import autodist
 
 rank = int(os.environ["RANK"])
+IS_CAUGHT_INSIDE = "inside" in sys.argv
+if IS_CAUGHT_INSIDE:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher ends what is left, this one after all has been tried
 x, y = np.ones((8, 200), np.float32), np.ones((8, 200), np.float32)
 keras.utils.set_random_seed(1)
 found = {}
@@ -41,12 +47,16 @@ try:
         if rank == 1:
             Path("1.part").write_text(str(os.getpid()))
             Path("1.part").rename("1.pid")
-            os.kill(os.getpid(), signal.SIGSTOP)
+            os.kill(os.getpid(), signal.SIGKILL if IS_CAUGHT_INSIDE else signal.SIGSTOP)
+        if IS_CAUGHT_INSIDE:
+            tried("step", lambda: model.fit(x, y, verbose=0))
+            tried("inside", model.get_weights)
         while not Path("1.pid").exists():
             time.sleep(0.01)
-        raise ValueError("only here")
-except ValueError:
-    pass
+        if not IS_CAUGHT_INSIDE:
+            raise ValueError("only here")
+except (ValueError, autodist.errors.WorkerFailed) as error:
+    found["left"] = [type(error).__name__, str(error)]
 
 lost, kept = [], []
 for variable in model.variables + model.optimizer.variables:
@@ -61,6 +71,9 @@ name = next(path for path in lost if path.endswith("/kernel"))
 gone = next(variable for variable in model.variables if variable.path == name)
 
 tried("numpy", gone.numpy)
+if IS_CAUGHT_INSIDE:
+    Path("found.json").write_text(json.dumps(found))
+    sys.exit(1)
 tried("value", lambda: gone.value + 1.0)
 tried("tensorflow", lambda: tf.convert_to_tensor(gone.value))
 tried("get_weights", model.get_weights)

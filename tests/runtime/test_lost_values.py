@@ -45,3 +45,20 @@ def test_who_reads_a_lost_value_is_told_which_and_whose_it_was(tmp_path, monkeyp
     for one, other in zip(before.get_weights(), after.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
     assert not list(tmp_path.glob("checkpoint*")), "nothing was written"
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.slow  # quick is one that leaves the scope by its error
+@pytest.mark.parametrize("carrier", ["tcp", "queue"])
+def test_who_catches_the_error_inside_the_scope_is_told_as_well(tmp_path, monkeypatch, carrier):
+    monkeypatch.chdir(tmp_path)
+    strategy = f"PSLoadBalancing(communicator={carrier!r})"
+    job = Job(
+        SCRIPT, ResourceSpec.local(workers=2), ("inside",), strategy=strategy, run_dir=tmp_path / "run", grace_s=100.0
+    )
+    assert LocalLauncher().launch(job).failure.rank == 1
+    found = json.loads((tmp_path / "found.json").read_text())
+    for name in ("step", "inside", "left", "numpy"):
+        assert found[name][0] == "WorkerFailed", (name, found[name])
+    assert "worker 1, where `sequential/layer_" in found["inside"][1]
+    assert "is lost: worker 1 held it" in found["numpy"][1]
