@@ -74,6 +74,10 @@ class Exchanges:
             return [self._rows_of(tensor, target, values[0], r) for r in range(len(self._layout.local_replicas))]
         return [self._share_of(tensor, values[0], r) for r in range(len(self._layout.local_replicas))]
 
+    def local_rows(self, tensor: str) -> str:
+        """The rows of this worker of a tensor that is gathered."""
+        return f"autodist/local/{_label(tensor)}"
+
     def device(self, replica: int) -> str:
         """TensorFlow's name of a local replica's device."""
         return self._layout.tf_device(self._layout.local_replicas[replica])

@@ -57,7 +57,6 @@ class _Builder:
         self.values: dict[tuple[str, Layout], list[str]] = {}
         self.copies: dict[str, list[str]] = {}
         self.borrowed: dict[str, str] = {}
-        self.own_rows: set[str] = set()
         library, versions = self.analysis.graph_def.library, self.analysis.graph_def.versions
         self.graph_def = tf.compat.v1.GraphDef(versions=versions, library=library)
         self.draws = Draws(self.out, self.graph_def.library)
@@ -300,15 +299,11 @@ class _Builder:
         return sorted({f"^{node_of(made)}" for name in names for made in self.copies.get(name, ())})
 
     def _local(self, tensor: str) -> str:
-        """An output for local batches: rows of this worker only."""
-        layout = self.plan.layouts.get(tensor.removesuffix(":0"), WHOLE)
-        if layout != Cut(0) or (tensor, layout) not in self.values:
-            return self._value(tensor, WHOLE)[0]
-        dtype, label = tensor_dtype(self.nodes, tensor), tensor.replace(":", "_")
-        name = f"autodist/own_rows/{label}"
-        if name not in self.own_rows:  # a step may return a tensor twice
-            self.own_rows.add(self.out.concat(name, self.values[tensor, layout], dtype))
-        return name
+        """An output for local batches: of rows, those of this worker, before they are gathered."""
+        tensor = tensor.removesuffix(":0")
+        exchanges = self.plan.exchanges.get(tensor, ())
+        is_gathered = any(e.source == Cut(0) and isinstance(e.target, Whole) for e in exchanges)
+        return self.exchanges.local_rows(tensor) if is_gathered else self._value(tensor, WHOLE)[0]
 
     # Where workers meet ------------------------------------------------------------------------------------------
 

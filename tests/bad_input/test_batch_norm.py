@@ -76,7 +76,21 @@ def test_refused(loss, message):
 
 def test_statistics_in_a_branch_would_be_updated_once_per_replica():
     with pytest.raises(CaptureError, match=r"op `cond` \(If\) at .*test_batch_norm.py:\d+ changes `.*moving_mean`"):
-        run(Training().step_of(in_a_branch))
+        run(Training().step_of(in_a_branch), gradient_reduction="mean")
+
+
+def test_statistics_in_a_branch_are_those_of_the_whole_batch():
+    def train(function):
+        training = Training()
+        function(training.step_of(in_a_branch))(X)
+        return training
+
+    plain = train(tf.function)
+    with autodist.scope(**TWO) as ad:
+        found = train(ad.function)
+    np.testing.assert_allclose(found.kernel, plain.kernel, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.norm.moving_mean, plain.norm.moving_mean, rtol=1e-5)
+    assert np.abs(found.norm.moving_mean.numpy()).max() > 1e-4
 
 
 def test_one_layer_in_a_mean_and_a_sum():
