@@ -182,18 +182,24 @@ def read(hint: Any, value: Any, where: str, mistakes: list[str]) -> Any:
 
     """
     here = where if isinstance(where, _Where) else _Where(where)
-    if dataclasses.is_dataclass(hint):
+    if hasattr(hint, "__dataclass_fields__"):
         return _read_dataclass(hint, value, here, mistakes)
     if hasattr(hint, "kinds"):
         return _read_tagged(hint.kinds(), value, here, mistakes)
-    if get_origin(hint) in (Union, types.UnionType):
+    origin = _origin(hint)
+    if origin in (Union, types.UnionType):
         return _read_union(get_args(hint), value, here, mistakes)
-    if get_origin(hint) is tuple and isinstance(value, list | tuple):
+    if origin is tuple and isinstance(value, list | tuple):
         element = get_args(hint)[0]
         return tuple(read(element, part, here.item(i), mistakes) for i, part in enumerate(value))
     if not _fits(hint, value):
         mistakes.append(here.mistake(f"is {_short(value)}, allowed: {describe(hint)}"))
     return value
+
+
+@functools.cache  # a large strategy is read from some hundred thousand values
+def _origin(hint: Any) -> Any:
+    return get_origin(hint)
 
 
 def describe(hint: Any) -> str:
@@ -218,9 +224,10 @@ def describe(hint: Any) -> str:
 
 
 def _fits(hint: Any, value: Any) -> bool:
-    if get_origin(hint) is Literal:
+    origin = _origin(hint)
+    if origin is Literal:
         return any(type(value) is type(choice) and value == choice for choice in get_args(hint))
-    if get_origin(hint) is Annotated:
+    if origin is Annotated:
         return _one_of(hint).has(value)
     if hint is float and type(value) is int:
         return True

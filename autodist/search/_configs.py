@@ -10,7 +10,6 @@ from autodist.strategies import (
     GraphConfig,
     ShardConfig,
     Strategy,
-    Synchronizer,
     VariableConfig,
     kind_of,
     num_shards,
@@ -41,10 +40,14 @@ def configs_of(
         groups: By variable, the group of each shard; by default 0.
 
     """
+    kind = kind_of(choice.synchronizer)
+    stations = tuple(h.cpu_devices[0].name for h in spec.hosts if choice.transfer and len(h.replica_devices) > 1)
     nothing = [[0] * num_shards(choice.partition)] * len(unit.variables)
     for variable, ranks, numbers in zip(unit.variables, servers or nothing, groups or nothing, strict=True):
         shards = [
-            ShardConfig(_synchronizer(choice, spec, rank, number), choice.compressor)
+            ShardConfig(
+                kind.of_choice(choice, spec.hosts[rank].cpu_devices[0].name, number, stations), choice.compressor
+            )
             for rank, number in zip(ranks, numbers, strict=True)
         ]
         yield VariableConfig(variable.name, tuple(shards), choice.partition)
@@ -62,8 +65,3 @@ def strategies_of_choices(units: Sequence[Unit], spec: ResourceSpec) -> Iterator
             alike = [unit for unit in having if unit.choices[number].communicator == communicator]
             configs = [config for unit in alike for config in configs_of(unit, unit.choices[number], spec)]
             yield number, Strategy(GraphConfig.packing(replicas, communicator or Queue.name, configs), tuple(configs))
-
-
-def _synchronizer(choice: Choice, spec: ResourceSpec, rank: int, group: int) -> Synchronizer:
-    stations = tuple(host.cpu_devices[0].name for host in spec.hosts if len(host.replica_devices) > 1)
-    return kind_of(choice.synchronizer).of_choice(choice, spec.hosts[rank].cpu_devices[0].name, group, stations)

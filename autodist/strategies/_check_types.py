@@ -50,7 +50,7 @@ def _wrong(hint: Any, value: Any, where: str, variable: str | None) -> Iterator[
     elif _origin(arm) is tuple:
         for index, part in enumerate(value):
             yield from _wrong(get_args(arm)[0], part, f"{where}[{index}]", variable)
-    elif dataclasses.is_dataclass(value):
+    elif hasattr(value, "__dataclass_fields__"):
         name = getattr(value, "variable", None) if isinstance(value, VariableConfig) else variable
         cls: Any = type(value)
         for field, its in _hints(cls).items():

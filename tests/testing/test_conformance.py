@@ -10,13 +10,19 @@ from typing import ClassVar
 
 import pytest
 
-from autodist import compressors, strategies
+from autodist import carriers, compressors, strategies
 from autodist.compressors import FP16, ErrorFeedback, PowerSGD, RandomK, TopK
 from autodist.errors import ConformanceFailed, StrategyError
-from autodist.kernels import ExtraKernel, kernels_for
+from autodist.kernels import ExtraKernel, SynchronizerKernel, kernels_for
 from autodist.strategies import GraphConfig, PSLoadBalancing, Strategy, StrategyBuilder
 from autodist.strategies._builders import BUILDERS
-from autodist.testing.conformance import check_builder, check_compressor, check_kernel
+from autodist.testing.conformance import (
+    check_builder,
+    check_carrier,
+    check_compressor,
+    check_kernel,
+    check_synchronizer,
+)
 
 PLANNED = [builder for builder in BUILDERS if builder is not strategies.Manual]  # which needs a file
 
@@ -58,6 +64,25 @@ def test_our_compressors_pass(found):
 )
 def test_our_compressors_pass_with_parameters(compressor):
     check_compressor(compressor)
+
+
+@pytest.mark.parametrize("carrier", carriers.carriers(), ids=lambda carrier: carrier.name)
+def test_our_carriers_pass(carrier):
+    check_carrier(carrier)
+
+
+@pytest.mark.parametrize(
+    "synchronizer",
+    [
+        strategies.PSSynchronizer("localhost:CPU:0"),
+        strategies.PSSynchronizer("localhost:CPU:0", staleness=2, local_proxy=True),
+        strategies.AllReduceSynchronizer(0),
+        strategies.AllReduceSynchronizer(3, "tcp"),
+    ],
+    ids=str,
+)
+def test_our_synchronizers_pass(synchronizer):
+    check_synchronizer(synchronizer)
 
 
 # --- a real package of another's
@@ -324,6 +349,66 @@ def test_a_kernel_that_breaks_the_graph_is_seen():
             return graph.replace(graph_def=graph_def)
 
     assert "the pipeline fails with it: GraphError" in broken(check_kernel, Cutting())
+
+
+@dataclass(frozen=True)
+class Leaky(carriers.Carrier):
+    """Sends to itself, and not enough to others."""
+
+    name: ClassVar[str] = "tcp"
+    called: ClassVar[str] = "a leaky line"
+
+    def communicator(self, place):
+        return 1 / 0
+
+    def links(self, load, sums):
+        return {(host, host): 10.0 for host in sums}
+
+
+def test_a_broken_carrier_is_told_all_of_it():
+    text = broken(check_carrier, Leaky())
+    assert "its `name` is 'tcp', which is that of Tcp" in text
+    assert "`links` has ('a', 'a'), allowed: two of the hosts" in text
+    assert "`links` sends 10 bytes of nothing" in text
+    assert "`links` brings 10 bytes to one of 2 hosts, which needs " in text
+    assert "its collectives fail: ZeroDivisionError: division by zero" in text
+
+
+@dataclass(frozen=True)
+class Loose(strategies.OnEveryWorker):
+    """Has no kernel, and forgets its carrier."""
+
+    type: ClassVar[str] = "Loose"
+    form: ClassVar[strategies.Form] = strategies.Form.REDUCED
+    verb: ClassVar[str] = "left alone"
+    communicator: str = "collective"
+
+    @classmethod
+    def of_choice(cls, choice, home, group, stations):
+        return cls("horovod")
+
+
+def test_a_broken_synchronizer_is_told_all_of_it():
+    text = broken(check_synchronizer, Loose())
+    assert "its choice becomes Loose(communicator='horovod')" in text
+    assert "no kernel rewrites graphs for the synchronizer 'Loose'" in text
+
+
+@dataclass(frozen=True)
+class Idle(SynchronizerKernel):
+    """Does nothing."""
+
+    name: ClassVar[str] = "Idle"
+    synchronizer: ClassVar[type] = Loose
+
+    def meet(self, graph, points, step):
+        return graph
+
+
+def test_a_kernel_that_lets_gradients_be_is_told():
+    with pytest.raises(ConformanceFailed) as caught:
+        check_synchronizer(Loose("horovod"), [Idle()])
+    assert caught.value.message.endswith("its kernel leaves the gradient of `kernel` as it is on each worker")
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
