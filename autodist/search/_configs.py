@@ -44,13 +44,12 @@ def configs_of(
     stations = tuple(h.cpu_devices[0].name for h in spec.hosts if choice.transfer and len(h.replica_devices) > 1)
     nothing = [[0] * num_shards(choice.partition)] * len(unit.variables)
     for variable, ranks, numbers in zip(unit.variables, servers or nothing, groups or nothing, strict=True):
-        shards = [
-            ShardConfig(
-                kind.of_choice(choice, spec.hosts[rank].cpu_devices[0].name, number, stations), choice.compressor
-            )
+        synchronizers = (
+            kind.of_choice(choice, spec.hosts[rank].cpu_devices[0].name, number, stations)
             for rank, number in zip(ranks, numbers, strict=True)
-        ]
-        yield VariableConfig(variable.name, tuple(shards), choice.partition)
+        )
+        shards = tuple(ShardConfig(synchronizer, choice.compressor) for synchronizer in synchronizers)
+        yield VariableConfig(variable.name, shards, choice.partition)
 
 
 def strategies_of_choices(units: Sequence[Unit], spec: ResourceSpec) -> Iterator[tuple[int, Strategy]]:
