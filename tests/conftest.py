@@ -14,9 +14,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # No deadlines: how long an example takes says something of the machine's other work.
+settings.register_profile("quick", derandomize=True, deadline=None, max_examples=30)
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile("random" if os.environ.get("AUTODIST_TESTS_RANDOM") else "same")
+
+
+def pytest_configure(config):
+    """`make test` tries fewer examples: the first ones of those that `make test-all` tries."""
+    if config.option.markexpr == "not slow" and not os.environ.get("AUTODIST_TESTS_RANDOM"):
+        settings.load_profile("quick")
+
 
 # Processes that tests start keep what they compile, also where the environment says otherwise, as in many containers:
 # each of hundreds would compile all of AutoDist anew, which takes longer than to import NumPy.

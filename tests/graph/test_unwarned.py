@@ -17,8 +17,8 @@ import models
 
 LARGER = {"bert_6", "bert_12", "bert_large"}
 """Those that differ from `bert_3` in numbers only."""
-LONG = {"inception", "densenet", "transformer", "bidirectional"}
-"""Those that take long, and of which `resnet`, `bert_3` and `lstm` have most."""
+LONG = {"inception", "densenet", "transformer", "bert_3", "bidirectional"}
+"""Those that take long, and of which `resnet`, `masked_attention` and `lstm` have most."""
 NAMES = [n for n in models.names() if n not in LARGER and not n.startswith("hub_")]
 
 

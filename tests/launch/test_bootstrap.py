@@ -145,6 +145,7 @@ current_worker().steps_taken += 1
 """
 
 
+@pytest.mark.slow  # quick are test_chief_writes.py, and test_shards_of_two_workers, which draws from all generators
 def test_same_seed_on_all_ranks_and_only_the_chief_saves(script, tmp_path: Path):
     path, outputs, errors = script(TENSORFLOW), [], []
     with CoordinatorServer(2, "t") as server:

@@ -188,6 +188,7 @@ def test_failure_is_told_with_its_host_and_all_are_stopped(person):
     assert result.stderr.count("ValueError: only here") == 1
 
 
+@pytest.mark.slow  # quick is the machine that is found to blame in test_failures_on_hosts.py
 def test_a_host_that_dies_is_named_and_not_those_that_notice_it_first(person):
     person.write(
         "train.py",

@@ -285,6 +285,7 @@ def test_a_machine_that_is_cut_off_is_named_and_cleans_up_by_itself(start, optio
         run.cluster.heal("h3")
 
 
+@pytest.mark.slow  # quick are the machine that is found to blame, and the one that is cut off
 def test_a_machine_that_crashes_is_named(start):
     run = start()
     run.wait_until_up()

@@ -43,7 +43,7 @@ def run(case, count):
 
 SLOW = pytest.mark.slow  # what `coded` does as well, over links that are not slow; and more processes
 CASES = [
-    ("coded", 3), ("lost", 3),
+    ("coded", 3), pytest.param("lost", 3, marks=SLOW),
     pytest.param("sums", 2, marks=SLOW), pytest.param("sums", 5, marks=SLOW), pytest.param("everything", 3, marks=SLOW),
 ]  # fmt: skip
 
