@@ -7,6 +7,7 @@ meet.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from autodist.carriers import Scattered
 from autodist.graph import NodeList, Role, StepAnalysis, TrainingGraph, data_inputs, node_of, tensor_dtype
-from autodist.graph.layouts import WHOLE, BatchPlan, Cut, Layout, Multiple, Partial, Shape, Way, Whole
+from autodist.graph.layouts import WHOLE, BatchPlan, Cut, Dim, Layout, Multiple, Partial, Shape, Way, Whole
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels._batch_rows import BatchRows
 from autodist.kernels._draws import Draws
@@ -194,8 +195,7 @@ class _Builder:
             _pass_on(copy)
             tensors = tensors[:1]
         if way.open_shape:
-            copy.attr["shape"].shape.Clear()
-            copy.attr["shape"].shape.unknown_rank = True
+            self._open(copy, self.plan.shapes.shape(node.name) or ())
         for k, tensor in enumerate(tensors):
             if k in way.lengths:
                 dtype = tensor_dtype(self.nodes, tensor)
@@ -211,6 +211,12 @@ class _Builder:
         if node.op == "Mean" and isinstance(way.inputs[0], Cut) and isinstance(way.outputs[0], Partial):
             name = self._mean(node, copy, replica)
         self._set(node.name, way, replica, name)
+
+    def _open(self, copy: Any, shape: Sequence[Dim]) -> None:
+        """Leave open how many rows a shape among the attributes has, not its rank: `EnsureShape` needs that."""
+        copy.attr["shape"].shape.Clear()
+        for size in shape:
+            copy.attr["shape"].shape.dim.add().size = size if isinstance(size, int) else -1
 
     def _mean(self, node: Any, copy: Any, replica: int) -> str:
         """A replica's part of a mean: the sum of its elements over the number of all."""

@@ -25,7 +25,7 @@ RUN_WHOLE = {
     "Assert", "BatchToSpaceND", "ComputeAccidentalHits", "Conv3DBackpropFilterV2", "CudnnRNN", "DynamicStitch",
     "InvertPermutation", "LookupTableFindV2", "MirrorPadGrad", "OptionalFromValue", "OptionalGetValue",
     "OptionalHasValue", "Range", "ResizeBilinearGrad", "ResizeNearestNeighborGrad", "SpaceToBatchND", "SparseToDense",
-    "StridedSliceGrad", "TensorScatterAdd", "TensorScatterUpdate", "Where", "ScaleAndTranslateGrad", "SearchSorted",
+    "TensorScatterAdd", "TensorScatterUpdate", "Where", "ScaleAndTranslateGrad", "SearchSorted",
     "DenseBincount", "SparseReshape", "Unique", "UpperBound", "CTCLoss",
 }  # fmt: skip
 """Traced op types that have no index expression: of results whose sizes depend on data, or of places that data name."""

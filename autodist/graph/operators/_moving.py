@@ -25,6 +25,7 @@ from autodist.graph.operators._base import (
 )
 from autodist.graph.operators._regions import span
 from autodist.graph.operators._reshape import reshaped
+from autodist.graph.operators._strided import strided, strided_back, strided_tile
 
 __all__ = ["OPERATORS"]
 
@@ -149,83 +150,6 @@ def _sliced(signature: Signature) -> Expression | None:
 def _from_begin(signature: Signature, expression: Expression, ranges: Ranges) -> Change:
     """A tile is given what it takes and nothing before it."""
     return Change(constants={1: np.zeros_like(signature.constant(1))})
-
-
-def _strided(signature: Signature) -> Expression | None:
-    """``StridedSlice`` with constant bounds."""
-    shape, result = signature.inputs[0], signature.outputs[0]
-    bounds = [signature.numbers(k) for k in (1, 2, 3)]
-    if shape is None or result is None or None in bounds:
-        return None
-    begin, _, strides = (bound or () for bound in bounds)
-    entries = _entries(signature, len(begin), len(shape))
-    if entries is None:
-        return None
-    made: list[Affine] = []
-    taken: list[Affine] = []
-    sizes: dict[str, Size] = {}
-    for kind, at in entries:
-        if kind == "new":
-            made.append(Affine())
-            continue
-        size, first = shape[len(taken)], 0 if at is None else _first(signature, at, begin, strides, shape[len(taken)])
-        if first is None:
-            return None
-        if kind == "picked":
-            taken.append(Affine((), first))
-            continue
-        name = f"d{len(made)}"
-        sizes[name] = result[len(made)] if len(made) < len(result) else size
-        made.append(Affine.of(name))
-        taken.append(Affine.of(name, 1 if at is None else strides[at]) + first)
-    return Expression(sizes, (Access(tuple(made)),), (Access(tuple(taken)), WHOLE, WHOLE, WHOLE))
-
-
-def _entries(signature: Signature, count: int, rank: int) -> list[tuple[str, int | None]] | None:
-    """What each entry of the slice does with the next dim: new, picked, or a range; dims behind are taken whole."""
-    masks = {name: signature.number(f"{name}_mask") for name in ("new_axis", "ellipsis", "shrink_axis")}
-    taken = sum(not (masks["new_axis"] | masks["ellipsis"]) >> k & 1 for k in range(count))
-    if taken > rank:
-        return None
-    found: list[tuple[str, int | None]] = []
-    for k in range(count):
-        if masks["ellipsis"] >> k & 1:
-            found += [("range", None)] * (rank - taken)
-        elif masks["new_axis"] >> k & 1:
-            found.append(("new", k))
-        else:
-            found.append(("picked" if masks["shrink_axis"] >> k & 1 else "range", k))
-    behind = 0 if masks["ellipsis"] else rank - taken
-    return found + [("range", None)] * behind
-
-
-def _first(signature: Signature, at: int, begin: tuple[int, ...], strides: tuple[int, ...], size: Size) -> int | None:
-    """Where an entry begins; None where that depends on a size that is open."""
-    if signature.number("begin_mask") >> at & 1 and not signature.number("shrink_axis_mask") >> at & 1:
-        return 0 if strides[at] > 0 else None if size is None else size - 1
-    if begin[at] >= 0 and (size is None or begin[at] < size):
-        return begin[at]
-    return None if size is None else max(0, min(size - 1, begin[at] + size if begin[at] < 0 else begin[at]))
-
-
-def _strided_tile(signature: Signature, expression: Expression, ranges: Ranges) -> Change:
-    """A tile is given what it takes, and takes it from one end to the other."""
-    operand, strides = expression.inputs[0], signature.constant(3)
-    assert isinstance(operand, Access)
-    entries = _entries(signature, len(strides), len(operand.dims)) or []
-    begin, end = np.zeros_like(strides), np.zeros_like(strides)
-    dim = 0
-    for kind, at in entries:
-        if kind == "new":
-            continue
-        place = operand.dims[dim]
-        dim += 1
-        if at is None or place is None:
-            continue
-        low, high = span(place, ranges)
-        length = high - low
-        begin[at], end[at] = (0, length) if strides[at] > 0 else (length - 1, -length - 1)
-    return Change({"begin_mask": 0, "end_mask": 0}, {1: begin, 2: end})
 
 
 def _padded(signature: Signature) -> Expression | None:
@@ -375,7 +299,8 @@ OPERATORS = (
     _move("Split", _split, linearity=None),
     _move("SplitV", _split),
     _move("Slice", _sliced, adapt=_from_begin),
-    _move("StridedSlice", _strided, adapt=_strided_tile),
+    _move("StridedSlice", strided, adapt=strided_tile),
+    _move("StridedSliceGrad", strided_back, linearity=None),
     _move("Pad", _padded, adapt=_padded_tile),
     _move("PadV2", _padded, adapt=_padded_tile, linearity=None),
     _move("MirrorPad", _padded, adapt=_padded_tile),

@@ -57,7 +57,7 @@ _DATA = """
     CTCLoss CTCLossV2 CTCGreedyDecoder EditDistance NonMaxSuppressionV3 NonMaxSuppressionV5
     SpaceToBatchND BatchToSpaceND     Conv FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 MaxPoolGradGrad
     MaxPoolGradV2 ResizeBilinearGrad ResizeNearestNeighborGrad ResizeBicubicGrad CropAndResizeGradImage
-    CropAndResizeGradBoxes LRNGrad Dilation2DBackpropInput Dilation2DBackpropFilter MirrorPadGrad StridedSliceGrad
+    CropAndResizeGradBoxes LRNGrad Dilation2DBackpropInput Dilation2DBackpropFilter MirrorPadGrad
     ScaleAndTranslateGrad DiagPart Diag MatrixDiagPartGrad SparseReshape SparseReorder SparseSlice
     SparseConcat SparseAdd SparseReduceSum SparseFillEmptyRows SparseFillEmptyRowsGrad SparseSegmentSumGrad
     SparseSegmentMeanGrad SparseSegmentSqrtNGrad RaggedTensorToTensor RaggedRange RaggedGather RaggedTensorToSparse

@@ -35,6 +35,19 @@ SAMPLES = {
         lambda: tf.constant(Y)[-4:, ..., 1:],
         lambda: tf.constant(X)[::-2],
     ],
+    "StridedSliceGrad": [
+        lambda: RAW.StridedSliceGrad(
+            shape=[6, 4, 3], begin=[0, 1], end=[0, 3], strides=[1, 1], dy=floats(6, 2, 3), begin_mask=1, end_mask=1
+        ),
+        lambda: RAW.StridedSliceGrad(
+            shape=[6, 4, 3], begin=[0, 1, 0, 0], end=[6, 2, 0, 0], strides=[1, 1, 1, -1], dy=floats(6, 1, 3),
+            begin_mask=8, end_mask=8, new_axis_mask=4, shrink_axis_mask=2,
+        ),
+        lambda: RAW.StridedSliceGrad(
+            shape=[6, 4, 3], begin=[0, 0], end=[0, 1], strides=[1, 1], dy=floats(6, 4), ellipsis_mask=1,
+            shrink_axis_mask=2,
+        ),
+    ],
     "Pad": [
         lambda: RAW.Pad(input=X, paddings=[[1, 2], [0, 0]]), lambda: RAW.Pad(input=X, paddings=[[0, 0], [2, 1]]),
     ],
