@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHUNK_BYTES",
-    "NEEDED_BESIDE_SERVERS",
     "AnyCommunicator",
     "BesideServers",
     "carrier_of",
     "chunks",
     "grouped",
     "in_backward_order",
+    "needed_beside_servers",
 ]
 
 AnyCommunicator: TypeAlias = Annotated[str, one_of(lambda carrier: carrier.carries_gradients, "auto")]
@@ -36,7 +36,10 @@ CHUNK_BYTES = 4 * 2**20
 """A group that is larger keeps the network waiting for its last gradient; a smaller one costs messages."""
 
 
-NEEDED_BESIDE_SERVERS = "AutoDist's own library or Horovod"
+def needed_beside_servers() -> str:
+    """What carries collectives beside servers, in a sentence."""
+    fit = (one.called for one in carriers.carriers() if one.carries_gradients and one.fits_servers)
+    return " or ".join(fit)
 
 
 def carrier_of(builder: StrategyBuilder) -> Communicator:

@@ -9,12 +9,12 @@ from autodist import carriers
 from autodist.carriers import Queue
 from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._collectives import (
-    NEEDED_BESIDE_SERVERS,
     BesideServers,
     carrier_of,
     chunks,
     grouped,
     in_backward_order,
+    needed_beside_servers,
 )
 from autodist.strategies._builders._encoding import encoder
 from autodist.strategies._builders._partitions import MIN_SHARD_BYTES, can_split, shard_limit, split
@@ -70,7 +70,7 @@ class Parallax(ServerBuilder):
         carrier = carrier_of(self)
         if served and not carriers.get(carrier).fits_servers:
             every = {variable.name for variable in graph.trainable}
-            reason = f"all variables on servers, for all-reduce beside them needs {NEEDED_BESIDE_SERVERS}"
+            reason = f"all variables on servers, for all-reduce beside them needs {needed_beside_servers()}"
             remark = reason if every != served else ""
             return assemble(self, graph, spec, self._on_servers(graph, spec, every), Queue.name, remark)
         dense = [variable for variable in in_backward_order(graph) if variable.name not in served]

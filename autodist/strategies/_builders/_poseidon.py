@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist import carriers
 from autodist.strategies._builders._assemble import assemble
-from autodist.strategies._builders._collectives import NEEDED_BESIDE_SERVERS, BesideServers, carrier_of
+from autodist.strategies._builders._collectives import BesideServers, carrier_of, needed_beside_servers
 from autodist.strategies._builders._factors import factors_are_cheaper, has_factors
 from autodist.strategies._builders._servers import (
     ServerBuilder,
@@ -71,7 +71,7 @@ class Poseidon(ServerBuilder):
         factored = set() if examples is None else self._factored(graph, spec, examples)
         remark = _UNKNOWN if examples is None and any(has_factors(graph, v) for v in graph.trainable) else ""
         if not carriers.get(carrier).fits_servers and 0 < len(factored) < len(graph.trainable):
-            factored, remark = set(), f"{_SERVED}, for factors beside them need {NEEDED_BESIDE_SERVERS}"
+            factored, remark = set(), f"{_SERVED}, for factors beside them need {needed_beside_servers()}"
         served = [variable for variable in graph.trainable if variable.name not in factored]
         partitions = fixed_partitions(graph, served, spec, self.part_bytes, self.max_shards)
         homes, transfer = balanced(graph, partitions, server_devices(spec), partitions), transfer_devices(spec)

@@ -1,0 +1,49 @@
+"""Who asks for carriers and synchronizers by name: what belongs to one of them stands in its own file."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from autodist import carriers
+from autodist.strategies import synchronizers
+
+PACKAGE = Path(carriers.__file__).parent.parent
+OTHER_MEANINGS = {
+    # what is installed on machines: packages and files, seen without importing anything
+    "agent/_versions.py", "agent/_facts.py", "cli/_env.py", "doctor/_show.py",
+    "doctor/_checks/_packages.py", "doctor/_checks/_address.py",
+    # Python's package of this name, which scripts import themselves, and the environment that it reads
+    "launch/worker.py", "runtime/_worker.py",
+    # kinds of spans, an attribute of operators, a file of /proc, TensorFlow's queues, columns of models
+    "timeline/_spans.py", "timeline/_summary.py", "runtime/_timeline.py", "kernels/_function_requests.py",
+    "runtime/_tcp_table.py", "graph/_refusals.py", "simulator/_features.py", "simulator/_learned/_encoding.py",
+}  # fmt: skip
+
+
+def trees():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text())
+
+
+def test_no_other_file_has_the_name_of_a_carrier():
+    names = set(carriers.names())
+    found = {
+        file
+        for file, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names
+    }
+    assert {file for file in found if not file.startswith("carriers/")} <= OTHER_MEANINGS
+
+
+@pytest.mark.parametrize("kind", synchronizers().values(), ids=lambda kind: kind.type)
+def test_nobody_asks_whether_a_synchronizer_is_of_a_class(kind):
+    found = [
+        f"{file}:{node.lineno}"
+        for file, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"
+        if any(isinstance(part, ast.Name) and part.id == kind.__name__ for part in ast.walk(node.args[1]))
+    ]
+    assert found == []
