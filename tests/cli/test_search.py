@@ -33,7 +33,7 @@ def wait_for_trials(path, count, process, timeout_s=120.0):
 
 
 @pytest.mark.horovod
-def test_a_search_is_interrupted_and_taken_up_again(shell):
+def test_a_search_is_interrupted_and_taken_up_again(shell, inside):
     store = shell.directory / "runs" / "trials.db"
     with shell.start("search", TRAIN, *QUICK, "--trials", "500") as process:
         wait_for_trials(store, 3, process)
@@ -75,18 +75,18 @@ def test_a_search_is_interrupted_and_taken_up_again(shell):
     known = {"PSLoadBalancing", "PartitionedPS", "Parallax(communicator='horovod')"}
     assert {baseline["name"] for baseline in found["baselines"]} >= known
 
-    listed = json.loads(shell("trials", "--json").stdout)
+    listed = json.loads(inside("trials", "--json").stdout)
     assert listed["trials"][0]["number"] == best.number
-    assert Strategy.from_json(shell("best").stdout) == best.strategy
-    assert Strategy.from_json(shell("best", "--trial", "0").stdout) == trials[0].strategy
-    refused = shell("best", "--trial", "999")
+    assert Strategy.from_json(inside("best").stdout) == best.strategy
+    assert Strategy.from_json(inside("best", "--trial", "0").stdout) == trials[0].strategy
+    refused = inside("best", "--trial", "999")
     assert refused.returncode == 2
     assert f"study {study.id} has no trial 999, but {len(trials)} trials" in refused.stderr
-    refused = shell("trials", "--study", "9")
+    refused = inside("trials", "--study", "9")
     assert refused.returncode == 2
     assert f"has no study 9, allowed: {study.id}" in refused.stderr
-    assert "baseline PSLoadBalancing" in shell("trials").stdout
-    assert json.loads(shell("trials", "--studies", "--json").stdout)["studies"][0]["trials"] == len(trials)
+    assert "baseline PSLoadBalancing" in inside("trials").stdout
+    assert json.loads(inside("trials", "--studies", "--json").stdout)["studies"][0]["trials"] == len(trials)
 
 
 def finished(shell, *arguments):
