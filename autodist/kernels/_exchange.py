@@ -120,6 +120,19 @@ class Exchanges:
         whole = dtype.startswith(("int", "uint"))
         return self._out.add("Mul" if whole else "MulNoNan", name, [value, first], T=dtype, device=self.device(replica))
 
+    def rows_once(self, tensor: str, value: str) -> list[str]:
+        """Rows that every worker has, to be put behind each other once: all on the first replica, none on others."""
+        found, dtype = [], tensor_dtype(self._nodes, tensor)
+        for replica in range(len(self._layout.local_replicas)):
+            if self._layout.first_replica + replica == 0:
+                found.append(value)
+                continue
+            name, bounds = f"replica_{replica}/autodist/no_rows/{_label(tensor)}", {"begin": 0, "end": 0, "stride": 1}
+            inputs = [value, *(self._out.constant(f"{name}/{what}", [at], "int32") for what, at in bounds.items())]
+            kinds = {"T": dtype, "Index": "int32"}
+            found.append(self._out.add("StridedSlice", name, inputs, device=self.device(replica), **kinds))
+        return found
+
     # To whole tensors ------------------------------------------------------------------------------------------------
 
     def _put_together(self, tensor: str, partial: Partial, values: Sequence[str]) -> str:

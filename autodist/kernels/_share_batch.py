@@ -352,11 +352,16 @@ class _Builder:
         parts = tuple((term,) for term in terms)
         self.points.append(SyncPoint(mark, variable, Combine.SUM, (local,), (mark,), (dtype,), (shape,), parts=parts))
 
+    def _rows_given(self, mark: str) -> list[str]:
+        tensor, layout = self.nodes[mark].input[0], self.plan.marks[mark]
+        values = self._value(tensor, layout)
+        return self.exchanges.rows_once(mark, values[0]) if isinstance(layout, Whole) else values
+
     def _join_rows(self, marks: tuple[str, ...], variable: str | None) -> None:
         order = {"values": 0, "left": 0, "indices": 1, "right": 1}
         marks = tuple(sorted(marks, key=lambda mark: order[self.analysis.marks[mark].part]))
         dtypes = tuple(tensor_dtype(self.nodes, mark) for mark in marks)
-        found = [self._value(self.nodes[m].input[0], self.plan.marks[m]) for m in marks]
+        found = [self._rows_given(m) for m in marks]
         local = tuple(
             self.out.concat(f"autodist/local/{mark}", rows, dtype)
             for mark, rows, dtype in zip(marks, found, dtypes, strict=True)

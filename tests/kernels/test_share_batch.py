@@ -154,3 +154,29 @@ def test_whatever_is_reduced_of_mixed_rows(reduced, mixed):
     w = tf.Variable(START[:, :1], name="w")
     ran = check(step_of(losses, {"w": w}), [[batch(8)], [batch(8, 1)]], (3, 0, 4, 1), w)
     assert not ran.warnings
+
+
+@pytest.mark.parametrize("rows", ["fixed", "masked", "unique"])
+def test_gradients_of_rows_that_all_workers_have_count_once(rows):
+    """Of rows of a table that are as many as data say, or as the program says, whatever the batch."""
+    table, w = tf.Variable(START.repeat(3, 0), name="table"), tf.Variable(START, name="w")
+    ids = {
+        "fixed": lambda i: tf.range(4),
+        "masked": lambda i: tf.boolean_mask(i, i > 1),
+        "unique": lambda i: tf.unique(i).y,
+    }[rows]
+
+    def step(x, i):
+        with tf.GradientTape() as tape:
+            p = x @ w
+            taken = tf.nn.embedding_lookup(table, ids(i))
+            value = contrastive(p, x) + tf.reduce_mean(tf.square(tf.matmul(p, taken, transpose_b=True)))
+        by_w, by_rows = tape.gradient(value, [w, table])
+        w.assign_sub(0.1 * by_w)
+        table.scatter_sub(tf.IndexedSlices(0.1 * by_rows.values, by_rows.indices))
+        return value
+
+    arrays = [[batch(8, k), np.random.default_rng(k).integers(6, size=8).astype(np.int32)] for k in range(2)]
+    ran = check(step, arrays, (0, 5, 3), w, table)
+    assert not ran.warnings
+    assert np.abs(ran.variables["table"] - table.numpy()).max() > 1e-3

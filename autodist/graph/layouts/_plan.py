@@ -236,28 +236,18 @@ class _Planner:
             parts = [m for m in varying if self.analysis.marks[m].part == "dense"]
             rows = [m for m in marks if self.analysis.marks[m].part in _OF_ROWS] if varying else []
             cut = self._cut_of(rows) if rows else None
-            if rows and cut is None:  # of the same rows on all replicas
-                parts = [m for m in rows if self.analysis.marks[m].part == "values"]
-                rows = []
             self.marks.update(dict.fromkeys(parts, Partial()))
-            self.marks.update((m, cut) for m in rows if cut is not None)
+            self.marks.update(dict.fromkeys(rows, cut or WHOLE))
         for name in self.marks:
             self.primary[name] = Way((self.marks[name],), (WHOLE,))
 
     def _cut_of(self, marks: Sequence[str]) -> Cut | None:
-        """How the rows of a sparse gradient are cut; None if their number is fixed.
-
-        Raises:
-            NoPlanError: It depends on what is in the batch.
-
-        """
+        """How the rows of a sparse gradient are cut; None if their number is fixed, or is one that data say."""
         tensors = [self.nodes[mark].input[0] for mark in marks]
         layouts = (self._layout(tensor) for tensor in tensors)
         found = next((layout for layout in layouts if isinstance(layout, Cut) and layout.dim == 0), None)
         shapes = [self._shape(tensor) for tensor in tensors]
         length = next((shape[0] for shape in shapes if shape and shape[0] is not None), None)
-        if length is None:
-            raise NoPlanError(f"a gradient of as many rows as its data say, `{tensors[0]}`")
         return found or (Cut(0, 1, length.times) if isinstance(length, Multiple) else None)
 
     def _cost(self, node: Any, way: Way, layouts: Sequence[Layout], tensors: Sequence[str]) -> float:
