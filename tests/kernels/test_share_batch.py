@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from tests.certify.drawn.loss import MIXED, REDUCED
 
-from .test_replicate import batch, check
+from . import single
+from .test_replicate import batch, check, trained
 
 SIZES = (3, 4, 1)
 START = np.random.default_rng(5).normal(size=(2, 3)).astype(np.float32)
@@ -180,3 +181,21 @@ def test_gradients_of_rows_that_all_workers_have_count_once(rows):
     ran = check(step, arrays, (0, 5, 3), w, table)
     assert not ran.warnings
     assert np.abs(ran.variables["table"] - table.numpy()).max() > 1e-3
+
+
+def test_strings_of_each_example_and_means_of_whole_numbers_are_returned():
+    w = tf.Variable(START, name="w")
+
+    def step(x, i):
+        with tf.GradientTape() as tape:
+            value = contrastive(x @ w, x)
+        w.assign_sub(0.1 * tape.gradient(value, w))
+        return value, tf.strings.as_string(i), tf.reduce_mean(i)
+
+    arrays = [[batch(8, k), np.arange(8) + k] for k in range(2)]
+    _, after = trained(step, arrays, w)
+    ran = single.run(step, arrays, (0, 5, 3))
+    assert not ran.warnings
+    assert [row[2] for row in ran.outputs] == [3, 4]
+    assert ran.outputs[1][1].tolist() == [str(k).encode() for k in range(1, 9)]
+    np.testing.assert_allclose(ran.variables["w"], after["w"], rtol=1e-5)

@@ -352,7 +352,8 @@ class _Planner:
         return way if fits else None
 
     def _exchange(self, tensor: str, source: Layout, target: Layout) -> Exchange:
-        if tensor_dtype(self.nodes, tensor) in _ALONE and not isinstance(source, Whole):
+        dtype, is_returned = tensor_dtype(self.nodes, tensor), tensor in map(_canonical, self.outputs)
+        if dtype in _ALONE and not isinstance(source, Whole) and not (dtype == "string" and is_returned):
             raise NoPlanError(f"values that can't be sent, of `{tensor}` ({self.nodes[node_of(tensor)].op})")
         return Exchange(tensor, source, target)
 

@@ -146,7 +146,7 @@ class Ways:
     def _outputs(self, node: Any, meaning: Meaning, along: Along) -> tuple[Layout, ...] | None:
         if along.index in meaning.reduced:
             reducer = meaning.reduced[along.index]
-            is_counted = reducer is not Reducer.MEAN or None not in (self._shapes.shape(node.input[0]) or (None,))
+            is_counted = reducer is not Reducer.MEAN or self._is_divisible(node)
             partial = _PARTIAL.get(reducer) if is_counted else None
             return None if partial is None or len(meaning.outputs) != 1 else (partial,)
         found: list[Layout] = []
@@ -156,6 +156,11 @@ class Ways:
                 return None
             found.append(cut)
         return tuple(found)
+
+    def _is_divisible(self, node: Any) -> bool:
+        """Whether parts of a mean add up: not those of whole numbers, which are rounded."""
+        is_known = None not in (self._shapes.shape(node.input[0]) or (None,))
+        return is_known and not tensor_dtype(self._nodes, node.name).startswith(("int", "uint"))
 
     def _lengths(self, node: Any, meaning: Meaning, along: Along) -> dict[int, tuple[Entry, ...]] | None:
         """The entries of inputs that are lengths, as a replica has them; None if they are not known."""
