@@ -18,6 +18,7 @@ from autodist.graph import NodeList, Role, StepAnalysis, TrainingGraph, data_inp
 from autodist.graph.layouts import WHOLE, BatchPlan, Cut, Dim, Layout, Multiple, Partial, Shape, Way, Whole
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels._batch_rows import BatchRows
+from autodist.kernels._demand import tensor_shape
 from autodist.kernels._draws import Draws
 from autodist.kernels._exchange import Exchanges
 from autodist.kernels._joins import ROWS, TOTAL, with_layers
@@ -369,7 +370,8 @@ class _Builder:
         for mark, tensor, dtype in zip(marks, local, dtypes, strict=True):
             self.out.identity(mark, tensor, dtype)
         parts = tuple(zip(*found, strict=True))
-        shapes: tuple[tuple[int | None, ...] | None, ...] = (None,) * len(marks)
+        are_factors = self.analysis.marks[marks[0]].part == "left"
+        shapes = tuple(tensor_shape(self.nodes, mark) if are_factors else None for mark in marks)
         if variable is not None:
             self.points.append(SyncPoint(marks[0], variable, Combine.CONCAT, local, marks, dtypes, shapes, parts=parts))
             return
