@@ -237,8 +237,7 @@ def sampled():
         ids = tf.cast(x[:, 0], tf.int32)
         with tf.GradientTape() as tape:
             hidden = tf.tanh(tf.tanh(tf.gather(words, ids, name="words")) @ middle)
-            drawn = tf.transpose(tf.gather(classes, ids, name="classes"))[:, :2]
-            loss = tf.reduce_mean(hidden @ drawn)
+            loss = tf.reduce_mean(tf.reduce_sum(hidden * tf.gather(classes, ids, name="classes"), 1))
         for variable, gradient in zip(variables, tape.gradient(loss, variables), strict=True):
             variable.assign_sub(0.1 * tf.convert_to_tensor(gradient))
         return loss
