@@ -182,7 +182,7 @@ def counting_all(x, count):
 
 
 def test_a_variable_that_is_changed_example_by_example():
-    """Where replicas share the step, all of them change it alike; where they do not, the remedy is to change it once."""
+    """Where replicas share the step, all of them change it alike; else the remedy is to change it once."""
     assert_trains(counted, counting_each, strategy="AllReduce")
     with pytest.raises(CaptureError, match="while it computes something from the examples"):
         found_by(counted, counting_each, strategy="AllReduce", gradient_reduction="mean")
