@@ -18,6 +18,7 @@ from autodist.graph import NodeList, Role, StepAnalysis, TrainingGraph, data_inp
 from autodist.graph.layouts import WHOLE, BatchPlan, Cut, Dim, Layout, Multiple, Partial, Shape, Way, Whole
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels._batch_rows import BatchRows
+from autodist.kernels._counted_draws import CountedDraws
 from autodist.kernels._demand import tensor_shape
 from autodist.kernels._draws import Draws
 from autodist.kernels._exchange import Exchanges
@@ -26,9 +27,6 @@ from autodist.kernels._same_batches import BATCHES, compare_batches
 from autodist.kernels._warnings import warnings_of_exchanges
 
 __all__ = ["share_batch"]
-
-_IN_A_GROUP = 4
-"""Elements of 32 bits or fewer for each value of a random operator's counter."""
 
 
 def share_batch(source: DistributedGraph, graph: TrainingGraph, plan: BatchPlan) -> DistributedGraph:
@@ -96,6 +94,7 @@ class _Builder:
             counts = self._point("rows", Combine.CONCAT, local, "float32", None)
         self.rows = BatchRows(self.out, self.layout, rows, counts, TOTAL)
         self.exchanges = Exchanges(self.nodes, self.plan, self.out, self.layout, self.rows, self._point)
+        self.draws_by_row = CountedDraws(self.nodes, self.plan, self.out, self.rows)
         if self.layout.world_size == 1:
             return None
         return compare_batches(
@@ -208,7 +207,7 @@ class _Builder:
                 copy.input.append(found[0] if isinstance(way.inputs[k], Whole) else found[replica])
         copy.input.extend(self._controls(node))
         if way.draws:
-            name = self._drawn(node, copy, replica)
+            name = self.draws_by_row.own(node, copy, replica)
         if node.op == "Mean" and isinstance(way.inputs[0], Cut) and isinstance(way.outputs[0], Partial):
             name = self._mean(node, copy, replica)
         self._set(node.name, way, replica, name)
@@ -227,49 +226,6 @@ class _Builder:
         count = self.rows.count(_factor(given) / _factor(made), _power(given) - _power(made), dtype)
         device = self.exchanges.device(replica)
         return self.out.add("RealDiv", f"{copy.name}/mean", [copy.name, count], T=dtype, device=device)
-
-    def _drawn(self, node: Any, copy: Any, replica: int) -> str:
-        """The random numbers that one device draws for a replica's rows.
-
-        The kernel makes so many elements for each value of the counter, in order: the counter is moved on, and what it
-        still makes for rows before is cut off.
-        """
-        name, device = copy.name, self.exchanges.device(replica)
-        dtype, shape = tensor_dtype(self.nodes, node.name), self.plan.shapes.shape(node.name) or ()
-        each = _factor(shape)
-        group = _IN_A_GROUP // (2 if dtype == "float64" else 1)
-        first = self.out.cast(f"{name}/first", self.rows.first(replica), "int32", "int64")
-        elements = self._by(f"{name}/before", "Mul", first, each, "int64")
-        groups = self._by(f"{name}/groups", "FloorDiv", elements, group, "int64")
-        copy.input[2] = self._moved(f"{name}/counter", copy.input[2], groups)
-        if each % group == 0:
-            return str(name)
-        length = self._by(f"{name}/length", "Mul", self.rows.own(replica), each, "int32")
-        more = self._by(f"{name}/more", "AddV2", length, group, "int32")
-        rest = self.out.cast(
-            f"{name}/rest/int", self._by(f"{name}/rest", "FloorMod", elements, group, "int64"), "int64", "int32"
-        )
-        local = copy.input[0]
-        copy.input[0] = self.out.reshape(f"{name}/flat", more, [1], "int32")
-        copy.attr["Tshape"].type = 3  # int32
-        begin, size = (self.out.reshape(f"{name}/{what}", t, [1], "int32") for what, t in (("at", rest), ("n", length)))
-        own = self.out.add("Slice", f"{name}/own", [name, begin, size], T=dtype, Index="int32", device=device)
-        kind = tensor_dtype(self.nodes, node.input[0])
-        return self.out.add("Reshape", f"{name}/rows", [own, local], T=dtype, Tshape=kind, device=device)
-
-    def _by(self, name: str, op: str, number: str, other: int, dtype: str) -> str:
-        constant = self.out.constant(f"{name}/by", other, dtype)
-        return self.out.add(op, name, [number, constant], T=dtype)
-
-    def _moved(self, name: str, counter: str, groups: str) -> str:
-        """A counter of two words, the low one first, so many values on."""
-        by = self.out.cast(f"{name}/by", groups, "int64", "uint64")
-        words = self.out.add("Unpack", f"{name}/words", [counter], num=2, T="uint64", axis=0)
-        low = self.out.add("AddV2", f"{name}/low", [words, by], T="uint64")
-        is_over = self.out.add("Less", f"{name}/is_over", [low, by], T="uint64")
-        over = self.out.cast(f"{name}/over", is_over, "bool", "uint64")
-        high = self.out.add("AddV2", f"{name}/high", [f"{words}:1", over], T="uint64")
-        return self.out.add("Pack", name, [low, high], N=2, T="uint64", axis=0)
 
     def _suffix(self, node: Any, way: Way) -> str:
         """Part of a name: none for the first way in which a node is computed by replicas."""

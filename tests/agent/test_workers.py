@@ -105,7 +105,7 @@ def test_the_environment_is_the_agents_without_what_belongs_to_another_run(monke
 
 def test_nothing_that_a_launcher_sets_is_inherited():
     environment = WorkerEnvironment(run_id="run", horovod=HorovodPlace())
-    kept_by_users = {"AUTODIST_STEP_TIMEOUT_S"}
+    kept_by_users = {"AUTODIST_ALLOW_OPEN_PORTS", "AUTODIST_STEP_TIMEOUT_S"}
     assert [name for name in environment.to_environ() if not of_another_run(name)] == sorted(kept_by_users)
 
 

@@ -1,5 +1,6 @@
 """Examples that a program picks by number, where a replica's part of the batch has fewer of them."""
 
+import contextlib
 import logging
 import re
 from itertools import pairwise
@@ -70,9 +71,9 @@ REFUSED = {
     "loop_over_all": summed_in_a_loop(ROWS),
     "array": summed_from_an_array,
     "map": mapped,
-    "masked": lambda x, y, w: tf.boolean_mask(error(x, y, w), y[:, 0] > -100.0)[10],
 }
-WARNED = {
+MET = {
+    "masked": lambda x, y, w: tf.boolean_mask(error(x, y, w), y[:, 0] > -100.0)[10],
     "row": lambda x, y, w: error(x, y, w)[3],
     "slice": lambda x, y, w: tf.reduce_mean(error(x, y, w)[:10]),
     "data": lambda x, y, w: mean(x[:10], y[:10], w),
@@ -107,8 +108,8 @@ def trained(shard, loss, sizes=(ROWS, ROWS), *given):
     return [weight.numpy(), losses]
 
 
-def in_scope(loss, *args):
-    with autodist.scope(**TWO):
+def in_scope(loss, *args, **options):
+    with autodist.scope(**TWO, **options):
         return trained(None, loss, *args)
 
 
@@ -120,10 +121,19 @@ def test_what_a_part_does_not_have_is_refused_by_line(name):
     assert "tf.shape(x)[0]" in caught.value.hint
 
 
-@pytest.mark.parametrize("name", WARNED)
-def test_what_a_part_has_too_is_warned_of(name, caplog):
+@pytest.mark.parametrize("name", MET)
+def test_rows_are_picked_of_the_whole_batch(name, caplog):
     with caplog.at_level(logging.WARNING, "autodist"):
-        in_scope(WARNED[name])
+        found = in_scope(MET[name])
+    assert not caplog.records
+    for one, other in zip(trained(None, MET[name]), found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["row", "loop"])
+def test_what_a_part_has_too_is_warned_of_where_replicas_have_losses_of_their_own(name, caplog):
+    with caplog.at_level(logging.WARNING, "autodist"):
+        in_scope(MET[name], gradient_reduction="mean")
     said = [record.message for record in caplog.records if record.message.startswith("the loss: op")]
     assert said
     assert all(re.search(rf"{re.escape(__file__)}:\d+", text) for text in said)
@@ -174,8 +184,8 @@ OWN_FAULT = {
 }
 
 
-def with_number(loss, number):
-    """Train on two batches, in the second of which all examples have this number."""
+def with_number(loss, number, options=None):
+    """Train on two batches, in the second of which all examples have this number; returns the weight."""
     numbers = np.where(np.arange(2 * ROWS) < ROWS, NUMBERS % 4, number).astype("int32")
     data = np.concatenate([X, numbers[:, None]], axis=1).astype("float32")
 
@@ -183,7 +193,7 @@ def with_number(loss, number):
         return loss(error(x[:, :4], y, weight), tf.cast(x[:, 4], tf.int32))
 
     weight = tf.Variable(tf.fill([4, 1], 0.3))
-    with autodist.scope(**TWO):
+    with contextlib.nullcontext() if options is None else autodist.scope(**options):
 
         @tf.function
         def step(x, y):
@@ -194,16 +204,18 @@ def with_number(loss, number):
 
         for begin in (0, ROWS):
             step(data[begin : begin + ROWS], Y[begin : begin + ROWS])
+    return weight.numpy()
 
 
 @pytest.mark.parametrize("name", FAILING)
 def test_what_a_part_does_not_have_is_told_when_the_number_is_known(name):
     with pytest.raises(CaptureError, match="fails on a replica's part of the batch") as caught:
-        with_number(FAILING[name], 9)
+        with_number(FAILING[name], 9, {**TWO, "gradient_reduction": "mean"})
     assert f"{__file__}:" in caught.value.message
+    np.testing.assert_allclose(with_number(FAILING[name], 9, TWO), with_number(FAILING[name], 9), rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", OWN_FAULT)
 def test_what_fails_on_one_device_too_is_not_blamed_on_the_parts(name):
     with pytest.raises(tf.errors.InvalidArgumentError):
-        with_number(OWN_FAULT[name], 10)
+        with_number(OWN_FAULT[name], 10, TWO)

@@ -29,7 +29,8 @@ _LATENCY_BYTES = 10_000
 """What an exchange costs, however small it is."""
 _COMPUTING = 0.05
 """What it costs to compute a byte of a result, beside sending one."""
-_USUAL_BATCH = 64
+_BATCH_SIZE = 1024
+"""Number of examples by which ways are compared: a constant, because workers whose batches differ must plan alike."""
 _SIZES = {"float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16, "float16": 2, "bfloat16": 2}
 _OF_ROWS = frozenset({"values", "indices", "left", "right"})
 _ALONE = frozenset({"string", "variant", "resource"})
@@ -146,16 +147,28 @@ def plan_batch(graph: TrainingGraph) -> BatchPlan:
     return _Planner(graph).plan()
 
 
+def _with_batch(analysis: StepAnalysis) -> Any:
+    """The part of a step whose shapes matter: what depends on the batch, and what that is made of.
+
+    What follows upon gradients, half of the nodes with some optimizers, is the same on all workers.
+    """
+    kept = ancestors(analysis.nodes, [*analysis.extents, *analysis.split])
+    part = type(analysis.graph_def)(versions=analysis.graph_def.versions, library=analysis.graph_def.library)
+    for node in analysis.graph_def.node:
+        if node.name in kept:
+            part.node.add().CopyFrom(node)
+    return part
+
+
 class _Planner:
     def __init__(self, graph: TrainingGraph) -> None:
         self.analysis: StepAnalysis = graph.analysis
         self.nodes = self.analysis.nodes
         self.outputs = [output.tensor for output in graph.outputs]
         self.effects = graph.effects
-        self.batch_size = graph.batch_size or _USUAL_BATCH
         variables = {v.handle: (v.dtype, v.shape) for v in graph.variables}
         try:
-            self.shapes = StepShapes(self.analysis.graph_def, self.analysis.split, variables)
+            self.shapes = StepShapes(_with_batch(self.analysis), self.analysis.split, variables)
         except ValueError as error:
             raise NoPlanError(f"its shapes: {error}") from error
         self.ways = Ways(self.nodes, self.shapes)
@@ -274,7 +287,7 @@ class _Planner:
         shape = self._shape(tensor)
         if shape is None:
             return float(_LATENCY_BYTES)
-        return _bytes(shape, tensor_dtype(self.nodes, tensor), self.batch_size)
+        return _bytes(shape, tensor_dtype(self.nodes, tensor), _BATCH_SIZE)
 
     def _shape(self, tensor: str) -> Shape:
         return self.shapes.shape(tensor)

@@ -1,0 +1,78 @@
+"""Random numbers of a replica's rows, those that one device draws for them, where they are drawn by a counter.
+
+The kernel makes a group of elements for each value of the counter, in order. So the counter is moved on by as many
+groups as there are in the rows before, and what is still drawn for these is cut off.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from autodist.graph import NodeList, tensor_dtype
+from autodist.graph.layouts import BatchPlan, Multiple
+from autodist.kernels._batch_rows import BatchRows
+
+__all__ = ["CountedDraws"]
+
+_SHAPE, _COUNTER = 0, 2
+"""Inputs of ``StatelessRandomUniformV2`` and ``StatelessRandomNormalV2``."""
+_GROUP = {"float64": 2}
+"""Elements for each value of the counter; 4 of all other types."""
+
+
+class CountedDraws:
+    """Changes copies of random operators.
+
+    Args:
+        nodes: The flat step, by name.
+        plan: How replicas share it.
+        out: Where to add nodes.
+        rows: Where each replica's rows lie.
+
+    """
+
+    def __init__(self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, rows: BatchRows) -> None:
+        self._nodes = nodes
+        self._plan = plan
+        self._out = out
+        self._rows = rows
+
+    def own(self, node: Any, copy: Any, replica: int) -> str:
+        """Have a replica's copy of a node draw for its rows alone; returns the tensor of these."""
+        name, dtype = str(copy.name), tensor_dtype(self._nodes, node.name)
+        shape = self._plan.shapes.shape(node.name) or ()
+        each = prod(size.times if isinstance(size, Multiple) else size or 1 for size in shape)  # elements of a row
+        group = _GROUP.get(dtype, 4)
+        first = self._out.cast(f"{name}/first", self._rows.first(replica), "int32", "int64")
+        before = self._by(f"{name}/before", "Mul", first, each, "int64")
+        groups = self._by(f"{name}/groups", "FloorDiv", before, group, "int64")
+        copy.input[_COUNTER] = self._moved(f"{name}/counter", copy.input[_COUNTER], groups)
+        if each % group == 0:
+            return name
+        length = self._by(f"{name}/length", "Mul", self._rows.own(replica), each, "int32")
+        rest = self._by(f"{name}/rest", "FloorMod", before, group, "int64")
+        rest = self._out.cast(f"{name}/rest/int", rest, "int64", "int32")
+        local, more = copy.input[_SHAPE], self._by(f"{name}/more", "AddV2", length, group, "int32")
+        copy.input[_SHAPE] = self._out.reshape(f"{name}/flat", more, [1], "int32")
+        copy.attr["Tshape"].type = 3  # int32
+        begin = self._out.reshape(f"{name}/at", rest, [1], "int32")
+        size = self._out.reshape(f"{name}/n", length, [1], "int32")
+        kinds: dict[str, Any] = {"T": dtype, "device": copy.device}
+        own = self._out.add("Slice", f"{name}/own", [name, begin, size], Index="int32", **kinds)
+        kind = tensor_dtype(self._nodes, node.input[_SHAPE])
+        return self._out.add("Reshape", f"{name}/rows", [own, local], Tshape=kind, **kinds)
+
+    def _by(self, name: str, op: str, number: str, other: int, dtype: str) -> str:
+        constant = self._out.constant(f"{name}/by", other, dtype)
+        return self._out.add(op, name, [number, constant], T=dtype)
+
+    def _moved(self, name: str, counter: str, groups: str) -> str:
+        """A counter of two words, the low one first, so many values on."""
+        by = self._out.cast(f"{name}/by", groups, "int64", "uint64")
+        words = self._out.add("Unpack", f"{name}/words", [counter], num=2, T="uint64", axis=0)
+        low = self._out.add("AddV2", f"{name}/low", [words, by], T="uint64")
+        is_over = self._out.add("Less", f"{name}/is_over", [low, by], T="uint64")
+        over = self._out.cast(f"{name}/over", is_over, "bool", "uint64")
+        high = self._out.add("AddV2", f"{name}/high", [f"{words}:1", over], T="uint64")
+        return self._out.add("Pack", name, [low, high], N=2, T="uint64", axis=0)
