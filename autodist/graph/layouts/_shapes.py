@@ -66,14 +66,27 @@ class Inference:
         self.size = size
         self._nodes = {node.name: node for node in graph_def.node}
         self._order = topological_order(self._nodes)
-        self._numbers = {} if like is None else like.scaled(size)
         sized = _sized(graph_def, split, variables, size)
+        if like is not None and self._holds(sized, like.scaled(size)):
+            return
+        self._numbers: dict[str, np.ndarray] = {}
         for _ in range(_MOST_TURNS):  # the dims that a gradient is summed over are known when shapes are
-            self._shapes = _inferred(sized, self._numbers)
-            # All are computed anew from shapes: what was taken for granted is right if the same comes out.
-            before, self._numbers = self._numbers, self._computed()
-            if _are_equal(before, self._numbers):
+            known = len(self._numbers)
+            self._infer(sized, self._numbers)
+            if len(self._numbers) == known:
                 break
+
+    def _holds(self, sized: Any, numbers: dict[str, np.ndarray]) -> bool:
+        """Whether numbers are right: then the same come out, all of them computed anew from shapes."""
+        try:
+            self._infer(sized, numbers)
+        except ValueError:  # shapes by such numbers don't fit
+            return False
+        return _are_equal(numbers, self._numbers)
+
+    def _infer(self, sized: Any, numbers: dict[str, np.ndarray]) -> None:
+        self._shapes = _inferred(sized, numbers)
+        self._numbers = self._computed()
 
     def scaled(self, size: int) -> dict[str, np.ndarray]:
         """What the numbers may be for another number of examples: multiples of this one become multiples of that."""
