@@ -116,6 +116,11 @@ class Inference:
             values = self._asked(node)
             if values is not None:
                 known.add(name)
+                if node.op == "Const":
+                    graph_def.node.add().CopyFrom(node)
+                    graph_def.node[-1].device = ""
+                    graph_def.node[-1].attr.pop("_class", None)
+                    del graph_def.node[-1].input[:]
                 found.update({f"{name}:{k}": value for k, value in enumerate(values)})
                 continue
             if not self._is_of_sizes(node, known):
@@ -208,9 +213,13 @@ def _inferred(graph_def: Any, numbers: Mapping[str, np.ndarray]) -> dict[str, li
     """The static shapes of all nodes, where some small tensors are known to be constant."""
     import tensorflow as tf
 
-    graph = tf.Graph()
+    graph, constant = tf.Graph(), {node.name for node in graph_def.node if node.op == "Const"}
     with graph.as_default():
-        constants = {tensor: tf.constant(value, name="autodist_known") for tensor, value in numbers.items()}
+        constants = {
+            tensor: tf.constant(value, name="autodist_known")
+            for tensor, value in numbers.items()
+            if node_of(tensor) not in constant
+        }
         tf.graph_util.import_graph_def(graph_def, input_map=constants, name="")
     return {
         operation.name: [None if o.shape.rank is None else tuple(o.shape.as_list()) for o in operation.outputs]
