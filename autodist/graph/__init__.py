@@ -19,6 +19,7 @@ from autodist.graph._graph_def import (
     constant_value,
     data_inputs,
     is_stateful,
+    itemsize,
     node_of,
     normalize,
     output_shape,
@@ -27,6 +28,7 @@ from autodist.graph._graph_def import (
     split_tensor,
     strip_missing_colocation,
     tensor_dtype,
+    tensor_name,
 )
 from autodist.graph._hoist import argument_aliases
 from autodist.graph._identity import Identity
@@ -99,6 +101,7 @@ __all__ = [
     "factors_of",
     "is_aligned",
     "is_stateful",
+    "itemsize",
     "mark_v1_gradients",
     "marks_gradients",
     "node_of",
@@ -115,5 +118,6 @@ __all__ = [
     "strip_missing_colocation",
     "takes_rows",
     "tensor_dtype",
+    "tensor_name",
     "without_directories",
 ]

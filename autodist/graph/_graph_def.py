@@ -6,6 +6,7 @@ Kernels work on protobufs rather than on live graphs: ten times cheaper on a gra
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ __all__ = [
     "constant_value",
     "data_inputs",
     "is_stateful",
+    "itemsize",
     "node_of",
     "normalize",
     "output_shape",
@@ -28,6 +30,7 @@ __all__ = [
     "split_tensor",
     "strip_missing_colocation",
     "tensor_dtype",
+    "tensor_name",
     "topological_order",
 ]
 
@@ -49,6 +52,22 @@ def split_tensor(tensor: str) -> tuple[str, int]:
         return tensor[1:], -1
     name, _, index = tensor.partition(":")
     return name, int(index or 0)
+
+
+def tensor_name(node: str, index: int) -> str:
+    """The inverse of :func:`split_tensor`, as nodes name their inputs: ``"a"`` for the first output of ``a``."""
+    return node if index == 0 else f"{node}:{index}"
+
+
+def itemsize(dtype: str) -> int:
+    """Bytes of an element, by the bits in the name of its type; of a text those of a reference.
+
+    Example:
+        >>> [itemsize(dtype) for dtype in ("float32", "bfloat16", "bool", "string", "variant")]
+        [4, 2, 1, 8, 0]
+    """
+    bits = re.search("[0-9]+", dtype)
+    return max(1, int(bits[0]) // 8) if bits else {"bool": 1, "string": 8}.get(dtype, 0)
 
 
 def node_of(tensor: str) -> str:

@@ -11,11 +11,17 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._extent import ROWLIKE
-from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor, tensor_dtype
+from autodist.graph._graph_def import (
+    constant_value,
+    data_inputs,
+    itemsize,
+    node_of,
+    output_shape,
+    split_tensor,
+    tensor_dtype,
+)
 from autodist.graph._one_hot import Ids, ids_of
 from autodist.graph.operators import passes_on
 
@@ -25,11 +31,6 @@ ID_DTYPE = "int32"
 """As what the places of ones travel."""
 
 _BATCHED = frozenset({"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
-
-
-def itemsize(dtype: str) -> int:
-    """Bytes of one number."""
-    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
 
 
 class Obstacle(Exception):

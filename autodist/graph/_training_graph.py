@@ -9,13 +9,11 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
     from autodist.graph._update_region import UpdateRegions
 
 from autodist.graph._analysis import StepAnalysis
-from autodist.graph._graph_def import node_of
+from autodist.graph._graph_def import itemsize, node_of
 from autodist.graph._identity import Identity, combined
 from autodist.graph._serialize import load_graph, parse_graph_def, save_graph
 from autodist.graph._uses import Use, variable_uses
@@ -122,8 +120,7 @@ class Variable:
     @property
     def size_bytes(self) -> int:
         """Bytes of its value."""
-        itemsize = 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
-        return prod(self.shape) * itemsize
+        return prod(self.shape) * itemsize(self.dtype)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from autodist.carriers import Scattered
-from autodist.graph import NodeList, Role, StepAnalysis, TrainingGraph, data_inputs, node_of, tensor_dtype
+from autodist.graph import NodeList, Role, StepAnalysis, TrainingGraph, data_inputs, node_of, tensor_dtype, tensor_name
 from autodist.graph.layouts import WHOLE, BatchPlan, Cut, Dim, Layout, Multiple, Partial, Shape, Way, Whole
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels._batch_rows import BatchRows
@@ -147,7 +147,7 @@ class _Builder:
                 for replica in range(self.count):
                     self._add_part(node, way, replica)
         for k in range(len(self.plan.ways[node.name][0].outputs)):
-            tensor = _tensor(node.name, k)
+            tensor = tensor_name(node.name, k)
             for exchange in self.plan.exchanges.get(tensor, ()):
                 values = self._value(tensor, exchange.source)
                 self.values[tensor, exchange.target] = self.exchanges.made(exchange, values)
@@ -155,7 +155,7 @@ class _Builder:
     def _add_whole(self, node: Any, way: Way, same: str | None) -> None:
         sizes = self._sizes(node)
         if sizes is not None:
-            self.values.update(((_tensor(node.name, k), WHOLE), [made]) for k, made in enumerate(sizes))
+            self.values.update(((tensor_name(node.name, k), WHOLE), [made]) for k, made in enumerate(sizes))
             self.copies[node.name] = []
             return
         copy = self._copied(node, node.name, self.layout.main_device)
@@ -175,7 +175,7 @@ class _Builder:
             return None
         found = []
         for k in range(len(self.plan.ways[node.name][0].outputs)):
-            tensor = _tensor(node.name, k)
+            tensor = tensor_name(node.name, k)
             dtype = tensor_dtype(self.nodes, tensor)
             entries = self.plan.shapes.numbers(tensor) or ()
             made = self.rows.entries([entry for entry in entries if entry is not None], None, dtype)
@@ -234,11 +234,11 @@ class _Builder:
 
     def _set(self, name: str, way: Way, replica: int | None, made: str) -> None:
         for k, layout in enumerate(way.outputs):
-            tensor = _tensor(name, k)
+            tensor = tensor_name(name, k)
             found = self.values.setdefault((tensor, layout), [])
             if replica is None and found:
                 continue
-            found.append(_tensor(made, k))
+            found.append(tensor_name(made, k))
         self.copies.setdefault(name, []).append(made)
 
     def _value(self, tensor: str, layout: Layout) -> list[str]:
@@ -341,10 +341,6 @@ def _pass_on(copy: Any) -> None:
     copy.op = "Identity"
     copy.attr.clear()
     copy.attr["T"].type = kind
-
-
-def _tensor(name: str, index: int) -> str:
-    return name if index == 0 else f"{name}:{index}"
 
 
 def _factor(shape: Shape) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from autodist.graph import ROWLIKE, Extent, TrainingGraph, node_of, reduction_of_met, tensor_dtype
+from autodist.graph import ROWLIKE, Extent, TrainingGraph, itemsize, node_of, reduction_of_met, tensor_dtype
 from autodist.graph.layouts import BatchPlan, Partial
 from autodist.kernels._demand import Demand, tensor_shape
 
@@ -13,7 +13,6 @@ __all__ = ["inexact_of", "warnings_of", "warnings_of_exchanges"]
 
 _NEITHER = "is neither a sum nor a mean over the batch"
 _MANY_BYTES = 4 * 2**20
-_BYTES = {"float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "float16": 2, "bfloat16": 2, "bool": 1, "int8": 1}
 
 
 def warnings_of(
@@ -89,7 +88,7 @@ def _of_gathering(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
     nodes = demand.analysis.nodes
     for tensor in _gathered(graph, demand):
         each = prod(size for size in tensor_shape(nodes, tensor) or () if size is not None)
-        size = (graph.batch_size or 0) * each * _BYTES.get(tensor_dtype(nodes, tensor), 4)
+        size = (graph.batch_size or 0) * each * itemsize(tensor_dtype(nodes, tensor))
         if size > _MANY_BYTES:
             yield (
                 f"{_place(graph, demand, node_of(tensor))} is gathered from all replicas in each step, "

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from itertools import accumulate
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from autodist.graph import data_inputs, normalize, output_shape, tensor_dtype
+from autodist.graph import data_inputs, itemsize, normalize, output_shape, tensor_dtype
 from autodist.graph.operators import Passes, passes_on
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
 
 __all__ = ["activation_bytes"]
-
-_ITEM_BYTES = {"bool": 1, "string": 8}
 
 
 def activation_bytes(graph: TrainingGraph, examples: int) -> float:
@@ -66,10 +63,10 @@ class _Tensors:
     def _size(self, tensor: str, shape: tuple[int | None, ...] | None, largest: float) -> float:
         if shape is not None and None not in shape:
             return 0.0
-        itemsize = _itemsize(tensor_dtype(self._nodes, tensor))
+        each = itemsize(tensor_dtype(self._nodes, tensor))
         if shape is None or shape.count(None) > 1:  # which dims are the batch is not known: at most what it is made of
-            return largest if itemsize else 0.0
-        return float(prod(self._examples if size is None else size for size in shape) * itemsize)
+            return largest if each else 0.0
+        return float(prod(self._examples if size is None else size for size in shape) * each)
 
     @property
     def most_bytes(self) -> float:
@@ -79,15 +76,3 @@ class _Tensors:
             changes[place] += self._bytes[tensor]
             changes[self._last.get(tensor, place) + 1] -= self._bytes[tensor]
         return max(accumulate(changes[place] for place in sorted(changes)), default=0.0)
-
-
-def _itemsize(dtype: str) -> float:
-    """Bytes of an element, by the bits in the dtype's name.
-
-    Example:
-        >>> [_itemsize(dtype) for dtype in ("float32", "bfloat16", "bool", "string", "variant")]
-        [4.0, 2.0, 1, 8, 0]
-
-    """
-    bits = re.search("[0-9]+", dtype)
-    return int(bits[0]) / 8 if bits else _ITEM_BYTES.get(dtype, 0)

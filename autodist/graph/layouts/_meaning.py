@@ -10,7 +10,7 @@ import numpy as np
 
 from autodist.graph._graph_def import data_inputs
 from autodist.graph.layouts._base import Cut, Dim, Multiple
-from autodist.graph.layouts._shapes import SIZES, Inference, StepShapes
+from autodist.graph.layouts._shapes import Inference, StepShapes, dim_of
 from autodist.graph.operators import Access, Affine, Expression, Lengths, Reducer, Signature, expression_of
 
 __all__ = ["Along", "Meaning", "Place", "meaning_of"]
@@ -117,7 +117,7 @@ def meaning_of(node: Any, shapes: StepShapes) -> Meaning | None:
     one, other = found[0], found[1]
     if one is None or other is None or not _are_alike(one, other):
         return None
-    sizes = {name: _dim(size, other.sizes[name]) for name, size in one.sizes.items()}
+    sizes = {name: dim_of(size, other.sizes[name]) for name, size in one.sizes.items()}
     tensors = data_inputs(node)
     joined = set(one.joined)
     try:
@@ -186,7 +186,7 @@ def _place(one: Affine | None, other: Affine | None, length: Dim, sizes: Mapping
     factors = sorted(
         ((name, a, b) for (name, a), (_, b) in zip(one.terms, other.terms, strict=True)), key=lambda term: term[1:]
     )
-    terms = tuple((name, _dim(a, b)) for name, a, b in factors)
+    terms = tuple((name, dim_of(a, b)) for name, a, b in factors)
     return Place(terms, length) if _fill(terms, length, sizes) else None
 
 
@@ -208,12 +208,3 @@ def _times(one: Dim, other: Dim) -> Dim:
     if isinstance(one, Multiple) and isinstance(other, int):
         return Multiple(one.times * other)
     return Multiple(one * other.times) if isinstance(one, int) and isinstance(other, Multiple) else None
-
-
-def _dim(one: int | None, other: int | None) -> Dim:
-    if one is None or other is None:
-        return None
-    if one == other:
-        return one
-    times = one // SIZES[0]
-    return Multiple(times) if times > 0 and (one, other) == (times * SIZES[0], times * SIZES[1]) else None

@@ -16,7 +16,16 @@ from math import prod
 from typing import Any
 
 from autodist.graph._analysis import StepAnalysis
-from autodist.graph._graph_def import ancestors, data_inputs, is_stateful, node_of, split_tensor, tensor_dtype
+from autodist.graph._graph_def import (
+    ancestors,
+    data_inputs,
+    is_stateful,
+    itemsize,
+    node_of,
+    split_tensor,
+    tensor_dtype,
+    tensor_name,
+)
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.layouts._base import WHOLE, Cut, Dim, Layout, Multiple, Partial, Shape, Whole
 from autodist.graph.layouts._shapes import StepShapes
@@ -31,7 +40,6 @@ _COMPUTING = 0.05
 """What it costs to compute a byte of a result, beside sending one."""
 _BATCH_SIZE = 1024
 """Number of examples by which ways are compared: a constant, because workers whose batches differ must plan alike."""
-_SIZES = {"float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16, "float16": 2, "bfloat16": 2}
 _OF_ROWS = frozenset({"values", "indices", "left", "right"})
 _ALONE = frozenset({"string", "variant", "resource"})
 
@@ -102,9 +110,9 @@ class BatchPlan:
                 if is_met and not way.is_whole and name not in self.marks:
                     return False
                 if is_met:
-                    met.update((_tensor(name, k), layout) for k, layout in enumerate(way.outputs))
+                    met.update((tensor_name(name, k), layout) for k, layout in enumerate(way.outputs))
             for k in range(len(self.ways[name][0].outputs)):
-                for exchange in self.exchanges.get(_tensor(name, k), ()):
+                for exchange in self.exchanges.get(tensor_name(name, k), ()):
                     if (exchange.tensor, exchange.source) in met:
                         return False
                     if exchange.travels:
@@ -122,13 +130,13 @@ class BatchPlan:
 
 def _bytes(shape: Sequence[Dim], dtype: str, batch_size: int) -> int:
     sizes = (size.times * batch_size if isinstance(size, Multiple) else size or 1 for size in shape)
-    return prod(sizes) * _SIZES.get(dtype, 4)
+    return prod(sizes) * itemsize(dtype)
 
 
 def _asks(shapes: StepShapes, node: Any, outputs: int) -> bool:
     if not is_kind(node.op, Kind.SHAPE):
         return False
-    entries = [shapes.numbers(_tensor(node.name, k)) for k in range(outputs)]
+    entries = [shapes.numbers(tensor_name(node.name, k)) for k in range(outputs)]
     return all(found is not None and None not in found for found in entries)
 
 
@@ -212,7 +220,7 @@ class _Planner:
             way = self._cheapest(node, count)
         self.primary[node.name] = way
         for k, layout in enumerate(way.outputs):
-            self.layouts[_tensor(node.name, k)] = layout
+            self.layouts[tensor_name(node.name, k)] = layout
         if node.name not in self.analysis.marks and not self._is_asked(node):
             pairs = zip(data_inputs(node), way.inputs, strict=False)
             self.exchanged.update((tensor, to) for tensor, to in pairs if self._layout(tensor) != to)
@@ -266,7 +274,7 @@ class _Planner:
     def _cost(self, node: Any, way: Way, layouts: Sequence[Layout], tensors: Sequence[str]) -> float:
         """Bytes that are sent for a way, and a little for what is computed."""
         found = sum(map(self._bytes_sent, tensors, layouts, way.inputs))
-        made = sum(self._bytes(_tensor(node.name, k)) for k in range(len(way.outputs)))
+        made = sum(self._bytes(tensor_name(node.name, k)) for k in range(len(way.outputs)))
         if any(isinstance(layout, Partial) for layout in way.inputs):
             given = max(self._bytes(t) for t, to in zip(tensors, way.inputs, strict=True) if isinstance(to, Partial))
             # It will have to be put together at some time.
@@ -314,7 +322,7 @@ class _Planner:
             if way is not None:
                 ways[way] = None
                 continue
-            tensor, source = _tensor(node.name, index), primary.outputs[index]
+            tensor, source = tensor_name(node.name, index), primary.outputs[index]
             exchanges.extend(self._steps(tensor, source, target, wanted[index]))
             uses_primary = True
         if uses_primary or not ways:
@@ -369,10 +377,6 @@ class _Planner:
         if dtype in _ALONE and not isinstance(source, Whole) and not (dtype == "string" and is_returned):
             raise NoPlanError(f"values that can't be sent, of `{tensor}` ({self.nodes[node_of(tensor)].op})")
         return Exchange(tensor, source, target)
-
-
-def _tensor(name: str, index: int) -> str:
-    return name if index == 0 else f"{name}:{index}"
 
 
 def _canonical(tensor: str) -> str:

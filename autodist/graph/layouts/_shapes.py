@@ -26,7 +26,7 @@ from autodist.graph._graph_def import (
 from autodist.graph._nodes import NodeList
 from autodist.graph.layouts._base import Dim, Multiple, Shape
 
-__all__ = ["SIZES", "Inference", "StepShapes", "Variables"]
+__all__ = ["SIZES", "Inference", "StepShapes", "Variables", "dim_of"]
 
 SIZES = (5040, 7560)
 """Two numbers of examples that most divisors divide, so that no step is refused which takes halves or quarters."""
@@ -267,7 +267,7 @@ class StepShapes:
         one, other = found
         if one is None or other is None or len(one) != len(other):
             return None
-        return tuple(map(_dim, one, other))
+        return tuple(map(dim_of, one, other))
 
     def numbers(self, tensor: str) -> tuple[Dim, ...] | None:
         """The entries of a vector of whole numbers, or the one of a scalar; None where they are not known."""
@@ -275,10 +275,11 @@ class StepShapes:
         one, other = found
         if one is None or other is None or one.dtype.kind not in "iu" or one.shape != other.shape:
             return None
-        return tuple(_dim(int(a), int(b)) for a, b in zip(one.reshape(-1), other.reshape(-1), strict=True))
+        return tuple(dim_of(int(a), int(b)) for a, b in zip(one.reshape(-1), other.reshape(-1), strict=True))
 
 
-def _dim(one: int | None, other: int | None) -> Dim:
+def dim_of(one: int | None, other: int | None) -> Dim:
+    """A length of which the values for both numbers of examples are known."""
     if one is None or other is None:
         return None
     if one == other:
