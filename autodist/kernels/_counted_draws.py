@@ -6,11 +6,10 @@ groups as there are in the rows before, and what is still drawn for these is cut
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 from autodist.graph import NodeList, tensor_dtype
-from autodist.graph.layouts import BatchPlan, Multiple
+from autodist.graph.layouts import BatchPlan, factor_of
 from autodist.kernels._batch_rows import BatchRows
 
 __all__ = ["CountedDraws"]
@@ -41,8 +40,7 @@ class CountedDraws:
     def own(self, node: Any, copy: Any, replica: int) -> str:
         """Have a replica's copy of a node draw for its rows alone; returns the tensor of these."""
         name, dtype = str(copy.name), tensor_dtype(self._nodes, node.name)
-        shape = self._plan.shapes.shape(node.name) or ()
-        each = prod(size.times if isinstance(size, Multiple) else size or 1 for size in shape)  # elements of a row
+        each = factor_of(self._plan.shapes.shape(node.name))  # elements of a row
         group = _GROUP.get(dtype, 4)
         first = self._out.cast(f"{name}/first", self._rows.first(replica), "int32", "int64")
         before = self._by(f"{name}/before", "Mul", first, each, "int64")

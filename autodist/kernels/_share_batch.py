@@ -8,14 +8,13 @@ meet.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from autodist.carriers import Scattered
 from autodist.graph import NodeList, Role, StepAnalysis, TrainingGraph, data_inputs, node_of, tensor_dtype, tensor_name
-from autodist.graph.layouts import WHOLE, BatchPlan, Cut, Dim, Layout, Multiple, Partial, Shape, Way, Whole
+from autodist.graph.layouts import WHOLE, BatchPlan, Cut, Dim, Layout, Multiple, Partial, Shape, Way, Whole, factor_of
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels._batch_rows import BatchRows
 from autodist.kernels._counted_draws import CountedDraws
@@ -223,7 +222,7 @@ class _Builder:
         copy.op = "Sum"
         given, made = (self.plan.shapes.shape(t) or () for t in (node.input[0], node.name))
         dtype = tensor_dtype(self.nodes, node.name)
-        count = self.rows.count(_factor(given) / _factor(made), _power(given) - _power(made), dtype)
+        count = self.rows.count(factor_of(given) / factor_of(made), _power(given) - _power(made), dtype)
         device = self.exchanges.device(replica)
         return self.out.add("RealDiv", f"{copy.name}/mean", [copy.name, count], T=dtype, device=device)
 
@@ -341,11 +340,6 @@ def _pass_on(copy: Any) -> None:
     copy.op = "Identity"
     copy.attr.clear()
     copy.attr["T"].type = kind
-
-
-def _factor(shape: Shape) -> int:
-    """How many elements a tensor has, beside the numbers of examples in it."""
-    return prod(size.times if isinstance(size, Multiple) else size or 1 for size in shape or ())
 
 
 def _power(shape: Shape) -> int:

@@ -1,6 +1,6 @@
 """How the replicas of a step share each of its tensors, by what operators do."""
 
-from autodist.graph.layouts._base import WHOLE, Cut, Dim, Layout, Multiple, Partial, Rows, Shape, Whole
+from autodist.graph.layouts._base import WHOLE, Cut, Dim, Layout, Multiple, Partial, Rows, Shape, Whole, factor_of
 from autodist.graph.layouts._plan import BatchPlan, Exchange, NoPlanError, plan_batch
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._ways import Entry, Way
@@ -21,5 +21,6 @@ __all__ = [
     "StepShapes",
     "Way",
     "Whole",
+    "factor_of",
     "plan_batch",
 ]

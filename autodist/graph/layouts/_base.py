@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TypeAlias
 
 from autodist.graph.operators import Reducer
 
-__all__ = ["WHOLE", "Cut", "Dim", "Layout", "Multiple", "Partial", "Rows", "Shape", "Whole"]
+__all__ = ["WHOLE", "Cut", "Dim", "Layout", "Multiple", "Partial", "Rows", "Shape", "Whole", "factor_of"]
 
 
 @dataclass(frozen=True)
@@ -63,3 +64,14 @@ class Partial:
 Layout: TypeAlias = Whole | Cut | Partial
 
 WHOLE = Whole()
+
+
+def factor_of(shape: Shape) -> int:
+    """How many elements a tensor has, beside the numbers of examples in it.
+
+    Example:
+        >>> factor_of((Multiple(2), 3, Multiple(1)))
+        6
+
+    """
+    return prod(size.times if isinstance(size, Multiple) else size or 1 for size in shape or ())
