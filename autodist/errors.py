@@ -99,6 +99,10 @@ class CaptureError(AutoDistError, ValueError):
     exit_code = 2
 
 
+class FixedRowsError(CaptureError):
+    """A training step that is for one number of rows in a batch, of which replicas can't have their parts."""
+
+
 class GraphError(AutoDistError, ValueError):
     """A file of a training graph that can't be read or written; names the file."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from autodist.errors import AutoDistError, CaptureError
+from autodist.errors import AutoDistError, CaptureError, FixedRowsError
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._apart import known_to_keep_apart
 from autodist.graph._batch_norm import synchronize_batch_norm
@@ -81,6 +81,7 @@ class CapturedStep:
         asking: The user's lines that have asked in Python how many rows there are and got None, where one device has a
             number, by which the step is another one.
         tables: The lookup tables that it reads.
+        reason: Why it was traced for one number of rows; None if it was for any.
     """
 
     graph: TrainingGraph
@@ -90,6 +91,7 @@ class CapturedStep:
     trace_s: float = field(default=0.0, compare=False)
     asking: tuple[str, ...] = field(default=(), compare=False)
     tables: tuple[Table, ...] = field(default=(), compare=False)
+    reason: FixedRowsError | None = field(default=None, compare=False)
 
     def line_of(self, name: str) -> str:
         """``file:line`` of the user's code that a node comes from."""
@@ -113,6 +115,7 @@ def capture(
     split: Sequence[bool] | None = None,
     synchronized_batch_norm: bool = False,
     rows: int | None = None,
+    fixed: bool = False,
 ) -> CapturedStep:
     """Trace `step` and describe what it does.
 
@@ -125,6 +128,7 @@ def capture(
         synchronized_batch_norm: Whether all of Keras' batch normalization normalizes by the batch of all replicas, not
             only the layers with ``synchronized=True``.
         rows: How many rows the batch has; None if tracing for one device would not know it either.
+        fixed: Whether to trace it for just the number of rows that the specs have, not for any.
 
     Raises:
         NoGradientError: It differentiates nothing, and can't be captured either.
@@ -145,7 +149,10 @@ def capture(
     """
     started = time.perf_counter()
     split = [bool(spec.shape.rank) for spec in specs] if split is None else split
-    concrete, marked, asked = _trace(step, specs, names, split, synchronized_batch_norm, rows)
+    if fixed:
+        concrete, marked, asked = _traced(step, specs, names, synchronized_batch_norm, RowCounts(rows))
+    else:
+        concrete, marked, asked = _trace(step, specs, names, split, synchronized_batch_norm, rows)
     trace_s = time.perf_counter() - started
     try:
         captured = _described(concrete, marked, names, split, synchronized_batch_norm)

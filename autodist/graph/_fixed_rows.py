@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from autodist.errors import CaptureError
+from autodist.errors import FixedRowsError
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._extent import Extent
 from autodist.graph._graph_def import ancestors, data_inputs, node_of, output_shape, split_tensor
@@ -28,7 +28,7 @@ def refuse_fixed_beside_rows(graph: TrainingGraph, names: Sequence[str], line_of
         line_of: The user's line of a node.
 
     Raises:
-        CaptureError: There is such an op.
+        FixedRowsError: There is such an op.
     """
     analysis = graph.analysis
     needed = ancestors(analysis.nodes, [*graph.effects, *(node_of(output.tensor) for output in graph.outputs)])
@@ -39,7 +39,7 @@ def refuse_fixed_beside_rows(graph: TrainingGraph, names: Sequence[str], line_of
             continue
         for tensor, size in _fixed_beside_rows(analysis, analysis.nodes[name]):
             what = whole.get(_origin(analysis, tensor), "something")
-            raise CaptureError(
+            raise FixedRowsError(
                 f"the step puts the rows of the batch together with the {size} rows of {what}, which is no part of the "
                 f"batch, so that every replica gets all of it: op `{name}` ({analysis.nodes[name].op}) at "
                 f"{line_of(name)}",

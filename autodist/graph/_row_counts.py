@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from autodist.errors import CaptureError
+from autodist.errors import FixedRowsError
 from autodist.graph._identity import Identity
 from autodist.graph._lines import is_users, line_of_caller, line_of_error, said_in_tracing
 from autodist.graph._patches import replace_method
@@ -135,7 +135,7 @@ def refuse_fixed_rows(error: Exception, asked: list[str], trace: Callable[[], bo
         Whether it takes one; None if it can't be traced for that batch either.
 
     Raises:
-        CaptureError: It does, and can be traced for that batch.
+        FixedRowsError: It does, and can be traced for that batch.
     """
     try:
         if not trace():
@@ -148,4 +148,4 @@ def refuse_fixed_rows(error: Exception, asked: list[str], trace: Callable[[], bo
         if asked
         else "can be traced for this number of rows in a batch only, not for any"
     )
-    raise CaptureError(f"the step {what}, at {where}: {said_in_tracing(error)}", hint=_REMEDY) from error
+    raise FixedRowsError(f"the step {what}, at {where}: {said_in_tracing(error)}", hint=_REMEDY) from error

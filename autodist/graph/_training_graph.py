@@ -177,6 +177,11 @@ class TrainingGraph:
         """Whether there is something to be split over the replicas."""
         return any(argument.split for argument in self.inputs)
 
+    @property
+    def fixed_rows(self) -> int | None:
+        """The number of examples of a step that was traced for just that number; None for any number."""
+        return next((argument.shape[0] for argument in self.inputs if argument.split and argument.shape), None)
+
     def without_gradients(self) -> TrainingGraph:
         """The same step as one that nobody else has a part in: its gradients are like all that it computes."""
         written = (Role.TRAINABLE, Role.SLOT)

@@ -17,11 +17,13 @@ from autodist.kernels._prune import Prune
 from autodist.kernels._ps import ParameterServers
 from autodist.kernels._replicate import Replicate
 from autodist.kernels._same_batches import DIFFERENT_BATCHES
+from autodist.kernels._share_batch import OTHER_ROWS
 from autodist.kernels._synchronizers import SynchronizerKernel
 from autodist.kernels._warnings import warnings_of
 
 __all__ = [
     "DIFFERENT_BATCHES",
+    "OTHER_ROWS",
     "PICKED",
     "AllReduceGradients",
     "AllReduceState",

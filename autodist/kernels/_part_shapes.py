@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autodist.errors import CaptureError
+from autodist.errors import FixedRowsError
 from autodist.graph import (
     LOOPS,
     Bodies,
@@ -83,7 +83,7 @@ def refuse_fixed_batches(
         Whether it may need all rows of a batch with another number of them.
 
     Raises:
-        CaptureError: It needs all rows of a batch with the graph's number of them.
+        FixedRowsError: It needs all rows of a batch with the graph's number of them.
     """
     rows = graph.batch_size or 0
     part = -(-rows // num_replicas)
@@ -317,7 +317,7 @@ class _Check:
 
     def _refuse(self, what: str, name: str, hint: str) -> None:
         op = self.nodes[name].op
-        raise CaptureError(f"op `{name}` ({op}) at {self.line_of(name)} {what}", hint=hint)
+        raise FixedRowsError(f"op `{name}` ({op}) at {self.line_of(name)} {what}", hint=hint)
 
 
 def _beside(shapes: Sequence[tuple[int | None, ...]], rows: int) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from autodist.errors import CaptureError
+from autodist.errors import CaptureError, FixedRowsError
 from autodist.graph import ROWLIKE, Extent, Join, NodeList, StepAnalysis, TrainingGraph, data_inputs, node_of
 from autodist.graph.layouts import BatchPlan, NoPlanError, plan_batch
 from autodist.graph.operators import Kind, is_kind
@@ -57,6 +57,8 @@ class Replicate(Kernel):
         plan = self._exact_plan(graph, demand)
         if plan is not None:
             return share_batch(graph, self.graph, plan)
+        if self.graph.fixed_rows is not None:
+            raise FixedRowsError(f"the step is for batches of {self.graph.fixed_rows} rows only, replicas have fewer")
         _refuse_writes(analysis, demand, self.graph)
         return _Copier(self, graph, analysis, demand).build()
 
@@ -67,7 +69,8 @@ class Replicate(Kernel):
         """
         if self.own_state or self.gradient_reduction != "auto" or not demand.analysis.split:
             return None
-        is_needed = bool(inexact_of(self.graph, demand)) or bool(_writes_by_replicas(demand))
+        is_fixed = self.graph.fixed_rows is not None
+        is_needed = is_fixed or bool(inexact_of(self.graph, demand)) or bool(_writes_by_replicas(demand))
         if not (is_needed or _draws_by_row(demand)):
             return None
         try:

@@ -25,7 +25,10 @@ from autodist.kernels._joins import ROWS, TOTAL, with_layers
 from autodist.kernels._same_batches import BATCHES, compare_batches
 from autodist.kernels._warnings import warnings_of_exchanges
 
-__all__ = ["share_batch"]
+__all__ = ["OTHER_ROWS", "share_batch"]
+
+OTHER_ROWS = "autodist: the parts of the batch that the workers have are together not the rows that the step is for,"
+"""How the error begins that ends a step that was traced for one number of rows."""
 
 
 def share_batch(source: DistributedGraph, graph: TrainingGraph, plan: BatchPlan) -> DistributedGraph:
@@ -55,7 +58,6 @@ class _Builder:
         self.points: list[SyncPoint] = []
         self.values: dict[tuple[str, Layout], list[str]] = {}
         self.copies: dict[str, list[str]] = {}
-        self.borrowed: dict[str, str] = {}
         library, versions = self.analysis.graph_def.library, self.analysis.graph_def.versions
         self.graph_def = tf.compat.v1.GraphDef(versions=versions, library=library)
         self.draws = Draws(self.out, self.graph_def.library)
@@ -63,9 +65,10 @@ class _Builder:
     def build(self) -> DistributedGraph:
         """See the module's docstring."""
         same = self._add_rows()
+        checks = [*([same] if same else []), *self._only_rows()]
         for name in self.plan.order:
             if name not in self.plan.marks:
-                self._add(self.nodes[name], same)
+                self._add(self.nodes[name], checks)
         self._join_gradients()
         local_outputs = tuple(self._local(tensor) for tensor in self.source.outputs)
         self.graph_def.node.extend(self.out.nodes)
@@ -73,9 +76,9 @@ class _Builder:
             graph_def=self.graph_def,
             outputs=tuple(self._value(tensor, WHOLE)[0] for tensor in self.source.outputs),
             local_outputs=local_outputs,
-            effects=((same,) if same else ()) + tuple(e for n in self.source.effects for e in self.copies[n]),
+            effects=(*checks, *(e for n in self.source.effects for e in self.copies[n])),
             feeds=tuple(self._feeds(given) for given in self.graph.inputs),
-            borrowed=tuple(self.borrowed.get(node_of(given.tensor)) for given in self.graph.inputs),
+            borrowed=(None,) * len(self.graph.inputs),
             rows=ROWS,
             total=TOTAL,
             batches=BATCHES if same else None,
@@ -103,30 +106,33 @@ class _Builder:
             lambda label, local: self._point(label, Combine.SUM, local, "float32", (2,)),
         )
 
+    def _only_rows(self) -> list[str]:
+        """What fails, before anything is changed, if the batch has not the number of rows that the step is for."""
+        rows = self.graph.fixed_rows
+        if rows is None:
+            return []
+        expected = self.out.constant("autodist/only/rows", float(rows), "float32")
+        equal = self.out.add("Equal", "autodist/only/equal", [self.rows.everywhere, expected], T="float32")
+        told = self.out.constant("autodist/only/told", f"{OTHER_ROWS} {rows}", "string")
+        return [self.out.add("Assert", "autodist/only/same", [equal, told], T=["string"])]
+
     def _given(self, node: Any, replica: int) -> str:
-        """What is fed to a replica: of what it only borrows, it takes no rows."""
+        """What is fed to a replica: nothing where it has no rows; of what it only borrows, it takes none."""
         dtype, name = tensor_dtype(self.nodes, node.name), f"autodist/given/replica_{replica}/{node.name}"
-        if node.name not in self.borrowed:
-            self.borrowed[node.name] = self._empty(f"autodist/borrowed/{node.name}", node, dtype)
         given = self.graph_def.node.add()
         given.CopyFrom(node)
         given.op, given.name, given.device = "PlaceholderWithDefault", name, self.exchanges.device(replica)
         del given.input[:]
-        given.input.append(f"{self.borrowed[node.name]}/none")
+        sizes = [0, *(max(1, dim.size) for dim in node.attr["shape"].shape.dim[1:])]
+        given.input.append(self.out.constant(f"{name}/none", np.zeros(sizes), dtype))
         given.attr.pop("_output_shapes", None)
+        _open_rows(given)
         begin, stride = (
             self.out.constant(f"{name}/{what}", [k], "int32") for k, what in enumerate(("begin", "stride"))
         )
         end = self.out.reshape(f"{name}/end", self.rows.own(replica), [1], "int32")
         kinds = {"T": dtype, "Index": "int32", "device": self.exchanges.device(replica)}
         return self.out.add("StridedSlice", f"replica_{replica}/{node.name}", [name, begin, end, stride], **kinds)
-
-    def _empty(self, name: str, node: Any, dtype: str) -> str:
-        sizes = [0, *(max(1, dim.size) for dim in node.attr["shape"].shape.dim[1:])]
-        none = self.out.constant(f"{name}/none", np.zeros(sizes), dtype)
-        self.out.add("PlaceholderWithDefault", name, [none], dtype=dtype)
-        self.out.nodes[-1].attr["shape"].shape.CopyFrom(node.attr["shape"].shape)
-        return name
 
     def _feeds(self, given: Any) -> tuple[str | None, ...]:
         name = node_of(given.tensor)
@@ -138,10 +144,10 @@ class _Builder:
 
     # Nodes -------------------------------------------------------------------------------------------------------
 
-    def _add(self, node: Any, same: str | None) -> None:
+    def _add(self, node: Any, checks: Sequence[str]) -> None:
         for way in self.plan.ways[node.name]:
             if way.is_whole:
-                self._add_whole(node, way, same)
+                self._add_whole(node, way, checks)
             else:
                 for replica in range(self.count):
                     self._add_part(node, way, replica)
@@ -151,7 +157,7 @@ class _Builder:
                 values = self._value(tensor, exchange.source)
                 self.values[tensor, exchange.target] = self.exchanges.made(exchange, values)
 
-    def _add_whole(self, node: Any, way: Way, same: str | None) -> None:
+    def _add_whole(self, node: Any, way: Way, checks: Sequence[str]) -> None:
         sizes = self._sizes(node)
         if sizes is not None:
             self.values.update(((tensor_name(node.name, k), WHOLE), [made]) for k, made in enumerate(sizes))
@@ -163,8 +169,8 @@ class _Builder:
         kept = way.inputs[:1] if way.passes else way.inputs
         copy.input.extend(self._value(t, WHOLE)[0] for t, _ in zip(data_inputs(node), kept, strict=False))
         copy.input.extend(self._controls(node))
-        if same and node.name in self.analysis.writes:
-            copy.input.append(f"^{same}")
+        if node.name in self.analysis.writes:
+            copy.input.extend(f"^{check}" for check in checks)
         self.draws.seed(copy)
         self._set(node.name, way, None, node.name)
 
@@ -332,6 +338,11 @@ class _Builder:
             return
         for mark, tensor, dtype in zip(marks, local, dtypes, strict=True):
             self.points.append(SyncPoint(mark, None, Combine.CONCAT, (tensor,), (mark,), (dtype,), (None,)))
+
+
+def _open_rows(placeholder: Any) -> None:
+    """Have an input take any number of rows: a replica of a step that is for just one number has fewer."""
+    placeholder.attr["shape"].shape.dim[0].size = -1
 
 
 def _pass_on(copy: Any) -> None:

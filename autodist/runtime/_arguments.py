@@ -34,6 +34,7 @@ class Arguments:
             None where nothing is known.
         notes: Per array, a hash of the global batch that it comes from, if it came with one.
         split: Per array, whether dim 0 is the batch, to be split over the replicas; else each gets the whole array.
+        global_rows: Of parts of a batch, how many rows the whole batch has; None where that is not known.
         has_open_rows: Whether tracing for one device would not know either how many rows there are.
     """
 
@@ -44,6 +45,7 @@ class Arguments:
     parts: tuple[bool | None, ...]
     notes: tuple[int | None, ...]
     split: tuple[bool, ...]
+    global_rows: int | None = None
     has_open_rows: bool = False
 
     @property
@@ -104,11 +106,20 @@ class Arguments:
 
         return step
 
-    def specs(self) -> list[Any]:
-        """``tf.TensorSpec`` of each array."""
+    def specs(self, rows: int | None = None) -> list[Any]:
+        """``tf.TensorSpec`` of each array.
+
+        Args:
+            rows: How many rows parts of the batch have there; None for as many as the arrays.
+        """
         import tensorflow as tf
 
-        return [tf.TensorSpec(a.shape, tf.string if a.dtype.kind == "O" else a.dtype) for a in self.arrays]
+        shapes = [
+            a.shape if rows is None or not is_split else (rows, *a.shape[1:])
+            for a, is_split in zip(self.arrays, self.split, strict=True)
+        ]
+        dtypes = [tf.string if a.dtype.kind == "O" else a.dtype for a in self.arrays]
+        return list(map(tf.TensorSpec, shapes, dtypes))
 
 
 def flatten(
@@ -134,6 +145,7 @@ def flatten(
     static: list[tuple[int, Any]] = []
     parts: list[bool | None] = []
     notes: list[int | None] = []
+    rows: set[int | None] = set()
     readable = _readable if readable is None else readable
     leaves = nest.flatten_with_tuple_paths(structure)
     for position, (path, leaf) in enumerate(leaves):
@@ -144,11 +156,20 @@ def flatten(
             continue
         parts.append(_part(leaf, array))
         notes.append(leaf.note if isinstance(leaf, LocalArray | WholeArray) else None)
+        rows.update({leaf.rows} if isinstance(leaf, LocalArray) else ())
         arrays.append(array)
         names.append(readable(path))
     split = tuple(array.ndim > 0 for array in arrays)
     return Arguments(
-        tuple(arrays), tuple(names), tuple(static), structure, tuple(parts), tuple(notes), split, has_open_rows
+        tuple(arrays),
+        tuple(names),
+        tuple(static),
+        structure,
+        tuple(parts),
+        tuple(notes),
+        split,
+        global_rows=rows.pop() if len(rows) == 1 else None,
+        has_open_rows=has_open_rows,
     )
 
 

@@ -27,12 +27,15 @@ class _Given(np.ndarray):
 
     Attributes:
         note: A hash of the global batch that it comes from; None where there is none.
+        rows: How many rows that batch has; None where that is not known.
     """
 
     note: int | None
+    rows: int | None
 
     def __array_finalize__(self, source: Any) -> None:
         self.note = getattr(source, "note", None)
+        self.rows = getattr(source, "rows", None)
 
     def numpy(self) -> np.ndarray:
         """A plain array, as a ``tf.Tensor`` in its place would give."""

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator
 
 from autodist.errors import TimedOut, UsageError
-from autodist.kernels import DIFFERENT_BATCHES
+from autodist.kernels import DIFFERENT_BATCHES, OTHER_ROWS
 from autodist.runtime._agreement import SAME_DATA
 from autodist.runtime._arguments import Arguments
 from autodist.runtime._convention import Convention
@@ -58,6 +58,12 @@ class BatchCheck:
         try:
             yield
         except tf.errors.InvalidArgumentError as error:
+            if OTHER_ROWS in str(error):
+                raise UsageError(
+                    f"in step {self._worker.steps_taken + 1} the workers' parts of the batch are together not the rows "
+                    "of the batch that they come from, and the step is for that number only",
+                    hint="pass parts to the step as `ad.shard` gives them, with all of their rows",
+                ) from error
             if DIFFERENT_BATCHES not in str(error):
                 raise
             raise UsageError(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from autodist.errors import CaptureError
+from autodist.errors import AutoDistError, CaptureError, FixedRowsError
 from autodist.graph import CapturedStep, NoGradientError, VariableNames, capture
 from autodist.kernels import why_not_exact
 from autodist.resource_spec import ResourceSpec
@@ -95,7 +95,10 @@ class Compiler:
             )
             announce(strategy, captured, self._worker, number)
             started = time.perf_counter()
-            step = self._steps.bring_in(captured, strategy, f"step_{self._scope}_{number}")
+            try:
+                step = self._steps.bring_in(captured, strategy, f"step_{self._scope}_{number}")
+            except FixedRowsError as error:
+                raise (captured.reason or error) from error
             _LOG.info("step %d rewritten in %.2f s", number, time.perf_counter() - started)
             self._steps.barrier(f"compiled/{self._scope}/{number}")
         return step
@@ -134,16 +137,48 @@ class Compiler:
             NoGradientError: It is no training step.
             CaptureError: It can't be captured.
         """
-        captured = self._capture(function, arguments, local=local)
-        if not captured.graph.trainable:
-            raise NoGradientError(
-                f"`{getattr(function, '__name__', function)}` takes no gradient with respect to a variable",
-                hint="a training step differentiates its loss by `tf.GradientTape.gradient` and applies the result",
-            )
-        self.check_parts(captured, arguments, local=local)
+        try:
+            captured = self._capture(function, arguments, local=local)
+            _check_trains(function, captured)
+            self.check_parts(captured, arguments, local=local)
+        except FixedRowsError as error:
+            return self.capture_fixed(function, arguments, error, local=local)
         if captured.asking and len(self._spec.replicas) > 1:
-            self._steps.warn(_of_asking(captured))
+            try:
+                return self.capture_fixed(function, arguments, FixedRowsError(_of_asking(captured)), local=local)
+            except FixedRowsError as error:
+                self._steps.warn(error.message)
         return captured
+
+    def capture_fixed(
+        self, function: Callable[..., Any], arguments: Arguments, reason: FixedRowsError, *, local: bool
+    ) -> CapturedStep:
+        """Trace a step for batches of just this number of rows; what it needs of the whole batch, replicas then get.
+
+        Args:
+            function: The step.
+            arguments: Those of its first call.
+            reason: Why it can't be for any number.
+            local: Whether they are this worker's part of the global batch.
+
+        Raises:
+            FixedRowsError: The reason, if the number is not known, or replicas could not share such a step.
+        """
+        rows = self.rows_of(arguments, local=local)
+        if rows is None or len(self._spec.replicas) == 1 or self._convention.gradient_reduction != "auto":
+            raise reason
+        try:
+            captured = self._capture(function, arguments, local=local, fixed=rows)
+        except Exception as error:
+            if isinstance(error, AutoDistError):
+                raise
+            raise reason from error  # one device could not do it either; the reason says more than TensorFlow does
+        if captured.graph.analysis.joins:
+            raise reason
+        _check_trains(function, captured)
+        if self._worker.is_chief:
+            _LOG.info("a step is traced for batches of %d rows, of each other number anew: %s", rows, reason.message)
+        return replace(captured, reason=reason)
 
     def check_parts(self, captured: CapturedStep, arguments: Arguments, *, local: bool) -> None:
         """Refuse what replicas can't do with their parts of a batch; see :meth:`capture` for the arguments.
@@ -181,16 +216,20 @@ class Compiler:
     def _fingerprint(self, arguments: Arguments) -> int:
         return fingerprint_of(arguments, own=self._convention.brings_own(arguments.is_local))
 
-    def _capture(self, function: Callable[..., Any], arguments: Arguments, *, local: bool) -> CapturedStep:
+    def _capture(
+        self, function: Callable[..., Any], arguments: Arguments, *, local: bool, fixed: int | None = None
+    ) -> CapturedStep:
+        """Trace a step, for any number of rows or for a fixed one."""
         self._state.pull_all()  # tracing may build layers from current values
-        rows = self._batch_size(arguments, local)
+        rows = self._batch_size(arguments, local) if fixed is None else fixed
         captured = capture(
             arguments.bind(function),
-            arguments.specs(),
+            arguments.specs(fixed),
             self.names,
             split=arguments.split,
             synchronized_batch_norm=self._convention.batch_norm == "synchronized",
             rows=None if arguments.has_open_rows else rows,
+            fixed=fixed is not None,
         )
         return replace(captured, graph=captured.graph.with_batch_size(rows))
 
@@ -211,6 +250,17 @@ class Compiler:
         if reason is not None:
             raise NotSharedError(reason)
 
+    def rows_of(self, arguments: Arguments, *, local: bool) -> int | None:
+        """How many rows the global batch has; None where this worker can't know.
+
+        Args:
+            arguments: Those of a call.
+            local: Whether they are this worker's part of it.
+        """
+        if arguments.global_rows is not None or (local and self._worker.world_size > 1):
+            return arguments.global_rows
+        return self._batch_size(arguments, local)
+
     def _batch_size(self, arguments: Arguments, local: bool) -> int | None:
         """Examples in the global batch; of a local one, supposed that all workers have as many."""
         batch = arguments.batch
@@ -223,6 +273,14 @@ class Compiler:
     def _propose(self, captured: CapturedStep) -> Strategy:
         strategy = compose(self._wanted, captured.graph, self._spec)
         return self._steps.homes.settle(strategy, captured.graph)
+
+
+def _check_trains(function: Callable[..., Any], captured: CapturedStep) -> None:
+    if not captured.graph.trainable:
+        raise NoGradientError(
+            f"`{getattr(function, '__name__', function)}` takes no gradient with respect to a variable",
+            hint="a training step differentiates its loss by `tf.GradientTape.gradient` and applies the result",
+        )
 
 
 def _of_asking(captured: CapturedStep) -> str:

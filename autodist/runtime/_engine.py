@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from autodist.errors import CaptureError, UsageError
+from autodist.errors import CaptureError, FixedRowsError, UsageError
 from autodist.graph import CapturedStep
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._arguments import Arguments, Splits, flatten, flatten_batch
@@ -76,6 +76,8 @@ class Engine:
         self._first_steps = FirstSteps(worker, spec, strategy, scope)
         self._splits = Splits(len(spec.replicas))
         self._not_shared: dict[Any, NotSharedError] = {}
+        self._fixed: dict[Any, FixedRowsError] = {}
+        """By kind of call, why its steps are for one number of rows each."""
         self._scope = scope
         self._compilers = itertools.count()
         self._compiler = self._compiler_of(strategy)
@@ -251,22 +253,29 @@ class Engine:
         took_s = time.perf_counter() - began_s
         strategy = self._first_steps.after_step(took_s) if step.captured.graph.trainable else None
         if strategy is not None:
-            self._change(strategy, (function, arguments.key), arguments, local)
+            self._change(strategy, self._key(function, arguments, local), arguments, local)
         if self._recorder is not None:
             self._recorder.step(values, self.worker.rank, self.close)
         return step.captured.pack([_tensor(value) for value in values])
 
     def _step(self, function: Callable[..., Any], arguments: Arguments, local: bool, *, own: bool) -> CompiledStep:
         """The compiled step for a function and arguments of this kind; see :meth:`Trials.run`."""
-        key = (function, arguments.key)
-        known = self._execution.steps.get(key)
+        known = self._known(function, arguments, local)
         if known is not None:
-            self._compiler.check_parts(known.captured, arguments, local=local)
             return known
         self.settle()
+        key = (function, arguments.key)
+        reason = self._fixed.get(key)
         with self._plain.capturing((function, arguments.given)):
-            captured = self._compiler.capture(function, arguments, local=local)
+            captured = (
+                self._compiler.capture(function, arguments, local=local)
+                if reason is None
+                else self._compiler.capture_fixed(function, arguments, reason, local=local)
+            )
             self._plain.check_asks_no_rows(captured)
+        if captured.reason is not None:
+            self._fixed[key] = captured.reason
+            key = self._key(function, arguments, local)
         has_batch = captured.graph.has_batch or self.num_replicas == 1
         if self._trials is not None and has_batch:
             self._trials.run(captured, arguments, local=local, own=own)
@@ -277,6 +286,23 @@ class Engine:
             self.state.pull_all()  # compiling frees the eager copies of large variables
             roles = {v.name: v.role.value for v in captured.graph.variables}
             self._recorder.add_variables(captured.handles, roles)
+        return step
+
+    def _key(self, function: Callable[..., Any], arguments: Arguments, local: bool) -> Any:
+        """What the calls of one compiled step share: their number of rows as well, if it is for one number only."""
+        key = (function, arguments.key)
+        return key if key not in self._fixed else (*key, self._compiler.rows_of(arguments, local=local))
+
+    def _known(self, function: Callable[..., Any], arguments: Arguments, local: bool) -> CompiledStep | None:
+        """The compiled step that serves such a call; None if there is none yet."""
+        step = self._execution.steps.get(self._key(function, arguments, local))
+        if step is None or step.captured.reason is not None:
+            return step
+        try:
+            self._compiler.check_parts(step.captured, arguments, local=local)
+        except FixedRowsError as error:
+            self._fixed[function, arguments.key] = error
+            return None
         return step
 
     def _compiled(self, captured: CapturedStep, arguments: Arguments, local: bool) -> CompiledStep:

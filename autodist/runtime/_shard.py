@@ -140,6 +140,7 @@ class ShardedDataset:
 
         element, note = without_note(element)
         tensors = tf.nest.flatten(element)
+        rows: list[int] = []
         if note is not None:
             note, *rows = note.numpy().tolist()
             check_rows(element, self.split, rows)
@@ -152,6 +153,7 @@ class ShardedDataset:
         for array in arrays:
             if isinstance(array, LocalArray | WholeArray):
                 array.note = self._note if note is None and isinstance(array, LocalArray) else note
+                array.rows = rows[0] if rows else None
         return tf.nest.pack_sequence_as(element, arrays)
 
     def batches(self, dataset: Any = None) -> Iterator[Any]:

@@ -177,8 +177,11 @@ class CompiledStep:
         values: list[Any] = []
         for k, (array, feeds, is_split) in enumerate(zip(arguments.arrays, self.graph.feeds, self._split, strict=True)):
             used = [place for place, feed in enumerate(feeds) if feed is not None]
-            if not is_split or batch is _Batch.NONE:
-                values.extend([self._borrowed(k, array) if is_split else array] if used else [])
+            if not is_split:
+                values.extend([array] if used else [])
+                continue
+            if batch is _Batch.NONE:
+                values.extend([self._borrowed(k, array)] if used and self.graph.borrowed[k] is not None else [])
                 continue
             for start, stop in (split.ranges[place] for place in used):
                 # Of a batch without rows each replica gets just that.

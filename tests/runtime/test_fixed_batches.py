@@ -1,4 +1,7 @@
-"""Steps that only a whole batch can go through: refused before they run, by line, with remedies that work."""
+"""Steps that only a whole batch can go through: replicas share them rightly, as far as their batch is known.
+
+Where replicas have losses of their own, such steps are refused before they run, by line, with remedies that work.
+"""
 
 import contextlib
 import re
@@ -75,7 +78,8 @@ def class_weights(ad, pick):
     def step(x, label, weights):
         return linear.train(lambda w: tf.reduce_mean(pick(weights, label) * cross_entropy(x, label, w)))
 
-    return [step(x, label, CLASS_WEIGHTS) for x, label in batches(X, LABELS)]
+    losses = [step(x, label, CLASS_WEIGHTS) for x, label in batches(X, LABELS)]
+    return [linear.weight.numpy(), losses]
 
 
 def graph_convolution(ad):
@@ -85,7 +89,7 @@ def graph_convolution(ad):
     def step(adjacency, x, y):
         return linear.train(lambda weight: squared_error(tf.matmul(adjacency, x), y, weight))
 
-    return step(ADJACENCY, X[:ROWS], Y[:ROWS])
+    return [[step(ADJACENCY, X[:ROWS], Y[:ROWS]) for _ in range(3)], linear.weight.numpy()]
 
 
 def graph_convolution_of_edges(ad):
@@ -95,7 +99,7 @@ def graph_convolution_of_edges(ad):
     def step(edges, x, y):
         return linear.train(lambda weight: squared_error(tf.gather(x * 2, edges[:, 0]), y, weight))
 
-    return step(EDGES, X[:ROWS], Y[:ROWS])
+    return [[step(EDGES, X[:ROWS], Y[:ROWS]) for _ in range(3)], linear.weight.numpy()]
 
 
 def graph_network(batch_shape):
@@ -107,7 +111,9 @@ def graph_network(batch_shape):
 
 
 def graph_network_in_fit(ad):
-    graph_network(()).fit([ADJACENCY, X[:ROWS]], Y[:ROWS], batch_size=ROWS, shuffle=False, verbose=0)
+    model = graph_network(())
+    model.fit([ADJACENCY, X[:ROWS]], Y[:ROWS], batch_size=ROWS, epochs=3, shuffle=False, verbose=0)
+    return model.get_weights()
 
 
 def recurrent(**options):
@@ -118,7 +124,8 @@ def recurrent(**options):
 def stateful_in_fit(ad):
     model = recurrent()
     model.compile("adam", "mse")
-    model.fit(X[:, :, None], Y, batch_size=ROWS, shuffle=False, verbose=0)
+    model.fit(X[:, :, None], Y, batch_size=ROWS, epochs=2, shuffle=False, verbose=0)
+    return [v.numpy() for v in model.variables]
 
 
 def stateful_in_a_loop(ad):
@@ -131,7 +138,8 @@ def stateful_in_a_loop(ad):
         optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
         return loss
 
-    return [step(*batch) for batch in ad.shard(batches(X[:, :, None], Y))]
+    losses = [step(*batch) for batch in ad.shard(batches(X[:, :, None], Y))]
+    return [losses, *(v.numpy() for v in model.variables)]
 
 
 def weight_of_each_row(ad):
@@ -141,7 +149,7 @@ def weight_of_each_row(ad):
     def step(x, y):
         return linear.train(lambda weight: squared_error(x, y - offsets, weight), offsets)
 
-    return step(X[:ROWS], Y[:ROWS])
+    return [[step(X[:ROWS], Y[:ROWS]) for _ in range(3)], linear.weight.numpy(), offsets.numpy()]
 
 
 def told_shape(x):
@@ -167,6 +175,13 @@ LOSSES = {
     "rows_by_number": lambda x, y, w: squared_error(tf.gather(x, tf.range(ROWS)), y, w),
 }
 
+ASKING = {
+    "quotient": lambda x, y, w: tf.reduce_sum(tf.square(tf.matmul(x, w) - y)) / x.shape[0],
+    "zeros": lambda x, y, w: squared_error(x + tf.zeros(x.shape), y, w),
+    "asked_reshape": lambda x, y, w: squared_error(tf.reshape(x, [x.shape[0], 4]), y, w),
+    "each_row": lambda x, y, w: tf.add_n([(k + 1) * squared_error(x[k : k + 1], y[k], w) for k in range(x.shape[0])]),
+}
+
 REFUSED = {
     stateful_in_fit: ("variable `[^`]*rnn_state` has 16 rows too", "initial_state"),
     stateful_in_a_loop: ("variable `[^`]*rnn_state` has 16 rows too", "initial_state"),
@@ -177,12 +192,29 @@ REFUSED = {
 }
 
 
-def refusal(program):
+def found(program, distributed):
     keras.utils.set_random_seed(1)
-    with pytest.raises(CaptureError) as caught, autodist.scope(**TWO) as ad:
+    with autodist.scope(**TWO) if distributed else contextlib.nullcontext(Plain) as ad:
+        return [np.asarray(value) for value in program(ad)]
+
+
+def check_is_of_one_device(program):
+    for one, other in zip(found(program, False), found(program, True), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+
+
+def refusal(program):
+    """That where replicas have losses of their own."""
+    keras.utils.set_random_seed(1)
+    with pytest.raises(CaptureError) as caught, autodist.scope(**TWO, gradient_reduction="mean") as ad:
         program(ad)
     assert re.search(rf"{re.escape(__file__)}:\d+", caught.value.message), "which line is not said"
     return caught.value
+
+
+@pytest.mark.parametrize("program", REFUSED, ids=lambda program: program.__name__)
+def test_what_needs_the_whole_batch_trains_as_on_one_device(program):
+    check_is_of_one_device(program)
 
 
 @pytest.mark.parametrize("program", REFUSED, ids=lambda program: program.__name__)
@@ -190,6 +222,11 @@ def test_what_needs_the_whole_batch_is_refused(program):
     error, (fact, remedy) = refusal(program), REFUSED[program]
     assert re.search(fact, error.message), error
     assert re.search(remedy, error.hint), error
+
+
+@pytest.mark.parametrize("name", [*LOSSES, *ASKING])
+def test_numbers_of_rows_in_the_program_are_those_of_the_whole_batch(name):
+    check_is_of_one_device(lambda ad: loop(ad, {**LOSSES, **ASKING}[name]))
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -204,23 +241,16 @@ def test_numbers_of_rows_in_the_program_are_refused(name):
     [tf.gather, lambda weights, label: tf.reduce_sum(weights * tf.one_hot(label, ROWS), axis=1)],
     ids=["gather", "one_hot"],
 )
-def test_class_weights_as_many_as_rows_are_refused(pick):
+def test_class_weights_may_be_as_many_as_rows(pick):
+    check_is_of_one_device(lambda ad: class_weights(ad, pick))
     error = refusal(lambda ad: class_weights(ad, pick))
     assert "argument 2" in error.message
     assert "outside of the step" in error.hint
 
 
-@pytest.mark.parametrize(
-    "loss",
-    [
-        lambda x, y, w: tf.reduce_sum(tf.square(tf.matmul(x, w) - y)) / x.shape[0],
-        lambda x, y, w: squared_error(x + tf.zeros(x.shape), y, w),
-        lambda x, y, w: squared_error(tf.reshape(x, [x.shape[0], 4]), y, w),
-    ],
-    ids=["quotient", "zeros", "reshape"],
-)
-def test_python_code_that_asks_for_the_number_of_rows_is_refused(loss):
-    assert "tf.shape(x)[0]" in refusal(lambda ad: loop(ad, loss)).hint
+@pytest.mark.parametrize("name", ASKING)
+def test_python_code_that_asks_for_the_number_of_rows_is_refused(name):
+    assert "tf.shape(x)[0]" in refusal(lambda ad: loop(ad, ASKING[name])).hint
 
 
 def test_an_error_of_the_program_stays_its_own():
@@ -318,10 +348,4 @@ REMEDIES = [
 
 @pytest.mark.parametrize("program", REMEDIES, ids=lambda program: program.__name__)
 def test_the_remedies_train_as_one_device_does(program):
-    def found(distributed):
-        keras.utils.set_random_seed(1)
-        with autodist.scope(**TWO) if distributed else contextlib.nullcontext(Plain) as ad:
-            return [np.asarray(value) for value in program(ad)]
-
-    for one, other in zip(found(False), found(True), strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+    check_is_of_one_device(program)

@@ -1,4 +1,7 @@
-"""Python code that asks how many rows a batch has: told, where replicas would compute something else by it."""
+"""Python code that asks how many rows a batch has: it gets the number of one device.
+
+Where replicas have losses of their own, so that they would compute something else by it, that is told.
+"""
 
 import logging
 import re
@@ -100,28 +103,29 @@ def trained(ad, loss):
     return [weight.numpy(), *(float(step(*batch)) for batch in shard), weight.numpy()]
 
 
-def in_scope(program, caplog):
+def in_scope(program, caplog, **options):
     """What a program finds on two replicas, and what is said of asking."""
     keras.utils.set_random_seed(1)
-    with caplog.at_level(logging.WARNING, "autodist"), autodist.scope(**TWO) as ad:
+    with caplog.at_level(logging.WARNING, "autodist"), autodist.scope(**TWO, **options) as ad:
         found = program(ad)
     return found, [record.message for record in caplog.records if "asks in Python" in record.message]
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_a_step_that_becomes_another_one_is_told_once(name, caplog):
-    _, said = in_scope(lambda ad: trained(ad, DIFFERENT[name]), caplog)
+    _, said = in_scope(lambda ad: trained(ad, DIFFERENT[name]), caplog, gradient_reduction="mean")
     assert len(said) == 1, said
     assert re.search(rf"{re.escape(__file__)}:\d+", said[0])
     assert "None, where one device has 16" in said[0]
     assert "`tf.shape(x)[0]`" in said[0]
 
 
-@pytest.mark.parametrize("name", ALIKE)
-def test_a_step_that_stays_the_same_is_not(name, caplog):
-    found, said = in_scope(lambda ad: trained(ad, ALIKE[name]), caplog)
+@pytest.mark.parametrize("name", [*ALIKE, *DIFFERENT])
+def test_the_number_is_that_of_one_device(name, caplog):
+    loss = {**ALIKE, **DIFFERENT}[name]
+    found, said = in_scope(lambda ad: trained(ad, loss), caplog)
     assert not said
-    expected = trained(None, ALIKE[name])
+    expected = trained(None, loss)
     assert np.abs(expected[-1] - expected[0]).max() > 0.01
     for one, other in zip(expected, found, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-5)
@@ -169,11 +173,12 @@ def fitted(sharded, **options):
 
 @pytest.mark.parametrize("sharded", [False, True])
 def test_fit_tells_where_keras_knows_the_number_of_rows(sharded, caplog):
-    assert len(in_scope(fitted(sharded, drop_remainder=True), caplog)[1]) == 1
+    program = fitted(sharded, drop_remainder=True)
+    assert len(in_scope(program, caplog, gradient_reduction="mean")[1]) == 1
 
 
 @pytest.mark.parametrize("size", [ROWS, ROWS - 1])
-def test_fit_on_arrays_tells_where_batches_of_one_size_make_them_up(size, caplog):
+def test_fit_on_arrays_has_the_number_where_batches_of_one_size_make_them_up(size, caplog):
     def program(ad):
         model = Counting()
         model.compile(keras.optimizers.SGD(0.1), "mse")
@@ -181,18 +186,19 @@ def test_fit_on_arrays_tells_where_batches_of_one_size_make_them_up(size, caplog
         return model.get_weights()
 
     found, said = in_scope(program, caplog)
-    assert len(said) == (size == ROWS)
-    keras.utils.set_random_seed(1)
-    if not said:
-        np.testing.assert_allclose(found[0], program(None)[0], rtol=1e-5)
-
-
-@pytest.mark.parametrize("sharded", [False, True])
-def test_fit_tells_nothing_where_keras_does_not_know_it_either(sharded, caplog):
-    found, said = in_scope(fitted(sharded), caplog)
     assert not said
     keras.utils.set_random_seed(1)
-    for one, other in zip(fitted(sharded)(None), found, strict=True):
+    np.testing.assert_allclose(found[0], program(None)[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("sharded", [False, True])
+def test_fit_has_the_number_where_keras_knows_it(sharded, known, caplog):
+    program = fitted(sharded, drop_remainder=known)
+    found, said = in_scope(program, caplog)
+    assert not said
+    keras.utils.set_random_seed(1)
+    for one, other in zip(program(None), found, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
 
 

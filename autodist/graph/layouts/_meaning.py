@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from autodist.graph._graph_def import data_inputs
 from autodist.graph.layouts._base import Cut, Dim, Multiple
-from autodist.graph.layouts._shapes import Inference, StepShapes, dim_of
+from autodist.graph.layouts._shapes import Inference, StepShapes
 from autodist.graph.operators import Access, Affine, Expression, Lengths, Reducer, Signature, expression_of
 
 __all__ = ["Along", "Meaning", "Place", "meaning_of"]
@@ -111,23 +111,22 @@ class Meaning:
 def meaning_of(node: Any, shapes: StepShapes) -> Meaning | None:
     """What a node computes; None if nothing is said of it, or if it is another thing for another number of examples."""
     signatures = [_signature(node, case) for case in shapes.cases]
-    if None in signatures:
+    found = [None if signature is None else expression_of(signature) for signature in signatures]
+    known = [expression for expression in found if expression is not None]
+    if len(known) < len(found) or not all(_are_alike(known[0], other) for other in known[1:]):
         return None
-    found = [expression_of(signature) for signature in signatures if signature is not None]
-    one, other = found[0], found[1]
-    if one is None or other is None or not _are_alike(one, other):
-        return None
-    sizes = {name: dim_of(size, other.sizes[name]) for name, size in one.sizes.items()}
-    tensors = data_inputs(node)
+    one = known[0]
+    sizes = {name: shapes.dim([expression.sizes[name] for expression in known]) for name in one.sizes}
     joined = set(one.joined)
+    places = _Places(shapes, sizes, joined)
     try:
         inputs = tuple(
-            _dims(a, b, shapes.shape(tensor), sizes, joined)
-            for a, b, tensor in zip(one.inputs, other.inputs, tensors, strict=True)
+            places.dims(accesses, tensor)
+            for *accesses, tensor in zip(*(e.inputs for e in known), data_inputs(node), strict=True)
         )
         outputs = tuple(
-            _dims(a, b, shapes.shape(f"{node.name}:{k}"), sizes, joined)
-            for k, (a, b) in enumerate(zip(one.outputs, other.outputs, strict=True))
+            places.dims(accesses, f"{node.name}:{k}")
+            for k, accesses in enumerate(zip(*(e.outputs for e in known), strict=True))
         )
     except ValueError:
         return None
@@ -157,54 +156,60 @@ def _are_alike(one: Expression, other: Expression) -> bool:
     )
 
 
-def _dims(
-    one: Any, other: Any, shape: tuple[Dim, ...] | None, sizes: Mapping[str, Dim], joined: set[str]
-) -> Dims | None:
-    """By dim, where the elements are; adds to the indices along which a node can't be cut.
+class _Places:
+    """Finds where the elements of tensors are.
 
-    Raises:
-        ValueError: They are elsewhere for another number of examples.
+    Args:
+        shapes: What is known of the step's sizes.
+        sizes: By index of the node, how many values it has.
+        joined: The indices along which the node can't be cut; those of dims of which nothing can be said are added.
 
     """
-    if not isinstance(one, Access):
-        return None
-    if shape is None or len(shape) != len(one.dims) or len(one.dims) != len(other.dims):
-        raise ValueError("unknown rank")
-    places = []
-    for a, b, length in zip(one.dims, other.dims, shape, strict=True):
-        place = _place(a, b, length, sizes)
-        if place is None:
-            joined.update(() if a is None else a.indices, () if b is None else b.indices)
-        places.append(place)
-    return tuple(places)
 
+    def __init__(self, shapes: StepShapes, sizes: Mapping[str, Dim], joined: set[str]) -> None:
+        self._shapes = shapes
+        self._sizes = sizes
+        self._joined = joined
 
-def _place(one: Affine | None, other: Affine | None, length: Dim, sizes: Mapping[str, Dim]) -> Place | None:
-    """A place, if the values of its indices are one behind the other, and all of them are taken."""
-    if one is None or other is None or one.indices != other.indices or one.offset or other.offset:
-        return None
-    factors = sorted(
-        ((name, a, b) for (name, a), (_, b) in zip(one.terms, other.terms, strict=True)), key=lambda term: term[1:]
-    )
-    terms = tuple((name, dim_of(a, b)) for name, a, b in factors)
-    return Place(terms, length) if _fill(terms, length, sizes) else None
+    def dims(self, accesses: Sequence[Any], tensor: str) -> Dims | None:
+        """By dim of a tensor, where the elements are, given how it is read for each number of examples.
 
+        Raises:
+            ValueError: They are elsewhere for another number.
 
-def _fill(terms: tuple[tuple[str, Dim], ...], length: Dim, sizes: Mapping[str, Dim]) -> bool:
-    """Whether indices are the digits of the places along a dim: each place has its own values of them."""
-    behind: Dim = 1
-    for name, factor in terms:
-        if sizes[name] == 1:
-            continue
-        if factor != behind:
-            return False
-        behind = _times(behind, sizes[name])
-    return behind is not None and behind == length
+        """
+        if not isinstance(accesses[0], Access):
+            return None
+        shape = self._shapes.shape(tensor)
+        if shape is None or any(len(access.dims) != len(shape) for access in accesses):
+            raise ValueError("unknown rank")
+        places = []
+        for *parts, length in zip(*(access.dims for access in accesses), shape, strict=True):
+            place = self._place(parts, length)
+            if place is None:
+                self._joined.update(*(part.indices for part in parts if part is not None))
+            places.append(place)
+        return tuple(places)
 
+    def _place(self, parts: Sequence[Affine | None], length: Dim) -> Place | None:
+        """A place, if the values of its indices are one behind the other, and all of them are taken."""
+        known = [part for part in parts if part is not None and not part.offset]
+        if len(known) < len(parts) or len({part.indices for part in known}) > 1:
+            return None
+        factors = sorted(
+            ((terms[0][0], [factor for _, factor in terms]) for terms in zip(*(p.terms for p in known), strict=True)),
+            key=lambda term: term[1],
+        )
+        terms = tuple((name, self._shapes.dim(factor)) for name, factor in factors)
+        return Place(terms, length) if self._fill(terms, length) else None
 
-def _times(one: Dim, other: Dim) -> Dim:
-    if isinstance(one, int) and isinstance(other, int):
-        return one * other
-    if isinstance(one, Multiple) and isinstance(other, int):
-        return Multiple(one.times * other)
-    return Multiple(one * other.times) if isinstance(one, int) and isinstance(other, Multiple) else None
+    def _fill(self, terms: tuple[tuple[str, Dim], ...], length: Dim) -> bool:
+        """Whether indices are the digits of the places along a dim: each place has its own values of them."""
+        behind: Dim = 1
+        for name, factor in terms:
+            if self._sizes[name] == 1:
+                continue
+            if factor != behind:
+                return False
+            behind = self._shapes.product(behind, self._sizes[name])
+        return behind is not None and behind == length

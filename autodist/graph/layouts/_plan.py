@@ -39,7 +39,8 @@ _LATENCY_BYTES = 10_000
 _COMPUTING = 0.05
 """What it costs to compute a byte of a result, beside sending one."""
 _BATCH_SIZE = 1024
-"""Number of examples by which ways are compared: a constant, because workers whose batches differ must plan alike."""
+"""Number of examples by which ways are compared, if the step is for any number: workers whose batches differ must plan
+alike."""
 _OF_ROWS = frozenset({"values", "indices", "left", "right"})
 _ALONE = frozenset({"string", "variant", "resource"})
 
@@ -174,9 +175,10 @@ class _Planner:
         self.nodes = self.analysis.nodes
         self.outputs = [output.tensor for output in graph.outputs]
         self.effects = graph.effects
+        self.batch_size = graph.fixed_rows or _BATCH_SIZE
         variables = {v.handle: (v.dtype, v.shape) for v in graph.variables}
         try:
-            self.shapes = StepShapes(_with_batch(self.analysis), self.analysis.split, variables)
+            self.shapes = StepShapes(_with_batch(self.analysis), self.analysis.split, variables, graph.fixed_rows)
         except ValueError as error:
             raise NoPlanError(f"its shapes: {error}") from error
         self.ways = Ways(self.nodes, self.shapes)
@@ -295,7 +297,7 @@ class _Planner:
         shape = self._shape(tensor)
         if shape is None:
             return float(_LATENCY_BYTES)
-        return _bytes(shape, tensor_dtype(self.nodes, tensor), _BATCH_SIZE)
+        return _bytes(shape, tensor_dtype(self.nodes, tensor), self.batch_size)
 
     def _shape(self, tensor: str) -> Shape:
         return self.shapes.shape(tensor)

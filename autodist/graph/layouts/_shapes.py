@@ -7,7 +7,7 @@ reshaped to, the dims that a gradient is summed over) is computed by TensorFlow 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
@@ -26,9 +26,9 @@ from autodist.graph._graph_def import (
 from autodist.graph._nodes import NodeList
 from autodist.graph.layouts._base import Dim, Multiple, Shape
 
-__all__ = ["SIZES", "Inference", "StepShapes", "Variables", "dim_of"]
+__all__ = ["Inference", "StepShapes", "Variables"]
 
-SIZES = (5040, 7560)
+_SIZES = (5040, 7560)
 """Two numbers of examples that most divisors divide, so that no step is refused which takes halves or quarters."""
 
 Variables: TypeAlias = Mapping[str, tuple[str, "tuple[int | None, ...]"]]
@@ -249,40 +249,57 @@ def _full(tensor: str) -> str:
 class StepShapes:
     """Shapes and numbers of a step as functions of the number of examples.
 
+    A step for one number of examples only is asked for just that. A length that is a multiple of it by chance is taken
+    for one then, which does no harm: whatever is cut in proportion to the replicas' examples is cut rightly.
+
     Args:
         graph_def: The flat step.
         split: Placeholders whose dim 0 is the batch.
         variables: By placeholder of a handle, the element type and the shape of the variable.
+        fixed: The number of examples of a step that is for no other; None for a step for any number.
 
     """
 
-    def __init__(self, graph_def: Any, split: Iterable[str], variables: Variables) -> None:
+    def __init__(self, graph_def: Any, split: Iterable[str], variables: Variables, fixed: int | None = None) -> None:
         batch = set(split)
-        first = Inference(graph_def, batch, variables, SIZES[0])
-        self.cases = (first, Inference(graph_def, batch, variables, SIZES[1], first))
+        self._sizes = _SIZES if fixed is None else (fixed,)
+        found: list[Inference] = []
+        for size in self._sizes:
+            found.append(Inference(graph_def, batch, variables, size, *found))
+        self.cases = tuple(found)
 
     def shape(self, tensor: str) -> Shape:
         """The shape of a tensor; None where the rank is unknown."""
         found = [case.shape(tensor) for case in self.cases]
-        one, other = found
-        if one is None or other is None or len(one) != len(other):
+        known = [shape for shape in found if shape is not None]
+        if len(known) < len(found) or len(set(map(len, known))) > 1:
             return None
-        return tuple(map(dim_of, one, other))
+        return tuple(map(self.dim, zip(*known, strict=True)))
 
     def numbers(self, tensor: str) -> tuple[Dim, ...] | None:
         """The entries of a vector of whole numbers, or the one of a scalar; None where they are not known."""
         found = [case.numbers(tensor) for case in self.cases]
-        one, other = found
-        if one is None or other is None or one.dtype.kind not in "iu" or one.shape != other.shape:
+        known = [value for value in found if value is not None and value.dtype.kind in "iu"]
+        if len(known) < len(found) or len({value.shape for value in known}) > 1:
             return None
-        return tuple(dim_of(int(a), int(b)) for a, b in zip(one.reshape(-1), other.reshape(-1), strict=True))
+        return tuple(map(self.dim, zip(*(map(int, value.reshape(-1)) for value in known), strict=True)))
 
+    def dim(self, lengths: Sequence[int | None]) -> Dim:
+        """A length, of which the value for each number of examples is given."""
+        known = [length for length in lengths if length is not None]
+        if len(known) < len(lengths):
+            return None
+        times = known[0] // self._sizes[0]
+        if times > 0 and known == [times * size for size in self._sizes]:
+            return Multiple(times)
+        return known[0] if len(set(known)) == 1 else None
 
-def dim_of(one: int | None, other: int | None) -> Dim:
-    """A length of which the values for both numbers of examples are known."""
-    if one is None or other is None:
-        return None
-    if one == other:
-        return one
-    times = one // SIZES[0]
-    return Multiple(times) if times > 0 and (one, other) == (times * SIZES[0], times * SIZES[1]) else None
+    def product(self, one: Dim, other: Dim) -> Dim:
+        """The product of two lengths; None if it grows faster than the number of examples."""
+        if not isinstance(one, Multiple):
+            one, other = other, one
+        if isinstance(one, Multiple) and isinstance(other, Multiple):
+            return Multiple(one.times * other.times * self._sizes[0]) if len(self._sizes) == 1 else None
+        if one is None or other is None or isinstance(other, Multiple):
+            return None
+        return Multiple(one.times * other) if isinstance(one, Multiple) else one * other
