@@ -5,6 +5,7 @@
     ├── SpecError         (ValueError)   2   a resource spec with mistakes, all of them listed
     ├── StrategyError     (ValueError)   2   an unknown builder, or a strategy that `verify` refuses
     ├── CaptureError      (ValueError)   2   a training step that can't be captured
+    │   └── FixedRowsError               2   one that needs all rows of its batch, where replicas have parts
     ├── SimulatorError    (ValueError)   2   a profile or learned simulator that can't be used
     ├── GraphError        (ValueError)   2   a file of a training graph that can't be read or written
     ├── NotInstalled      (ImportError)  1   something that AutoDist needs is not installed
@@ -32,6 +33,7 @@ __all__ = [
     "CertificateFailed",
     "CheckpointFailed",
     "ConformanceFailed",
+    "FixedRowsError",
     "GraphError",
     "HostUnreachable",
     "LaunchError",

@@ -24,9 +24,9 @@ def specs_of(arrays):
     return [tf.TensorSpec(a.shape, tf.string if a.dtype.kind == "O" else a.dtype) for a in map(np.asarray, arrays)]
 
 
-def rewritten(step, arrays, replicas, strategy="PSLoadBalancing(communicator='queue')", **options):
+def rewritten(step, arrays, replicas, strategy="PSLoadBalancing(communicator='queue')", fixed=False, **options):
     """The captured step, and the graph that `replicas` devices of this machine run."""
-    captured = capture(step, specs_of(arrays), VariableNames())
+    captured = capture(step, specs_of(arrays), VariableNames(), fixed=fixed)
     spec = ResourceSpec.local(cpus=replicas)
     training, plan = prepare(captured.graph, compose(strategy, captured.graph, spec))
     layout = Layout.of(plan, spec, 0, server=False)

@@ -63,3 +63,23 @@ def ranks_and_ratios(ad):
             variable.assign_sub(0.1 * tf.clip_by_norm(gradient, 0.5))
 
     supervised(ad, model, apply, loss=loss, variables=model.trainable_variables)
+
+
+@case()
+def rows_known_to_python(ad):
+    """Numbers of rows in Python, in constants and in a state: each size of batch is a step of its own."""
+    w, memory = tf.Variable(tf.fill([6, 1], 0.1), name="w"), tf.Variable(tf.zeros([6, 1]), name="memory")
+    optimizer = keras.optimizers.Adam(0.05)
+    optimizer.build([w, memory])
+
+    @ad.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            near = tf.eye(x.shape[0]) + tf.nn.softmax(x @ tf.transpose(x))
+            error = near @ (tf.tanh(x @ w) + x @ memory) - y
+            loss = tf.reduce_sum(tf.square(error)) / x.shape[0] + tf.square(error[3, 0])
+        optimizer.apply(tape.gradient(loss, [w, memory]), [w, memory])
+        return loss, error
+
+    for x, y in dense_batches():
+        step(x, y)
