@@ -10,38 +10,27 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
+from autodist.coordination import Worker, current_worker
 from autodist.errors import UsageError
 from autodist.graph import mark_v1_gradients
 from autodist.installation import check_tensorflow
 from autodist.resource_spec import Device, ResourceSpec
-from autodist.runtime import (
+from autodist.runtime import Engine, Recorder, ReferenceEngine
+from autodist.runtime.checkpoints import LoopCheckpoint, save_models_whole
+from autodist.runtime.data import ShardBy, ShardedDataset, Shares, check_convention, shard_dataset
+from autodist.runtime.hooks import (
     OPEN,
-    Engine,
-    FilesAside,
     GraphSession,
-    LoopCheckpoint,
     Patches,
-    Recorder,
-    ReferenceEngine,
-    ShardBy,
-    ShardedDataset,
-    Shares,
-    Worker,
-    check_convention,
-    current_worker,
-    hook_evaluation,
-    hook_fit,
     hook_functions,
-    hook_keras2,
     hook_optimizers,
     hook_variables,
     make_session,
     refuse_fit_outside,
     refuse_keras2_fit_outside,
     refuse_plain_sessions,
-    save_models_whole,
-    shard_dataset,
 )
+from autodist.runtime.keras import FilesAside, hook_evaluation, hook_fit, hook_keras2
 from autodist.strategies import Strategy, StrategyBuilder, get, installed_communicators
 
 __all__ = ["AutoDist", "function", "scope"]

@@ -9,17 +9,9 @@ from typing import Any, Literal
 import keras
 
 from autodist.errors import UsageError
-from autodist.runtime import (
-    CheckpointKind,
-    Checkpoints,
-    Engine,
-    FitFollower,
-    FitPosition,
-    ReferenceEngine,
-    best_weights,
-    callback_states,
-    restore_callbacks,
-)
+from autodist.runtime import Engine, ReferenceEngine
+from autodist.runtime.checkpoints import CheckpointKind, Checkpoints
+from autodist.runtime.keras import FitFollower, FitPosition, best_weights, callback_states, restore_callbacks
 
 __all__ = ["BackupAndRestore"]
 

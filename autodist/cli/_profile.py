@@ -67,7 +67,7 @@ def profile(
     replica's part of the batch. Searches on this graph find the profile in the cache.
     """
     from autodist.report import SearchConsole
-    from autodist.runtime import ProfileOrder
+    from autodist.runtime.measuring import ProfileOrder
     from autodist.simulator import ProfileCache
     from autodist.tuning import profile as run_profile
 

@@ -153,7 +153,7 @@ def _beside(path: Path) -> Path | None:
 
 
 def _files(directory: str, step: int) -> tuple[Path, Path]:
-    from autodist.runtime import step_files
+    from autodist.coordination import step_files
 
     return step_files(Path(directory), step)
 

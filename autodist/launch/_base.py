@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from autodist.coordination import opens_ports
 from autodist.errors import UsageError
 from autodist.launch._program import Program
 from autodist.launch._secrets import mask_secrets
 from autodist.report import OutputLine, PlannedWorker, RunInfo, RunResult
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime import opens_ports
 from autodist.strategies import Permission
 
 __all__ = ["Job", "Launcher", "RunObserver", "SilentObserver", "WorkerCommand"]

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from autodist.coordination import CoordinatorServer, FailureNote, make_certificate
 from autodist.errors import AutoDistError
 from autodist.launch._base import Job, Launcher, RunObserver, SilentObserver, WorkerCommand
 from autodist.launch._collection import collect
@@ -38,7 +39,6 @@ from autodist.launch._supervisor import Supervisor
 from autodist.launch._transports import TransportName, make_transport
 from autodist.remote import Transport
 from autodist.report import RunInfo, RunResult
-from autodist.runtime import CoordinatorServer, FailureNote, make_certificate
 
 __all__ = ["ClusterLauncher"]
 

@@ -6,11 +6,11 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+from autodist.coordination import FailureNote
 from autodist.launch._deadlines import Overdue
 from autodist.launch._gang import ExitStatus, StartedWorker
 from autodist.launch._run_directory import RunDirectory
 from autodist.report import FailureKind, FailureReport
-from autodist.runtime import FailureNote
 
 __all__ = ["Symptom", "Verdict", "exit_code_of", "report_failure", "root_cause"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from autodist.runtime import FailureNote
+from autodist.coordination import FailureNote
 
 __all__ = ["Event", "ExitStatus", "Exited", "Gang", "Interrupted", "Lost", "Reported", "StartedWorker"]
 

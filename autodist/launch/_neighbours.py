@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autodist.agent import Agent
+from autodist.coordination import SERVER_PORTS
 from autodist.errors import LaunchError
 from autodist.launch._deadlines import Overdue, Standing
 from autodist.launch._fleet import Fleet
@@ -21,7 +22,6 @@ from autodist.launch._loop import LoopThread
 from autodist.launch._silences import SILENCE_S, Pair, Place, Silences, cut_between, find_cut, is_idle
 from autodist.launch._sites import Site
 from autodist.remote import Machine
-from autodist.runtime import SERVER_PORTS
 
 __all__ = ["Neighbours"]
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import FileIO
 
+from autodist.coordination import LAST_WORDS_MARK
 from autodist.launch._run_directory import RunDirectory
 from autodist.report import OutputLine
-from autodist.runtime import LAST_WORDS_MARK
 
 __all__ = ["LineSplitter", "OutputPump"]
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from autodist.coordination import HorovodPlace, WorkerEnvironment
 from autodist.errors import UsageError
 from autodist.launch._base import Job, WorkerCommand
 from autodist.launch._machines import Position, machines_with_ranks, positions
 from autodist.launch._sites import Site
 from autodist.resource_spec import Host
-from autodist.runtime import HorovodPlace, WorkerEnvironment
 
 __all__ = ["Meeting", "plan_workers"]
 
@@ -122,7 +122,13 @@ def _command(job: Job, host: Host, site: Site, environment: WorkerEnvironment) -
     return WorkerCommand(
         rank=environment.rank,
         host=host.name,
-        argv=(host.python or site.python, "-m", "autodist.launch.worker", *job.program.words(script), *job.script_args),
+        argv=(
+            host.python or site.python,
+            "-m",
+            "autodist.worker",
+            *job.program.words(script),
+            *job.script_args,
+        ),
         env={**site.variables, **own, **environment.to_environ()},
         directory=host.directory or site.directory,
         brought=site.brought,

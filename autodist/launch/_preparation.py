@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from autodist.agent import Agent
+from autodist.coordination import CODE
 from autodist.errors import LaunchError
 from autodist.launch._base import Job
 from autodist.launch._bundle import Bundle
@@ -14,7 +15,7 @@ from autodist.launch._fleet import Fleet
 from autodist.launch._machines import is_here
 from autodist.launch._run_directory import RunDirectory
 from autodist.launch._secrets import without_secrets
-from autodist.launch._sites import CODE, INPUT, OUTPUT, SPEC, Site, local_site, remote_site, strategy_file
+from autodist.launch._sites import INPUT, OUTPUT, SPEC, Site, local_site, remote_site, strategy_file
 from autodist.launch._software import Software, check_alone, check_can_encrypt, check_software
 from autodist.remote import Machine
 

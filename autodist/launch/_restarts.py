@@ -6,13 +6,13 @@ import queue
 import signal
 from dataclasses import dataclass, field, replace
 
+from autodist.coordination import CheckpointNote, CoordinatorServer
 from autodist.errors import LaunchError
 from autodist.launch._base import Job, Launcher, RunObserver, SilentObserver
 from autodist.launch._interrupts import Interrupts
 from autodist.launch._run_directory import RunDirectory
 from autodist.launch._status import end_restarts
 from autodist.report import CheckpointProgress, RunResult
-from autodist.runtime import CheckpointNote, CoordinatorServer
 
 __all__ = ["RestartingLauncher", "checkpoint_progress"]
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from autodist.coordination import CODE
 from autodist.launch._base import Job
 from autodist.launch._bundle import Bundle
 from autodist.launch._environment import travelling_environment
@@ -17,7 +18,6 @@ from autodist.launch._strategy_argument import file_of_strategy, strategy_argume
 from autodist.remote import Machine
 
 __all__ = [
-    "CODE",
     "GRAPHS",
     "INPUT",
     "OUTPUT",
@@ -29,7 +29,7 @@ __all__ = [
     "strategy_file",
 ]
 
-CODE, INPUT, OUTPUT, GRAPHS = "code", "input", "output", "graphs"
+INPUT, OUTPUT, GRAPHS = "input", "output", "graphs"
 """Folders of the run's directory on another machine."""
 
 SPEC = "spec.json"

@@ -8,6 +8,7 @@ import signal
 import time
 from dataclasses import replace
 
+from autodist.coordination import INTERRUPTION_TOLD, SAVES_AT_END, SCRIPT_ENDED, CoordinatorServer
 from autodist.launch._base import Job, RunObserver
 from autodist.launch._deadlines import Standing, find_overdue
 from autodist.launch._failures import Symptom, Verdict, root_cause
@@ -16,7 +17,6 @@ from autodist.launch._neighbours import Neighbours
 from autodist.launch._run_directory import RunDirectory
 from autodist.launch._status import StatusKeeper
 from autodist.report import RunState
-from autodist.runtime import INTERRUPTION_TOLD, SAVES_AT_END, SCRIPT_ENDED, CoordinatorServer
 
 __all__ = ["Supervisor"]
 

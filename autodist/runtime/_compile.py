@@ -9,19 +9,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from autodist.coordination import Worker, announce
 from autodist.errors import AutoDistError, CaptureError, FixedRowsError
 from autodist.graph import CapturedStep, NoGradientError, VariableNames, capture
 from autodist.kernels import why_not_exact
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime._agreement import announce
-from autodist.runtime._arguments import Arguments
-from autodist.runtime._convention import Convention
-from autodist.runtime._fingerprints import fingerprint_of
 from autodist.runtime._part_checks import PartChecks
 from autodist.runtime._session_steps import SessionSteps, written_by
-from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
-from autodist.runtime._worker import Worker
+from autodist.runtime.data import Arguments, Convention, fingerprint_of
+from autodist.runtime.state import StateStore
 from autodist.strategies import AllReduce, Strategy, StrategyBuilder, compose
 
 __all__ = ["Compiler", "NotSharedError"]

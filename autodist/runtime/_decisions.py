@@ -11,13 +11,17 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from autodist.coordination import (
+    DEFAULT_STEP_TIMEOUT_S,
+    SAME_DATA,
+    CoordinatorClient,
+    Worker,
+    digest,
+    receive_value,
+    send_value,
+)
 from autodist.errors import TimedOut, UsageError
-from autodist.runtime._agreement import SAME_DATA
-from autodist.runtime._coordinator import CoordinatorClient
-from autodist.runtime._state import StateStore
-from autodist.runtime._transfer import digest, receive_value, send_value
-from autodist.runtime._watchdog import DEFAULT_STEP_TIMEOUT_S
-from autodist.runtime._worker import Worker
+from autodist.runtime.state import StateStore
 
 __all__ = ["Decisions"]
 

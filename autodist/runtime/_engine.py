@@ -12,24 +12,21 @@ from typing import Any
 
 import numpy as np
 
+from autodist.coordination import Worker
 from autodist.errors import CaptureError, FixedRowsError, UsageError
 from autodist.graph import CapturedStep
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime._arguments import Arguments, Splits, flatten, flatten_batch
-from autodist.runtime._batch import LocalArray
 from autodist.runtime._compile import Compiler, NotSharedError
-from autodist.runtime._convention import Convention
 from autodist.runtime._decisions import Decisions
 from autodist.runtime._execution import Execution
-from autodist.runtime._local_batches import LocalBatches
 from autodist.runtime._online import FirstSteps
 from autodist.runtime._plain import PlainSteps
 from autodist.runtime._recorder import Recorder
-from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
-from autodist.runtime._trials import Trials
 from autodist.runtime._untrained import WholeBatches
-from autodist.runtime._worker import Worker
+from autodist.runtime.data import Arguments, Convention, LocalArray, LocalBatches, Splits, flatten, flatten_batch
+from autodist.runtime.measuring import Trials
+from autodist.runtime.state import StateStore
 from autodist.strategies import Strategy, StrategyBuilder
 
 __all__ = ["Engine"]

@@ -6,19 +6,15 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from autodist.coordination import Watchdog, Worker, peer_failures
+from autodist.error_text import said_by
 from autodist.errors import WorkerFailed
-from autodist.runtime._arguments import Arguments
-from autodist.runtime._batch_check import BatchCheck
-from autodist.runtime._convention import Convention
 from autodist.runtime._decisions import Decisions
-from autodist.runtime._peers import peer_failures
-from autodist.runtime._said import said_by
 from autodist.runtime._settling import Settling
-from autodist.runtime._state import StateStore
 from autodist.runtime._statistics import averages
 from autodist.runtime._step import CompiledStep
-from autodist.runtime._watchdog import Watchdog
-from autodist.runtime._worker import Worker
+from autodist.runtime.data import Arguments, BatchCheck, Convention
+from autodist.runtime.state import StateStore
 
 __all__ = ["Execution"]
 

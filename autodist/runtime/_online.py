@@ -6,10 +6,10 @@ import json
 import logging
 import statistics
 
+from autodist.coordination import Worker
 from autodist.errors import TimedOut
 from autodist.graph import CapturedStep
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime._worker import Worker
 from autodist.strategies import Strategy, StrategyBuilder
 
 __all__ = ["FirstSteps"]

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from autodist.graph import CapturedStep, refuse_fixed_beside_rows
 from autodist.kernels import refuse_fixed_batches
-from autodist.runtime._arguments import Arguments
+from autodist.runtime.data import Arguments
 
 __all__ = ["PartChecks"]
 

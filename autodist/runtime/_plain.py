@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from autodist.coordination import Worker
 from autodist.errors import AutoDistError, CaptureError, UsageError
 from autodist.graph import CapturedStep, NoGradientError, said_in_tracing
-from autodist.runtime._arguments import Arguments
-from autodist.runtime._worker import Worker
+from autodist.runtime.data import Arguments
 
 __all__ = ["NotCapturedError", "PlainSteps"]
 

@@ -6,13 +6,12 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from autodist.coordination import Worker
 from autodist.graph import CapturedStep, NoGradientError, VariableNames, capture
-from autodist.runtime._arguments import Arguments, flatten, flatten_batch
-from autodist.runtime._local_batches import LocalBatches
-from autodist.runtime._orderings import keep_orderings_in_functions
 from autodist.runtime._recorder import Recorder
-from autodist.runtime._state import StateStore
-from autodist.runtime._worker import Worker
+from autodist.runtime.data import Arguments, LocalBatches, flatten, flatten_batch
+from autodist.runtime.session import keep_orderings_in_functions
+from autodist.runtime.state import StateStore
 
 __all__ = ["ReferenceEngine"]
 

@@ -7,20 +7,16 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from autodist.coordination import Agreement, Worker
 from autodist.errors import StrategyError
 from autodist.graph import CapturedStep, StepAnalysis, TrainingGraph
 from autodist.kernels import Asked, DistributedGraph, Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime._agreement import Agreement
-from autodist.runtime._carriers import open_carriers
-from autodist.runtime._convention import Convention
 from autodist.runtime._dump import GraphDump
-from autodist.runtime._homes import Homes, Settle
-from autodist.runtime._host import SessionHost, Wiring
-from autodist.runtime._remote_values import REMOTE_VALUES
-from autodist.runtime._state import StateStore
 from autodist.runtime._step import CompiledStep
-from autodist.runtime._worker import Worker
+from autodist.runtime.data import Convention
+from autodist.runtime.session import REMOTE_VALUES, SessionHost, Wiring, open_carriers
+from autodist.runtime.state import Homes, Settle, StateStore
 from autodist.strategies import Strategy, needs_servers
 
 __all__ = ["SessionSteps", "written_by"]

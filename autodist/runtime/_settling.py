@@ -7,10 +7,9 @@ import json
 import time
 from collections.abc import Sequence
 
+from autodist.coordination import DEFAULT_STEP_TIMEOUT_S, Worker
 from autodist.errors import TimedOut
 from autodist.runtime._step import CompiledStep
-from autodist.runtime._watchdog import DEFAULT_STEP_TIMEOUT_S
-from autodist.runtime._worker import Worker
 
 __all__ = ["Settling"]
 

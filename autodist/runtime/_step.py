@@ -12,11 +12,9 @@ import numpy as np
 from autodist.errors import UsageError
 from autodist.graph import CapturedStep
 from autodist.kernels import DistributedGraph
-from autodist.runtime._arguments import Arguments
-from autodist.runtime._batch import BatchSplit, batch_size, split_global, split_local
-from autodist.runtime._fingerprints import as_floats
-from autodist.runtime._host import SessionHost
 from autodist.runtime._part_failures import part_failures
+from autodist.runtime.data import Arguments, BatchSplit, as_floats, batch_size, split_global, split_local
+from autodist.runtime.session import SessionHost
 
 __all__ = ["CompiledStep", "Feeds"]
 

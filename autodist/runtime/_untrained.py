@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from autodist.runtime._arguments import Arguments
-from autodist.runtime._transfer import receive_bytes, send_bytes
-from autodist.runtime._worker import Worker
+from autodist.coordination import Worker, receive_bytes, send_bytes
+from autodist.runtime.data import Arguments
 
 __all__ = ["WholeBatches"]
 

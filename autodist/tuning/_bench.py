@@ -14,11 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from autodist.coordination import CoordinatorServer, FailureNote, RunAborted, receive_bytes
 from autodist.errors import SearchFailed, SearchInterrupted
 from autodist.graph import StepTrace, TraceSubject, TrainingGraph
 from autodist.launch import ClusterLauncher, Job
 from autodist.report import RunResult
-from autodist.runtime import ORDERED, CoordinatorServer, FailureNote, ProfileOrder, RunAborted, TrialKeys, receive_bytes
+from autodist.runtime.measuring import ORDERED, ProfileOrder, TrialKeys
 from autodist.search import Failure, Measurement
 from autodist.strategies import Strategy
 from autodist.timeline import StepTimeline

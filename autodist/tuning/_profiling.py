@@ -9,7 +9,7 @@ from pathlib import Path
 from autodist.errors import SimulatorError, WorkerFailed
 from autodist.graph import TrainingGraph
 from autodist.launch import ClusterLauncher, Job
-from autodist.runtime import ProfileOrder
+from autodist.runtime.measuring import ProfileOrder
 from autodist.search import Failure
 from autodist.simulator import Profile, ProfileCache
 from autodist.tuning._bench import LaunchedBench

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from autodist.coordination import CoordinatorServer, receive_bytes
 from autodist.errors import UsageError
-from autodist.runtime import CoordinatorServer, TrialKeys, receive_bytes
+from autodist.runtime.measuring import TrialKeys
 from autodist.search import Failure, Measurement, Reason
 from autodist.strategies import Strategy
 from autodist.timeline import WorkerTimeline

@@ -136,11 +136,11 @@ class TrainingRun:
 
     def worker(self, host: str) -> int:
         """The process of a host's script."""
-        return self._pid(host, "autodist.launch.worker")
+        return self._pid(host, "autodist.worker")
 
     def has_worker(self, host: str) -> bool:
         """Whether the script's process is there."""
-        return any("autodist.launch.worker" in line for line in self.cluster.processes(host).values())
+        return any("autodist.worker" in line for line in self.cluster.processes(host).values())
 
     def show_stacks(self) -> None:
         """Have what the workers are at written to the console."""

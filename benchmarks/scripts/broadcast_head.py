@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from autodist.agent import Agent
+from autodist.coordination import CoordinatorServer
 from autodist.remote import AsyncsshTransport, Machine
-from autodist.runtime import CoordinatorServer
 
 _WORKER = str(Path(__file__).with_name("broadcast_worker.py"))
 _START_S = 120.0

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from autodist import strategies
+from autodist.coordination import CoordinatorClient
 from autodist.resource_spec import Host, ResourceSpec
-from autodist.runtime import CoordinatorClient
 from autodist.strategies import Strategy
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

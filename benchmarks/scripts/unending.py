@@ -3,7 +3,7 @@
 import signal
 import time
 
-from autodist.runtime import CoordinatorClient, WorkerEnvironment
+from autodist.coordination import CoordinatorClient, WorkerEnvironment
 
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 CoordinatorClient.of(WorkerEnvironment.from_environ()).barrier("up", 120)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from autodist.agent._environment import of_another_run
+from autodist.coordination import WorkerEnvironment
+from autodist.coordination._horovod_environment import HorovodPlace
 from autodist.errors import HostUnreachable, LaunchError
-from autodist.runtime._horovod_environment import HorovodPlace
-from autodist.runtime._worker import WorkerEnvironment
 from tests.agent.workbench import STUBBORN, agent_here, is_alive, needs_root, python, run, spawn, until
 from tests.processes import text_of
 

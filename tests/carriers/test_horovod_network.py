@@ -6,10 +6,9 @@ import pytest
 
 from autodist.carriers import _horovod_network
 from autodist.carriers._horovod_network import Listener, check_listeners, unreachable
+from autodist.coordination import CoordinatorClient, CoordinatorServer, Worker, WorkerEnvironment
 from autodist.errors import LaunchError
-from autodist.runtime import CoordinatorClient, CoordinatorServer
-from autodist.runtime._carriers import WorkerProcess
-from autodist.runtime._worker import Worker, WorkerEnvironment
+from autodist.runtime.session._open_carriers import WorkerProcess
 
 
 def machines(*listens: str) -> list[Listener]:

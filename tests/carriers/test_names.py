@@ -14,10 +14,11 @@ OTHER_MEANINGS = {
     "agent/_versions.py", "agent/_facts.py", "cli/_env.py", "doctor/_show.py",
     "doctor/_checks/_packages.py", "doctor/_checks/_address.py",
     # Python's package of this name, which scripts import themselves, and the environment that it reads
-    "launch/worker.py", "runtime/_worker.py",
+    "worker/__main__.py", "coordination/_worker_environment.py",
     # kinds of spans, an attribute of operators, a file of /proc, TensorFlow's queues, columns of models
-    "timeline/_spans.py", "timeline/_summary.py", "runtime/_timeline.py", "kernels/_function_requests.py",
-    "runtime/_tcp_table.py", "graph/_refusals.py", "simulator/_features.py", "simulator/_learned/_encoding.py",
+    "timeline/_spans.py", "timeline/_summary.py", "runtime/measuring/_worker_timeline.py",
+    "kernels/_function_requests.py", "runtime/session/_tcp_table.py", "graph/_refusals.py",
+    "simulator/_features.py", "simulator/_learned/_encoding.py",
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 import autodist
-from autodist.runtime import part_of
+from autodist.runtime.data import part_of
 from certify.data import BATCH_SIZES
 from certify.optimizers.train import arrays, model
 

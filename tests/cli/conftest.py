@@ -13,7 +13,7 @@ import pytest
 from autodist.cli import main
 from tests.processes import MARK, left
 
-STEP = "from autodist.runtime._worker import current_worker; w = current_worker(); w.steps_taken += 1\n"
+STEP = "from autodist.coordination import current_worker; w = current_worker(); w.steps_taken += 1\n"
 
 
 class Shell:

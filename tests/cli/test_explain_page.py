@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from autodist.cli._diff import diff
 from autodist.cli._explain import explain
+from autodist.coordination import step_files
 from autodist.graph import Output
 from autodist.resource_spec import Host, ResourceSpec
-from autodist.runtime import step_files
 from autodist.strategies import PSLoadBalancing
 from tests.strategies.examples import graph, variable
 

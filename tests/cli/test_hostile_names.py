@@ -18,7 +18,7 @@ with autodist.scope():
 print(ascii(sys.argv))
 print(ascii([os.environ["AUTODIST_STRATEGY"], os.environ["GIVEN"], os.environ["OF_A_FILE"], os.getcwd()]))
 """
-STEP = "from autodist.runtime._worker import current_worker; w = current_worker(); w.steps_taken += 1\n"
+STEP = "from autodist.coordination import current_worker; w = current_worker(); w.steps_taken += 1\n"
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ PRINTABLE = HOSTILE.replace("\n", "").replace("\u2028", "")  # what a spec may h
 HOSTS = ("h1", "h2")
 HEAD = """
 import hashlib, os, sys, time
-from autodist.runtime._worker import current_worker
+from autodist.coordination import current_worker
 w = current_worker(); w.steps_taken += 1
 """
 SCRIPT = (

@@ -15,7 +15,7 @@ from autodist.cli import main
 from autodist.launch._run_directory import RunDirectory
 from tests.processes import marked
 
-STEP = "from autodist.runtime._worker import current_worker; w = current_worker(); w.steps_taken += 1\n"
+STEP = "from autodist.coordination import current_worker; w = current_worker(); w.steps_taken += 1\n"
 READY = "import os, sys, time, signal, subprocess; open(f'ready{w.rank}', 'w').close()\n"
 
 
@@ -156,7 +156,7 @@ def test_dry_run_starts_nothing(shell, inside):
     result = inside("run", "train.py", "-n", "2", "--strategy", "AllReduce", "--dry-run", "--", "a b")
     assert result.returncode == 0
     assert "worker 1 on localhost#1\n" in result.stdout
-    assert "-m autodist.launch.worker train.py 'a b'\n" in result.stdout
+    assert "-m autodist.worker train.py 'a b'\n" in result.stdout
     assert "AUTODIST_STRATEGY=AllReduce\n" in result.stdout
     assert "AUTODIST_TOKEN='***'\n" in result.stdout
     assert [path.name for path in shell.directory.iterdir()] == ["train.py"]

@@ -14,7 +14,7 @@ from autodist.launch._run_directory import RunDirectory
 from autodist.launch._status import StatusKeeper
 from tests.processes import marked
 
-STEP = "from autodist.runtime._worker import current_worker; w = current_worker(); w.steps_taken += 1\n"
+STEP = "from autodist.coordination import current_worker; w = current_worker(); w.steps_taken += 1\n"
 READY = "import os, sys, time, signal\nopen(f'ready{w.rank}', 'w').close()\n"
 DEAF = "for n in (signal.SIGINT, signal.SIGTERM): signal.signal(n, signal.SIG_IGN)\nopen('deaf', 'w')\n"
 UNTIL_TOLD = "while not os.path.exists('go'): time.sleep(0.02)\n"

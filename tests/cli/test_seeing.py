@@ -16,9 +16,9 @@ import autodist.report._cells as cells
 import autodist.testing._wire as wire
 from autodist.cli._diff import diff
 from autodist.cli._explain import explain
+from autodist.coordination import step_files
 from autodist.errors import GraphError, SpecError, StrategyError, UsageError
 from autodist.resource_spec import Host, ResourceSpec
-from autodist.runtime import step_files
 from autodist.strategies import AllReduce, PSLoadBalancing, traffic
 from tests.strategies.examples import graph, variable
 

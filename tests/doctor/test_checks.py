@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from autodist.coordination import SERVER_PORTS
 from autodist.doctor import Status
 from autodist.doctor import _checks as checks
 from autodist.doctor import _clinic as clinic
 from autodist.doctor import _examination as parts
 from autodist.doctor._checks._network import is_public
 from autodist.errors import HostUnreachable, TimedOut
-from autodist.runtime import _server as server
 from tests.doctor.patients import GIGABYTE, changed, cluster, revisited
 
 
@@ -185,7 +185,7 @@ def test_a_clock_that_is_wrong_is_measured_as_such():
 
 
 def test_the_ports_are_those_of_the_servers():
-    assert server.SERVER_PORTS == parts.PORTS
+    assert SERVER_PORTS == parts.PORTS
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,10 @@ from tensorflow.python.eager import context
 from autodist.graph import VariableNames, capture
 from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import Host, ResourceSpec
-from autodist.runtime import Server, split_global
-from autodist.runtime._orderings import keep_orderings_in_session
-from autodist.runtime._request_ids import number_requests_by_one_generator
+from autodist.runtime.data import split_global
+from autodist.runtime.session import Server
+from autodist.runtime.session._orderings import keep_orderings_in_session
+from autodist.runtime.session._request_ids import number_requests_by_one_generator
 from autodist.strategies import PACK_BYTES, GraphConfig, PSSynchronizer, Strategy, VariableConfig, check
 
 from .single import specs_of

@@ -9,7 +9,7 @@ from tensorflow.python.eager import context
 from autodist.graph import VariableNames, capture
 from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime._orderings import keep_orderings_in_session
+from autodist.runtime.session._orderings import keep_orderings_in_session
 from autodist.strategies import compose
 
 

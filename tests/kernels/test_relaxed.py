@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from autodist.errors import UsageError
 from autodist.kernels import Serving
-from autodist.runtime import Server
+from autodist.runtime.session import Server
 from tests.quick import combinations
 
 from . import cluster

@@ -10,7 +10,7 @@ import sys
 import time
 
 HEAD = """import os, signal, sys, time
-from autodist.runtime._worker import current_worker
+from autodist.coordination import current_worker
 w = current_worker()
 w.steps_taken += 1
 """

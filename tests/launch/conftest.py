@@ -11,7 +11,7 @@ from autodist.resource_spec import ResourceSpec
 from tests.processes import MARK, left
 
 HEAD = """import os, signal, sys, time
-from autodist.runtime._worker import current_worker
+from autodist.coordination import current_worker
 w = current_worker()
 """
 

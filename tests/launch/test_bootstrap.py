@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from autodist.runtime import CoordinatorServer, WorkerEnvironment
+from autodist.coordination import CoordinatorServer, WorkerEnvironment
 
 
 def bootstrap(script, *args, environment=None, cwd=None, **env):
-    command = [sys.executable, "-m", "autodist.launch.worker", str(script), *args]
+    command = [sys.executable, "-m", "autodist.worker", str(script), *args]
     variables = {**os.environ, **({} if environment is None else environment.to_environ()), **env}
     return subprocess.run(command, env=variables, cwd=cwd, capture_output=True, text=True, timeout=120)
 
@@ -25,7 +25,7 @@ def script(tmp_path):
     return write
 
 
-STEP = "from autodist.runtime._worker import current_worker; w = current_worker(); w.steps_taken += 1\n"
+STEP = "from autodist.coordination import current_worker; w = current_worker(); w.steps_taken += 1\n"
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ model.save_weights(there / "c.weights.h5")
 keras.saving.save_model(model, there / "d.keras")
 tf.keras.models.save_model(model, there / "e.keras")
 print(sorted(path.name for path in there.iterdir()))
-from autodist.runtime._worker import current_worker
+from autodist.coordination import current_worker
 current_worker().steps_taken += 1
 """
 

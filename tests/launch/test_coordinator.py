@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autodist.coordination import FailureNote, _http_server, make_certificate
+from autodist.coordination._coordinator_client import MAX_VALUE_BYTES, CoordinatorClient
+from autodist.coordination._coordinator_server import CoordinatorServer
 from autodist.errors import LaunchError, TimedOut, UsageError, WorkerFailed
-from autodist.runtime import FailureNote, _http_server, make_certificate
-from autodist.runtime._coordinator import MAX_VALUE_BYTES, CoordinatorClient
-from autodist.runtime._coordinator_server import CoordinatorServer
 
 TOKEN = "correct horse"
 
@@ -249,7 +249,7 @@ def test_repr_has_no_token(server):
 
 
 def test_names_of_hosts_can_be_encoded_by_the_first_of_several_threads():
-    code = "import sys, autodist.runtime._coordinator; sys.meta_path.clear(); 'localhost'.encode('idna')"
+    code = "import sys, autodist.coordination._coordinator_client; sys.meta_path.clear(); 'localhost'.encode('idna')"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 

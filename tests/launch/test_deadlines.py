@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autodist.coordination._coordinator_server import Progress
 from autodist.launch import FailureKind, Job
 from autodist.launch._deadlines import Standing, find_overdue
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime._coordinator_server import Progress
 
 
 @pytest.fixture(scope="module")

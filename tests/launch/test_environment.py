@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
+from autodist.coordination import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT, HorovodPlace, WorkerEnvironment
 from autodist.errors import UsageError
 from autodist.launch import Job, requested_environment, travelling_environment
 from autodist.launch._secrets import mask_command, mask_secrets, without_secrets
 from autodist.resource_spec import Host, ResourceSpec, Ssh
-from autodist.runtime import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT, HorovodPlace, WorkerEnvironment
 
 STEP = "w.steps_taken += 1\n"
 
@@ -136,7 +136,7 @@ def test_secrets_reach_workers_and_nothing_else(tmp_path):
     (tmp_path / "cluster.yml").write_text("nodes:\n  - address: localhost\n    env: {SPEC_TOKEN: hunter2-spec}\n")
     (tmp_path / "vars.env").write_text("FILE_TOKEN=hunter2-file\nAUTODIST_MY_KEY=hunter2-kept")
     (tmp_path / "train.py").write_text(
-        "import os\nfrom autodist.runtime._worker import current_worker; current_worker().steps_taken += 1\n"
+        "import os\nfrom autodist.coordination import current_worker; current_worker().steps_taken += 1\n"
         "names = ['SPEC_TOKEN', 'FILE_TOKEN', 'CLI_TOKEN', 'OWN_TOKEN', 'AUTODIST_MY_KEY']\n"
         "print([os.environ[name].partition('-')[2] for name in names])\n"
         "print(len(os.environ['AUTODIST_TOKEN']))\n"

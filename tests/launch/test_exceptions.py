@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from autodist.errors import UsageError, WorkerFailed
-from autodist.launch._exceptions import note_of, trace_of
+from autodist.worker._exceptions import note_of, trace_of
 
 
 def note(function, *args, line=None, **more):

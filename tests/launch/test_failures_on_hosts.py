@@ -29,7 +29,7 @@ LOST = "the host `h3` of worker 2 was lost"
 # end, and a daemon. Worker 2, on h3, is the one that something happens to.
 SCRIPT = """
 import ctypes, os, signal, subprocess, sys, time
-from autodist.runtime._worker import current_worker
+from autodist.coordination import current_worker
 
 worker, what = current_worker(), sys.argv[1]
 ASKING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -328,7 +328,7 @@ def test_a_machine_that_crashed_is_found_to_blame_in_seconds_once_another_worker
     cluster.crash("h3")
     try:
         for pid, line in cluster.processes("h2").items():
-            if "autodist.launch.worker" in line:
+            if "autodist.worker" in line:
                 kill(pid)
         assert run.process.wait(40) == 1
         run.check_failure(code=1, rank=2, host="h3", how="lost with its host", said=LOST)

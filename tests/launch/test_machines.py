@@ -37,7 +37,7 @@ def test_plan_for_other_machines(tmp_path, monkeypatch):
     (tmp_path / "model.py").touch()
     job = Job(tmp_path / "train.py", ResourceSpec.from_yaml(SPEC), ("--x",), env={"J": "job"}, strategy="PS")
     first, second, third = (command for command in ClusterLauncher().plan(job))
-    assert first.argv == ("/opt/python", "-m", "autodist.launch.worker", "<run>/code/train.py", "--x")
+    assert first.argv == ("/opt/python", "-m", "autodist.worker", "<run>/code/train.py", "--x")
     assert first.directory == "~/work"
     assert third.directory == str(tmp_path)
     assert first.brought == ("train.py", "model.py")

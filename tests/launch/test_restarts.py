@@ -21,7 +21,7 @@ from .conftest import Recorder
 ATTEMPT = "attempt = int(os.environ['AUTODIST_ATTEMPT'])\nw.steps_taken += 1\n"
 KILLED = ATTEMPT + "if attempt < {kills} and w.rank == 1: os.kill(os.getpid(), signal.SIGKILL)\n"
 SAYS = "print('attempt', attempt, os.environ['AUTODIST_SEED'])"
-NOTE = "from autodist.runtime import CheckpointNote\nCheckpointNote({restored}, {saved}).tell(w.coordinator)\n"
+NOTE = "from autodist.coordination import CheckpointNote\nCheckpointNote({restored}, {saved}).tell(w.coordinator)\n"
 
 
 @pytest.fixture

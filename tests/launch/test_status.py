@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import pytest
 
+from autodist.coordination._coordinator_server import Progress
 from autodist.errors import LaunchError, UsageError
 from autodist.launch._process_id import is_alive, this_process
 from autodist.launch._run_directory import RunDirectory
 from autodist.launch._status import StatusKeeper, end_restarts, read_status
 from autodist.report import RunState, WorkerState
-from autodist.runtime._coordinator_server import Progress
 
 STEP = "w.steps_taken += 1\n"
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autodist.coordination import Worker, WorkerEnvironment
+from autodist.coordination._horovod_environment import HorovodPlace
 from autodist.errors import LaunchError
 from autodist.launch import Job, LocalLauncher
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime._horovod_environment import HorovodPlace
-from autodist.runtime._worker import Worker, WorkerEnvironment
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 COUNTS = st.integers(1, 10_000)
@@ -85,7 +85,7 @@ def test_exit_callbacks_come_last_first_and_once():
     assert worker.take_exit_callbacks() == ()
 
 
-@pytest.mark.parametrize("module", ["autodist.runtime._worker", "autodist.launch.worker", "autodist.cli"])
+@pytest.mark.parametrize("module", ["autodist.coordination._worker", "autodist.worker.__main__", "autodist.cli"])
 def test_no_tensorflow(module):
     code = f"import sys, {module}; print(sorted({{'tensorflow', 'keras', 'horovod'}} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from autodist.runtime import current_worker
-from autodist.runtime._interruption import Interruption
+from autodist.coordination import current_worker
+from autodist.coordination._interruption import Interruption
 
 
 class Stop(BaseException):

@@ -17,8 +17,9 @@ import pytest
 import tensorflow as tf
 
 import autodist
+from autodist.coordination import Worker, WorkerEnvironment
 from autodist.errors import CheckpointFailed, UsageError
-from autodist.runtime import CheckpointKind, Checkpoints, Worker, WorkerEnvironment
+from autodist.runtime.checkpoints import CheckpointKind, Checkpoints
 from tests.modules import python_path
 
 
@@ -373,7 +374,8 @@ def small_model():
 
 HOLDS = """
 import os, sys, time
-from autodist.runtime import CheckpointKind, Checkpoints, Worker, WorkerEnvironment
+from autodist.coordination import Worker, WorkerEnvironment
+from autodist.runtime.checkpoints import CheckpointKind, Checkpoints
 checkpoints = Checkpoints(Worker(WorkerEnvironment(run_id="first")), sys.argv[1], 2, CheckpointKind.LOOP)
 checkpoints.find()
 if os.fork() == 0:
@@ -545,7 +547,8 @@ def test_of_something_else(checkpoints):
 
 READS = """
 import sys, tensorflow as tf
-from autodist.runtime import CheckpointKind, Checkpoints, Worker, WorkerEnvironment
+from autodist.coordination import Worker, WorkerEnvironment
+from autodist.runtime.checkpoints import CheckpointKind, Checkpoints
 checkpoints = Checkpoints(Worker(WorkerEnvironment()), sys.argv[1], 2, CheckpointKind.LOOP)
 value = tf.Variable(tf.zeros([4_000_000]))
 found = checkpoints.find()

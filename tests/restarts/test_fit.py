@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import autodist
+from autodist.coordination import current_worker
 from autodist.errors import UsageError
-from autodist.runtime import current_worker
 
 from .conftest import Stop
 from .killing import dataset, model

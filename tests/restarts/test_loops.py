@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 import autodist
+from autodist.coordination import current_worker
 from autodist.errors import UsageError
-from autodist.runtime import current_worker
 
 from .conftest import Stop
 from .killing import dataset, model

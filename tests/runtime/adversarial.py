@@ -8,7 +8,7 @@ import sys
 import tensorflow as tf
 from certify.features.several import adversarial
 
-from autodist.runtime._orderings import keep_orderings_in_functions
+from autodist.runtime.session._orderings import keep_orderings_in_functions
 
 
 class Plain:

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 import autodist
-from autodist.runtime._host import SessionHost
+from autodist.runtime.session._session_host import SessionHost
 
 WIDTH, LAYERS, EXAMPLES, STEPS = 384, 10, 512, 8
 

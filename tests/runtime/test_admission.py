@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from autodist.runtime import _admission, _tcp_table
+from autodist.runtime.session import _admission, _tcp_table
 from autodist.testing import EmulatedCluster
 from autodist.transport import ips_of
 
@@ -30,8 +30,8 @@ SERVER = (
     + """
 import json, logging, os
 import tensorflow as tf
-from autodist.runtime._admission import admit_only
-from autodist.runtime._binding import binding_to
+from autodist.runtime.session._admission import admit_only
+from autodist.runtime.session._binding import binding_to
 
 logging.basicConfig()
 address, friend = sys.argv[1:]

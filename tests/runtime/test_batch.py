@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autodist.errors import UsageError
-from autodist.runtime import LocalArray, batch_size, part_of, split_global, split_local
+from autodist.runtime.data import LocalArray, batch_size, part_of, split_global, split_local
 
 CLUSTERS = st.lists(st.integers(1, 4), min_size=1, max_size=5)
 

@@ -5,13 +5,13 @@ import socket
 import subprocess
 import sys
 
-from autodist.runtime._binding import listens_everywhere
+from autodist.runtime.session._binding import listens_everywhere
 from autodist.transport._symbols import slots_of
 
 SERVERS = """
 import json, os, socket, sys
 import tensorflow as tf
-from autodist.runtime._binding import binding_to, listens_everywhere
+from autodist.runtime.session._binding import binding_to, listens_everywhere
 from autodist.transport._symbols import slots_of
 
 if os.getuid() == 0:

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from autodist.runtime._certificate import encrypted, make_certificate, trusting
+from autodist.coordination._certificate import encrypted, make_certificate, trusting
 
 OWN, OTHER, STRANGE = make_certificate(), make_certificate(), make_certificate()
 

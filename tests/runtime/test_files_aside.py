@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 
-from autodist.runtime._files_aside import FilesAside
+from autodist.runtime.keras._files_aside import FilesAside
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import threading
 
 import pytest
 
-from autodist.runtime import CoordinatorClient, CoordinatorServer
-from autodist.runtime import _horovod_rendezvous as module
-from autodist.runtime._horovod_environment import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT
-from autodist.runtime._horovod_rendezvous import HorovodRendezvous
+from autodist.coordination import CoordinatorClient, CoordinatorServer
+from autodist.coordination import _horovod_rendezvous as module
+from autodist.coordination._horovod_environment import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT
+from autodist.coordination._horovod_rendezvous import HorovodRendezvous
 
 _NOBODY = 65534
 _STRANGER = """

@@ -6,10 +6,9 @@ import time
 
 import pytest
 
-from autodist.runtime import CoordinatorServer, WorkerEnvironment
-from autodist.runtime._coordinator import CoordinatorClient
-from autodist.runtime._interruption import Interruption
-from autodist.runtime._worker import Worker
+from autodist.coordination import CoordinatorServer, Worker, WorkerEnvironment
+from autodist.coordination._coordinator_client import CoordinatorClient
+from autodist.coordination._interruption import Interruption
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import autodist
 from autodist.errors import UsageError
-from autodist.runtime import Shares, shard_dataset
+from autodist.runtime.data import Shares, shard_dataset
 
 from .programs import TWO
 

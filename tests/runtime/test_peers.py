@@ -3,9 +3,8 @@
 import pytest
 import tensorflow as tf
 
+from autodist.coordination import Worker, WorkerEnvironment, _peers
 from autodist.errors import WorkerFailed
-from autodist.runtime import _peers
-from autodist.runtime._worker import Worker, WorkerEnvironment
 
 FROM_ELSEWHERE = (
     "Additional GRPC error information from remote target /job:worker/replica:0/task:2 while calling RecvBuf"

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from autodist.coordination import Worker, WorkerEnvironment
 from autodist.errors import UsageError
 from autodist.graph import StepTrace, VariableNames, capture
 from autodist.resource_spec import Host, ResourceSpec
-from autodist.runtime import Convention, ProfileOrder, StepProfiler, Worker, WorkerEnvironment, flatten
+from autodist.runtime.data import Convention, flatten
+from autodist.runtime.measuring import ProfileOrder, StepProfiler
 from autodist.strategies import DEFAULT_BATCH_SIZE
 
 ORDER = ProfileOrder(steps=4, longest_s=20.0)

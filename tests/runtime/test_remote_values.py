@@ -9,12 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from autodist.coordination import Worker, WorkerEnvironment
+from autodist.coordination._coordinator_client import CoordinatorClient
+from autodist.coordination._coordinator_server import CoordinatorServer
 from autodist.errors import WorkerFailed
-from autodist.runtime import WorkerEnvironment
-from autodist.runtime._coordinator import CoordinatorClient
-from autodist.runtime._coordinator_server import CoordinatorServer
-from autodist.runtime._remote_values import _RemoteValues
-from autodist.runtime._worker import Worker
+from autodist.runtime.session._remote_values import _RemoteValues
 
 WANTED = {name: (name, (3,), np.float32) for name in ("kernel", "momentum")}
 

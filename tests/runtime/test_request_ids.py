@@ -9,7 +9,7 @@ import pytest
 SLOTS = """
 import ctypes, json
 import tensorflow as tf
-from autodist.runtime._request_ids import number_requests_by_one_generator
+from autodist.runtime.session._request_ids import number_requests_by_one_generator
 from autodist.transport._symbols import slots_of
 
 def called(function):
@@ -28,7 +28,7 @@ print(json.dumps([len(before), changed, total, before != after, after == called(
 NUMBERS = """
 import _thread, ctypes, json, os
 import tensorflow as tf
-from autodist.runtime._request_ids import number_requests_by_one_generator
+from autodist.runtime.session._request_ids import number_requests_by_one_generator
 
 library = ctypes.CDLL(os.path.join(tf.sysconfig.get_lib(), "libtensorflow_cc.so.2"))
 draw = library["_ZN10tensorflow18GetUniqueRequestIdEv"]

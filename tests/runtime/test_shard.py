@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from autodist.errors import UsageError
-from autodist.runtime import LocalArray, Shares, shard_dataset
+from autodist.runtime.data import LocalArray, Shares, shard_dataset
 from tests.quick import combinations
 
 CLUSTERS = [(1,), (1, 1), (1, 1, 1), (2, 1), (1, 0, 2)]

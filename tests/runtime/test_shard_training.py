@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from autodist.coordination import CoordinatorClient, CoordinatorServer
 from autodist.errors import UsageError
-from autodist.runtime import CoordinatorClient, CoordinatorServer, Ends, Shares, going_on_together, shard_dataset
+from autodist.runtime.data import Ends, Shares, going_on_together, shard_dataset
 
 from . import shard_script
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensorflow.core.protobuf import config_pb2
 
-from autodist.runtime._traced import node_times
+from autodist.runtime.measuring._traced import node_times
 
 
 def traced(*nodes):

@@ -9,7 +9,16 @@ import tensorflow as tf
 
 from autodist.launch import Job, LocalLauncher
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime import LocalArray, Passes, Shares, drawn_parts, fingerprint_of, flatten, hashed, shard_dataset
+from autodist.runtime.data import (
+    LocalArray,
+    Passes,
+    Shares,
+    drawn_parts,
+    fingerprint_of,
+    flatten,
+    hashed,
+    shard_dataset,
+)
 
 SCRIPT = Path(__file__).with_name("unlike_data.py")
 WAYS = [

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from autodist.coordination import Worker, WorkerEnvironment
+from autodist.coordination._coordinator_client import CoordinatorClient
+from autodist.coordination._coordinator_server import CoordinatorServer
 from autodist.errors import CaptureError, UsageError
-from autodist.runtime import WorkerEnvironment
-from autodist.runtime._arguments import flatten
-from autodist.runtime._batch import LocalArray
-from autodist.runtime._coordinator import CoordinatorClient
-from autodist.runtime._coordinator_server import CoordinatorServer
 from autodist.runtime._untrained import WholeBatches
-from autodist.runtime._worker import Worker
+from autodist.runtime.data._arguments import flatten
+from autodist.runtime.data._batch import LocalArray
 
 from . import untrained
 from .programs import assert_same, run_distributed

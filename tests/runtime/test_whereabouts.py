@@ -5,11 +5,10 @@ import time
 
 import pytest
 
+from autodist.coordination import Worker, WorkerEnvironment, Writings
+from autodist.coordination._coordinator_client import CoordinatorClient
+from autodist.coordination._coordinator_server import CoordinatorServer
 from autodist.errors import TimedOut
-from autodist.runtime import WorkerEnvironment, Writings
-from autodist.runtime._coordinator import CoordinatorClient
-from autodist.runtime._coordinator_server import CoordinatorServer
-from autodist.runtime._worker import Worker
 
 
 @pytest.fixture

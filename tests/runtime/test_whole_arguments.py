@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import autodist
 from autodist.errors import AutoDistError
-from autodist.runtime import LocalArray, Shares, WholeArray, flatten, flatten_batch, shard_dataset, split_by_rows
+from autodist.runtime.data import LocalArray, Shares, WholeArray, flatten, flatten_batch, shard_dataset, split_by_rows
 
 from .programs import TWO, run_distributed, run_plain
 

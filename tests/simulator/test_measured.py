@@ -5,9 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from autodist.coordination import Worker, WorkerEnvironment
 from autodist.graph import NodeTime, StepTrace, TraceSubject, VariableNames, capture, node_of
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime import Convention, ProfileOrder, StepProfiler, Worker, WorkerEnvironment, flatten
+from autodist.runtime.data import Convention, flatten
+from autodist.runtime.measuring import ProfileOrder, StepProfiler
 from autodist.simulator import Domain, Profile
 from autodist.strategies import in_backward_order
 from tests.certify.registry import models

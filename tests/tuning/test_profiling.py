@@ -9,7 +9,7 @@ import pytest
 from autodist.errors import SearchFailed, WorkerFailed
 from autodist.launch import ClusterLauncher, Job
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime import ProfileOrder
+from autodist.runtime.measuring import ProfileOrder
 from autodist.search import Measurement
 from autodist.simulator import ProfileCache
 from autodist.strategies import get

@@ -1,0 +1,224 @@
+"""What the workers of a run agree on when they compile a step: the strategy, and that they see the same program."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autodist.coordination._worker import Worker
+from autodist.errors import CaptureError, GraphError, TimedOut, UsageError
+from autodist.graph import CapturedStep, Identity, TrainingGraph
+from autodist.strategies import Strategy
+
+__all__ = ["Agreement", "announce", "step_files"]
+
+_LOG = logging.getLogger("autodist")
+_LARGEST_KEPT_BYTES = 64 * 10**6
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How the workers agree on the steps of one scope.
+
+    Attributes:
+        worker: Who this process is.
+        scope: What tells this scope from the others of the run.
+    """
+
+    worker: Worker
+    scope: str
+    _exchanges: Iterator[int] = field(default_factory=itertools.count)
+
+    def strategy(
+        self, number: int, captured: CapturedStep, batch: int | None, propose: Callable[[], Strategy]
+    ) -> Strategy:
+        """The strategy for a captured step: the chief's, on every worker.
+
+        Args:
+            number: Of the step within the scope.
+            captured: The step as this worker traced it.
+            batch: A hash of the batch if it must be the same on all workers.
+            propose: Makes the strategy; called on the chief.
+
+        Raises:
+            CaptureError: The chief has traced something else.
+            UsageError: The chief was given another batch.
+            TimedOut: The chief does not trace this step.
+        """
+        coordinator = self.worker.coordinator
+        if coordinator is None or self.worker.world_size == 1:
+            return propose()
+        key = f"strategy/{self.scope}/{number}"
+        mine = _Seen.of(captured.graph, batch)
+        if self.worker.is_chief:
+            strategy = propose()
+            coordinator.put(key, json.dumps([mine.to_json(), strategy.to_json()]).encode())
+            return strategy
+        try:
+            content = coordinator.get(key, self.worker.environment.start_timeout_s)
+        except TimedOut as error:
+            raise self._alone(number, error) from error
+        seen, text = json.loads(content)
+        self._check_same(mine, _Seen.from_json(seen))
+        return Strategy.from_json(text)
+
+    def same(self, number: int, captured: CapturedStep, batch: int | None) -> None:
+        """See that the chief runs the same step, which trains nothing, on the same batch.
+
+        Args:
+            number: Of the step among those of the scope that train nothing.
+            captured: The step as this worker traced it.
+            batch: A hash of the batch if it must be the same on all workers.
+
+        Raises:
+            CaptureError: The chief has traced something else.
+            UsageError: The chief was given another batch.
+            TimedOut: The chief does not trace this step.
+        """
+        coordinator = self.worker.coordinator
+        if coordinator is None or self.worker.world_size == 1:
+            return
+        key = f"shared/{self.scope}/{number}"
+        mine = _Seen.of(captured.graph, batch)
+        if self.worker.is_chief:
+            coordinator.put(key, mine.to_json().encode())
+            return
+        try:
+            content = coordinator.get(key, self.worker.environment.start_timeout_s)
+        except TimedOut as error:
+            raise TimedOut(
+                f"worker {self.worker.rank} evaluates or predicts, but the chief does not: {error.message}",
+                hint="call `evaluate` and `predict` on all workers, or `scope(evaluation='whole')`",
+            ) from error
+        self._check_same(mine, _Seen.from_json(content.decode()))
+
+    def told_by_all(self, about: str, own: Any) -> list[Any]:
+        """What each worker says of something, by rank, as JSON; all workers call this together."""
+        coordinator = self.worker.coordinator
+        if coordinator is None or self.worker.world_size == 1:
+            return [own]
+        key = self.next(about)
+        coordinator.put(f"{key}/{self.worker.rank}", json.dumps(own).encode())
+        timeout_s = self.worker.environment.start_timeout_s
+        return [json.loads(coordinator.get(f"{key}/{rank}", timeout_s)) for rank in range(self.worker.world_size)]
+
+    def next(self, about: str) -> str:
+        """A key that all workers have for the same exchange, if they call this equally often."""
+        return f"{about}/{self.scope}/{next(self._exchanges)}"
+
+    def _check_same(self, mine: _Seen, chief: _Seen) -> None:
+        if mine.inputs != chief.inputs:
+            own, others = set(mine.inputs) - set(chief.inputs), set(chief.inputs) - set(mine.inputs)
+            raise CaptureError(
+                f"worker {self.worker.rank} calls the step with other arguments than the chief: "
+                f"{' and '.join(sorted(own)) or 'none'} in the place of {' and '.join(sorted(others)) or 'none'}",
+                hint="what comes whole to every replica must be the same on all workers; what belongs to the batch has "
+                "its number of rows",
+            )
+        difference = mine.graph.difference(chief.graph)
+        if difference is not None:
+            raise CaptureError(
+                f"worker {self.worker.rank} traced another step than the chief: the {difference} differ",
+                hint=_REMEDIES.get(difference, "every worker must run the same script with the same arguments"),
+            )
+        if mine.batch is not None and chief.batch is not None and chief.batch != mine.batch:
+            raise self._other_batch()
+
+    def _alone(self, number: int, error: TimedOut) -> TimedOut:
+        return TimedOut(
+            f"worker {self.worker.rank} has traced step function {number}, but the chief does not: {error.message}",
+            hint="every worker must take the same steps on batches of the same kind, in the same order",
+        )
+
+    def _other_batch(self) -> UsageError:
+        return UsageError(
+            f"worker {self.worker.rank} was given another batch than the chief, but a global batch is the same on all "
+            "workers",
+            hint=SAME_DATA,
+        )
+
+
+SAME_DATA = (
+    "data must come in the same order on all workers: `sorted(...)` what comes from a set, `os.listdir` or `glob`, and "
+    "give `shuffle` and every random generator of the input a seed, and a Python function that draws in `map` no "
+    "`num_parallel_calls`; or, if each worker brings its own data, open the scope by `scope(batch='local')`"
+)
+"""What to do where the workers' data differ."""
+
+_REMEDIES = {
+    "constants": "what the step takes from outside (arrays, vocabularies, class weights) must be the same on all "
+    "workers: sort what comes from a set or from `os.listdir`, and give every random generator a seed"
+}
+"""By what differs, what to do."""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a worker has traced, what it is called with, and a hash of the batch if that must be the same on all."""
+
+    graph: Identity
+    inputs: list[str]
+    batch: int | None
+
+    @classmethod
+    def of(cls, graph: TrainingGraph, batch: int | None) -> _Seen:
+        inputs = [
+            f"argument {k} ({'batch' if given.split else 'whole'}: {given.dtype} {list(given.shape or ())})"
+            for k, given in enumerate(graph.inputs)
+        ]
+        return cls(graph.identity, inputs, batch)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> _Seen:
+        row = json.loads(text)
+        return cls(Identity(**row["graph"]), row["inputs"], row["batch"])
+
+
+def announce(strategy: Strategy, captured: CapturedStep, worker: Worker, number: int) -> None:
+    """Tell the user which strategy is in use, and keep it with the run."""
+    if not worker.is_chief:
+        return
+    trainable = captured.graph.trainable
+    _LOG.info(
+        "step %d: strategy %s; %s, %.1f MB; %s",
+        number,
+        strategy.builder or strategy.id,
+        _count(len(trainable), "variable"),
+        sum(v.size_bytes for v in trainable) / 1e6,
+        f"{_count(len(strategy.graph.replicas), 'replica')} on {_count(worker.world_size, 'worker')}"
+        + (f" over {' and '.join(strategy.carriers)}" if worker.world_size > 1 else ""),
+    )
+    if worker.environment.run_dir is not None:
+        strategy_file, graph_file = step_files(worker.environment.run_dir, number)
+        strategy.save(strategy_file)
+        _keep_graph(captured.graph, graph_file)
+
+
+def step_files(run_dir: Path, number: int) -> tuple[Path, Path]:
+    """Where a run directory has the strategy and the graph of a step function, numbered from 0."""
+    suffix = f".{number}" if number else ""
+    return run_dir / f"strategy{suffix}.json", run_dir / f"graph{suffix}.zip"
+
+
+def _keep_graph(graph: TrainingGraph, path: Path) -> None:
+    """For `autodist explain` and `search`; what can't be kept is no reason to end a run."""
+    size = graph.graph_def.ByteSize()
+    if size > _LARGEST_KEPT_BYTES:
+        _LOG.info("the graph is not kept: it has %.0f MB, most of it constants of the program", size / 1e6)
+        return
+    try:
+        graph.save(path)
+    except GraphError as error:
+        _LOG.warning("%s", error.message)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,84 @@
+"""An HTTP server that strangers can't keep busy: who connects has seconds to show that it may."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from autodist.coordination._certificate import Certificate
+
+__all__ = ["HttpServer"]
+
+_STRANGER_S = 10.0
+"""How long who connects may take, in all, to show the secret."""
+_MOST_STRANGERS = 512
+"""Connections at a time that have not shown it yet; the oldest makes room for the next."""
+
+
+class HttpServer(ThreadingHTTPServer):
+    """Listens to each connection in a thread of its own; a handler calls :meth:`let_stay` once it knows the client.
+
+    Args:
+        address: To listen on; the port 0 leaves it to the system.
+        handler: Answers the requests.
+        certificate: What it is known by, if connections are encrypted.
+
+    """
+
+    daemon_threads = True
+    block_on_close = False  # a client may be in a wait of minutes
+    request_queue_size = 256
+
+    def __init__(
+        self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], certificate: Certificate | None = None
+    ) -> None:
+        super().__init__(address, handler)
+        self._tls = None if certificate is None else certificate.context
+        self._lock = threading.Lock()
+        self._strangers: dict[socket.socket, float] = {}  # until when each is listened to; the oldest first
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept a connection; what it takes to encrypt it is exchanged in its own thread, with the first request."""
+        request, address = super().get_request()
+        if self._tls is not None:
+            request = self._tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+        return request, address
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Listen to a connection in a thread of its own, whose number has a bound."""
+        with self._lock:
+            self._strangers[request] = time.monotonic() + _STRANGER_S
+        super().process_request(request, client_address)
+        self._send_away()
+
+    def service_actions(self) -> None:
+        """Send those away that have taken too long; called all the time."""
+        self._send_away()
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget a connection that is over."""
+        self.let_stay(request)
+        super().shutdown_request(request)
+
+    def let_stay(self, request: socket.socket) -> None:
+        """Let a connection that has shown the secret take its time."""
+        with self._lock:
+            self._strangers.pop(request, None)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a client that is killed in the middle of a request is no news."""
+
+    def _send_away(self) -> None:
+        now_s = time.monotonic()
+        with self._lock:
+            too_many = len(self._strangers) - _MOST_STRANGERS
+            for number, (stranger, until_s) in enumerate(list(self._strangers.items())):
+                if number >= too_many and until_s > now_s:
+                    break
+                del self._strangers[stranger]
+                with contextlib.suppress(OSError):  # its thread then reads the end, and ends
+                    stranger.shutdown(socket.SHUT_RDWR)

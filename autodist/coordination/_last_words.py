@@ -1,0 +1,22 @@
+"""What a worker writes because it ends with an error: the launcher shows that once, not as it comes from each worker.
+
+The lines are marked, since only the launcher knows which worker has failed first. Logs have them without the mark.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from autodist.coordination._worker import current_worker
+
+__all__ = ["LAST_WORDS_MARK", "say_last"]
+
+LAST_WORDS_MARK = "\x1fend\x1f"
+"""Before every line of standard error that is about the worker's own end; nothing that text has."""
+
+
+def say_last(text: str) -> None:
+    """Write why this process ends to standard error."""
+    mark = LAST_WORDS_MARK if current_worker().environment.launcher_pid else ""
+    sys.stderr.write("".join(f"{mark}{line}\n" for line in text.rstrip("\n").split("\n")))
+    sys.stderr.flush()

@@ -1,0 +1,218 @@
+"""What a worker is told of its place in a run, as environment variables.
+
+Nothing here imports TensorFlow: the bootstrap reads it before the script decides whether it wants TensorFlow at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autodist.coordination._horovod_environment import HorovodPlace
+from autodist.coordination._open_ports import OPEN_PORTS, opens_ports
+from autodist.errors import LaunchError
+from autodist.strategies import Permission
+
+__all__ = ["CODE", "WorkerEnvironment"]
+
+CODE = "code"
+"""The directory with the user's code on machines that it was sent to, beside the directory of the run."""
+
+
+@dataclass(frozen=True)
+class WorkerEnvironment:
+    """Everything a worker learns from its launcher, as environment variables.
+
+    Attributes:
+        rank: This process among all workers, from 0; rank 0 is the chief. (``RANK``)
+        local_rank: This process among the workers of its machine. (``LOCAL_RANK``)
+        node_rank: The machine among all machines. (``NODE_RANK``)
+        world_size: Workers in the run, at least 1. (``WORLD_SIZE``)
+        local_world_size: Workers on this machine. (``LOCAL_WORLD_SIZE``)
+        master_addr: Where the coordinator listens. (``MASTER_ADDR``)
+        master_port: Its port; 0 when there is no coordinator. (``MASTER_PORT``)
+        address: Under which the other workers reach this one. (``AUTODIST_ADDRESS``)
+        run_id: Identity of the run, empty outside ``autodist run``. (``AUTODIST_RUN_ID``)
+        run_dir: Where logs and summaries of the run go. (``AUTODIST_RUN_DIR``)
+        token: The coordinator's secret; in no repr. (``AUTODIST_TOKEN``)
+        certificate: Of the coordinator, in a run that encrypts what its machines send each other; else empty.
+            (``AUTODIST_CERTIFICATE``)
+        allow_open_ports: Whether TensorFlow's servers may be started. (``AUTODIST_ALLOW_OPEN_PORTS``)
+        spec_path: The resolved resource spec as JSON. (``AUTODIST_SPEC``)
+        strategy: Builder name with arguments, or a JSON file; None leaves it to the script. (``AUTODIST_STRATEGY``)
+        seed: Set for Python, NumPy and TensorFlow before the script; None leaves them alone. (``AUTODIST_SEED``)
+        step_timeout_s: Longest a step may block; None is the runtime's default. (``AUTODIST_STEP_TIMEOUT_S``)
+        start_timeout_s: Longest wait for the other workers to start. (``AUTODIST_START_TIMEOUT_S``)
+        heartbeat_s: Seconds between two reports of the steps taken. (``AUTODIST_HEARTBEAT_S``)
+        attempt: How often the workers of this run have been started before. (``AUTODIST_ATTEMPT``)
+        dump_graphs: Where to write the graph after each kernel, None for nowhere. (``AUTODIST_DUMP_GRAPHS``)
+        scratch: A directory for files that must not outlive the worker, however it ends; None for the system's own.
+            (``AUTODIST_SCRATCH``)
+        launcher_pid: The parent the worker must not outlive; 0 for none. (``AUTODIST_LAUNCHER_PID``)
+        horovod: Where it stands for Horovod. (``HOROVOD_*``)
+
+    Example:
+        >>> WorkerEnvironment.from_environ({}).world_size
+        1
+
+    """
+
+    rank: int = 0
+    local_rank: int = 0
+    node_rank: int = 0
+    world_size: int = 1
+    local_world_size: int = 1
+    master_addr: str = "127.0.0.1"
+    master_port: int = 0
+    address: str = "127.0.0.1"
+    run_id: str = ""
+    run_dir: Path | None = None
+    token: str = field(default="", repr=False)
+    certificate: str = field(default="", repr=False)
+    allow_open_ports: bool = False
+    spec_path: Path | None = None
+    strategy: str | None = None
+    seed: int | None = None
+    step_timeout_s: float | None = None
+    start_timeout_s: float = 300.0
+    heartbeat_s: float = 2.0
+    attempt: int = 0
+    dump_graphs: Path | None = None
+    scratch: Path | None = None
+    launcher_pid: int = 0
+    horovod: HorovodPlace | None = None
+
+    @property
+    def is_launched(self) -> bool:
+        """Whether a launcher started this process."""
+        return bool(self.run_id)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether what goes to other machines is to be encrypted."""
+        return bool(self.certificate)
+
+    @property
+    def permission(self) -> Permission:
+        """What may carry the values of the run; one worker sends none, so that there is nothing to forbid."""
+        is_alone = self.world_size == 1
+        return Permission(encrypts=self.is_encrypted and not is_alone, opens_ports=self.allow_open_ports or is_alone)
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this is rank 0."""
+        return self.rank == 0
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str] | None = None) -> WorkerEnvironment:
+        """Read the environment; without ``AUTODIST_RUN_ID`` this is rank 0 of 1, whatever other launchers have set.
+
+        Raises:
+            LaunchError: A variable is missing or is no number.
+
+        """
+        variables = os.environ if environ is None else environ
+        if not variables.get("AUTODIST_RUN_ID"):
+            return cls(
+                strategy=variables.get("AUTODIST_STRATEGY") or None,
+                dump_graphs=_Reader(variables).path("AUTODIST_DUMP_GRAPHS"),
+            )
+        return cls(**_launched(_Reader(variables)))  # type: ignore[arg-type]
+
+    def to_environ(self) -> dict[str, str]:
+        """Return the variables that ``from_environ`` makes an equal object of; unset values are empty or left out."""
+        variables = {
+            "RANK": str(self.rank),
+            "LOCAL_RANK": str(self.local_rank),
+            "NODE_RANK": str(self.node_rank),
+            "WORLD_SIZE": str(self.world_size),
+            "LOCAL_WORLD_SIZE": str(self.local_world_size),
+            "MASTER_ADDR": self.master_addr,
+            "MASTER_PORT": str(self.master_port),
+            "AUTODIST_ADDRESS": self.address,
+            "AUTODIST_RUN_ID": self.run_id,
+            "AUTODIST_RUN_DIR": str(self.run_dir or ""),
+            "AUTODIST_TOKEN": self.token,
+            "AUTODIST_CERTIFICATE": self.certificate,
+            OPEN_PORTS: "1" if self.allow_open_ports else "",
+            "AUTODIST_SPEC": str(self.spec_path or ""),
+            "AUTODIST_STRATEGY": self.strategy or "",
+            "AUTODIST_SEED": "" if self.seed is None else str(self.seed),
+            "AUTODIST_STEP_TIMEOUT_S": "" if self.step_timeout_s is None else str(self.step_timeout_s),
+            "AUTODIST_START_TIMEOUT_S": str(self.start_timeout_s),
+            "AUTODIST_HEARTBEAT_S": str(self.heartbeat_s),
+            "AUTODIST_ATTEMPT": str(self.attempt),
+            "AUTODIST_DUMP_GRAPHS": str(self.dump_graphs or ""),
+            "AUTODIST_SCRATCH": str(self.scratch or ""),
+            "AUTODIST_LAUNCHER_PID": str(self.launcher_pid),
+        }
+        if self.horovod is not None:
+            variables |= self.horovod.to_environ(
+                self.rank, self.world_size, self.local_rank, self.local_world_size, self.node_rank
+            )
+        return variables
+
+
+class _Reader:
+    """Typed access to environment variables whose errors name the variable."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self.variables = variables
+
+    def text(self, name: str) -> str:
+        value = self.variables.get(name, "")
+        if not value:
+            raise LaunchError(
+                f"the environment variable `{name}` is not set, a worker of `autodist run` needs it",
+                hint="start the script by `autodist run`, or unset `AUTODIST_RUN_ID` to run it alone",
+            )
+        return value
+
+    def integer(self, name: str) -> int:
+        return int(self._number(name, int))
+
+    def seconds(self, name: str, default: float) -> float:
+        return float(self._number(name, float)) if self.variables.get(name) else default
+
+    def path(self, name: str) -> Path | None:
+        return Path(self.variables[name]) if self.variables.get(name) else None
+
+    def _number(self, name: str, convert: Callable[[str], float]) -> float:
+        value = self.text(name)
+        try:
+            return convert(value)
+        except ValueError:
+            raise LaunchError(f"the environment variable `{name}` is `{value}`, it must be a number") from None
+
+
+def _launched(read: _Reader) -> dict[str, object]:
+    """Return the fields of a worker that a launcher started."""
+    variables = read.variables
+    return {
+        "rank": read.integer("RANK"),
+        "local_rank": read.integer("LOCAL_RANK"),
+        "node_rank": read.integer("NODE_RANK"),
+        "world_size": read.integer("WORLD_SIZE"),
+        "local_world_size": read.integer("LOCAL_WORLD_SIZE"),
+        "master_addr": read.text("MASTER_ADDR"),
+        "master_port": read.integer("MASTER_PORT"),
+        "address": read.text("AUTODIST_ADDRESS"),
+        "run_id": read.text("AUTODIST_RUN_ID"),
+        "run_dir": read.path("AUTODIST_RUN_DIR"),
+        "token": read.text("AUTODIST_TOKEN"),
+        "certificate": variables.get("AUTODIST_CERTIFICATE", ""),
+        "allow_open_ports": opens_ports(variables),
+        "spec_path": read.path("AUTODIST_SPEC"),
+        "strategy": variables.get("AUTODIST_STRATEGY") or None,
+        "seed": read.integer("AUTODIST_SEED") if variables.get("AUTODIST_SEED") else None,
+        "step_timeout_s": read.seconds("AUTODIST_STEP_TIMEOUT_S", 0.0) or None,
+        "start_timeout_s": read.seconds("AUTODIST_START_TIMEOUT_S", 300.0),
+        "heartbeat_s": read.seconds("AUTODIST_HEARTBEAT_S", 2.0),
+        "attempt": read.integer("AUTODIST_ATTEMPT") if variables.get("AUTODIST_ATTEMPT") else 0,
+        "dump_graphs": read.path("AUTODIST_DUMP_GRAPHS"),
+        "scratch": read.path("AUTODIST_SCRATCH"),
+        "launcher_pid": read.integer("AUTODIST_LAUNCHER_PID") if variables.get("AUTODIST_LAUNCHER_PID") else 0,
+        "horovod": HorovodPlace.from_environ(variables),
+    }

@@ -1,0 +1,307 @@
+"""Arguments of a step: which are parts of the batch, which come whole to every replica, which are Python values."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from autodist.errors import UsageError
+from autodist.runtime.data._batch import LocalArray, WholeArray
+
+__all__ = ["Arguments", "Splits", "flatten", "flatten_batch", "split_by_rows"]
+
+_LOG = logging.getLogger("autodist")
+_OF_KERAS = ("x", "y", "sample_weight")
+_Path = tuple[Any, ...]
+"""Indices and keys that lead to an argument."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """A call's arguments, taken apart.
+
+    Attributes:
+        arrays: The tensor arguments, as NumPy arrays, in flattened order.
+        names: What to call each of them in an error.
+        static: Everything else, by its position in the flattened arguments.
+        structure: ``(args, kwargs)`` with anything in the leaves.
+        parts: Per array, whether it is known to be this worker's part of a batch (True) or no part of one (False);
+            None where nothing is known.
+        notes: Per array, a hash of the global batch that it comes from, if it came with one.
+        split: Per array, whether dim 0 is the batch, to be split over the replicas; else each gets the whole array.
+        global_rows: Of parts of a batch, how many rows the whole batch has; None where that is not known.
+        has_open_rows: Whether tracing for one device would not know either how many rows there are.
+    """
+
+    arrays: tuple[Any, ...]
+    names: tuple[str, ...]
+    static: tuple[tuple[int, Any], ...]
+    structure: Any
+    parts: tuple[bool | None, ...]
+    notes: tuple[int | None, ...]
+    split: tuple[bool, ...]
+    global_rows: int | None = None
+    has_open_rows: bool = False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the arrays hold this worker's part of the global batch only."""
+        return True in self.parts
+
+    @property
+    def batch(self) -> tuple[Any, ...]:
+        """The arrays that are split over the replicas."""
+        return tuple(array for array, is_split in zip(self.arrays, self.split, strict=True) if is_split)
+
+    @property
+    def large_wholes(self) -> str:
+        """Those of them that have rows, in words."""
+        found = zip(self.arrays, self.names, self.split, strict=True)
+        return ", ".join(
+            f"{name} ({len(array)} rows)" for array, name, is_split in found if array.ndim and not is_split
+        )
+
+    @property
+    def key(self) -> Any:
+        """What two calls must share to be served by one trace: everything but the batch size and the values."""
+        given = zip(self.arrays, self.split, strict=True)
+        return self.given, self.split, tuple(len(array) for array, is_split in given if array.ndim and not is_split)
+
+    @property
+    def given(self) -> Any:
+        """The same, whatever the numbers of rows are, and which arrays are split."""
+        shapes = tuple(array.shape[1:] for array in self.arrays)
+        return self.kind, shapes, tuple((position, _hashable(value)) for position, value in self.static)
+
+    @property
+    def kind(self) -> Any:
+        """What two calls share whose arrays have the same places, types and ranks."""
+        import tensorflow as tf
+
+        signature = tuple((a.dtype.str, a.ndim) for a in self.arrays)
+        return signature, repr(tf.nest.map_structure(lambda _: 0, self.structure))
+
+    def bind(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function` as a function of the tensors alone."""
+        import tensorflow as tf
+
+        static = dict(self.static)
+        count = len(static) + len(self.arrays)
+        structure = self.structure
+
+        @tf.autograph.experimental.do_not_convert
+        def rebuild(tensors: Any) -> Any:
+            remaining = iter(tensors)
+            flat = [static[k] if k in static else next(remaining) for k in range(count)]
+            return tf.nest.pack_sequence_as(structure, flat)
+
+        def step(*tensors: Any) -> Any:
+            args, kwargs = rebuild(tensors)
+            return function(*args, **kwargs)
+
+        return step
+
+    def specs(self, rows: int | None = None) -> list[Any]:
+        """``tf.TensorSpec`` of each array.
+
+        Args:
+            rows: How many rows parts of the batch have there; None for as many as the arrays.
+        """
+        import tensorflow as tf
+
+        shapes = [
+            a.shape if rows is None or not is_split else (rows, *a.shape[1:])
+            for a, is_split in zip(self.arrays, self.split, strict=True)
+        ]
+        dtypes = [tf.string if a.dtype.kind == "O" else a.dtype for a in self.arrays]
+        return list(map(tf.TensorSpec, shapes, dtypes))
+
+
+def flatten(
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    readable: Callable[[_Path], str] | None = None,
+    *,
+    has_open_rows: bool = False,
+) -> Arguments:
+    """Take a call's arguments apart.
+
+    Args:
+        args: Those by position.
+        kwargs: Those by name.
+        readable: What to call an argument by its path in them.
+        has_open_rows: See :class:`Arguments`.
+    """
+    from tensorflow.python.util import nest
+
+    structure = (args, kwargs)
+    arrays: list[Any] = []
+    names: list[str] = []
+    static: list[tuple[int, Any]] = []
+    parts: list[bool | None] = []
+    notes: list[int | None] = []
+    rows: set[int | None] = set()
+    readable = _readable if readable is None else readable
+    leaves = nest.flatten_with_tuple_paths(structure)
+    for position, (path, leaf) in enumerate(leaves):
+        array = _as_array(leaf)
+        if array is None:
+            _refuse_ragged(leaf, readable(path))
+            static.append((position, leaf))
+            continue
+        parts.append(_part(leaf, array))
+        notes.append(leaf.note if isinstance(leaf, LocalArray | WholeArray) else None)
+        rows.update({leaf.rows} if isinstance(leaf, LocalArray) else ())
+        arrays.append(array)
+        names.append(readable(path))
+    split = tuple(array.ndim > 0 for array in arrays)
+    return Arguments(
+        tuple(arrays),
+        tuple(names),
+        tuple(static),
+        structure,
+        tuple(parts),
+        tuple(notes),
+        split,
+        global_rows=rows.pop() if len(rows) == 1 else None,
+        has_open_rows=has_open_rows,
+    )
+
+
+def flatten_batch(batch: Any, *, has_open_rows: bool = False) -> Arguments:
+    """Take apart what a step of Keras gets: `x`, `y` and `sample_weight`, or what the dataset has in their place.
+
+    Args:
+        batch: The step's only argument.
+        has_open_rows: See :class:`Arguments`.
+    """
+
+    def readable(path: _Path) -> str:
+        keys = path[2:]
+        name = "data"
+        if isinstance(batch, tuple) and len(batch) <= len(_OF_KERAS) and isinstance(keys[0], int):
+            name, keys = _OF_KERAS[keys[0]], keys[1:]
+        elif not keys:
+            name = "x"
+        return f"`{name}{''.join(f'[{key!r}]' for key in keys)}`"
+
+    return flatten((batch,), {}, readable, has_open_rows=has_open_rows)
+
+
+def split_by_rows(arguments: Arguments, before: tuple[bool, ...] | None) -> tuple[bool, ...]:
+    """Per array, whether it is a part of the batch: it has the batch's rows.
+
+    The batch is what ``ad.shard`` has marked as its parts. Where nothing is marked, it has as many rows as most of the
+    arrays, of several such numbers that of the first array. An array that has the batch's rows in one call only, by
+    chance, does not become something else by that: what the first call has found stays.
+
+    Args:
+        arguments: Those of a call.
+        before: What was found for the first call of this kind; None if this is the first one.
+    """
+    if before is not None and all(
+        is_part is None or is_part is was for is_part, was in zip(arguments.parts, before, strict=True)
+    ):
+        return before
+    candidates = [array for array, is_part in zip(arguments.arrays, arguments.parts, strict=True) if is_part]
+    candidates = candidates or [
+        array
+        for array, is_part in zip(arguments.arrays, arguments.parts, strict=True)
+        if array.ndim and is_part is None
+    ]
+    counts = Counter(len(array) for array in candidates).most_common(1)
+    rows = counts[0][0] if counts else None
+    return tuple(
+        array.ndim > 0 and len(array) == rows if is_part is None else is_part
+        for array, is_part in zip(arguments.arrays, arguments.parts, strict=True)
+    )
+
+
+class Splits:
+    """Which arguments of the calls of a scope are split: those that were in the first call of the kind.
+
+    Args:
+        num_replicas: Among how many.
+    """
+
+    def __init__(self, num_replicas: int) -> None:
+        self._num_replicas = num_replicas
+        self._found: dict[Any, tuple[bool, ...]] = {}
+
+    def of(self, place: Any, arguments: Arguments) -> Arguments:
+        """The arguments with what is split; see :func:`split_by_rows`.
+
+        Args:
+            place: What tells the calls of a step from those of others.
+            arguments: Those of a call.
+        """
+        key = (place, arguments.kind)
+        before = self._found.get(key)
+        found = replace(arguments, split=split_by_rows(arguments, before))
+        if found.split != before:
+            self._found[key] = found.split
+            if self._num_replicas > 1 and found.large_wholes:
+                _LOG.info("every replica gets the whole of %s, and its rows of the rest", found.large_wholes)
+        return found
+
+
+def _part(leaf: Any, array: np.ndarray) -> bool | None:
+    """Whether a leaf is known to be a part of a batch; what has no rows is none."""
+    if not array.ndim or isinstance(leaf, WholeArray):
+        return False
+    return True if isinstance(leaf, LocalArray) else None
+
+
+def _as_array(leaf: Any) -> Any:
+    import tensorflow as tf
+
+    if isinstance(leaf, np.ndarray | np.generic):
+        return np.asarray(leaf)
+    if isinstance(leaf, tf.Tensor) and hasattr(leaf, "_numpy"):
+        return np.asarray(leaf._numpy())  # `numpy()` would copy
+    return None
+
+
+def _refuse_ragged(leaf: Any, name: str) -> None:
+    import tensorflow as tf
+
+    if isinstance(leaf, tf.RaggedTensor | tf.SparseTensor | tf.IndexedSlices):
+        raise UsageError(
+            f"the step's {name} is a {type(leaf).__name__}, a batch is made of dense tensors",
+            hint="pad it in the input pipeline: `dataset.map(lambda x: x.to_tensor())`, `tf.sparse.to_dense`",
+        )
+
+
+def _readable(path: _Path) -> str:
+    head, *rest = path
+    kind = "argument" if head == 0 else "keyword"
+    return f"{kind} {'/'.join(map(str, rest))}"
+
+
+def _hashable(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        return _Identity(value)
+    # 1, 1.0 and True are equal, but not to a tracing.
+    return type(value), value
+
+
+class _Identity:
+    """Stands for an object without a hash, and keeps it alive so that no other takes its place."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and self._value is other._value
+
+    def __hash__(self) -> int:
+        return id(self._value)

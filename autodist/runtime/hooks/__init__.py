@@ -1,0 +1,21 @@
+"""What of the program is intercepted while a scope is open: functions, optimizers, variables, TensorFlow 1 sessions."""
+
+from autodist.runtime.hooks._attribute_patches import Patches
+from autodist.runtime.hooks._function_hooks import hook_functions, hook_optimizers, refusing_eagerly
+from autodist.runtime.hooks._graph_session import GraphSession, make_session, refuse_plain_sessions
+from autodist.runtime.hooks._scopes import OPEN, refuse_fit_outside, refuse_keras2_fit_outside
+from autodist.runtime.hooks._variable_hooks import hook_variables
+
+__all__ = [
+    "OPEN",
+    "GraphSession",
+    "Patches",
+    "hook_functions",
+    "hook_optimizers",
+    "hook_variables",
+    "make_session",
+    "refuse_fit_outside",
+    "refuse_keras2_fit_outside",
+    "refuse_plain_sessions",
+    "refusing_eagerly",
+]

@@ -1,0 +1,148 @@
+"""What trains inside a scope without being asked to: ``tf.function``s and optimizers, intercepted while it is open."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from autodist.errors import CaptureError
+from autodist.graph import NoGradientError, marks_gradients
+from autodist.runtime._engine import Engine
+from autodist.runtime._reference import ReferenceEngine
+from autodist.runtime.data import has_open_rows, has_parts
+from autodist.runtime.hooks._attribute_patches import Patches
+
+__all__ = ["hook_functions", "hook_optimizers", "refusing_eagerly"]
+
+_KERAS = ("keras.", "tf_keras.")
+"""Modules whose functions train by way of ``fit`` only."""
+
+
+def hook_functions(patches: Patches, engine: Engine | ReferenceEngine) -> None:
+    """Capture every ``tf.function`` that trains; all others run as they are, on whole batches."""
+    from tensorflow.python.eager import context
+    from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
+
+    others = _OtherFunctions(engine)
+
+    def wrap(original: Any) -> Any:
+        @functools.wraps(original)
+        def call(function: Any, *args: Any, **kwargs: Any) -> Any:
+            plain = functools.partial(original, function, *args, **kwargs)
+            if not context.executing_eagerly() or engine.runs_plainly:
+                return plain()
+            if not others.known(function) and not others.is_other(function, args, kwargs):
+                try:
+                    declared = _as_declared(function, args, kwargs)
+                    is_open = has_open_rows(function.input_signature)
+                    return engine.run(function.python_function, *declared, plain, has_open_rows=is_open)
+                except NoGradientError:
+                    others.add(function)
+            if engine.worker.world_size > 1 and has_parts(args, kwargs):
+                return engine.run_untrained(function.python_function, args, kwargs)
+            return plain()
+
+        return call
+
+    patches.replace(Function, "__call__", wrap)
+
+
+def _as_declared(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with the dtypes of the function's ``input_signature``, if it has one."""
+    import tensorflow as tf
+
+    signature = function.input_signature
+    if signature is None or len(signature) != len(args):
+        return args, kwargs
+
+    def declared(spec: Any, value: Any) -> Any:
+        if not isinstance(spec, tf.TensorSpec) or tf.is_tensor(value):
+            return value
+        if isinstance(value, np.ndarray):
+            return value.astype(spec.dtype.as_numpy_dtype, copy=False)
+        return tf.convert_to_tensor(value, spec.dtype)
+
+    return tuple(map(declared, signature, args)), kwargs
+
+
+class _OtherFunctions:
+    """The functions of a scope that do not train, or take their batches from an iterator on one device."""
+
+    def __init__(self, engine: Engine | ReferenceEngine) -> None:
+        self._engine = engine
+        self._functions: dict[int, Any] = {}
+
+    def known(self, function: Any) -> bool:
+        return id(function) in self._functions
+
+    def add(self, function: Any) -> None:
+        self._functions[id(function)] = function  # keeps it alive, so that its id stays its own
+
+    def is_other(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether it is clear without a capture that the function does not train.
+
+        Raises:
+            CaptureError: It trains, but takes an argument that can't be split, an iterator for one.
+        """
+        module = getattr(function.python_function, "__module__", "") or ""
+        iterator = _iterator_among(args, kwargs)
+        if module.startswith((*_KERAS, "tensorflow.")) or iterator is not None:
+            splits = iterator is not None and self._engine.num_replicas > 1 and not module.startswith(_KERAS)
+            if splits and _trains(function, args, kwargs):
+                raise CaptureError(
+                    f"the training step `{getattr(function, '__name__', function)}` takes a {type(iterator).__name__}",
+                    hint="pass it the batch: `for x, y in ad.shard(dataset): step(x, y)`",
+                )
+            self.add(function)
+            return True
+        return False
+
+
+def _iterator_among(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    import tensorflow as tf
+
+    kinds = (tf.data.Iterator, tf.data.Dataset, tf.distribute.DistributedIterator)
+    return next((leaf for leaf in tf.nest.flatten((args, kwargs)) if isinstance(leaf, kinds)), None)
+
+
+def _trains(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether tracing the function takes a gradient."""
+    import tensorflow as tf
+
+    return marks_gradients(tf.function(function.python_function), args, kwargs)
+
+
+def hook_optimizers(patches: Patches, engine: Engine | ReferenceEngine) -> None:
+    """Refuse optimizer steps that run eagerly: nothing would synchronize them."""
+    import tensorflow as tf
+    from keras.src.optimizers.base_optimizer import BaseOptimizer
+
+    patches.replace(BaseOptimizer, "apply", refusing_eagerly(engine))
+    patches.replace(tf.compat.v1.train.Optimizer, "apply_gradients", refusing_eagerly(engine))
+
+
+def refusing_eagerly(engine: Engine | ReferenceEngine) -> Callable[[Any], Any]:
+    """Make of an optimizer's method one that only traced steps may call."""
+    import tensorflow as tf
+
+    def wrap(original: Any) -> Any:
+        @functools.wraps(original)
+        def apply(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if tf.executing_eagerly() and engine.num_replicas > 1:
+                name = getattr(optimizer, "name", None) or type(optimizer).__name__
+                raise CaptureError(
+                    f"the optimizer `{name}` is applied outside of a traced step, so that {engine.num_replicas} "
+                    "replicas would drift apart",
+                    hint="decorate the training step by `@ad.function` or `@tf.function`; with Keras, "
+                    "`compile(run_eagerly=False)`",
+                )
+            return original(optimizer, *args, **kwargs)
+
+        return apply
+
+    return wrap

@@ -1,0 +1,16 @@
+"""The session of a worker: its TensorFlow server, who may reach it, carriers, and what workers ask each other for."""
+
+from autodist.runtime.session._open_carriers import open_carriers
+from autodist.runtime.session._orderings import keep_orderings_in_functions
+from autodist.runtime.session._remote_values import REMOTE_VALUES
+from autodist.runtime.session._serving_threads import Server
+from autodist.runtime.session._session_host import SessionHost, Wiring
+
+__all__ = [
+    "REMOTE_VALUES",
+    "Server",
+    "SessionHost",
+    "Wiring",
+    "keep_orderings_in_functions",
+    "open_carriers",
+]

@@ -1,0 +1,28 @@
+"""AutoGraph writes the functions that it converts into temporary files: those of a killed worker must not stay."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+from autodist.after_import import after_import
+
+__all__ = ["keep_generated_code_in"]
+
+
+def keep_generated_code_in(directory: Path) -> None:
+    """Have TensorFlow write the code that it generates into a directory that is removed after the worker.
+
+    Args:
+        directory: Must exist.
+
+    """
+
+    def replace(module: ModuleType) -> None:
+        # Of `tempfile` the module uses nothing else; its own removal at the interpreter's exit stays.
+        opened = functools.partial(tempfile.NamedTemporaryFile, dir=directory)
+        module.tempfile = SimpleNamespace(NamedTemporaryFile=opened)  # type: ignore[attr-defined]
+
+    after_import("tensorflow.python.autograph.pyct.loader", replace)
