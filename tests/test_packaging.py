@@ -293,6 +293,14 @@ def test_import_order_has_no_circle():
         reachable(part, frozenset())
 
 
+def test_no_two_files_have_one_name():
+    places: dict[str, list[str]] = {}
+    for file in PACKAGE.rglob("*.py"):
+        places.setdefault(file.name, []).append(str(file.relative_to(PACKAGE)))
+    of_many = {"_base.py", "__init__.py", "__main__.py"}
+    assert {name: found for name, found in places.items() if len(found) > 1 and name not in of_many} == {}
+
+
 # --- Makefile and documentation
 
 

@@ -20,7 +20,7 @@ from typing import NoReturn
 
 from autodist.agent._directory import RunDirectory
 from autodist.agent._isolation import enter_namespace, find_obstacle
-from autodist.agent._place import Place
+from autodist.agent._prepared_place import Place
 from autodist.agent._processes import KILL_S, Ending
 from autodist.agent._settings import Settings
 

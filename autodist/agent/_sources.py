@@ -22,9 +22,9 @@ COMMAND = 'import os,sys;i=os.fdopen(0,"rb",0);exec(i.readline())'
 mark: any shell can quote it."""
 
 MODULES = (
-    "_addresses", "_calls", "_descriptors", "_directory", "_environment", "_facts", "_frames", "_greeting", "_guard",
-    "_hardware", "_holder", "_isolation", "_neighbours", "_place", "_ports", "_probe", "_processes", "_relay",
-    "_requests", "_settings", "_site", "_start", "_streams", "_versions", "_workers",
+    "_addresses", "_agent_requests", "_calls", "_descriptors", "_directory", "_environment", "_facts", "_frames",
+    "_greeting", "_guard", "_hardware", "_holder", "_isolation", "_neighbours", "_ports", "_prepared_place", "_probe",
+    "_processes", "_relay", "_settings", "_site", "_start", "_streams", "_versions", "_workers",
 )  # fmt: skip
 """What is sent; these import the standard library and each other only."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.carriers._base import Carrier, Load, Place
 from autodist.carriers._communicator import Communicator
-from autodist.carriers._links import Links
+from autodist.carriers._link_bytes import Links
 from autodist.carriers._widened import SMALL, Widened
 
 if TYPE_CHECKING:

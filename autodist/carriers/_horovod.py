@@ -13,7 +13,7 @@ from autodist.carriers._base import Carrier, Load, Place, Process
 from autodist.carriers._communicator import Communicator
 from autodist.carriers._horovod_admission import admit_to_horovod
 from autodist.carriers._horovod_network import check_listeners, sources_of_others
-from autodist.carriers._links import Links, added, ring_gather, ring_reduce
+from autodist.carriers._link_bytes import Links, added, ring_gather, ring_reduce
 from autodist.carriers._widened import UNSIGNED, Widened
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.carriers._base import Carrier, Load, Place, Process
 from autodist.carriers._communicator import Communicator
-from autodist.carriers._links import Links, added, direct_gather, direct_reduce
+from autodist.carriers._link_bytes import Links, added, direct_gather, direct_reduce
 from autodist.carriers._scatter import Scattered, rows_of
 from autodist.carriers._strings import gathered_strings
 from autodist.carriers._widened import SMALL, Widened

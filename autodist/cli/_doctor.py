@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autodist.cli._cluster import DEFAULT_SPEC, ClusterOptions, cluster_options, resolve_spec
+from autodist.cli._cluster_options import DEFAULT_SPEC, ClusterOptions, cluster_options, resolve_spec
 from autodist.cli._options import debug_option
 from autodist.errors import UsageError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from autodist.cli._options import debug_option
-from autodist.cli._trials import open_store, store_option, the_study
+from autodist.cli._trials_command import open_store, store_option, the_study
 
 __all__ = ["plot"]
 

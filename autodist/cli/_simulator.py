@@ -13,8 +13,8 @@ import click
 from click.core import ParameterSource
 
 from autodist.cli._options import debug_option
-from autodist.cli._output import check_output
-from autodist.cli._trials import open_store, store_option
+from autodist.cli._output_files import check_output
+from autodist.cli._trials_command import open_store, store_option
 from autodist.errors import SimulatorError, UsageError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.compressors._base import FLOATS, Channel, Compressor, Exchanged, size_bytes
-from autodist.compressors._random import random_tensor, seed_mistakes
+from autodist.compressors._random_numbers import random_tensor, seed_mistakes
 from autodist.registry import raise_mistakes
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from math import prod
 from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.compressors._base import FLOATS, Channel, Compressor, Exchanged
-from autodist.compressors._entries import count, largest, pick, ratio_mistakes, refusal, spread
-from autodist.compressors._random import random_tensor, seed_mistakes
+from autodist.compressors._picked_entries import count, largest, pick, ratio_mistakes, refusal, spread
+from autodist.compressors._random_numbers import random_tensor, seed_mistakes
 from autodist.registry import raise_mistakes
 
 if TYPE_CHECKING:

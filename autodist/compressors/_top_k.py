@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.compressors._base import FLOATS, Channel, Compressor, Exchanged
-from autodist.compressors._entries import count, largest, pick, ratio_mistakes, refusal, spread
+from autodist.compressors._picked_entries import count, largest, pick, ratio_mistakes, refusal, spread
 from autodist.registry import raise_mistakes
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from autodist.doctor._diagnose import Diagnosis, diagnose
 from autodist.doctor._examination import Examination, Facts, Visit
 from autodist.doctor._finding import Finding, Status
-from autodist.doctor._links import write_links
-from autodist.doctor._probe import MeasuredLink
+from autodist.doctor._link_section import write_links
+from autodist.doctor._probe_pairs import MeasuredLink
 from autodist.doctor._show import show_diagnosis, to_json
 
 __all__ = [

@@ -11,7 +11,7 @@ from autodist.doctor._checks import CHECKS
 from autodist.doctor._clinic import opened_clinic
 from autodist.doctor._examination import Examination
 from autodist.doctor._finding import Finding, Status
-from autodist.doctor._probe import MeasuredLink, measure_links
+from autodist.doctor._probe_pairs import MeasuredLink, measure_links
 from autodist.remote import Transport
 from autodist.resource_spec import ResourceSpec
 

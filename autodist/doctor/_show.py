@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from autodist.doctor._diagnose import Diagnosis
 from autodist.doctor._examination import Visit
 from autodist.doctor._finding import Finding, Status
-from autodist.doctor._probe import MeasuredLink
+from autodist.doctor._probe_pairs import MeasuredLink
 from autodist.report import fitted_table, plain_text, table_console
 
 if TYPE_CHECKING:

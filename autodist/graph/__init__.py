@@ -32,7 +32,6 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._hoist import argument_aliases
 from autodist.graph._identity import Identity
-from autodist.graph._joins import Join
 from autodist.graph._lines import said_in_tracing
 from autodist.graph._lookups import takes_rows
 from autodist.graph._marks import MARK, TARGET, Mark, adopt_marks, marks_gradients, parse_mark
@@ -40,6 +39,7 @@ from autodist.graph._nodes import NodeList
 from autodist.graph._one_hot import Ids
 from autodist.graph._products import ID_DTYPE, Factor, Product
 from autodist.graph._reduction import Reduction, reduction_of_met
+from autodist.graph._replica_joins import Join
 from autodist.graph._serialize import without_directories
 from autodist.graph._step_trace import NodeTime, StepTrace, TraceSubject
 from autodist.graph._training_graph import Gradient, Output, Piece, Role, StepInput, TrainingGraph, Variable

@@ -15,9 +15,9 @@ from autodist.graph._by_tensors import By, Ratio, by_of, ratio_of
 from autodist.graph._dependence import BatchDependence
 from autodist.graph._extent import Extent
 from autodist.graph._graph_def import BRANCHES, CALLS, LOOPS, data_inputs, is_stateful, node_of, topological_order
-from autodist.graph._joins import Join, join_of
 from autodist.graph._marks import MARK, SECOND, TARGET, Mark, parse_mark
 from autodist.graph._reduction import Reduction, reduction_of
+from autodist.graph._replica_joins import Join, join_of
 from autodist.graph.operators import Handle, Kind, handle_use, is_kind, passes_on
 
 __all__ = ["StepAnalysis", "Write"]

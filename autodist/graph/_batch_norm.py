@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from autodist.graph._apart import with_attribute
-from autodist.graph._joins import Join, joined
 from autodist.graph._patches import replace_method
+from autodist.graph._replica_joins import Join, joined
 from autodist.graph.batch import BY_REPLICA
 
 __all__ = ["synchronize_batch_norm"]

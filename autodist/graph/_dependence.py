@@ -28,8 +28,8 @@ from autodist.graph._graph_def import (
     split_tensor,
     tensor_dtype,
 )
-from autodist.graph._joins import Join, join_of
 from autodist.graph._marks import SEED
+from autodist.graph._replica_joins import Join, join_of
 from autodist.graph.batch import BY, BY_REPLICA, EXTENT_OF, Follower, Rows, Value
 from autodist.graph.operators import Kind, is_kind, operator
 

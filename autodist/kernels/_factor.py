@@ -28,7 +28,7 @@ from autodist.graph import (
     factors_of,
     node_of,
 )
-from autodist.kernels._rows import with_shape
+from autodist.kernels._shard_rows import with_shape
 from autodist.strategies import Strategy, VariableConfig
 
 __all__ = ["factor_gradients"]

@@ -16,7 +16,7 @@ from autodist.launch._base import WorkerCommand
 from autodist.launch._gang import Event, Exited, ExitStatus, Lost, StartedWorker
 from autodist.launch._loop import LoopThread
 from autodist.launch._machines import is_here
-from autodist.launch._output import OutputPump
+from autodist.launch._worker_output import OutputPump
 from autodist.remote import LocalTransport, Machine, Transport
 
 __all__ = ["Fleet", "raise_all"]

@@ -13,7 +13,7 @@ from autodist.launch._base import Job, RunObserver
 from autodist.launch._deadlines import Standing, find_overdue
 from autodist.launch._failures import Symptom, Verdict, root_cause
 from autodist.launch._gang import Event, Exited, ExitStatus, Gang, Interrupted, Lost
-from autodist.launch._neighbours import Neighbours
+from autodist.launch._neighbour_watch import Neighbours
 from autodist.launch._run_directory import RunDirectory
 from autodist.launch._status import StatusKeeper
 from autodist.report import RunState

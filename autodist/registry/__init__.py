@@ -1,7 +1,7 @@
 """Classes that users name in texts: found by name, with parameters read from text, all mistakes at once."""
 
 from autodist.registry._named import Named
-from autodist.registry._parse import instantiate, parameters, split_call
+from autodist.registry._parse_call import instantiate, parameters, split_call
 from autodist.registry._registry import PluginWarning, Registered, Registry
 from autodist.registry._typed import (
     Mistake,

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar, get_type_hints
 
 from autodist.errors import StrategyError
 from autodist.registry._named import Named
-from autodist.registry._parse import parameters
+from autodist.registry._parse_call import parameters
 from autodist.registry._typed import suggestion
 
 __all__ = ["PluginWarning", "Registered", "Registry"]

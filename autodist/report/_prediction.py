@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autodist.report._cells import fitted, table_console
-from autodist.report._search import against, milliseconds, money
+from autodist.report._search_console import against, milliseconds, money
 
 if TYPE_CHECKING:
     from rich.console import Console

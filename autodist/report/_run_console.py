@@ -14,7 +14,7 @@ from autodist.chatter import is_chatter
 from autodist.report._consoles import error_console, output_console
 from autodist.report._errors import show_message
 from autodist.report._escapes import only_colours, plain
-from autodist.report._run import FailureKind, FailureReport, OutputLine, RunInfo, RunResult
+from autodist.report._run_data import FailureKind, FailureReport, OutputLine, RunInfo, RunResult
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,7 +5,7 @@ from autodist.resource_spec._hosts_option import parse_hosts
 from autodist.resource_spec._model import Device, Host, Link, ResourceSpec, Ssh
 from autodist.resource_spec._ranges import expand_host_range
 from autodist.resource_spec._slurm import is_in_slurm, read_slurm
-from autodist.resource_spec._ssh_config import SshHost, read_ssh_config
+from autodist.resource_spec._ssh_hosts import SshHost, read_ssh_config
 from autodist.resource_spec._ssh_spec import cluster_of
 from autodist.resource_spec._write import to_yaml
 

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 from autodist.documents import Document, Path, key_path
 from autodist.errors import SpecError
-from autodist.resource_spec._checks import did_you_mean, is_loopback, share_out
 from autodist.resource_spec._model import DEFAULT_BANDWIDTH_GBPS, DEFAULT_LATENCY_MS, Host, Link, ResourceSpec, Ssh
 from autodist.resource_spec._ranges import MAX_HOSTS, expand_host_range
 from autodist.resource_spec._schema import Defaults, LinkSection, Node, SshGroup
+from autodist.resource_spec._value_checks import did_you_mean, is_loopback, share_out
 
 __all__ = ["build"]
 

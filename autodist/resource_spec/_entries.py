@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from autodist.errors import SpecError
-from autodist.resource_spec._checks import is_address, is_loopback
 from autodist.resource_spec._model import Host, ResourceSpec
 from autodist.resource_spec._ranges import MAX_HOSTS, expand_host_range
+from autodist.resource_spec._value_checks import is_address, is_loopback
 
 __all__ = ["DeviceKind", "Entry", "Mistakes", "parse_device_count", "parse_entry", "spec_of"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from autodist.errors import SpecError
-from autodist.resource_spec._checks import check_positive, did_you_mean, is_loopback, repeated
+from autodist.resource_spec._value_checks import check_positive, did_you_mean, is_loopback, repeated
 
 __all__ = ["DEFAULT_BANDWIDTH_GBPS", "DEFAULT_LATENCY_MS", "Device", "Host", "Link", "ResourceSpec", "Ssh"]
 
@@ -347,7 +347,7 @@ class ResourceSpec:
             SpecError: The file can't be read, or has mistakes; all of them are listed, with line and column.
 
         """
-        from autodist.resource_spec._parse import read_file
+        from autodist.resource_spec._parse_yaml import read_file
 
         return read_file(path)
 
@@ -368,7 +368,7 @@ class ResourceSpec:
             ['localhost', 'localhost#1']
 
         """
-        from autodist.resource_spec._parse import parse
+        from autodist.resource_spec._parse_yaml import parse
 
         return parse(text, source)
 

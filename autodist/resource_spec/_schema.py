@@ -8,8 +8,8 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from autodist.documents import Path
-from autodist.resource_spec._checks import is_address
 from autodist.resource_spec._ranges import MAX_HOSTS, expand_host_range
+from autodist.resource_spec._value_checks import is_address
 
 __all__ = [
     "ALLOWED", "SYNONYMS", "Defaults", "File", "LinkSection", "Node", "SshGroup",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from autodist.errors import SpecError
 from autodist.resource_spec._model import Host, ResourceSpec, Ssh
-from autodist.resource_spec._ssh_config import SshHost
+from autodist.resource_spec._ssh_hosts import SshHost
 
 __all__ = ["cluster_of"]
 

@@ -11,7 +11,6 @@ from autodist.search._constraints import Rule, adjacent_groups, balanced_servers
 from autodist.search._datasets import DataSet, data_sets, graph_of
 from autodist.search._excerpt import excerpt
 from autodist.search._obedience import best_of, obeys
-from autodist.search._offline import Effort, Ranked, Ranking, rank_offline
 from autodist.search._proposals import Proposals
 from autodist.search._recognition import recognize
 from autodist.search._rehosting import are_alike, hardware_of, rehosted
@@ -28,6 +27,7 @@ from autodist.search._searchers import (
     Searcher,
 )
 from autodist.search._selection import agreement, cosine, select
+from autodist.search._simulated_ranking import Effort, Ranked, Ranking, rank_offline
 from autodist.search._space import Family, Space, Unit
 from autodist.search._store import Study, TrialStore
 from autodist.search._study_file import export_studies, import_studies

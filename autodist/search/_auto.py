@@ -24,9 +24,9 @@ from autodist.search._catalogue import Catalogue
 from autodist.search._datasets import data_sets
 from autodist.search._excerpt import Allowance
 from autodist.search._obedience import keeps_results, obeys
-from autodist.search._offline import Effort, Ranked, rank_offline
 from autodist.search._rehosting import are_alike, rehosted
 from autodist.search._searchers import LocalSearcher
+from autodist.search._simulated_ranking import Effort, Ranked, rank_offline
 from autodist.search._space import Space
 from autodist.search._store import Study, TrialStore
 from autodist.search._study_file import import_studies

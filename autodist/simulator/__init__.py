@@ -1,10 +1,10 @@
 """How long a step takes without running it: simulators of (G, D, S), of formulas and learned ones (thesis 8.3.1)."""
 
+from autodist.simulator._accuracy import cross_validated, trained, transferred
 from autodist.simulator._analytic import AnalyticSimulator
 from autodist.simulator._base import Simulator
 from autodist.simulator._calibration import Calibration
 from autodist.simulator._domain import Domain
-from autodist.simulator._evaluation import cross_validated, trained, transferred
 from autodist.simulator._events import EventSimulator
 from autodist.simulator._features import NAMES, Messages, global_features, messages
 from autodist.simulator._fitting import Calibrated, calibrated
@@ -27,10 +27,10 @@ from autodist.simulator._learned import (
     save_simulator,
 )
 from autodist.simulator._measured import Measured
-from autodist.simulator._memory import memory_needs, serving_needs
-from autodist.simulator._profile import Profile
+from autodist.simulator._memory_use import memory_needs, serving_needs
+from autodist.simulator._message_table import ALL_REDUCE, BROADCAST, SERVER, Floats, Ints, ShardTable, tabulate
 from autodist.simulator._profile_cache import ProfileCache
-from autodist.simulator._table import ALL_REDUCE, BROADCAST, SERVER, Floats, Ints, ShardTable, tabulate
+from autodist.simulator._step_profile import Profile
 
 __all__ = [
     "ALL_REDUCE",

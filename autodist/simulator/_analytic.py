@@ -10,7 +10,7 @@ import numpy as np
 from autodist.simulator._base import Simulator, chunked
 from autodist.simulator._calibration import Calibration
 from autodist.simulator._features import Messages, messages
-from autodist.simulator._table import SERVER, Floats, ShardTable, collectives
+from autodist.simulator._message_table import SERVER, Floats, ShardTable, collectives
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain

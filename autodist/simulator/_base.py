@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from autodist.simulator._table import Floats, ShardTable, tabulate
+from autodist.simulator._message_table import Floats, ShardTable, tabulate
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
@@ -33,7 +33,7 @@ class Simulator(abc.ABC):
 
         Of networks it is what their last layer weighs, of others the features z_pre and z_raw.
         """
-        from autodist.simulator._learned._encoding import encode
+        from autodist.simulator._learned._strategy_features import encode
 
         return encode(table, domain, num_strategies).variables.reshape(num_strategies, -1)
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autodist.simulator._activations import activation_bytes
-from autodist.simulator._neighbours import neighbours
-from autodist.simulator._profile import Profile
+from autodist.simulator._pruned_graph import neighbours
+from autodist.simulator._step_profile import Profile
 from autodist.strategies import DEFAULT_BATCH_SIZE, in_backward_order
 from autodist.transport import CODED_SHARE, is_coded, reduction_shares
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
     from autodist.resource_spec import Link, ResourceSpec
-    from autodist.simulator._table import Bools, Floats
+    from autodist.simulator._message_table import Bools, Floats
 
 __all__ = ["Domain"]
 

@@ -11,8 +11,8 @@ import numpy as np
 from autodist.simulator._base import Simulator, in_parts
 from autodist.simulator._calibration import Calibration
 from autodist.simulator._features import groups, server_flows
-from autodist.simulator._links import Loaded, Loads, ServerLoads
-from autodist.simulator._table import SERVER, Floats, Ints, ShardTable
+from autodist.simulator._link_loads import Loaded, Loads, ServerLoads
+from autodist.simulator._message_table import SERVER, Floats, Ints, ShardTable
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autodist.simulator._table import SERVER, Bools, Floats, Ints, Rows, ShardTable, collectives, with_packing
+from autodist.simulator._message_table import SERVER, Bools, Floats, Ints, Rows, ShardTable, collectives, with_packing
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain

@@ -14,7 +14,7 @@ from autodist.simulator._analytic import AnalyticSimulator
 from autodist.simulator._calibration import Calibration
 from autodist.simulator._events import EventSimulator
 from autodist.simulator._measured import Measured
-from autodist.simulator._table import Floats
+from autodist.simulator._message_table import Floats
 
 __all__ = ["Calibrated", "calibrated"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from autodist.graph import LOOPS, Bodies, called_functions, data_inputs, static_value
 from autodist.graph.operators import operator
-from autodist.simulator._sizes import Sizes
+from autodist.simulator._tensor_sizes import Sizes
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph

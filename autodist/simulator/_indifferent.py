@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 import numpy as np
 
 from autodist.simulator._base import Simulator
-from autodist.simulator._table import Floats, ShardTable
+from autodist.simulator._message_table import Floats, ShardTable
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autodist.simulator._table import Floats, Ints, ShardTable, tabulate
+from autodist.simulator._message_table import Floats, Ints, ShardTable, tabulate
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain

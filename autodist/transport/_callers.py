@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from autodist.transport._handshake import (
+from autodist.transport._peer_handshake import (
     HELLO_BYTES,
     NONCE_BYTES,
     OPENING,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from autodist.errors import LaunchError
 from autodist.transport._callers import answered
-from autodist.transport._handshake import (
+from autodist.transport._peer_handshake import (
     NONCE_BYTES,
     OPENING,
     PROOF_BYTES,

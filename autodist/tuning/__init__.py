@@ -1,16 +1,16 @@
 """Searching on real machines: launched workers measure what the search proposes; or without any, by a simulator."""
 
 from autodist.tuning._bench import LaunchedBench
-from autodist.tuning._offline import (
+from autodist.tuning._measured_search import SIMULATORS, Baseline, SearchObserver, SearchRequest, SearchResult, search
+from autodist.tuning._profiling import ProfiledStep, find_profile, profile
+from autodist.tuning._simulated_search import (
     OFFLINE_SIMULATORS,
     OfflineResult,
     captured_graph,
     offline_simulator,
     search_offline,
 )
-from autodist.tuning._profiling import ProfiledStep, find_profile, profile
-from autodist.tuning._search import SIMULATORS, Baseline, SearchObserver, SearchRequest, SearchResult, search
-from autodist.tuning._timeline import TracedStep, timeline
+from autodist.tuning._traced_step import TracedStep, timeline
 from autodist.tuning._turns import Course
 
 __all__ = [

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from autodist.cli._diff import diff
-from autodist.cli._explain import explain
+from autodist.cli._diff_command import diff
+from autodist.cli._explain_command import explain
 from autodist.coordination import step_files
 from autodist.graph import Output
 from autodist.resource_spec import Host, ResourceSpec

@@ -14,8 +14,8 @@ from rich.console import Console
 
 import autodist.report._cells as cells
 import autodist.testing._wire as wire
-from autodist.cli._diff import diff
-from autodist.cli._explain import explain
+from autodist.cli._diff_command import diff
+from autodist.cli._explain_command import explain
 from autodist.coordination import step_files
 from autodist.errors import GraphError, SpecError, StrategyError, UsageError
 from autodist.resource_spec import Host, ResourceSpec

@@ -9,7 +9,7 @@ from autodist.doctor import Status
 from autodist.doctor import _checks as checks
 from autodist.doctor import _clinic as clinic
 from autodist.doctor import _examination as parts
-from autodist.doctor._checks._network import is_public
+from autodist.doctor._checks._network_check import is_public
 from autodist.errors import HostUnreachable, TimedOut
 from tests.doctor.patients import GIGABYTE, changed, cluster, revisited
 

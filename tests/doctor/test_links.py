@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autodist.doctor import MeasuredLink, write_links
-from autodist.doctor import _links as links
-from autodist.doctor import _probe as probe
+from autodist.doctor import _link_section as links
+from autodist.doctor import _probe_pairs as probe
 from autodist.errors import SpecError
 from autodist.resource_spec import Link, ResourceSpec
 from tests.doctor.patients import cluster

@@ -26,7 +26,7 @@ from autodist.report.plots import (
     progress_of,
 )
 from autodist.report.plots._panels import _apart
-from autodist.report.plots._words import about_importance, facts, headline, standings
+from autodist.report.plots._plot_texts import about_importance, facts, headline, standings
 from autodist.search import Failure, TrialStore
 from autodist.strategies import AllReduce, PSLoadBalancing, PSSynchronizer
 from tests.report.stores import GRAPH, SPEC, add_search, changed, taking

@@ -3,7 +3,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from autodist.cli._explain import explain
+from autodist.cli._explain_command import explain
 from autodist.cli._strategies import strategies
 from autodist.errors import StrategyError
 from autodist.strategies import (

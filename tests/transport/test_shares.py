@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autodist.transport import owner_places, reduction_shares
-from autodist.transport._shares import PLACES
+from autodist.transport._summing_shares import PLACES
 
 RATES = st.lists(st.floats(0.01, 100), min_size=1, max_size=9)
 

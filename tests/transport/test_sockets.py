@@ -9,7 +9,7 @@ import pytest
 
 from autodist.errors import LaunchError
 from autodist.transport import Endpoint, connected, listening
-from autodist.transport._handshake import HELLO_BYTES, OPENING
+from autodist.transport._peer_handshake import HELLO_BYTES, OPENING
 
 SECRET = b"of this run"
 

@@ -18,8 +18,8 @@ from autodist.graph.operators._base import (
     Signature,
 )
 from autodist.graph.operators._elementwise import pointwise
-from autodist.graph.operators._regions import Cut, Tile, cuts, region, span, tiles
-from autodist.graph.operators._registry import (
+from autodist.graph.operators._intervals import Cut, Tile, cuts, region, span, tiles
+from autodist.graph.operators._operator_registry import (
     ENTRY_POINT_GROUP,
     OPERATORS,
     broadcasts,

@@ -25,7 +25,7 @@ from autodist.graph.operators._base import (
     Signature,
     Size,
 )
-from autodist.graph.operators._regions import span
+from autodist.graph.operators._intervals import span
 
 __all__ = ["OPERATORS"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from autodist.graph.operators._base import WHOLE, Access, Affine, Change, Expression, Lengths, Ranges, Signature, Size
-from autodist.graph.operators._regions import span
+from autodist.graph.operators._intervals import span
 
 __all__ = ["strided", "strided_back", "strided_tile"]
 

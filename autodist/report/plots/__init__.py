@@ -3,7 +3,6 @@
 Drawing needs matplotlib, an extra (``pip install "autodist-tf[plots]"``) that is imported when something is drawn.
 """
 
-from autodist.report.plots._features import ChoiceFeatures, choice_features
 from autodist.report.plots._importance import Effect, Importance, importance_of
 from autodist.report.plots._picture import (
     SearchPicture,
@@ -16,6 +15,7 @@ from autodist.report.plots._picture import (
 )
 from autodist.report.plots._predictions import Kind, Point, PredictedAgainstMeasured, predictions_of
 from autodist.report.plots._progress import MeanProgress, Progress, mean_progress, progress_of
+from autodist.report.plots._readable_features import ChoiceFeatures, choice_features
 from autodist.report.plots._save import check_drawable, save_picture
 from autodist.report.plots._searched import Searched, check_together
 

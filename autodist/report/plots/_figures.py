@@ -9,7 +9,7 @@ from typing import Any
 
 from autodist.report.plots._panels import draw_effects, draw_predictions, draw_progress
 from autodist.report.plots._picture import SearchPicture
-from autodist.report.plots._words import about_effects, about_importance, about_predictions, about_progress
+from autodist.report.plots._plot_texts import about_effects, about_importance, about_predictions, about_progress
 
 __all__ = ["Drawing", "importance_drawings", "predictions_drawing", "progress_drawing"]
 

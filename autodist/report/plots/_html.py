@@ -10,8 +10,7 @@ from html import escape
 from autodist.report._escapes import plain
 from autodist.report.plots._figures import Drawing, importance_drawings, predictions_drawing, progress_drawing
 from autodist.report.plots._picture import SearchPicture
-from autodist.report.plots._theme import INK, new_figure, themed
-from autodist.report.plots._words import (
+from autodist.report.plots._plot_texts import (
     about_choices,
     about_importance,
     about_predictions,
@@ -19,6 +18,7 @@ from autodist.report.plots._words import (
     headline,
     standings,
 )
+from autodist.report.plots._theme import INK, new_figure, themed
 
 __all__ = ["html_of"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autodist.report.plots._features import ChoiceFeatures, choice_features
+from autodist.report.plots._readable_features import ChoiceFeatures, choice_features
 from autodist.report.plots._searched import step_s_of
 from autodist.search import Trial
 from autodist.simulator import Floats

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
-from autodist.report._search import milliseconds
+from autodist.report._search_console import milliseconds
 from autodist.report.plots._importance import Effect
+from autodist.report.plots._plot_texts import TIMES, short_name
 from autodist.report.plots._predictions import PredictedAgainstMeasured
 from autodist.report.plots._progress import MeanProgress, Progress
 from autodist.report.plots._theme import COLOURS, INK, MARKERS
-from autodist.report.plots._words import TIMES, short_name
 
 __all__ = ["draw_effects", "draw_predictions", "draw_progress"]
 

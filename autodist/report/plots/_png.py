@@ -9,8 +9,8 @@ from typing import Any
 from autodist.report._escapes import plain
 from autodist.report.plots._figures import Drawing, importance_drawings, predictions_drawing, progress_drawing
 from autodist.report.plots._picture import SearchPicture, VariableChoices
+from autodist.report.plots._plot_texts import about_importance, about_predictions, facts, headline
 from autodist.report.plots._theme import new_figure, themed
-from autodist.report.plots._words import about_importance, about_predictions, facts, headline
 
 __all__ = ["save_png"]
 

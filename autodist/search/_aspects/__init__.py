@@ -2,7 +2,7 @@
 
 from autodist.search._aspects._base import Aspect, Choice, Scene
 from autodist.search._aspects._compression import Compression
-from autodist.search._aspects._partition import Partitioning
+from autodist.search._aspects._partition_aspect import Partitioning
 from autodist.search._aspects._serving import Proxies, Staleness, Stations
 from autodist.search._aspects._synchronizer import Synchronization
 

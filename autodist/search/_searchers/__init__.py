@@ -2,8 +2,8 @@
 
 from autodist.search._searchers._base import Found, Score, Searcher
 from autodist.search._searchers._genetic import GeneticSearcher
-from autodist.search._searchers._local import LocalSearcher
-from autodist.search._searchers._random import RandomSearcher
+from autodist.search._searchers._local_searcher import LocalSearcher
+from autodist.search._searchers._random_searcher import RandomSearcher
 
 __all__ = ["SEARCHERS", "Found", "GeneticSearcher", "LocalSearcher", "RandomSearcher", "Score", "Searcher"]
 

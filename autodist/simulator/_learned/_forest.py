@@ -14,8 +14,8 @@ from autodist.simulator._calibration import Calibration
 from autodist.simulator._events import EventSimulator
 from autodist.simulator._fitting import calibrated
 from autodist.simulator._learned._base import Arrays, LearnedSimulator
-from autodist.simulator._learned._summary import summarize
-from autodist.simulator._table import Floats, ShardTable
+from autodist.simulator._learned._summed_features import summarize
+from autodist.simulator._message_table import Floats, ShardTable
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from autodist.simulator._learned._base import Arrays
-from autodist.simulator._learned._encoding import Encoding
 from autodist.simulator._learned._pairwise import Examples, PairwiseSimulator
 from autodist.simulator._learned._scaling import Scaling
-from autodist.simulator._table import Floats
+from autodist.simulator._learned._strategy_features import Encoding
+from autodist.simulator._message_table import Floats
 
 __all__ = ["LinearSimulator"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autodist.simulator._table import Floats, Ints
+from autodist.simulator._message_table import Floats, Ints
 
 __all__ = ["Accuracy", "accuracy_of", "pairs"]
 

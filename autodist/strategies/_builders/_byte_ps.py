@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.strategies._builders._assemble import assemble
-from autodist.strategies._builders._encoding import encoder
+from autodist.strategies._builders._encoded_variables import encoder
 from autodist.strategies._builders._servers import (
     OnlyServers,
     balanced,

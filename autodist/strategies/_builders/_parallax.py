@@ -16,7 +16,7 @@ from autodist.strategies._builders._collectives import (
     in_backward_order,
     needed_beside_servers,
 )
-from autodist.strategies._builders._encoding import encoder
+from autodist.strategies._builders._encoded_variables import encoder
 from autodist.strategies._builders._partitions import MIN_SHARD_BYTES, can_split, shard_limit, split
 from autodist.strategies._builders._servers import ServerBuilder, balanced, server_devices, transfer_devices
 from autodist.strategies._coupled import coupled_units

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._collectives import AnyCommunicator, carrier_of, chunks, grouped, in_backward_order
-from autodist.strategies._builders._encoding import encoder
+from autodist.strategies._builders._encoded_variables import encoder
 from autodist.strategies._builders._parameters import CheckedBuilder
 from autodist.strategies._builders._partitions import (
     MIN_SHARD_BYTES,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 from autodist import carriers
 from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._collectives import BesideServers, carrier_of, needed_beside_servers
-from autodist.strategies._builders._factors import factors_are_cheaper, has_factors
+from autodist.strategies._builders._factored_variables import factors_are_cheaper, has_factors
 from autodist.strategies._builders._servers import (
     ServerBuilder,
     balanced,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._collectives import AnyCommunicator, carrier_of, chunks, grouped, in_backward_order
-from autodist.strategies._builders._encoding import encoder
-from autodist.strategies._builders._factors import has_factors
+from autodist.strategies._builders._encoded_variables import encoder
+from autodist.strategies._builders._factored_variables import has_factors
 from autodist.strategies._builders._parameters import CheckedBuilder
 from autodist.strategies._strategy import VariableConfig
 from autodist.strategies.synchronizers import BroadcastSynchronizer

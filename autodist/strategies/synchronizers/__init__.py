@@ -4,13 +4,13 @@
 (<Form.SERVED: 0>, True)
 """
 
-from autodist.strategies.synchronizers._all_reduce import AllReduceSynchronizer
+from autodist.strategies.synchronizers._all_reduce_synchronizer import AllReduceSynchronizer
 from autodist.strategies.synchronizers._base import Check, Columns, Form, Synchronizer, Terms
-from autodist.strategies.synchronizers._broadcast import BroadcastSynchronizer
+from autodist.strategies.synchronizers._broadcast_synchronizer import BroadcastSynchronizer
 from autodist.strategies.synchronizers._choice import Choice, Scene
 from autodist.strategies.synchronizers._everywhere import OnEveryWorker
-from autodist.strategies.synchronizers._ps import PSSynchronizer
-from autodist.strategies.synchronizers._registry import ENTRY_POINT_GROUP, kind_of, synchronizers
+from autodist.strategies.synchronizers._ps_synchronizer import PSSynchronizer
+from autodist.strategies.synchronizers._synchronizer_registry import ENTRY_POINT_GROUP, kind_of, synchronizers
 
 __all__ = [
     "ENTRY_POINT_GROUP",

@@ -107,7 +107,7 @@ class Synchronizer(abc.ABC):
     @classmethod
     def kinds(cls) -> Kinds:
         """All classes of synchronizers by their ``type``, ours first."""
-        from autodist.strategies.synchronizers._registry import synchronizers
+        from autodist.strategies.synchronizers._synchronizer_registry import synchronizers
 
         return synchronizers()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autodist.strategies.synchronizers._base import Form
-from autodist.strategies.synchronizers._registry import kind_of
+from autodist.strategies.synchronizers._synchronizer_registry import kind_of
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable

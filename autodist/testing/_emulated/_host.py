@@ -12,7 +12,7 @@ from pathlib import Path
 
 from autodist.errors import LaunchError
 from autodist.testing._emulated._boot import BOOT, boot_arguments
-from autodist.testing._emulated._network import Network
+from autodist.testing._emulated._emulated_network import Network
 from autodist.testing._emulated._tools import SYSTEM_PATH, find_tool
 
 __all__ = ["EmulatedHost"]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from autodist.testing._emulated._network import address_of
+from autodist.testing._emulated._emulated_network import address_of
 from autodist.testing._emulated._tools import run_tool
 
 __all__ = ["write_host_files", "write_user_files"]

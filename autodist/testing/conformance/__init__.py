@@ -6,12 +6,12 @@
 
 from autodist.testing.conformance._builders import check_builder
 from autodist.testing.conformance._carriers import check_carrier
+from autodist.testing.conformance._compressor_exchange import Exchange
 from autodist.testing.conformance._compressors import check_compressor
-from autodist.testing.conformance._exchange import Exchange
 from autodist.testing.conformance._kernels import check_kernel
 from autodist.testing.conformance._operators import CheckedCut, check_operator
 from autodist.testing.conformance._samples import sample_graphs, sample_specs
-from autodist.testing.conformance._synchronizers import check_synchronizer
+from autodist.testing.conformance._synchronizer_suite import check_synchronizer
 
 __all__ = [
     "CheckedCut",

@@ -10,8 +10,8 @@ import numpy as np
 from autodist.compressors import Compressor, Wrapper
 from autodist.compressors import get as get_compressor
 from autodist.registry import instantiate, split_call
+from autodist.testing.conformance._compressor_exchange import Exchange
 from autodist.testing.conformance._contract import attempted, broken_names, raise_broken
-from autodist.testing.conformance._exchange import Exchange
 
 __all__ = ["check_compressor"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autodist.simulator._features import NAMES, Messages, global_features, messages
-from autodist.simulator._table import (
+from autodist.simulator._message_table import (
     ALL_REDUCE,
     BROADCAST,
     SERVER,

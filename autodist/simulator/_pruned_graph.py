@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autodist.simulator._table import Bools
+from autodist.simulator._message_table import Bools
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

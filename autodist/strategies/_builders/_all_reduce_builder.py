@@ -14,7 +14,7 @@ from autodist.strategies._builders._collectives import (
     grouped,
     in_backward_order,
 )
-from autodist.strategies._builders._encoding import encoder
+from autodist.strategies._builders._encoded_variables import encoder
 from autodist.strategies._builders._parameters import CheckedBuilder
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from autodist.simulator._table import SERVER, Floats, Rows, ShardTable, with_packing
+from autodist.simulator._message_table import SERVER, Floats, Rows, ShardTable, with_packing
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain

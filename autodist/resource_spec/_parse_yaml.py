@@ -12,7 +12,6 @@ from pydantic import BaseModel, ValidationError
 from autodist.documents import Document, Kind, Path, key_path, load, read_text, shown
 from autodist.errors import SpecError
 from autodist.resource_spec._build import build
-from autodist.resource_spec._checks import did_you_mean, nearest
 from autodist.resource_spec._schema import (
     ALLOWED,
     SYNONYMS,
@@ -25,6 +24,7 @@ from autodist.resource_spec._schema import (
     is_text,
     is_verbatim,
 )
+from autodist.resource_spec._value_checks import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 from autodist import carriers
 from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._collectives import AnyCommunicator, carrier_of, grouped, in_backward_order
-from autodist.strategies._builders._encoding import encoder
+from autodist.strategies._builders._encoded_variables import encoder
 from autodist.strategies._builders._parameters import CheckedBuilder
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from autodist.report._cells import fitted, megabytes, table_console
-from autodist.report._search import milliseconds
+from autodist.report._search_console import milliseconds
 from autodist.timeline import WorkerSummary
 
 if TYPE_CHECKING:

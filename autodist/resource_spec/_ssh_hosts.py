@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeAlias
 
-from autodist.resource_spec._checks import is_address
 from autodist.resource_spec._entries import Mistakes
+from autodist.resource_spec._value_checks import is_address
 
 __all__ = ["SshHost", "read_ssh_config"]
 

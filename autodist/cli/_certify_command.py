@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
+from autodist.cli._cluster_options import ClusterOptions, cluster_options, resolve_spec
 from autodist.cli._job import permission_options
 from autodist.cli._options import debug_option
 from autodist.cli._script import ScriptWords, script_argument

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from autodist.simulator._learned._base import Arrays
-from autodist.simulator._learned._encoding import PREDEFINED, RAW, Encoding, encode
 from autodist.simulator._learned._pairwise import Examples, PairwiseSimulator
 from autodist.simulator._learned._scaling import Scaling
+from autodist.simulator._learned._strategy_features import PREDEFINED, RAW, Encoding, encode
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
-    from autodist.simulator._table import Bools, Floats, ShardTable
+    from autodist.simulator._message_table import Bools, Floats, ShardTable
 
 __all__ = ["NetworkSimulator"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
+from autodist.cli._cluster_options import ClusterOptions, cluster_options, resolve_spec
 from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
 from autodist.cli._options import RanksType, debug_option
 from autodist.cli._script import ScriptWords, script_argument

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
+from autodist.cli._cluster_options import ClusterOptions, cluster_options, resolve_spec
 from autodist.cli._cost import examples_option, utility_option
 from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
 from autodist.cli._launcher import new_directory, silent_launcher
 from autodist.cli._options import NamesOption, debug_option
-from autodist.cli._output import check_output, write_output
+from autodist.cli._output_files import check_output, write_output
 from autodist.cli._script import ScriptWords, script_argument
 from autodist.cli._sections import ScriptCommand
-from autodist.cli._trials import row_of, store_option, trial_json
+from autodist.cli._trials_command import row_of, store_option, trial_json
 from autodist.errors import AutoDistError, SearchFailed, UsageError
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def search(
     SCRIPT is `train.py` by default. It runs up to that step, and trains nothing. With --simulate-only it may also be a
     graph that a run has kept, or the run's directory.
     """
-    from autodist.cli._offline import OfflineCommand
+    from autodist.cli._simulate_only import OfflineCommand
     from autodist.search import Bill
     from autodist.tuning import search as run_search
 

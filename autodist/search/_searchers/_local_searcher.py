@@ -9,7 +9,7 @@ import numpy as np
 from autodist.search._moves import neighbours
 from autodist.search._proposals import Proposals
 from autodist.search._searchers._base import Found, Score, Searcher
-from autodist.search._searchers._random import RandomSearcher
+from autodist.search._searchers._random_searcher import RandomSearcher
 from autodist.simulator import Floats
 
 if TYPE_CHECKING:

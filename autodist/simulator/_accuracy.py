@@ -12,10 +12,10 @@ from autodist.simulator._base import Simulator
 from autodist.simulator._fitting import Calibrated, calibrated
 from autodist.simulator._learned import Accuracy, LearnedSimulator, accuracy_of
 from autodist.simulator._measured import Measured
-from autodist.simulator._table import Ints
+from autodist.simulator._message_table import Ints
 
 if TYPE_CHECKING:
-    from autodist.simulator._table import Floats
+    from autodist.simulator._message_table import Floats
 
 __all__ = ["cross_validated", "trained", "transferred"]
 

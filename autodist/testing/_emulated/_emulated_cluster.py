@@ -16,10 +16,10 @@ from types import TracebackType
 
 from autodist.errors import LaunchError, UsageError
 from autodist.resource_spec import Host, ResourceSpec
+from autodist.testing._emulated._emulated_network import HEAD, Network, address_of, gbps_of
 from autodist.testing._emulated._host import EmulatedHost
 from autodist.testing._emulated._keys import write_host_files, write_user_files
 from autodist.testing._emulated._leftovers import Keeper, directory_of, new_name, sweep
-from autodist.testing._emulated._network import HEAD, Network, address_of, gbps_of
 from autodist.testing._emulated._tools import SYSTEM_PATH, find_tool, why_not_here
 
 __all__ = ["EmulatedCluster"]

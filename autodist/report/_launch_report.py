@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from autodist.report._consoles import output_console
-from autodist.report._run import PlannedWorker
+from autodist.report._run_data import PlannedWorker
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autodist.cli._cluster import ClusterOptions, cluster_options, resolve_spec
+from autodist.cli._cluster_options import ClusterOptions, cluster_options, resolve_spec
 from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
 from autodist.cli._launcher import new_directory, silent_launcher
 from autodist.cli._options import debug_option
-from autodist.cli._output import check_output, write_output
+from autodist.cli._output_files import check_output, write_output
 from autodist.cli._script import ScriptWords, script_argument
 from autodist.cli._sections import ScriptCommand
 

@@ -23,7 +23,7 @@ from autodist.graph.operators._base import (
     Signature,
     Size,
 )
-from autodist.graph.operators._regions import span
+from autodist.graph.operators._intervals import span
 from autodist.graph.operators._reshape import reshaped
 from autodist.graph.operators._strided import strided, strided_back, strided_tile
 

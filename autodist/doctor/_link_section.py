@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from autodist.doctor._examination import Visit
-from autodist.doctor._probe import MeasuredLink
+from autodist.doctor._probe_pairs import MeasuredLink
 from autodist.documents import yaml_number, yaml_text
 from autodist.errors import SpecError
 from autodist.resource_spec import Link, ResourceSpec

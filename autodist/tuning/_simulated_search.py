@@ -28,7 +28,7 @@ from autodist.search import (
 from autodist.simulator import AnalyticSimulator, Domain, EventSimulator, Simulator
 from autodist.strategies import AllReduce, PSLoadBalancing, Strategy
 from autodist.tuning._bench import LaunchedBench
-from autodist.tuning._search import SIMULATORS, SearchObserver, SearchRequest
+from autodist.tuning._measured_search import SIMULATORS, SearchObserver, SearchRequest
 
 __all__ = ["OFFLINE_SIMULATORS", "OfflineResult", "captured_graph", "offline_simulator", "search_offline"]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from autodist.report._cells import megabytes
-from autodist.report._search import milliseconds
+from autodist.report._search_console import milliseconds
 from autodist.report.plots._importance import Effect, Importance
 from autodist.report.plots._picture import SearchPicture, Summary
 from autodist.report.plots._predictions import PredictedAgainstMeasured

@@ -9,8 +9,16 @@ import numpy.typing as npt
 
 from autodist.simulator._analytic import AnalyticSimulator
 from autodist.simulator._events import EventSimulator, link_loads
-from autodist.simulator._learned._encoding import encode, unit_s
-from autodist.simulator._table import ALL_REDUCE, BROADCAST, SERVER, Floats, ShardTable, collectives, with_packing
+from autodist.simulator._learned._strategy_features import encode, unit_s
+from autodist.simulator._message_table import (
+    ALL_REDUCE,
+    BROADCAST,
+    SERVER,
+    Floats,
+    ShardTable,
+    collectives,
+    with_packing,
+)
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from autodist.errors import StrategyError
 from autodist.registry import Registry, suggestion
-from autodist.strategies.synchronizers._all_reduce import AllReduceSynchronizer
+from autodist.strategies.synchronizers._all_reduce_synchronizer import AllReduceSynchronizer
 from autodist.strategies.synchronizers._base import Synchronizer
-from autodist.strategies.synchronizers._broadcast import BroadcastSynchronizer
-from autodist.strategies.synchronizers._ps import PSSynchronizer
+from autodist.strategies.synchronizers._broadcast_synchronizer import BroadcastSynchronizer
+from autodist.strategies.synchronizers._ps_synchronizer import PSSynchronizer
 
 __all__ = ["ENTRY_POINT_GROUP", "kind_of", "synchronizers"]
 

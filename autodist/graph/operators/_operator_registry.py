@@ -13,11 +13,17 @@ from autodist.graph.operators import (
     _by_row,
     _convolutions,
     _elementwise,
-    _lookups,
-    _moving,
     _others,
-    _products,
     _reductions,
+)
+from autodist.graph.operators import (
+    _moving_operators as _moving,
+)
+from autodist.graph.operators import (
+    _product_operators as _products,
+)
+from autodist.graph.operators import (
+    _row_operators as _lookups,
 )
 from autodist.graph.operators._base import (
     Expression,
