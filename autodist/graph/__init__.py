@@ -7,6 +7,7 @@ from autodist.graph._analysis import StepAnalysis, Write
 from autodist.graph._bodies import Bodies
 from autodist.graph._capture import SOURCE_GRAPH, CapturedStep, NoGradientError, VariableNames, capture
 from autodist.graph._constants import static_value
+from autodist.graph._editor import GraphEditor
 from autodist.graph._extent import ROWLIKE, Extent
 from autodist.graph._factors import FactoredGradient, Factors, factors_of
 from autodist.graph._fixed_rows import refuse_fixed_beside_rows
@@ -67,6 +68,7 @@ __all__ = [
     "FactoredGradient",
     "Factors",
     "Gradient",
+    "GraphEditor",
     "Identity",
     "Ids",
     "Join",

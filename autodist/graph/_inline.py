@@ -41,7 +41,7 @@ class _Inliner:
         self.bodies: dict[str, tuple[Any, dict[str, str]]] = {}
         self.aliases: dict[str, str] = {}
         self.identities: dict[str, list[str]] = {}
-        self.own_gradients: set[str] = set()
+        self.own_gradients: list[str] = []
         self.used: set[str] = set()
         self.flat = tf.compat.v1.GraphDef(versions=graph_def.versions, library=graph_def.library)
 
@@ -89,7 +89,7 @@ class _Inliner:
             self.aliases[f"{node.name}:{k}"] = tensor
         self.identities[node.name] = data
         if "_gradient_op_type" in node.attr:
-            self.own_gradients.add(node.name)
+            self.own_gradients.append(node.name)
         control = [tensor for tensor in node.input if tensor.startswith("^")]
         self.flat.node.add(name=node.name, op="NoOp", device=node.device, input=control)
 

@@ -31,30 +31,55 @@ class NodeList:
 
     def add(self, op: str, name: str, inputs: Iterable[str] = (), *, device: str | None = None, **attrs: Any) -> str:
         """Add a node of type `op`."""
-        from tensorflow.core.framework import node_def_pb2
         from tensorflow.python.framework import op_def_registry
 
-        node = node_def_pb2.NodeDef(name=name, op=op, device=self.device if device is None else device)
+        node = self._blank()
+        node.op, node.name, node.device = op, name, self.device if device is None else device
         node.input.extend(inputs)
         definition = op_def_registry.get(op)
         assert definition is not None, f"op {op} is not registered"
         kinds = {"_output_shapes": "list(shape)", **{attr.name: attr.type for attr in definition.attr}}
         for key, value in attrs.items():
             _set(node.attr[key], kinds[key], value)
-        self.nodes.append(node)
+        self._enter(node)
         return name
 
-    def copy(self, node: Any, name: str, inputs: Iterable[str]) -> str:
-        """Add a node like another one, of which it does not have the place and the shapes."""
-        copy = type(node)()
+    def clone(
+        self,
+        node: Any,
+        name: str,
+        inputs: Iterable[str] = (),
+        *,
+        device: str | None = None,
+        without: Iterable[str] = ("_class", "_output_shapes"),
+    ) -> str:
+        """Add a node like another one, by default without what it says of that one's place and shapes.
+
+        Args:
+            node: The other one.
+            name: The new one's name.
+            inputs: What the new one takes.
+            device: Where it runs.
+            without: The attributes that it does not have.
+        """
+        copy = self._blank()
         copy.CopyFrom(node)
-        copy.name, copy.device = name, self.device
-        del copy.input[:]
-        copy.input.extend(inputs)
-        for attribute in {"_class", "_output_shapes"} & copy.attr.keys():
-            del copy.attr[attribute]
-        self.nodes.append(copy)
+        copy.name, copy.device = name, self.device if device is None else device
+        copy.input[:] = list(inputs)
+        for attribute in without:
+            copy.attr.pop(attribute, None)
+        self._enter(copy)
         return name
+
+    def _blank(self) -> Any:
+        """A node that is to be filled in, and then entered."""
+        from tensorflow.core.framework import node_def_pb2
+
+        return node_def_pb2.NodeDef()
+
+    def _enter(self, node: Any) -> None:
+        """Take a node that is ready."""
+        self.nodes.append(node)
 
     def constant(self, name: str, value: Any, dtype: str) -> str:
         """Add a constant."""

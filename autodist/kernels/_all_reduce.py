@@ -92,7 +92,7 @@ def _reduced(
     """
     if graph.layout.world_size == 1 or not groups:
         return graph
-    nodes = NodeList(device=graph.layout.main_device)
+    nodes = graph.edit(graph.layout.main_device)
     inputs: dict[str, str] = {}
     sizes: dict[str, dict[str, int]] = {}  # of what is not joined, by carrier
     for label, (carrier, points) in groups.items():
@@ -116,7 +116,7 @@ def _reduced(
                 inputs |= dict(zip(point.synced, gathered, strict=True))
     for carrier, found in sizes.items():
         carriers.get(carrier).communicator(graph.layout.place(step)).spread(nodes, found)
-    return graph.rewired(inputs, nodes.nodes)
+    return graph.edited(nodes, inputs)
 
 
 def _scattered(

@@ -136,7 +136,7 @@ class Asking:
         asked = nodes.add("AutodistReceive", f"{prefix}/asked", T=dtypes, collective=called, ranks=ranks)
         given = {tensor: f"{asked}:{k}" for k, tensor in enumerate(wanted.given)}
         for node in wanted.nodes:
-            nodes.nodes.append(_answering(node, prefix, given, asked, owner, nodes.device))
+            _answer(nodes, node, prefix, given, asked, owner)
         results = [f"{prefix}/{tensor}" for tensor, _ in wanted.results]
         done = [f"^{prefix}/{end}" for end in wanted.ends]
         if not results:
@@ -158,16 +158,13 @@ class Asking:
         return graph_def
 
 
-def _answering(node: Any, prefix: str, given: Mapping[str, str], asked: str, owner: int, device: str) -> Any:
-    """A node's copy on the worker that answers: nothing is read before it has been asked for."""
-    copy = type(node)()
-    copy.CopyFrom(node)
-    copy.name = f"{prefix}/{node.name}"
-    copy.device = device if node.op == "Const" else _at_home(node.device, owner)
+def _answer(nodes: NodeList, node: Any, prefix: str, given: Mapping[str, str], asked: str, owner: int) -> None:
+    """Add a node's copy on the worker that answers: nothing is read before it has been asked for."""
+    device = None if node.op == "Const" else _at_home(node.device, owner)
     inputs = [given.get(normalize(tensor)) or f"{prefix}/{tensor}" for tensor in data_inputs(node)]
     is_free = node.op in HANDLES or node.op == "Const" or any(node_of(tensor) == asked for tensor in inputs)
-    copy.input[:] = inputs if is_free else [*inputs, f"^{asked}"]
-    return copy
+    waits = () if is_free else (f"^{asked}",)
+    nodes.clone(node, f"{prefix}/{node.name}", [*inputs, *waits], device=device, without=())
 
 
 def _at_home(device: str, rank: int) -> str:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from autodist.carriers import Place, Scattered
-from autodist.graph import StepAnalysis, TrainingGraph, Variable
+from autodist.graph import GraphEditor, StepAnalysis, TrainingGraph, Variable
 from autodist.kernels._asked import Asked
 from autodist.resource_spec import Device, ResourceSpec
 from autodist.strategies import Strategy
@@ -281,13 +281,28 @@ class DistributedGraph:
             added: The nodes that come with it.
 
         """
+        editor = self.edit()
+        editor.extend(added)
+        return self.edited(editor, inputs)
+
+    def edit(self, device: str = "") -> GraphEditor:
+        """An editor of a copy of the graph, whose nodes are added on a device."""
         copy = type(self.graph_def)()
         copy.CopyFrom(self.graph_def)
-        for node in copy.node:
-            if node.name in inputs:
-                node.input[0] = inputs[node.name]
-        copy.node.extend(added)
-        return self.replace(graph_def=copy)
+        return GraphEditor(copy, device)
+
+    def edited(self, editor: GraphEditor, inputs: Mapping[str, str] | None = None, **changes: Any) -> DistributedGraph:
+        """A copy with what an editor has made of the graph.
+
+        Args:
+            editor: That of :meth:`edit`, with all nodes that were to be added.
+            inputs: By node, such as one that a point has `synced`, what its first input is from now on.
+            changes: Fields that are others now.
+
+        """
+        for name, tensor in (inputs or {}).items():
+            editor.replace_input(name, 0, tensor)
+        return self.replace(graph_def=editor.finish(), **changes)
 
     def replace(self, **changes: Any) -> DistributedGraph:
         """A copy with some fields changed."""

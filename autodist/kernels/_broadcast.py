@@ -31,14 +31,16 @@ class BroadcastFactors(Kernel):
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the class."""
-        nodes = NodeList(device=graph.layout.main_device)
+        given = {p: given_to(BroadcastSynchronizer, self.strategy, p.variable) for p in graph.points}
+        found = {point: synchronizer for point, synchronizer in given.items() if synchronizer is not None}
+        if graph.layout.world_size == 1 or not found:
+            return graph
+        nodes = graph.edit(graph.layout.main_device)
         inputs: dict[str, str] = {}
-        for point in graph.points if graph.layout.world_size > 1 else ():
-            synchronizer = given_to(BroadcastSynchronizer, self.strategy, point.variable)
-            if synchronizer is not None:
-                carry = carriers.get(synchronizer.communicator).communicator(graph.layout.place(self.step))
-                inputs |= _gathered(nodes, point, carry)
-        return graph.rewired(inputs, nodes.nodes) if inputs else graph
+        for point, synchronizer in found.items():
+            carry = carriers.get(synchronizer.communicator).communicator(graph.layout.place(self.step))
+            inputs |= _gathered(nodes, point, carry)
+        return graph.edited(nodes, inputs)
 
 
 def _gathered(nodes: NodeList, point: SyncPoint, carry: Communicator) -> dict[str, str]:

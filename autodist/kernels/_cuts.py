@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,8 +11,8 @@ from autodist.graph import (
     MARK,
     Domain,
     Gradient,
+    GraphEditor,
     Mark,
-    NodeList,
     StepAnalysis,
     UpdateRegion,
     data_inputs,
@@ -88,7 +88,7 @@ class Cutting:
         self.analysis = analysis
         self.nodes = analysis.nodes
         self.cuts = cuts
-        self.out = NodeList()
+        self.out = GraphEditor.like(analysis.graph_def)
         self.cut_of_handle = {handle: cut for cut in cuts for handle in cut.region.handles}
         gradients = [(cut, gradient) for cut in cuts for gradient in cut.region.variable.gradients]
         self.cut_of_mark = {mark: (cut, g) for cut, g in gradients for mark in g.tensors}
@@ -108,9 +108,7 @@ class Cutting:
             for shard in range(len(cut.shards)):
                 for name in cut.region.domains:
                     self._emit_copy(cut, shard, name)
-        source = self.analysis.graph_def
-        graph_def = type(source)(versions=source.versions, library=source.library)
-        graph_def.node.extend(self.out.nodes)
+        graph_def = self.out.finish()
         strip_missing_colocation(graph_def)
         return graph_def
 
@@ -160,7 +158,7 @@ class Cutting:
         cut = self.cut_of_handle.get(self.analysis.handle_of.get(name, ""))
         if cut is not None:
             for copy in cut.copies(name) if name in self.cut_of_handle else ():
-                self._append(node, copy)
+                self._clone(node, copy)
         elif name in self.cut_of_write:
             pass  # its copies take its place
         elif name in self.cut_of_mark:
@@ -174,20 +172,11 @@ class Cutting:
         elif (shape := self._known_shape(node)) is not None:
             self._emit_shape(node, shape)
         else:
-            copy = self._append(node, name)
-            copy.input.extend(data_inputs(node))
-            copy.input.extend(self._controls(node))
-            if MARK in copy.attr and name not in self.analysis.marks:
-                del copy.attr[MARK]
+            without = () if name in self.analysis.marks else (MARK,)
+            self._clone(node, name, [*data_inputs(node), *self._controls(node)], without)
 
-    def _append(self, node: Any, name: str) -> Any:
-        """A copy of a node without inputs."""
-        copy = type(node)()
-        copy.CopyFrom(node)
-        copy.name = name
-        del copy.input[:]
-        self.out.nodes.append(copy)
-        return copy
+    def _clone(self, node: Any, name: str, inputs: Iterable[str] = (), without: Iterable[str] = ()) -> str:
+        return self.out.clone(node, name, inputs, device=node.device, without=without)
 
     def _controls(self, node: Any, cut: Cut | None = None, shard: int = 0) -> list[str]:
         """What a node waits for; a shard's copy waits for its own shard's copies only."""
@@ -212,9 +201,8 @@ class Cutting:
     def _emit_read(self, cut: Cut, name: str, node: Any) -> None:
         (handle,) = self.analysis.touched(node)
         for shard, part in enumerate(cut.shards):
-            copy = self._append(node, cut.copy(shard, name))
-            copy.input.extend([cut.copy(shard, handle), *self._controls(node, cut, shard)])
-            with_shape(self.out, copy.name, part.size)
+            inputs = [cut.copy(shard, handle), *self._controls(node, cut, shard)]
+            with_shape(self.out, self._clone(node, cut.copy(shard, name), inputs), part.size)
         join(self.out, name, cut.copies(name), cut.grid, tensor_dtype(self.nodes, name))
         with_shape(self.out, name, cut.shape)
 
@@ -222,10 +210,10 @@ class Cutting:
         source, ids, *axis = data_inputs(node)
 
         def gather(shard: int, local: str) -> str:
-            copy = self._append(node, cut.copy(shard, node.name) + suffix)
             params = self.analysis.handle_of.get(node_of(source), node_of(source))
-            copy.input.extend([cut.copy(shard, params), local, *axis, *self._controls(node, cut, shard)])
-            return with_shape(self.out, copy.name, (None, *cut.shards[shard].size[1:]))
+            inputs = [cut.copy(shard, params), local, *axis, *self._controls(node, cut, shard)]
+            copy = self._clone(node, cut.copy(shard, node.name) + suffix, inputs)
+            return with_shape(self.out, copy, (None, *cut.shards[shard].size[1:]))
 
         dtype = tensor_dtype(self.nodes, node.name)
         look_up(self.out, node, ids, tensor_dtype(self.nodes, ids), dtype, cut.grid, gather)
@@ -259,9 +247,8 @@ class Cutting:
         if name == gradient.dense:
             self._emit_dense_mark(cut, name, node)
             return
-        whole = self._append(node, name)  # for the indices' own marks, and for whoever asks for the shape
-        whole.input.extend([*data_inputs(node), *self._controls(node)])
-        del whole.attr[MARK]
+        # The whole one is for the indices' own marks, and for whoever asks for the shape.
+        self._clone(node, name, [*data_inputs(node), *self._controls(node)], (MARK,))
         if name == gradient.dense_shape:
             for shard, part in enumerate(cut.shards):
                 self.out.constant(cut.copy(shard, name), list(part.size), tensor_dtype(self.nodes, name))
@@ -320,13 +307,9 @@ class Cutting:
         node = self.nodes[name]
         if name in self.cut_of_mark or self._read_cut(name) is not None:
             return
-        copy = self._append(node, cut.copy(shard, name))
-        tensors = enumerate(data_inputs(node))
-        copy.input.extend([self._input(cut, shard, node, k, tensor) for k, tensor in tensors])
-        copy.input.extend(self._controls(node, cut, shard))
-        for attribute in (MARK, "_output_shapes", "output_shapes", "_class"):
-            if attribute in copy.attr:
-                del copy.attr[attribute]
+        tensors = [self._input(cut, shard, node, k, tensor) for k, tensor in enumerate(data_inputs(node))]
+        without = (MARK, "_output_shapes", "output_shapes", "_class")
+        self._clone(node, cut.copy(shard, name), [*tensors, *self._controls(node, cut, shard)], without)
 
     def _input(self, cut: Cut, shard: int, node: Any, position: int, tensor: str) -> str:
         """What a shard's copy of a node takes in place of an input."""

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, final
 
 from autodist.compressors import FLOATS, Channel, Compressor
 from autodist.compressors import get as get_compressor
-from autodist.graph import NodeList
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
 from autodist.kernels._joins import with_layers
 from autodist.strategies import Strategy
@@ -40,19 +39,21 @@ class Encode(Kernel):
         """See the module's docstring."""
         if graph.layout.world_size == 1:
             return graph
+        compressors = {point: self._compressor(point) for point in graph.points}
+        if not any(compressors.values()):
+            return graph
         rewriting = _Rewriting(graph, self)
-        for point in graph.points:
-            compressor = self._compressor(point)
-            if compressor is None or 0 in (point.shapes[0] or ()):
+        for point, compressor in compressors.items():
+            if compressor is None:
                 rewriting.points.append(point)
             elif point.combine is Combine.SUM:
                 rewriting.encode(point, compressor)
             else:
                 rewriting.encode_slices(point, compressor)
-        return rewriting.result() if rewriting.inputs else graph
+        return rewriting.result()
 
     def _compressor(self, point: SyncPoint) -> Compressor | None:
-        if point.variable is None:
+        if point.variable is None or 0 in (point.shapes[0] or ()):
             return None
         text = self.strategy.config(point.variable).shards[0].compressor
         return None if text is None else get_compressor(text)
@@ -64,7 +65,7 @@ class _Rewriting:
     def __init__(self, graph: DistributedGraph, kernel: Encode) -> None:
         self.graph = graph
         self.kernel = kernel
-        self.nodes = NodeList(device=graph.layout.main_device)
+        self.nodes = graph.edit(graph.layout.main_device)
         self.points: list[SyncPoint] = []
         self.inputs: dict[str, str] = {}
         """By synchronized node, what it reads from now on."""
@@ -96,18 +97,13 @@ class _Rewriting:
         )
 
     def result(self) -> DistributedGraph:
-        graph_def = type(self.graph.graph_def)()
-        graph_def.CopyFrom(self.graph.graph_def)
-        for node in graph_def.node:
-            if node.name in self.inputs:
-                node.input[0] = self.inputs[node.name]
-        graph_def.node.extend(self.nodes.nodes)
-        return self.graph.replace(
-            graph_def=graph_def,
-            points=with_layers(graph_def, self.points),
+        changed = self.graph.edited(
+            self.nodes,
+            self.inputs,
             effects=(*self.graph.effects, *self.effects),
             initializers=(*self.graph.initializers, *self.initializers),
         )
+        return changed.replace(points=with_layers(changed.graph_def, self.points))
 
 
 @final

@@ -10,7 +10,6 @@ A factor with one-hot rows travels as the places of their ones, and the product 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from autodist.graph import (
     ID_DTYPE,
@@ -18,13 +17,13 @@ from autodist.graph import (
     Factor,
     FactoredGradient,
     Gradient,
+    GraphEditor,
     Ids,
     Mark,
     NodeList,
     Product,
     TrainingGraph,
     Variable,
-    data_inputs,
     factors_of,
     node_of,
 )
@@ -46,7 +45,7 @@ def factor_gradients(graph: TrainingGraph, strategy: Strategy) -> tuple[Training
         return graph, strategy
     rewriting = _Factoring(graph)
     variables = tuple(rewriting.factored(v) if v.name in wanted else v for v in graph.variables)
-    factored = replace(graph, graph_def=rewriting.graph_def, variables=variables)
+    factored = replace(graph, graph_def=rewriting.editor.finish(), variables=variables)
     return factored, replace(strategy, variables=tuple(map(_without_encoder, strategy.variables)))
 
 
@@ -62,9 +61,9 @@ class _Factoring:
 
     def __init__(self, graph: TrainingGraph) -> None:
         self._source = graph
-        self.graph_def = type(graph.graph_def)()
-        self.graph_def.CopyFrom(graph.graph_def)
-        self._nodes: dict[str, Any] = {node.name: node for node in self.graph_def.node}
+        copy = type(graph.graph_def)()
+        copy.CopyFrom(graph.graph_def)
+        self.editor = GraphEditor(copy)
 
     def factored(self, variable: Variable) -> Variable:
         """The variable with factored gradients; the graph changes accordingly."""
@@ -75,7 +74,7 @@ class _Factoring:
 
     def _gradient(self, gradient: FactoredGradient) -> list[Gradient]:
         """Put marks before the products, and what follows them behind."""
-        out = NodeList()
+        out = self.editor
         prefix = f"autodist/factors/{gradient.mark}"
         mark = self._source.analysis.marks[gradient.mark]
         made: dict[str, str] = {}
@@ -86,22 +85,14 @@ class _Factoring:
             right = _marked(out, f"{name}/right", product, product.right, replace(mark, part="right"))
             made[product.node] = _product(out, name, product, left, right)
             parts.append(Gradient(left=left, right=right))
-        self.graph_def.node.extend(out.nodes)
-        for tail in gradient.tail:
-            made[tail] = self._copied(tail, f"{prefix}/{tail}", made)
-        node = self._nodes[gradient.mark]
+        for tail in gradient.tail:  # the old ones remain for whoever else reads them
+            node = out[tail]
+            inputs = [tensor if tensor.startswith("^") else made.get(node_of(tensor), tensor) for tensor in node.input]
+            made[tail] = out.clone(node, f"{prefix}/{tail}", inputs, device=node.device, without=())
+        node = out[gradient.mark]
         del node.attr[MARK]
-        node.input[0] = made[node_of(node.input[0])]
+        out.replace_input(gradient.mark, 0, made[node_of(node.input[0])])
         return parts
-
-    def _copied(self, name: str, new_name: str, made: dict[str, str]) -> str:
-        """A copy of a node that reads the new products; the old one remains for whoever else reads it."""
-        copy = self.graph_def.node.add()
-        copy.CopyFrom(self._nodes[name])
-        copy.name = new_name
-        for position, tensor in enumerate(data_inputs(copy)):
-            copy.input[position] = made.get(node_of(tensor), tensor)
-        return new_name
 
 
 def _marked(out: NodeList, name: str, product: Product, factor: Factor, mark: Mark) -> str:

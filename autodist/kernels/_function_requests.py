@@ -6,11 +6,21 @@ none. Here the functions ask where they would look up. The handle that they get 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from autodist.errors import StrategyError
-from autodist.graph import BRANCHES, CALLS, LOOPS, argument_aliases, called_functions, normalize, tensor_dtype
+from autodist.graph import (
+    BRANCHES,
+    CALLS,
+    LOOPS,
+    GraphEditor,
+    argument_aliases,
+    called_functions,
+    node_of,
+    normalize,
+    tensor_dtype,
+)
 from autodist.kernels._asked import Asking, Wanted
 
 __all__ = ["FunctionRequests", "find_directly", "num_rows"]
@@ -30,41 +40,45 @@ def num_rows(lookup: Any, handle: Any) -> int:
     return int(dims[0].size) if dims else -1
 
 
-def find_directly(graph_def: Any, order: Iterable[str], handles: Container[str], device: str) -> None:
+def find_directly(editor: GraphEditor, handles: Iterable[str], device: str) -> None:
     """Have nodes find variables by their handles, not by what loops pass on of them, and know their shapes.
 
     Args:
-        graph_def: A graph, which is changed.
-        order: The names of its nodes, inputs first.
+        editor: Of the graph.
         handles: The nodes of the handles of variables that live on other workers.
         device: That of constants.
     """
-    nodes = {node.name: node for node in graph_def.node}
-    passed: dict[str, str] = {}
-    for node in map(nodes.__getitem__, order):
-        node.input[:] = [passed.get(normalize(tensor), tensor) for tensor in node.input]
-        found = [(k, name) for k, tensor in enumerate(node.input) if (name := normalize(tensor)) in handles]
-        if node.op in LOOPS:
-            passed |= {normalize(f"{node.name}:{k}"): handle for k, handle in found}
-        elif node.op == "Identity":
-            passed.update((node.name, handle) for _, handle in found)
-        elif node.op == "VariableShape" and found:
-            _become_shape(node, nodes[found[0][1]])
-            node.device = device
+    for handle in handles:
+        names = [handle]
+        while names:
+            found = names.pop()
+            readers = [editor[name] for name in editor.readers(node_of(found))]
+            taken = [(n, k) for n in readers for k, tensor in enumerate(n.input) if normalize(tensor) == found]
+            editor.redirect({found: handle})
+            for node, k in taken:
+                if node.op in LOOPS:
+                    names.append(normalize(f"{node.name}:{k}"))
+                elif node.op == "Identity":
+                    names.append(node.name)
+                elif node.op == "VariableShape":
+                    editor.set_inputs(node.name, [tensor for tensor in node.input if tensor.startswith("^")])
+                    _become_shape(node, editor[handle])
+                    node.device = device
 
 
 class FunctionRequests:
     """Has functions ask for what they read of other workers' variables.
 
     Args:
-        library: The functions; those that ask are added.
+        editor: Of the graph that calls them; those that ask are added to its library.
         asking: Makes the questions.
     """
 
-    def __init__(self, library: Any, asking: Asking) -> None:
-        self._library = library
+    def __init__(self, editor: GraphEditor, asking: Asking) -> None:
+        self._editor = editor
+        self._library = editor.library
         self._asking = asking
-        self._functions = {function.signature.name: function for function in library.function}
+        self._functions = {function.signature.name: function for function in self._library.function}
         self._names: dict[Any, str] = {}
         self._stand_ins: dict[str, str] = {}
 
@@ -82,12 +96,12 @@ class FunctionRequests:
         if used:
             self._call(node, used)
             for k, (handle, _) in used.items():
-                node.input[k] = self._stand_in(handle)
+                self._editor.replace_input(node.name, k, self._stand_in(handle))
 
     def _stand_in(self, handle: Any) -> str:
         if handle.name not in self._stand_ins:
             nodes = self._asking.nodes
-            self._stand_ins[handle.name] = name = nodes.copy(handle, f"autodist/elsewhere/{handle.name}", ())
+            self._stand_ins[handle.name] = name = nodes.clone(handle, f"autodist/elsewhere/{handle.name}", ())
             nodes.nodes[-1].attr["shared_name"].s = name.encode()
         return self._stand_ins[handle.name]
 

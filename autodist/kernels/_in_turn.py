@@ -5,11 +5,11 @@ Only for measuring what their overlap (wait-free back-propagation; thesis chapte
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from autodist.graph import NodeList, node_of
+from autodist.graph import GraphEditor, node_of
 from autodist.kernels._base import DistributedGraph, Kernel, SyncPoint
 
 __all__ = ["InTurn"]
@@ -30,25 +30,24 @@ class InTurn(Kernel):
         for point in graph.points:
             if point.variable is not None:
                 layers.setdefault(point.layer, []).append(point)
-        nodes = NodeList(device=graph.layout.main_device)
-        device_of = {name: node.device for name, node in graph.nodes.items()}
-        late = {p.name: p for layer, points in layers.items() for p in _waiting(nodes, layer, points, device_of)}
+        nodes = graph.edit(graph.layout.main_device)
+        late = {p.name: p for layer, points in layers.items() for p in _waiting(nodes, layer, points)}
         points = tuple(late.get(point.name, point) for point in graph.points)
         inputs = {s: t for point in late.values() for s, t in zip(point.synced, point.local, strict=True)}
-        return graph.rewired(inputs, nodes.nodes).replace(points=points)
+        return graph.edited(nodes, inputs, points=points)
 
 
-def _waiting(nodes: NodeList, layer: int, points: Sequence[SyncPoint], device_of: Mapping[str, str]) -> list[SyncPoint]:
+def _waiting(nodes: GraphEditor, layer: int, points: Sequence[SyncPoint]) -> list[SyncPoint]:
     """The points of a layer with tensors that exist when all of them do."""
     made = dict.fromkeys(f"^{node_of(tensor)}" for point in points for tensor in point.local)
     barrier = nodes.add("NoOp", f"autodist/in_turn/layer_{layer}", made)
-    return [_after(nodes, barrier, point, device_of) for point in points]
+    return [_after(nodes, barrier, point) for point in points]
 
 
-def _after(nodes: NodeList, barrier: str, point: SyncPoint, device_of: Mapping[str, str]) -> SyncPoint:
+def _after(nodes: GraphEditor, barrier: str, point: SyncPoint) -> SyncPoint:
     def late(name: str, tensors: Sequence[str]) -> tuple[str, ...]:
         return tuple(
-            nodes.add("Identity", f"{name}/{k}", [tensor, f"^{barrier}"], device=device_of[node_of(tensor)], T=dtype)
+            nodes.add("Identity", f"{name}/{k}", [tensor, f"^{barrier}"], device=nodes[node_of(tensor)].device, T=dtype)
             for k, (tensor, dtype) in enumerate(zip(tensors, point.dtypes, strict=True))
         )
 

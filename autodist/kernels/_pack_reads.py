@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from autodist.graph import NodeList, Variable, data_inputs, node_of, normalize
+from autodist.graph import Variable, data_inputs, node_of, normalize
 from autodist.kernels._base import DistributedGraph, Kernel
 from autodist.kernels._packing import Parcel, packed, small_parcel
-from autodist.kernels._place import runs_at_home
+from autodist.kernels._place import runs_at_home, stays_at_home
 from autodist.kernels._units import units_of
 from autodist.strategies import Strategy
 
@@ -36,6 +35,8 @@ class PackReads(Kernel):
         if not limit:
             return graph
         served = self._served(graph)
+        if not served:
+            return graph
         first: dict[str, str] = {}
         reads: dict[str, str] = {}
         for node in graph.graph_def.node:
@@ -49,13 +50,16 @@ class PackReads(Kernel):
             parcel = small_parcel(read, variable.dtype, variable.shape, limit) if read in wanted else None
             if parcel is not None:
                 by_server.setdefault(graph.homes[variable.name], []).append(parcel)
-        nodes = NodeList()
+        nodes = graph.edit()
         arrived: dict[str, str] = {}
         for number, (server, parcels) in enumerate(by_server.items()):
             name = f"autodist/packed/values_{number}"
             arrived |= packed(nodes, name, parcels, server, graph.layout.main_device, limit)
         instead = {read: arrived.get(one, one) for read, one in reads.items()}
-        return _redirected(graph, instead, nodes) if any(r != one for r, one in instead.items()) else graph
+        if all(read == one for read, one in instead.items()):
+            return graph
+        nodes.redirect(instead, stays_at_home)
+        return graph.edited(nodes)
 
     def _served(self, graph: DistributedGraph) -> dict[str, Variable]:
         """By handle, the variables of other workers' servers that this worker has no copy of."""
@@ -73,14 +77,3 @@ class PackReads(Kernel):
 def _values(node: Any) -> list[str]:
     """The inputs of a node that it needs on this worker: lookups run where the variable lives."""
     return data_inputs(node)[1:] if runs_at_home(node.op) else data_inputs(node)
-
-
-def _redirected(graph: DistributedGraph, instead: Mapping[str, str], nodes: NodeList) -> DistributedGraph:
-    graph_def = type(graph.graph_def)()
-    graph_def.CopyFrom(graph.graph_def)
-    for node in graph_def.node:
-        first = 1 if runs_at_home(node.op) else 0
-        for k in range(first, len(node.input)):
-            node.input[k] = instead.get(normalize(node.input[k]), node.input[k])
-    graph_def.node.extend(nodes.nodes)
-    return graph.replace(graph_def=graph_def)

@@ -9,7 +9,7 @@ from autodist.graph import BRANCHES, LOOPS, StepAnalysis, data_inputs, node_of
 from autodist.graph.operators import lookup_in
 from autodist.kernels._base import DistributedGraph, Kernel
 
-__all__ = ["Place", "runs_at_home"]
+__all__ = ["Place", "runs_at_home", "stays_at_home"]
 
 _TABLES = frozenset(
     {"HashTableV2", "InitializeTableV2", "LookupTableExportV2", "LookupTableFindV2", "LookupTableSizeV2"}
@@ -21,6 +21,11 @@ def runs_at_home(op: str) -> bool:
     """Whether an op runs where the variable lives whose value is its first input."""
     lookup = lookup_in(op)
     return op == "Shape" or (lookup is not None and not lookup.by_handle)
+
+
+def stays_at_home(node: Any, position: int) -> bool:
+    """Whether what a node takes at a position is the value of a variable which it goes to itself."""
+    return position == 0 and runs_at_home(node.op)
 
 
 @dataclass(frozen=True)
@@ -42,10 +47,8 @@ class Place(Kernel):
         main = graph.layout.main_device
         homes = {v.name: graph.homes.get(v.name, main) for v in graph.variables}
         by_handle = {v.handle: v for v in graph.variables}
-        graph_def = type(graph.graph_def)()
-        graph_def.CopyFrom(graph.graph_def)
-        analysis = graph.analyze(graph_def)
-        for node in graph_def.node:
+        editor, analysis = graph.edit(), graph.analyze()
+        for node in map(editor.__getitem__, graph.nodes):
             node.device = main if node.op in _TABLES else node.device or main
             variable = by_handle.get(node.name)
             if variable is not None:
@@ -57,7 +60,7 @@ class Place(Kernel):
                 node.device = home
             if "_class" in node.attr:
                 del node.attr["_class"]
-        return graph.replace(graph_def=graph_def, homes=homes)
+        return graph.edited(editor, homes=homes)
 
     def _home(self, analysis: StepAnalysis, node: Any, homes: dict[str, str], by_handle: dict[str, Any]) -> str | None:
         """The device of the variables that a node touches, None if it touches none."""

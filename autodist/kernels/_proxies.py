@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from autodist.graph import NodeList, Variable, node_of
+from autodist.graph import NodeList, Variable
 from autodist.kernels._base import DistributedGraph, Kernel, Layout, Refresher
 from autodist.kernels._units import Unit, units_of
 from autodist.strategies import Strategy
@@ -35,11 +35,16 @@ class Proxy:
     rank: int
     device: str
 
+    @property
+    def handle_name(self) -> str:
+        """The node that finds the copy."""
+        return f"autodist/proxy/{self.variable.handle}/of_{self.rank}"
+
     def handle(self, nodes: NodeList, container: str) -> str:
         """Add the node that finds the copy; its worker and the server give it the same name."""
         return nodes.add(
             "VarHandleOp",
-            f"autodist/proxy/{self.variable.handle}/of_{self.rank}",
+            self.handle_name,
             device=self.device,
             dtype=self.variable.dtype,
             shape=self.variable.shape,
@@ -115,24 +120,20 @@ class LocalProxies(Kernel):
         return self._redirected(graph, variables) if variables else graph
 
     def _redirected(self, graph: DistributedGraph, variables: Sequence[Variable]) -> DistributedGraph:
-        nodes = NodeList()
+        nodes = graph.edit()
         main = graph.layout.main_device
         handles: dict[str, str] = {}
         refreshers: dict[str, Refresher] = {}
         for variable in variables:
             proxy = Proxy(variable, graph.layout.rank, main)
-            handles[variable.handle] = handle = proxy.handle(nodes, self.container)
+            handle = proxy.handle_name
+            handles[variable.handle] = handle if handle in nodes else proxy.handle(nodes, self.container)
             name = f"autodist/proxy/{variable.handle}/refresh"
             value, feed = self._value(nodes, graph, variable, f"{name}/value")
             refreshers[variable.name] = Refresher(proxy.assign(nodes, name, handle, value), feed)
-        graph_def = type(graph.graph_def)()
-        graph_def.CopyFrom(graph.graph_def)
         readers = graph.analyze().reads
-        for node in graph_def.node:
-            if node.name in readers:
-                node.input[:] = [handles.get(node_of(tensor), tensor) for tensor in node.input]
-        graph_def.node.extend(node for node in nodes.nodes if node.name not in graph.nodes)
-        return graph.replace(graph_def=graph_def, refreshers={**graph.refreshers, **refreshers})
+        nodes.redirect(handles, lambda node, _: node.name not in readers)
+        return graph.edited(nodes, refreshers={**graph.refreshers, **refreshers})
 
     @staticmethod
     def _value(nodes: NodeList, graph: DistributedGraph, variable: Variable, name: str) -> tuple[str, str | None]:

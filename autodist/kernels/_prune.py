@@ -22,11 +22,15 @@ class Prune(Kernel):
         fetched = [node_of(tensor) for tensor in (*graph.outputs, *graph.local_outputs)]
         pruned = prune(graph.graph_def, [*fetched, *graph.effects, *graph.kept])
         names = {node.name for node in pruned.node}
-        feeds = tuple(
-            tuple(f if f is not None and node_of(f) in names else None for f in per_input) for per_input in graph.feeds
+
+        def kept(fed: str | None) -> str | None:
+            return fed if fed is not None and node_of(fed) in names else None
+
+        return graph.replace(
+            graph_def=pruned,
+            feeds=tuple(tuple(map(kept, per_input)) for per_input in graph.feeds),
+            borrowed=tuple(map(kept, graph.borrowed)),
+            rows=kept(graph.rows),
+            total=kept(graph.total),
+            batches=kept(graph.batches),
         )
-        borrowed = tuple(b if b in names else None for b in graph.borrowed)
-        rows = graph.rows if graph.rows in names else None
-        total = graph.total if graph.total in names else None
-        batches = graph.batches if graph.batches in names else None
-        return graph.replace(graph_def=pruned, feeds=feeds, borrowed=borrowed, rows=rows, total=total, batches=batches)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from autodist.graph import NodeList, node_of, prune, tensor_dtype
+from autodist.graph import node_of, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
 from autodist.kernels._mail import Mail, Queues, Streams
 from autodist.kernels._packing import Parcel, packed, small_parcels
@@ -66,7 +66,7 @@ class _Rewriting:
         self.graph = graph
         self.pack_bytes = kernel.strategy.graph.pack_bytes or 0
         self.layout = graph.layout
-        self.nodes = NodeList()
+        self.nodes = graph.edit()
         self.units = {unit.name: unit for unit in units}
         self.bit = {name: 1 << k for k, name in enumerate(self.units)}
         self.mail = {unit.name: self._mail(number, unit, kernel) for number, unit in enumerate(units)}
@@ -116,21 +116,21 @@ class _Rewriting:
         outputs = self._imported_outputs()
         effects = self._staying_effects()
         effects += self._hand_all_tokens()
-        rewired = self._rewired(inputs, arrivals, tokens)
-        kept = prune(rewired, [*map(node_of, outputs), *effects, *exports, *self._points_alive(), *self.graph.kept])
-        present = {node.name for node in kept.node}
-        pushes = self._pushes(present) + self._receive_values(present)
-        kept.node.extend(node for node in self.nodes.nodes if node.name not in present)
+        taken = [token for of_unit in tokens.values() for token in of_unit]
+        self._rewire(inputs, arrivals, tokens)
+        alive = [*effects, *exports, *taken, *self._points_alive(), *self.graph.kept]
+        self.nodes.prune([*map(node_of, outputs), *alive])
+        pushes = self._pushes() + self._receive_values()
         local_outputs = [
             new if new != old else local
             for old, new, local in zip(self.graph.outputs, outputs, self.graph.local_outputs, strict=True)
         ]
         gone = {point.name for name in self.remote for point in self.points[name]}
-        return self.graph.replace(
-            graph_def=kept,
+        return self.graph.edited(
+            self.nodes,
             outputs=outputs,
             local_outputs=tuple(local_outputs),
-            effects=(*effects, *exports, *pushes, *(token for taken in tokens.values() for token in taken)),
+            effects=(*effects, *exports, *pushes, *taken),
             points=tuple(p for p in self.graph.points if p.name not in gone),
         )
 
@@ -285,9 +285,9 @@ class _Rewriting:
                 tokens[name] = [take(*self._token(s, own, "take"), ["bool"], owner, ()) for s in stages]
         return tokens
 
-    def _receive_values(self, present: set[str]) -> list[str]:
+    def _receive_values(self) -> list[str]:
         """Set this worker's copies to the values that come after updates."""
-        reads, quiet = self._reads(present), [name for name in self.remote if name in self.quiet]
+        reads, quiet = self._reads(), [name for name in self.remote if name in self.quiet]
         set_ = [self.copies.receive(self.units[u], self._sent_of(u), reads.get((u, 0), ())) for u in quiet]
         return [node for nodes in set_ for node in nodes]
 
@@ -318,31 +318,21 @@ class _Rewriting:
         here = [e for e in self.graph.effects if not self.behind.get(e, 0) & elsewhere]
         return [e for e in here if not self.bit.get(self.writes.get(e, ""), 0) & elsewhere]
 
-    def _rewired(
+    def _rewire(
         self, inputs: dict[str, str], arrivals: dict[str, list[list[str]]], tokens: dict[str, list[str]]
-    ) -> Any:
+    ) -> None:
         """Let synced nodes read what arrived, updates wait for arrivals, and others for tokens of remote updates."""
-        graph_def = type(self.graph.graph_def)()
-        graph_def.CopyFrom(self.graph.graph_def)
+        for synced, combined in inputs.items():
+            self.nodes.replace_input(synced, 0, combined)
         instead = {
             f"^{write}": f"^{tokens[unit][self.stages.of(write, unit)]}"
             for write, unit in self.writes.items()
             if unit in tokens
         }
-        for node in graph_def.node:
-            if node.name in inputs:
-                node.input[0] = inputs[node.name]
-            if not instead.keys().isdisjoint(node.input):
-                renamed = [instead.get(tensor, tensor) for tensor in node.input]
-                del node.input[:]
-                node.input.extend(t for t in renamed if not t.startswith("^"))
-                node.input.extend(dict.fromkeys(t for t in renamed if t.startswith("^")))
-            unit = self.writes.get(node.name)
-            if unit is not None and unit in arrivals:
-                before = arrivals[unit][: self.stages.of(node.name, unit) + 1]
-                node.input.extend(f"^{arrival}" for stage in before for arrival in stage)
-        graph_def.node.extend(self.nodes.nodes)
-        return graph_def
+        self.nodes.redirect(instead)
+        for write, unit in self.writes.items():
+            before = arrivals.get(unit, [])[: self.stages.of(write, unit) + 1]
+            self.nodes.wait_for(write, [arrival for stage in before for arrival in stage])
 
     def _points_alive(self) -> list[str]:
         """What pruning must keep: this worker's parts of remote gradients, and all points that other kernels join."""
@@ -358,9 +348,9 @@ class _Rewriting:
         foreign = [p for p in self.graph.points if p.name not in ours]
         return mine + served + [n for p in foreign for n in (*p.synced, *map(node_of, p.local))]
 
-    def _pushes(self, present: set[str]) -> list[str]:
+    def _pushes(self) -> list[str]:
         """Push this worker's gradients, after it has read the variables they belong to; a bare signal without any."""
-        reads, arrived = self._reads(present), self._packed()
+        reads, arrived = self._reads(), self._packed()
         added = []
         for name in self.remote:
             mail, empty = self.mail[name], set(range(self.num_stages[name]))
@@ -398,12 +388,12 @@ class _Rewriting:
             arrived.update({(server, tensor): piece for tensor, piece in found.items()})
         return arrived
 
-    def _reads(self, present: set[str]) -> dict[tuple[str, int], list[str]]:
-        """By unit and stage, the reads of its variables among the nodes present."""
+    def _reads(self) -> dict[tuple[str, int], list[str]]:
+        """By unit and stage, the reads of its variables among the nodes that are left."""
         units = set(self.remote)
         found: dict[tuple[str, int], list[str]] = {}
         for name, handles in self.analysis.reads.items():
-            for unit in units & {self.unit_of_handle.get(h, "") for h in handles} if name in present else ():
+            for unit in units & {self.unit_of_handle.get(h, "") for h in handles} if name in self.nodes else ():
                 found.setdefault((unit, self.stages.of(name, unit)), []).append(name)
         return found
 

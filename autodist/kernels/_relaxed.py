@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from autodist.graph import NodeList, node_of, normalize, prune, tensor_dtype
+from autodist.graph import data_inputs, node_of, normalize, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, Serving, SyncPoint
 from autodist.kernels._mail import Queues
 from autodist.kernels._proxies import ProxyWriter
@@ -63,7 +63,7 @@ class _Rewriting:
         self.graph = graph
         self.layout = graph.layout
         self.units = units
-        self.nodes = NodeList()
+        self.nodes = graph.edit()
         self.proxies = ProxyWriter(self.nodes, self.layout, graph.variables, container)
         unit_of = {name: unit.name for unit in units for name in unit.variables}
         self.points: dict[str, list[SyncPoint]] = {unit.name: [] for unit in units}
@@ -94,19 +94,10 @@ class _Rewriting:
         )
         alive = [n for p in points for n in (*p.synced, *map(node_of, p.local))]
         roots = [*map(node_of, (*changed.outputs, *changed.local_outputs)), *effects, *changed.kept, *alive]
-        return changed.replace(graph_def=prune(self._without_updates(), roots))
-
-    def _without_updates(self) -> Any:
-        """The graph with all that was added; nothing waits for the updates of relaxed units any more."""
-        graph_def = type(self.graph.graph_def)()
-        graph_def.CopyFrom(self.graph.graph_def)
-        behind, writes = self.regions.behind, self.regions.writes
-        for node in graph_def.node:
-            stay = [t for t in node.input if not (t.startswith("^") and (t[1:] in writes or behind.get(t[1:])))]
-            if len(stay) != len(node.input):
-                node.input[:] = stay
-        graph_def.node.extend(self.nodes.nodes)
-        return graph_def
+        # Nothing waits for the updates of relaxed units any more.
+        self.nodes.stop_waiting({*self.regions.writes, *(name for name, bits in self.regions.behind.items() if bits)})
+        self.nodes.prune(roots)
+        return changed.edited(self.nodes)
 
 
 class _Line:
@@ -198,14 +189,10 @@ class _Line:
         members = set(self._region.nodes)
         for name in self._region.nodes:
             original = self._graph.nodes[name]
-            copy = type(original)()
-            copy.CopyFrom(original)
-            copy.name, copy.device = self._copy_of(name), self._messages.device
-            copy.attr.pop("_class", None)
-            inputs = [t for t in original.input if not t.startswith("^")]
+            inputs = [self._given(tensor, given, members) for tensor in data_inputs(original)]
             waits = [f"^{self._copy_of(other)}" for other in self._region.waits.get(name, ())]
-            copy.input[:] = [self._given(tensor, given, members) for tensor in inputs] + waits
-            self._nodes.nodes.append(copy)
+            device = self._messages.device
+            self._nodes.clone(original, self._copy_of(name), inputs + waits, device=device, without=["_class"])
 
     def _given(self, tensor: str, given: dict[str, str], members: set[str]) -> str:
         name = node_of(tensor)

@@ -41,18 +41,8 @@ class Requests(Kernel):
         """See the class."""
         if graph.layout.server or graph.layout.world_size == 1:
             return graph
-        rewriting = _Rewriting(_with_direct_handles(graph), self.step)
+        rewriting = _Rewriting(graph, self.step)
         return rewriting.apply() if rewriting.far else graph
-
-
-def _with_direct_handles(graph: DistributedGraph) -> DistributedGraph:
-    layout, nodes = graph.layout, graph.nodes
-    variables = (name for name, node in nodes.items() if node.op == "VarHandleOp")
-    handles = {name for name in variables if layout.rank_of_tf(nodes[name].device) != layout.rank}
-    graph_def = type(graph.graph_def)()
-    graph_def.CopyFrom(graph.graph_def)
-    find_directly(graph_def, graph.analyze().order, handles, layout.main_device)
-    return graph.replace(graph_def=graph_def)
 
 
 class _Rewriting:
@@ -61,7 +51,11 @@ class _Rewriting:
     def __init__(self, graph: DistributedGraph, step: str) -> None:
         self.graph = graph
         self.layout = graph.layout
-        self.nodes = graph.nodes
+        self.editor = graph.edit()
+        variables = [name for name, node in graph.nodes.items() if node.op == "VarHandleOp"]
+        handles = [name for name in variables if self.layout.rank_of_tf(graph.nodes[name].device) != self.layout.rank]
+        find_directly(self.editor, handles, self.layout.main_device)
+        self.nodes = {name: self.editor[name] for name in graph.nodes}
         self.asking = Asking(graph.layout, step, graph.graph_def.library)
         roots = (*map(node_of, (*graph.outputs, *graph.local_outputs)), *graph.effects, *graph.kept)
         self.roots = {root for root in roots if root in self.nodes}
@@ -85,18 +79,16 @@ class _Rewriting:
                 self.within.setdefault(member, []).append(name)
         for group in self._groups(asked_for):
             self._ask(group)
-        graph_def = type(self.graph.graph_def)()
-        graph_def.CopyFrom(self.graph.graph_def)
-        functions = FunctionRequests(graph_def.library, self.asking)
-        for node in graph_def.node:
-            if node.name in self.needed and node.name not in self.far:
-                handles = {t: self.nodes[node_of(t)] for t in data_inputs(node) if node_of(t) in self.far}
-                functions.rewrite(node, {t: (found, self.far[found.name]) for t, found in handles.items()})
-                self._rename_waits(node)
-        kept = [node for node in graph_def.node if node.name not in self.far]
-        del graph_def.node[:]
-        graph_def.node.extend([*kept, *self.asking.nodes.nodes])
-        return self.graph.replace(graph_def=graph_def, asks=self.asking.asked())
+        readers = {reader for name in self.far for reader in self.editor.readers(name)} & self.needed - self.far.keys()
+        inputs = {name: self._inputs(name) for name in self.nodes if name in readers}  # before any of them changes
+        functions = FunctionRequests(self.editor, self.asking)
+        for name, taken in inputs.items():
+            self.editor.set_inputs(name, taken)
+            handles = {t: self.nodes[node_of(t)] for t in data_inputs(self.nodes[name]) if node_of(t) in self.far}
+            functions.rewrite(self.nodes[name], {t: (found, self.far[found.name]) for t, found in handles.items()})
+        self.editor.remove(self.far)
+        self.editor.extend(self.asking.nodes.nodes)
+        return self.graph.edited(self.editor, asks=self.asking.asked())
 
     # What is asked for ---------------------------------------------------------------------------------------------
 
@@ -184,12 +176,11 @@ class _Rewriting:
         found = dict.fromkeys(wait for tensor in before for wait in self._instead(tensor, names))
         return sorted(wait for wait in found if wait[1:] not in members)
 
-    def _rename_waits(self, node: Any) -> None:
-        """Have a node of this worker wait for the answers, instead of nodes that it does not have."""
-        if any(tensor.startswith("^") and tensor[1:] in self.far for tensor in node.input):
-            waits = [tensor for tensor in node.input if tensor.startswith("^")]
-            renamed = dict.fromkeys(wait for tensor in waits for wait in self._instead(tensor, [node.name]))
-            node.input[:] = [*data_inputs(node), *renamed]
+    def _inputs(self, name: str) -> list[str]:
+        """What a node of this worker takes; it waits for answers, instead of nodes that are on other workers."""
+        tensors = data_inputs(self.nodes[name])
+        waits = self.nodes[name].input[len(tensors) :]
+        return [*tensors, *(wait for tensor in waits for wait in self._instead(tensor, [name]))]
 
     def _instead(self, tensor: str, waiting: Sequence[str]) -> list[str]:
         """What some nodes wait for instead of a node: all that it was run along with, and that may come before them."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from autodist.graph import NodeList, node_of, normalize
+from autodist.graph import NodeList, node_of
 from autodist.kernels._base import DistributedGraph, Kernel
-from autodist.kernels._place import runs_at_home
+from autodist.kernels._place import stays_at_home
 from autodist.kernels._units import Unit, units_of
 from autodist.strategies import Strategy
 
@@ -37,16 +37,12 @@ class Stations(Kernel):
         stations = {u: station for u in units_of(graph, self.strategy) if (station := u.station(host)) is not None}
         if not stations or graph.layout.world_size == 1:
             return graph
-        nodes = NodeList()
-        graph_def = type(graph.graph_def)()
-        graph_def.CopyFrom(graph.graph_def)
-        devices = _joining(graph, stations)
-        fetched = _fetched(graph, stations, nodes)
-        for node in graph_def.node:
-            node.device = devices.get(node.name, node.device)
-            _read_fetched(node, fetched)
-        graph_def.node.extend(nodes.nodes)
-        return graph.replace(graph_def=graph_def)
+        editor = graph.edit()
+        for name, device in _joining(graph, stations).items():
+            editor[name].device = device
+        # What looks up rows goes to where the variable lives.
+        editor.redirect(_fetched(graph, stations, editor), stays_at_home)
+        return graph.edited(editor)
 
 
 def _joining(graph: DistributedGraph, stations: Mapping[Unit, str]) -> dict[str, str]:
@@ -73,11 +69,3 @@ def _fetched(graph: DistributedGraph, stations: Mapping[Unit, str], nodes: NodeL
             nodes.add("Identity", copy, [name], device=device_of[handles[0]], T=dtype_of[handles[0]])
             found[name] = copy
     return found
-
-
-def _read_fetched(node: Any, fetched: Mapping[str, str]) -> None:
-    """Have a node read the stations' copies, unless it looks up rows: it goes to where the variable lives."""
-    first = 1 if runs_at_home(node.op) else 0
-    for k, tensor in enumerate(node.input):
-        if k >= first and normalize(tensor) in fetched:
-            node.input[k] = fetched[normalize(tensor)]

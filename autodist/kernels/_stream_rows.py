@@ -102,7 +102,7 @@ def answer(nodes: NodeList, stream: Streams, lookup: Lookup, ranks: Sequence[int
     for rank in ranks:
         ids = stream.take(f"ids_of_{rank}", f"ids_of_{rank}", [lookup.dtypes[0]], rank, [own])
         table, _, *others = data_inputs(lookup.node)
-        name = nodes.copy(lookup.node, f"{stream.prefix}/rows_of_{rank}", [table, ids, *others])
+        name = nodes.clone(lookup.node, f"{stream.prefix}/rows_of_{rank}", [table, ids, *others])
         sent = stream.put(f"rows_of_{rank}", f"answer_{rank}", [name], [lookup.dtypes[1]], (), rank)
         found[rank] = name, sent
     return found

@@ -12,10 +12,10 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from autodist.graph import NodeList, StepAnalysis, Variable, data_inputs, node_of, normalize
+from autodist.graph import StepAnalysis, Variable, data_inputs, node_of
 from autodist.kernels._base import DistributedGraph, Kernel, SyncPoint
 from autodist.kernels._mail import Streams
-from autodist.kernels._place import runs_at_home
+from autodist.kernels._place import runs_at_home, stays_at_home
 from autodist.kernels._stream_rows import Lookup, answer, ask, lookups_of
 from autodist.kernels._units import units_of
 from autodist.strategies import Strategy
@@ -74,7 +74,7 @@ class _Rewriting:
         self.layout = graph.layout
         self.owners = owners
         self.step = step
-        self.nodes = NodeList(device=graph.layout.main_device)
+        self.nodes = graph.edit(graph.layout.main_device)
         self.values: dict[str, str] = {}
         self.rows: dict[str, str] = {}
         self.read: dict[str, list[str]] = {}
@@ -90,13 +90,13 @@ class _Rewriting:
             tables = {handle: variable for handle, (variable, _) in self.owners.items()}
             for lookup in lookups_of(analysis, self.graph.points, tables, needed):
                 self._rows(f"autodist/rows/{lookup.node.name}", lookup)
-        waits = {
-            name: [read for handle in write.handles for read in self.read.get(handle, ())]
-            for name, write in analysis.writes.items()
-        }
-        graph_def = _rewired(self.graph.graph_def, self.values, self.rows, waits, self.nodes)
+        self.nodes.redirect(self.values, stays_at_home, with_added=True)
+        after = {f"^{lookup}": f"^{received}" for lookup, received in self.rows.items()}
+        self.nodes.redirect(self.rows | after, with_added=True)
+        for name, write in analysis.writes.items():
+            self.nodes.wait_for(name, [read for handle in write.handles for read in self.read.get(handle, ())])
         owed = {rank: tuple(sent) for rank, sent in self.owed.items()}
-        return self.graph.replace(graph_def=graph_def, effects=(*self.graph.effects, *self.effects), owed=owed)
+        return self.graph.edited(self.nodes, effects=(*self.graph.effects, *self.effects), owed=owed)
 
     def _others(self, rank: int) -> list[int]:
         return [other for other in range(self.layout.world_size) if other != rank]
@@ -171,23 +171,3 @@ def _taken(node: Any) -> set[str]:
     """The nodes whose values a node takes on its own worker: lookups run where the variable lives."""
     inputs = data_inputs(node)
     return set(map(node_of, inputs[1:] if runs_at_home(node.op) else inputs))
-
-
-def _rewired(
-    graph_def: Any,
-    values: Mapping[str, str],
-    rows: Mapping[str, str],
-    waits: Mapping[str, Iterable[str]],
-    nodes: NodeList,
-) -> Any:
-    """Let nodes take what was received, and let writes wait for reads."""
-    copy = type(graph_def)()
-    copy.CopyFrom(graph_def)
-    copy.node.extend(nodes.nodes)
-    after = {f"^{lookup}": f"^{received}" for lookup, received in rows.items()}
-    for node in copy.node:
-        for k, tensor in enumerate(node.input):
-            value = tensor if runs_at_home(node.op) and k == 0 else values.get(normalize(tensor), tensor)
-            node.input[k] = after.get(value) or rows.get(normalize(value), value)
-        node.input.extend(f"^{read}" for read in waits.get(node.name, ()))
-    return copy

@@ -1,0 +1,196 @@
+"""The editor: what rewrites a graph goes through it, so that who reads what is known at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from autodist.errors import GraphError
+from autodist.graph._graph_def import ancestors, node_of, normalize, strip_missing_colocation
+from autodist.graph._nodes import NodeList
+
+__all__ = ["GraphEditor"]
+
+_MOST_TOLD = 20
+"""Lines of an error, of which a graph may give thousands."""
+
+
+class GraphEditor(NodeList):
+    """Changes a graph, and keeps an index of its nodes and their readers.
+
+    Nodes are added as to any list of nodes; `nodes` are those that were. What nodes take is changed by the editor
+    alone. Control inputs stand behind the others, each once.
+
+    Args:
+        graph_def: The graph, which is the editor's own from now on.
+        device: The device of every added node that does not name its own.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> editor = GraphEditor(tf.compat.v1.GraphDef())
+        >>> one = editor.constant("one", 1.0, "float32")
+        >>> two = editor.add("AddV2", "two", [one, one], T="float32")
+        >>> editor.redirect({one: editor.constant("half", 0.5, "float32")}, with_added=True)
+        >>> list(editor["two"].input), list(editor.readers("half"))
+        (['half', 'half'], ['two'])
+    """
+
+    def __init__(self, graph_def: Any, device: str = "") -> None:
+        super().__init__(device)
+        self._graph_def = graph_def
+        self._by_name: dict[str, Any] = {node.name: node for node in graph_def.node}
+        self._readers: dict[str, dict[str, None]] | None = None
+        self._changed: dict[str, None] = {}
+        """The nodes whose inputs may not be there."""
+        self._wrong: list[str] = []
+
+    @classmethod
+    def like(cls, graph_def: Any, device: str = "") -> GraphEditor:
+        """An editor of a graph without nodes, which has the functions of another one."""
+        return cls(type(graph_def)(versions=graph_def.versions, library=graph_def.library), device)
+
+    def __getitem__(self, name: str) -> Any:
+        """A node, whose type, device and attributes may be changed."""
+        return self._by_name[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a node of this name."""
+        return name in self._by_name
+
+    @property
+    def library(self) -> Any:
+        """The functions that nodes call."""
+        return self._graph_def.library
+
+    def readers(self, name: str) -> Collection[str]:
+        """The nodes that take an output of a node, or wait for it."""
+        return tuple(self._index().get(name, ()))
+
+    def extend(self, nodes: Iterable[Any]) -> None:
+        """Add nodes that were made elsewhere."""
+        for node in nodes:
+            self._blank().CopyFrom(node)
+            self._enter(self._graph_def.node[-1])
+
+    # Inputs ------------------------------------------------------------------------------------------------------
+
+    def set_inputs(self, name: str, inputs: Iterable[str]) -> None:
+        """Have a node take these tensors, and wait for these nodes (``^name``)."""
+        node = self._by_name[name]
+        before = [node_of(tensor) for tensor in node.input]
+        tensors = list(inputs)
+        waits = dict.fromkeys(tensor for tensor in tensors if tensor.startswith("^"))
+        node.input[:] = [*(tensor for tensor in tensors if not tensor.startswith("^")), *waits]
+        self._changed[name] = None
+        if self._readers is not None:
+            for source in before:
+                self._readers[source].pop(name, None)
+            _note(self._readers, node)
+
+    def replace_input(self, name: str, position: int, tensor: str) -> None:
+        """Have a node take another tensor at a position."""
+        inputs = list(self._by_name[name].input)
+        inputs[position] = tensor
+        self.set_inputs(name, inputs)
+
+    def wait_for(self, name: str, others: Iterable[str]) -> None:
+        """Have a node run after other ones, if there are any."""
+        waits = [f"^{other}" for other in others]
+        if waits:
+            self.set_inputs(name, [*self._by_name[name].input, *waits])
+
+    def stop_waiting(self, others: Iterable[str]) -> None:
+        """Have nobody wait for some nodes any more; added nodes do so as they were made to."""
+        added, gone = {node.name for node in self.nodes}, {f"^{other}" for other in others}
+        readers = dict.fromkeys(name for wait in gone for name in self._index().get(wait[1:], ()))
+        for node in (self._by_name[name] for name in readers if name not in added):
+            if not gone.isdisjoint(node.input):
+                self.set_inputs(node.name, [tensor for tensor in node.input if tensor not in gone])
+
+    def redirect(
+        self,
+        instead: Mapping[str, str],
+        but: Callable[[Any, int], bool] | None = None,
+        *,
+        with_added: bool = False,
+    ) -> None:
+        """Have those who read some tensors, or wait for some nodes, take others.
+
+        Args:
+            instead: By tensor, or by control input ``^name``, what comes in its place.
+            but: Which nodes keep what they have at which position.
+            with_added: Whether added nodes do so as well; they may have been made to read what they read.
+        """
+        added = frozenset() if with_added else {node.name for node in self.nodes}
+        readers = dict.fromkeys(name for tensor in instead for name in self._index().get(node_of(tensor), ()))
+        for name in readers:
+            node = self._by_name[name]
+            inputs = [
+                tensor if but is not None and but(node, k) else instead.get(normalize(tensor), tensor)
+                for k, tensor in enumerate(node.input)
+            ]
+            if name not in added and inputs != list(node.input):
+                self.set_inputs(name, inputs)
+
+    # What stays --------------------------------------------------------------------------------------------------
+
+    def remove(self, names: Collection[str]) -> None:
+        """Take nodes away, which nothing may read any more in the end."""
+        if names:
+            self._changed |= dict.fromkeys(reader for name in names for reader in self._index().get(name, ()))
+            self._keep({name for name in self._by_name if name not in names})
+
+    def prune(self, roots: Iterable[str]) -> None:
+        """Keep what some nodes need, them included."""
+        self._keep(ancestors(self._by_name, roots))
+        strip_missing_colocation(self._graph_def)
+
+    def _keep(self, names: Collection[str]) -> None:
+        kept = [node for node in self._graph_def.node if node.name in names]
+        self._graph_def = GraphEditor.like(self._graph_def)._graph_def
+        self._graph_def.node.extend(kept)
+        self._by_name = {node.name: node for node in self._graph_def.node}
+        self._readers = None
+        self._changed = {name: None for name in self._changed if name in names}
+        self.nodes = [self._by_name[node.name] for node in self.nodes if node.name in names]
+
+    def finish(self) -> Any:
+        """The graph, in which no node is there twice and all inputs are there.
+
+        Raises:
+            GraphError: Lists what is wrong.
+        """
+        missing = ((name, t) for name in self._changed for t in self._by_name[name].input)
+        wrong = [f"`{n}` has the missing input `{t}`" for n, t in missing if node_of(t) not in self._by_name]
+        wrong = [*self._wrong, *wrong]
+        if wrong:
+            lines = "\n".join(f"  - {line}" for line in wrong[:_MOST_TOLD])
+            raise GraphError(f"the rewritten graph is not valid:\n{lines}", hint="please report this")
+        return self._graph_def
+
+    # The index ---------------------------------------------------------------------------------------------------
+
+    def _blank(self) -> Any:
+        return self._graph_def.node.add()
+
+    def _enter(self, node: Any) -> None:
+        super()._enter(node)
+        if node.name in self._by_name:
+            self._wrong.append(f"there are two nodes `{node.name}`")
+        self._by_name[node.name] = node
+        self._changed[node.name] = None
+        if self._readers is not None:
+            _note(self._readers, node)
+
+    def _index(self) -> dict[str, dict[str, None]]:
+        """By node, its readers; made when it is first asked for, since many rewritings know whom they change."""
+        if self._readers is None:
+            self._readers = {}
+            for node in self._graph_def.node:
+                _note(self._readers, node)
+        return self._readers
+
+
+def _note(readers: dict[str, dict[str, None]], node: Any) -> None:
+    for tensor in node.input:
+        readers.setdefault(node_of(tensor), {})[node.name] = None
