@@ -9,7 +9,7 @@ normalization in training, stays a replica's own.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from autodist.graph._bodies import Bodies
@@ -257,6 +257,10 @@ class BatchDependence:
         """Along which dim a tensor of the forward pass has the examples; None if it has none, or they have met."""
         rows = self._value(tensor)
         return rows.dim if isinstance(rows, Rows) else None
+
+    def follow(self, node: Any, values: Sequence[Value]) -> tuple[list[Value], str | None]:
+        """Where a node's outputs would have the batch if its inputs had it there, and why examples would meet in it."""
+        return self._follower.outcome(node, values)
 
     def _value(self, tensor: str) -> Value:
         return self._follower.value(tensor)

@@ -116,6 +116,13 @@ class Follower:
             self.causes[node.name] = why
         self._values[node.name] = tuple(fitting)
 
+    def outcome(self, node: Any, values: Sequence[Value]) -> tuple[list[Value], str | None]:
+        """What would be known of outputs if this were known of a node's inputs, and why examples would meet in it."""
+        tensors = data_inputs(node)
+        shapes, results = [self._shape(tensor) for tensor in tensors], self._results(node)
+        found = self._follow(Call(node, values, shapes, results, lambda k: self._sizes.of(tensors[k])))
+        return [_fitting(value, shape) for value, shape in zip(found.values, results, strict=True)], found.why
+
     def _shape(self, tensor: str) -> Shape:
         if tensor not in self._shapes:
             name, index = split_tensor(tensor)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from autodist.graph.operators import Reducer
 
-__all__ = ["WHOLE", "Cut", "Dim", "Layout", "Multiple", "Partial", "Rows", "Shape", "Whole", "factor_of"]
+__all__ = ["OWN", "WHOLE", "Cut", "Dim", "Layout", "Multiple", "Own", "Partial", "Rows", "Shape", "Whole", "factor_of"]
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,15 @@ class Partial:
     reducer: Reducer = Reducer.SUM
 
 
-Layout: TypeAlias = Whole | Cut | Partial
+@dataclass(frozen=True)
+class Own:
+    """Each replica has what belongs to its rows: a list of tensors of which no other replica can have a part."""
+
+
+Layout: TypeAlias = Whole | Cut | Partial | Own
 
 WHOLE = Whole()
+OWN = Own()
 
 
 def factor_of(shape: Shape) -> int:

@@ -27,7 +27,8 @@ from autodist.graph._graph_def import (
     tensor_name,
 )
 from autodist.graph._training_graph import TrainingGraph
-from autodist.graph.layouts._base import WHOLE, Cut, Dim, Layout, Multiple, Partial, Shape, Whole
+from autodist.graph.layouts._base import WHOLE, Cut, Dim, Layout, Multiple, Own, Partial, Shape, Whole
+from autodist.graph.layouts._flows import Flows
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._ways import Way, Ways, whole_way
 from autodist.graph.operators import Kind, is_kind
@@ -153,7 +154,10 @@ def plan_batch(graph: TrainingGraph) -> BatchPlan:
     """
     if graph.analysis.joins:
         raise NoPlanError("layers that synchronize by themselves")
-    return _Planner(graph).plan()
+    try:
+        return _Planner(graph, by_rows=True).plan()
+    except NoPlanError:
+        return _Planner(graph, by_rows=False).plan()
 
 
 def _with_batch(analysis: StepAnalysis) -> Any:
@@ -170,7 +174,15 @@ def _with_batch(analysis: StepAnalysis) -> Any:
 
 
 class _Planner:
-    def __init__(self, graph: TrainingGraph) -> None:
+    """Plans a step.
+
+    Args:
+        graph: The step.
+        by_rows: Whether replicas may run loops on their own rows: what such a loop keeps can't be put together.
+
+    """
+
+    def __init__(self, graph: TrainingGraph, *, by_rows: bool) -> None:
         self.analysis: StepAnalysis = graph.analysis
         self.nodes = self.analysis.nodes
         self.outputs = [output.tensor for output in graph.outputs]
@@ -178,7 +190,13 @@ class _Planner:
         self.batch_size = graph.fixed_rows or _BATCH_SIZE
         variables = {v.handle: (v.dtype, v.shape) for v in graph.variables}
         try:
-            self.shapes = StepShapes(_with_batch(self.analysis), self.analysis.split, variables, graph.fixed_rows)
+            self.shapes = StepShapes(
+                _with_batch(self.analysis),
+                self.analysis.split,
+                variables,
+                Flows(graph, by_rows=by_rows),
+                graph.fixed_rows,
+            )
         except ValueError as error:
             raise NoPlanError(f"its shapes: {error}") from error
         self.ways = Ways(self.nodes, self.shapes)
@@ -233,7 +251,7 @@ class _Planner:
         whole = whole_way(node, count)
         if all(isinstance(layout, Whole) for layout in layouts) or self._is_asked(node):
             return whole
-        if is_stateful(node.op) and not is_kind(node.op, Kind.LOOKUP):
+        if _is_done_once(node):
             return whole
         found = [whole, *self.ways.by_inputs(node, layouts)]
         costs = [self._cost(node, way, layouts, tensors) for way in found]
@@ -284,9 +302,11 @@ class _Planner:
         return found + made * _COMPUTING * (1 if way.is_whole else 0.5)
 
     def _bytes_sent(self, tensor: str, source: Layout, target: Layout) -> float:
+        if isinstance(source, Whole) and isinstance(target, Own):
+            return 0 if self.ways.can_be_own(tensor) else float("inf")
         if source == target or isinstance(source, Whole) or (tensor, target) in self.exchanged:
             return 0
-        if isinstance(target, Partial):
+        if isinstance(target, Partial) or isinstance(source, Own):
             return float("inf")
         if isinstance(target, Cut) and (tensor, WHOLE) in self.exchanged:
             return 0
@@ -361,7 +381,7 @@ class _Planner:
 
     def _of_rows(self, node: Any, index: int, target: Layout) -> Way | None:
         """A way that computes only what a replica needs of something that each worker could compute whole."""
-        if is_stateful(node.op) and not is_kind(node.op, Kind.LOOKUP):
+        if _is_done_once(node):
             return None
         if node.op in ("Const", "Placeholder") or node.name in self.analysis.marks:
             return None
@@ -376,9 +396,15 @@ class _Planner:
 
     def _exchange(self, tensor: str, source: Layout, target: Layout) -> Exchange:
         dtype, is_returned = tensor_dtype(self.nodes, tensor), tensor in map(_canonical, self.outputs)
-        if dtype in _ALONE and not isinstance(source, Whole) and not (dtype == "string" and is_returned):
+        is_alone = dtype in _ALONE and not isinstance(source, Whole) and not (dtype == "string" and is_returned)
+        if is_alone or isinstance(target, Own):
             raise NoPlanError(f"values that can't be sent, of `{tensor}` ({self.nodes[node_of(tensor)].op})")
         return Exchange(tensor, source, target)
+
+
+def _is_done_once(node: Any) -> bool:
+    """Whether a node does something beside computing, which must happen once; loops are looked into."""
+    return is_stateful(node.op) and not is_kind(node.op, Kind.LOOKUP, Kind.FLOW, Kind.LIST)
 
 
 def _canonical(tensor: str) -> str:

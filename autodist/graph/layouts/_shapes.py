@@ -21,10 +21,14 @@ from autodist.graph._graph_def import (
     output_types,
     split_tensor,
     strip_missing_colocation,
+    tensor_dtype,
+    tensor_name,
     topological_order,
 )
 from autodist.graph._nodes import NodeList
+from autodist.graph.batch import Kind, Value
 from autodist.graph.layouts._base import Dim, Multiple, Shape
+from autodist.graph.layouts._flows import Flows
 
 __all__ = ["Inference", "StepShapes", "Variables"]
 
@@ -48,6 +52,7 @@ class Inference:
         split: Placeholders whose dim 0 is the batch.
         variables: By placeholder of a handle, the element type and the shape of the variable.
         size: The number of examples.
+        flows: What loops, branches and lists of tensors do with the batch.
         like: What was found for another number, to begin with: an inference takes a second for 5,000 nodes.
 
     Raises:
@@ -61,36 +66,55 @@ class Inference:
         split: Container[str],
         variables: Variables,
         size: int,
+        flows: Flows,
         like: Inference | None = None,
     ) -> None:
         self.size = size
+        self.followed: dict[str, Value] = {}
+        self._opened: dict[str, tuple[int | None, ...]] = {}
+        self._flows = flows
         self._nodes = {node.name: node for node in graph_def.node}
         self._order = topological_order(self._nodes)
         sized = _sized(graph_def, split, variables, size)
-        if like is not None and self._holds(sized, like.scaled(size)):
+        if like is not None and self._holds(sized, *like.scaled(size)):
             return
         self._numbers: dict[str, np.ndarray] = {}
         for _ in range(_MOST_TURNS):  # the dims that a gradient is summed over are known when shapes are
-            known = len(self._numbers)
+            known = len(self._numbers), len(self._opened)
             self._infer(sized, self._numbers)
-            if len(self._numbers) == known:
+            if (len(self._numbers), len(self._opened)) == known:
                 break
 
-    def _holds(self, sized: Any, numbers: dict[str, np.ndarray]) -> bool:
+    def _holds(self, sized: Any, numbers: dict[str, np.ndarray], opened: dict[str, tuple[int | None, ...]]) -> bool:
         """Whether numbers are right: then the same come out, all of them computed anew from shapes."""
+        self._opened = opened
         try:
             self._infer(sized, numbers)
         except ValueError:  # shapes by such numbers don't fit
+            self._opened = {}
             return False
         return _are_equal(numbers, self._numbers)
 
     def _infer(self, sized: Any, numbers: dict[str, np.ndarray]) -> None:
-        self._shapes = _inferred(sized, numbers)
+        self._shapes = _inferred(sized, numbers, self._opened)
         self._numbers = self._computed()
+        if self._flows:
+            self.followed = self._flows.followed(self)
+            self._opened = {**self._opened, **self._flows.opened(self.followed, self)}
 
-    def scaled(self, size: int) -> dict[str, np.ndarray]:
-        """What the numbers may be for another number of examples: multiples of this one become multiples of that."""
-        return {tensor: _scaled(value, self.size, size) for tensor, value in self._numbers.items()}
+    def scaled(self, size: int) -> tuple[dict[str, np.ndarray], dict[str, tuple[int | None, ...]]]:
+        """What the numbers may be for another number of examples: multiples of this one become multiples of that.
+
+        Returns:
+            The numbers, and the shapes of what comes from loops.
+
+        """
+        numbers = {tensor: _scaled(value, self.size, size) for tensor, value in self._numbers.items()}
+        opened = {
+            tensor: tuple(size if length == self.size else length for length in shape)
+            for tensor, shape in self._opened.items()
+        }
+        return numbers, opened
 
     def shape(self, tensor: str) -> tuple[int | None, ...] | None:
         """The static shape of a tensor."""
@@ -178,7 +202,8 @@ class Inference:
 def _scaled(value: np.ndarray, before: int, after: int) -> np.ndarray:
     if value.dtype.kind not in "iu":
         return value
-    return np.where((value % before == 0) & (value > 0), value // before * after, value).astype(value.dtype)
+    wide = value.astype(np.int64)
+    return np.where((wide % before == 0) & (wide > 0), wide // before * after, wide).astype(value.dtype)
 
 
 def _are_equal(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
@@ -209,8 +234,10 @@ def _sized(graph_def: Any, split: Container[str], variables: Variables, size: in
     return copy
 
 
-def _inferred(graph_def: Any, numbers: Mapping[str, np.ndarray]) -> dict[str, list[tuple[int | None, ...] | None]]:
-    """The static shapes of all nodes, where some small tensors are known to be constant."""
+def _inferred(
+    graph_def: Any, numbers: Mapping[str, np.ndarray], opened: Mapping[str, tuple[int | None, ...]]
+) -> dict[str, list[tuple[int | None, ...] | None]]:
+    """The static shapes of all nodes, where some small tensors are known to be constant, and some shapes are known."""
     import tensorflow as tf
 
     graph, constant = tf.Graph(), {node.name for node in graph_def.node if node.op == "Const"}
@@ -220,11 +247,20 @@ def _inferred(graph_def: Any, numbers: Mapping[str, np.ndarray]) -> dict[str, li
             for tensor, value in numbers.items()
             if node_of(tensor) not in constant
         }
-        tf.graph_util.import_graph_def(graph_def, input_map=constants, name="")
-    return {
+        nodes = {node.name: node for node in graph_def.node} if opened else {}
+        shaped = {
+            _full(tensor): tf.compat.v1.placeholder(tensor_dtype(nodes, tensor), shape, "autodist_opened")
+            for tensor, shape in opened.items()
+        }
+        tf.graph_util.import_graph_def(graph_def, input_map={**constants, **shaped}, name="")
+    found = {
         operation.name: [None if o.shape.rank is None else tuple(o.shape.as_list()) for o in operation.outputs]
         for operation in graph.get_operations()
     }
+    for tensor, known in opened.items():
+        name, index = split_tensor(tensor)
+        found[name][index] = known
+    return found
 
 
 def _run(graph_def: Any, given: Mapping[str, np.ndarray], wanted: list[str]) -> dict[str, np.ndarray]:
@@ -256,17 +292,21 @@ class StepShapes:
         graph_def: The flat step.
         split: Placeholders whose dim 0 is the batch.
         variables: By placeholder of a handle, the element type and the shape of the variable.
+        flows: What loops, branches and lists of tensors do with the batch.
         fixed: The number of examples of a step that is for no other; None for a step for any number.
 
     """
 
-    def __init__(self, graph_def: Any, split: Iterable[str], variables: Variables, fixed: int | None = None) -> None:
+    def __init__(
+        self, graph_def: Any, split: Iterable[str], variables: Variables, flows: Flows, fixed: int | None = None
+    ) -> None:
         batch = set(split)
         self._sizes = _SIZES if fixed is None else (fixed,)
         found: list[Inference] = []
         for size in self._sizes:
-            found.append(Inference(graph_def, batch, variables, size, *found))
+            found.append(Inference(graph_def, batch, variables, size, flows, *found))
         self.cases = tuple(found)
+        self._flows = flows
 
     def shape(self, tensor: str) -> Shape:
         """The shape of a tensor; None where the rank is unknown."""
@@ -283,6 +323,12 @@ class StepShapes:
         if len(known) < len(found) or len({value.shape for value in known}) > 1:
             return None
         return tuple(map(self.dim, zip(*(map(int, value.reshape(-1)) for value in known), strict=True)))
+
+    def flow(self, node: Any) -> tuple[list[Value], list[Value]]:
+        """Of a loop, a branch, or what handles lists of tensors, where its inputs and outputs have the batch."""
+        first, count = self.cases[0], len(node.attr["_output_shapes"].list.shape)
+        outputs = [first.followed.get(tensor_name(node.name, k), Kind.MET) for k in range(max(1, count))]
+        return self._flows.inputs(node, first.followed, first), outputs
 
     def dim(self, lengths: Sequence[int | None]) -> Dim:
         """A length, of which the value for each number of examples is given."""

@@ -6,9 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from autodist.graph._graph_def import data_inputs, tensor_dtype
-from autodist.graph.batch import BY
-from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Partial, Rows, Whole
+from autodist.graph._graph_def import data_inputs, node_of, tensor_dtype, tensor_name
+from autodist.graph.batch import BY, Value
+from autodist.graph.batch import Kind as Batch
+from autodist.graph.batch import Rows as InBatch
+from autodist.graph.layouts._base import OWN, WHOLE, Cut, Layout, Multiple, Own, Partial, Rows, Whole
+from autodist.graph.layouts._flows import is_flow
 from autodist.graph.layouts._meaning import Along, Meaning, meaning_of
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.operators import Kind, Linearity, Reducer, is_kind, linearity_of
@@ -97,6 +100,10 @@ class Ways:
         if BY in node.attr:
             yield Way((layouts[0], *layouts[1:]), (layouts[0],) * self.outputs_of(node), passes=True)
             return
+        if is_flow(node):
+            way = self._flow(node)
+            yield from [] if way is None else [way]
+            return
         seen = set()
         meaning = self.meaning(node)
         for position, layout in enumerate(layouts):
@@ -114,6 +121,9 @@ class Ways:
         """A way that makes an output that is shared like this; None if there is none."""
         if is_kind(node.op, Kind.RANDOM):
             return self._drawn(node, layout)
+        if is_flow(node):
+            way = self._flow(node)
+            return way if way is not None and way.outputs[index] == layout else None
         meaning = self.meaning(node)
         if meaning is None:
             return None
@@ -126,6 +136,44 @@ class Ways:
             return None
         ways = (way for along in found for way in self._along(node, meaning, along))
         return next((way for way in ways if way.outputs[index] == layout), None)
+
+    def can_be_own(self, tensor: str) -> bool:
+        """Whether each replica can make a list of its own: it is empty as yet."""
+        way = self._flow(self._nodes[node_of(tensor)])
+        return way is not None and isinstance(way.outputs[0], Own)
+
+    def _flow(self, node: Any) -> Way | None:
+        """A loop, a branch, or what handles lists, on a replica's own rows; None if that can't be."""
+        if not is_flow(node):
+            return None
+        given, made = self._shapes.flow(node)
+        if Batch.MET in (*given, *made):
+            return None
+        tensors = data_inputs(node)
+        inputs = tuple(self._of_flow(t, v) for t, v in zip(tensors, given, strict=True))
+        outputs = tuple(self._of_flow(tensor_name(node.name, k), value) for k, value in enumerate(made))
+        lengths = {k: self._shapes.numbers(t) for k, t in enumerate(tensors) if inputs[k] is None}
+        if None in outputs or any(entries is None or None in entries for entries in lengths.values()):
+            return None
+        local = tuple((k, tuple(_local(entry, True) for entry in entries or ())) for k, entries in lengths.items())
+        return Way(
+            tuple(WHOLE if layout is None else layout for layout in inputs),
+            tuple(layout for layout in outputs if layout is not None),
+            local,
+        )
+
+    def _of_flow(self, tensor: str, value: Value) -> Layout | None:
+        """How replicas have a tensor that goes into a loop, or comes out of it; None for lengths of their own."""
+        if value is Batch.DATA:
+            return Partial()
+        if value is None:
+            return WHOLE
+        if tensor_dtype(self._nodes, tensor) == "variant" or (value is Batch.SIZE and self._is_of_flow(tensor)):
+            return OWN
+        return Cut(value.dim) if isinstance(value, InBatch) else None
+
+    def _is_of_flow(self, tensor: str) -> bool:
+        return is_flow(self._nodes[node_of(tensor)])
 
     def _along(self, node: Any, meaning: Meaning, along: Along) -> Iterator[Way]:
         """The way that is cut along an index, if there is one."""

@@ -1,0 +1,218 @@
+"""Loops, branches and lists of tensors, of which no index expression speaks: where they have the batch.
+
+They are followed into their functions by the rules of `graph/batch`. A loop in which examples stay apart is run by each
+replica on its own rows, and so is its backward pass, which is as apart as it: what has no dim for the batch there is a
+gradient by something whole, to which each replica adds its part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from autodist.graph._bodies import Bodies
+from autodist.graph._graph_def import (
+    BRANCHES,
+    LOOPS,
+    called_functions,
+    constant_value,
+    data_inputs,
+    is_stateful,
+    node_of,
+    output_shape,
+    tensor_dtype,
+    tensor_name,
+)
+from autodist.graph._training_graph import TrainingGraph
+from autodist.graph.batch import Kind, Rows, Value
+from autodist.graph.operators import Kind as OperatorKind
+from autodist.graph.operators import is_kind
+
+__all__ = ["Flows", "Sizes", "is_flow"]
+
+_CREATIONS = frozenset({"EmptyTensorList", "TensorListReserve"})
+_PASSING = frozenset({"AddN", "Identity", "ZerosLike"})
+_VARIANT = 21
+"""TensorFlow's number of the element type of lists."""
+_MET = frozenset({Kind.MET, Kind.DATA, Kind.ROW})
+
+
+class Sizes(Protocol):
+    """Shapes and numbers of a step for one number of examples."""
+
+    size: int
+
+    def shape(self, tensor: str) -> tuple[int | None, ...] | None:
+        """The shape of a tensor, as far as it is known."""
+
+    def numbers(self, tensor: str) -> Any:
+        """The value of a small tensor that depends on sizes alone."""
+
+
+def is_flow(node: Any) -> bool:
+    """Whether a node is a loop, a branch, or handles lists of tensors."""
+    return is_kind(node.op, OperatorKind.FLOW, OperatorKind.LIST) or _passes_lists(node)
+
+
+def _passes_lists(node: Any) -> bool:
+    return node.op in _PASSING and node.attr["T"].type == _VARIANT
+
+
+class Flows:
+    """Follows the batch through such nodes of a step.
+
+    Args:
+        graph: The step. Of one for a fixed number of examples, the functions are for all of these.
+        by_rows: Whether replicas may run such nodes on their own rows at all.
+
+    """
+
+    def __init__(self, graph: TrainingGraph, *, by_rows: bool = True) -> None:
+        self._is_open = by_rows and graph.fixed_rows is None
+        self._analysis = analysis = graph.analysis
+        self._nodes = analysis.nodes
+        self._flows = [name for name in analysis.order if is_flow(self._nodes[name])]
+        self._bodies = Bodies(analysis.graph_def)
+        self._pure: dict[str, bool] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._flows)
+
+    def followed(self, sizes: Sizes) -> dict[str, Value]:
+        """By output of such nodes, where it has the batch, as far as the shapes of inputs are known.
+
+        ``Kind.DATA`` is what each replica has a part of, ``Kind.SIZE`` what depends on how many rows a replica has,
+        ``Kind.MET`` what can't be had of a replica's rows.
+        """
+        found: dict[str, Value] = {}
+        for name in self._flows:
+            node = self._nodes[name]
+            values = [self._value(tensor, found, sizes) for tensor in data_inputs(node)]
+            for k, value in enumerate(self._outputs(node, values)):
+                found[tensor_name(name, k)] = value
+        return found
+
+    def opened(self, followed: Mapping[str, Value], sizes: Sizes) -> dict[str, tuple[int | None, ...]]:
+        """The shapes of outputs of which TensorFlow does not know where the batch is."""
+        found: dict[str, tuple[int | None, ...]] = {}
+        for tensor, value in followed.items():
+            shape = sizes.shape(tensor)
+            if not isinstance(value, Rows) or not shape or tensor_dtype(self._nodes, tensor) == "variant":
+                continue
+            if 0 <= value.dim < len(shape) and shape[value.dim] is None:
+                found[tensor] = (*shape[: value.dim], sizes.size, *shape[value.dim + 1 :])
+        return found
+
+    def inputs(self, node: Any, followed: Mapping[str, Value], sizes: Sizes) -> list[Value]:
+        """Where the inputs of such a node have the batch."""
+        return [self._value(tensor, followed, sizes) for tensor in data_inputs(node)]
+
+    def _value(self, tensor: str, followed: Mapping[str, Value], sizes: Sizes) -> Value:
+        tensor = tensor.removesuffix(":0")
+        if tensor in followed:
+            return followed[tensor]
+        if tensor_dtype(self._nodes, tensor) in ("variant", "resource"):
+            return None
+        shape, numbers = sizes.shape(tensor), sizes.numbers(tensor)
+        if shape is None:
+            return Kind.MET
+        multiples = [d for d, length in enumerate(shape) if length is not None and length and length % sizes.size == 0]
+        if multiples:
+            return Rows(multiples[0]) if [shape[d] for d in multiples] == [sizes.size] else Kind.MET
+        if numbers is not None and numbers.dtype.kind in "iu" and ((numbers > 0) & (numbers % sizes.size == 0)).any():
+            return Kind.SIZE
+        return None
+
+    def _outputs(self, node: Any, values: list[Value]) -> list[Value]:
+        count = max(1, len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1)
+        if all(value is None for value in values):
+            return [None] * count
+        refused: list[Value] = [Kind.MET] * count
+        if not self._is_open or not self._is_pure(node) or not _MET.isdisjoint(values):
+            return refused
+        if node.op in _CREATIONS:
+            return [Kind.SIZE]
+        if _passes_lists(node):
+            return values[:1] if len(set(values)) == 1 else refused
+        given = [None if self._is_created(t) else v for t, v in zip(data_inputs(node), values, strict=True)]
+        found, why = self._analysis.dependence.follow(node, given)
+        if self._analysis.dependence.is_backward(node.name):
+            if any(map(self._is_whole_gradient, data_inputs(node), values)):
+                return refused
+            found = [self._of_backward(node, k, value, values) for k, value in enumerate(found)]
+            why = None
+        if why is not None or any(_is_unclear(value) for value in found):
+            return refused
+        if node.op in LOOPS and any(map(self._is_length, data_inputs(node), values)):
+            return [Kind.SIZE if value is None else value for value in found]  # it turns as often as there are rows
+        return found
+
+    def _is_length(self, tensor: str, value: Value) -> bool:
+        return value is Kind.SIZE and tensor_dtype(self._nodes, tensor) != "variant"
+
+    def _is_whole_gradient(self, tensor: str, value: Value) -> bool:
+        """Whether all replicas would add the whole of a gradient to what they compute of their rows."""
+        is_gradient = self._analysis.dependence.is_backward(node_of(tensor))
+        return is_gradient and value is None and not (self._is_number(tensor) or self._is_zero(tensor))
+
+    def _is_number(self, tensor: str) -> bool:
+        return tensor_dtype(self._nodes, tensor).startswith(("int", "uint", "bool"))
+
+    def _is_created(self, tensor: str) -> bool:
+        return self._nodes[node_of(tensor)].op in _CREATIONS
+
+    def _of_backward(self, node: Any, position: int, value: Value, values: list[Value]) -> Value:
+        """An output of a backward pass of which the rules can't tell: of a loop, it is like what it begins with."""
+        if value not in _MET:
+            return value
+        if node.op in BRANCHES:
+            return self._of_branch(node, position)
+        if node.op not in LOOPS:
+            return Kind.MET
+        if isinstance(values[position], Rows):
+            return values[position]
+        is_list = tensor_dtype(self._nodes, tensor_name(node.name, position)) == "variant"
+        begins_empty = not is_list and self._is_zero(data_inputs(node)[position])
+        return Kind.DATA if values[position] is None and begins_empty else Kind.MET
+
+    def _of_branch(self, node: Any, position: int) -> Value:
+        """A gradient that comes out of a branch: tracing has left the dim of the batch open, if it has one."""
+        shape = output_shape(node, position)
+        if shape is None or tensor_dtype(self._nodes, tensor_name(node.name, position)) == "variant":
+            return Kind.MET
+        if None not in shape:
+            return Kind.DATA
+        return Rows(shape.index(None)) if shape.count(None) == 1 else Kind.MET
+
+    def _is_zero(self, tensor: str) -> bool:
+        """Whether all elements of a tensor are zero, however many there are."""
+        node = self._nodes[node_of(tensor)]
+        if node.op == "Const":
+            return not constant_value(node).any()
+        if node.op == "Fill":
+            return self._is_zero(data_inputs(node)[1])
+        return node.op == "ZerosLike" or (node.op == "Identity" and self._is_zero(data_inputs(node)[0]))
+
+    def _is_pure(self, node: Any) -> bool:
+        """Whether nothing is drawn or changed inside: then it does not matter how often it runs, and on which rows."""
+        return all(self._is_pure_function(function.name) for function in called_functions(node))
+
+    def _is_pure_function(self, function: str) -> bool:
+        if function not in self._pure:
+            self._pure[function] = all(map(self._is_pure_node, self._bodies.nodes(function).values()))
+        return self._pure[function]
+
+    def _is_pure_node(self, node: Any) -> bool:
+        if is_kind(node.op, OperatorKind.RANDOM):
+            return False
+        reads = node.op == "ReadVariableOp" or is_kind(node.op, OperatorKind.LOOKUP)
+        computes = reads or is_flow(node) or is_kind(node.op, OperatorKind.SOURCE)
+        return (computes or not is_stateful(node.op)) and self._is_pure(node)
+
+
+def _is_unclear(value: Value) -> bool:
+    return value is Kind.MET or value is Kind.ROW or (isinstance(value, Rows) and not _is_plain(value))
+
+
+def _is_plain(rows: Rows) -> bool:
+    return rows.position is None and not rows.selected and rows.outer in (1, None) and rows.inner in (1, None)
