@@ -226,6 +226,7 @@ class DistributedGraph:
         waits: Whether a step needs other workers to take one as well.
         loss_meets: Whether examples of a batch meet on the way to a loss, of which each replica has its part alone.
         warnings: What a user should know about this rewriting.
+        notes: What differs from one device as is documented.
     """
 
     graph_def: Any
@@ -250,6 +251,7 @@ class DistributedGraph:
     waits: bool = True
     loss_meets: bool = False
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, graph: TrainingGraph, layout: Layout) -> DistributedGraph:

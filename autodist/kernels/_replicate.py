@@ -26,7 +26,7 @@ from autodist.kernels._draws import Draws
 from autodist.kernels._joins import ROWS, TOTAL, Joins, with_layers
 from autodist.kernels._same_batches import BATCHES
 from autodist.kernels._share_batch import share_batch
-from autodist.kernels._warnings import inexact_of, warnings_of
+from autodist.kernels._warnings import inexact_of, notes_of, warnings_of
 
 __all__ = ["Replicate"]
 
@@ -145,6 +145,7 @@ class _Copier:
             points=with_layers(self.graph_def, self.joins.points),
             loss_meets=bool(self.analysis.dependence.meetings(self.demand.losses)),
             warnings=tuple(dict.fromkeys((*self.source.warnings, *found))),
+            notes=notes_of(self.demand),
         )
 
     # Copies ------------------------------------------------------------------------------------------------------

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 from math import prod
 
 from autodist.graph import ROWLIKE, Extent, TrainingGraph, itemsize, node_of, reduction_of_met, tensor_dtype
+from autodist.graph.batch import BY_REPLICA
 from autodist.graph.layouts import BatchPlan, Partial
+from autodist.graph.operators import Kind, is_kind
 from autodist.kernels._demand import Demand, tensor_shape
 
-__all__ = ["inexact_of", "warnings_of", "warnings_of_exchanges"]
+__all__ = ["inexact_of", "notes_of", "warnings_of", "warnings_of_exchanges"]
 
 _NEITHER = "is neither a sum nor a mean over the batch"
 _MANY_BYTES = 4 * 2**20
@@ -33,6 +35,23 @@ def inexact_of(graph: TrainingGraph, demand: Demand, gradient_reduction: str = "
     """What differs from one device if each replica computes the loss of its own examples; see :func:`warnings_of`."""
     losses = (*_of_losses(graph, demand, gradient_reduction), *_of_sources(graph, demand))
     return (*losses, *_of_values(graph, demand))
+
+
+def notes_of(demand: Demand) -> tuple[str, ...]:
+    """What differs from one device as is documented, where each replica computes the loss of its own examples."""
+    nodes, extents = demand.analysis.nodes, demand.analysis.extents
+    notes = []
+    if any(BY_REPLICA in nodes[name].attr for name in demand.replica):
+        notes.append(
+            "batch normalization takes mean and variance of each replica's part of the batch, so weights differ from "
+            'those of one device, less so the larger the parts; `scope(batch_norm="synchronized")` takes them of all'
+        )
+    if any(is_kind(nodes[name].op, Kind.RANDOM) and extents[name][0] in ROWLIKE for name in demand.replica):
+        notes.append(
+            "random numbers by example (Dropout, noise) are each replica's own in this step, so weights differ from "
+            "those of one device"
+        )
+    return tuple(notes)
 
 
 def _of_losses(graph: TrainingGraph, demand: Demand, gradient_reduction: str) -> Iterator[str]:

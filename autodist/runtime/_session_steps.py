@@ -65,7 +65,7 @@ class SessionSteps:
         self._state = state
         self._scope = scope
         self._compiled: list[_Compiled] = []
-        self._warned: set[str] = set()
+        self._said: set[str] = set()
 
     @property
     def strategies(self) -> tuple[Strategy, ...]:
@@ -129,13 +129,18 @@ class SessionSteps:
         graph, _ = rewrite(training, layout, (Settle(homes), *kernels), dump)
         for warning in graph.warnings:
             self.warn(warning)
+        for note in graph.notes:
+            self._say(note, logging.INFO)
         return graph
 
     def warn(self, warning: str) -> None:
         """Have the chief say something once that all workers find."""
-        if self._worker.is_chief and warning not in self._warned:
-            _LOG.warning(warning)
-        self._warned.add(warning)
+        self._say(warning, logging.WARNING)
+
+    def _say(self, words: str, level: int) -> None:
+        if self._worker.is_chief and words not in self._said:
+            _LOG.log(level, words)
+        self._said.add(words)
 
     def _dump(self, prefix: str, training: TrainingGraph, layout: Layout) -> GraphDump | None:
         """Where the graphs of a step go, if the user wants to see them; begins with the one before all kernels."""

@@ -1,0 +1,44 @@
+"""What differs from one device as is documented is said, and only where it does."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from . import single
+
+
+def trained(*layers):
+    """A step of a model with these layers, and a batch of 8 examples."""
+    model = keras.Sequential([keras.Input((3,)), *layers, keras.layers.Dense(1)])
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(x, training=True) ** 2)
+        for variable, gradient in zip(
+            model.trainable_variables, tape.gradient(loss, model.trainable_variables), strict=True
+        ):
+            variable.assign_sub(0.1 * gradient)
+        return loss
+
+    return step, [np.ones((8, 3), "float32")]
+
+
+@pytest.mark.parametrize(
+    ("layers", "said"),
+    [
+        ([keras.layers.BatchNormalization], ["batch normalization"]),
+        (
+            [keras.layers.BatchNormalization, lambda: keras.layers.Dropout(0.5)],
+            ["batch normalization", "random numbers"],
+        ),
+        ([lambda: keras.layers.BatchNormalization(synchronized=True)], []),
+        ([lambda: keras.layers.Dropout(0.5)], []),
+        ([lambda: keras.layers.Dropout(0.5, noise_shape=(1, 3)), keras.layers.LayerNormalization], []),
+    ],
+    ids=["batch_norm", "both", "synchronized", "dropout", "whole"],
+)
+def test_what_differs_as_is_documented_is_said(layers, said):
+    step, arrays = trained(*(layer() for layer in layers))
+    _, graph = single.rewritten(step, arrays, 2)
+    assert [note.partition(" takes")[0].partition(" by example")[0] for note in graph.notes] == said
