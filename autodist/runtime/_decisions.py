@@ -11,6 +11,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from autodist.coordination import (
     DEFAULT_STEP_TIMEOUT_S,
     SAME_DATA,
@@ -84,6 +86,22 @@ class Decisions:
     def anyone(self, flags: Sequence[bool]) -> list[bool]:
         """Each of the flags, as at least one worker says it."""
         return [any(said) for said in zip(*self._everyone(list(flags), _IN_FIT), strict=True)]
+
+    def are_alike(self, numbers: Sequence[float], tolerance: float, place: str) -> bool:
+        """Whether all workers have the same numbers, to a tolerance relative to the largest one.
+
+        Args:
+            numbers: Those of this worker.
+            tolerance: How much they may differ.
+            place: What all do here, in words that follow a worker's name.
+
+        Raises:
+            TimedOut: Another worker does not come here.
+            UsageError: It is at another place.
+        """
+        everyone = np.array(self._everyone(list(numbers), place), np.float64)
+        bound = tolerance * np.max(np.abs(everyone), initial=0.0, where=np.isfinite(everyone))
+        return bool(np.allclose(everyone, everyone[0], rtol=0.0, atol=bound, equal_nan=True))
 
     def agree(self, stop: bool, place: str = _IN_FIT) -> bool:
         """Whether any worker wants to stop. What the program has assigned on some workers only is assigned on all.

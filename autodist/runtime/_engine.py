@@ -50,6 +50,7 @@ class Engine:
         state: The scope's variables.
         decisions: How the workers agree on what callbacks decide.
         local_batches: Those of loops over ``ad.shard`` datasets.
+        applied_alike: Names of optimizers that all workers have applied outside of steps.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Engine:
         self.decisions = Decisions(worker, self.state, scope)
         self._execution = execution = Execution(worker, self.state, self.decisions, convention, scope)
         self.local_batches = LocalBatches(worker, scope, lambda: execution.has_relaxed)
+        self.applied_alike: set[str] = set()
         self._spec = spec
         self._convention = convention
         self._recorder = recorder

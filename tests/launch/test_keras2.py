@@ -42,7 +42,7 @@ SCRIPT = textwrap.dedent("""
         print("epochs", len(history.epoch), tf.keras.Model.__module__)
         for wrong in (
             lambda: model.fit(x, x[:, :2], callbacks=[autodist.BackupAndRestore(f"{here}/own")]),
-            lambda: model.optimizer.apply_gradients([(tf.ones_like(v), v) for v in model.trainable_variables]),
+            lambda: model.optimizer.apply_gradients([(tf.zeros_like(v) + rank, v) for v in model.trainable_variables]),
         ):
             try:
                 wrong()

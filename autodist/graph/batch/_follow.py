@@ -12,6 +12,7 @@ from autodist.graph._graph_def import (
     BRANCHES,
     CALLS,
     LOOPS,
+    called_functions,
     data_inputs,
     output_shape,
     output_types,
@@ -195,9 +196,7 @@ class Follower:
             return self._called(attr["f"].func.name, call.values)
         if call.node.op in LOOPS:
             return self._loop(attr["cond"].func.name, attr["body"].func.name, list(call.values))
-        names = [branch.name for branch in attr["branches"].list.func]
-        names = names or [attr["then_branch"].func.name, attr["else_branch"].func.name]
-        found = [self._called(name, call.values[1:]) for name in names]
+        found = [self._called(branch.name, call.values[1:]) for branch in called_functions(call.node)]
         values = found[0].values
         for other in found[1:]:
             values = [merged(a, b) for a, b in zip(values, other.values, strict=False)]

@@ -1,7 +1,8 @@
 """What of the program is intercepted while a scope is open: functions, optimizers, variables, TensorFlow 1 sessions."""
 
 from autodist.runtime.hooks._attribute_patches import Patches
-from autodist.runtime.hooks._function_hooks import hook_functions, hook_optimizers, refusing_eagerly
+from autodist.runtime.hooks._eager_updates import eagerly_alike
+from autodist.runtime.hooks._function_hooks import hook_functions, hook_optimizers
 from autodist.runtime.hooks._graph_session import GraphSession, make_session, refuse_plain_sessions
 from autodist.runtime.hooks._scopes import OPEN, refuse_fit_outside, refuse_keras2_fit_outside
 from autodist.runtime.hooks._variable_hooks import hook_variables
@@ -10,6 +11,7 @@ __all__ = [
     "OPEN",
     "GraphSession",
     "Patches",
+    "eagerly_alike",
     "hook_functions",
     "hook_optimizers",
     "hook_variables",
@@ -17,5 +19,4 @@ __all__ = [
     "refuse_fit_outside",
     "refuse_keras2_fit_outside",
     "refuse_plain_sessions",
-    "refusing_eagerly",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,9 @@ from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime.data import has_open_rows, has_parts
 from autodist.runtime.hooks._attribute_patches import Patches
+from autodist.runtime.hooks._eager_updates import eagerly_alike
 
-__all__ = ["hook_functions", "hook_optimizers", "refusing_eagerly"]
+__all__ = ["hook_functions", "hook_optimizers"]
 
 _KERAS = ("keras.", "tf_keras.")
 """Modules whose functions train by way of ``fit`` only."""
@@ -118,31 +118,9 @@ def _trains(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> boo
 
 
 def hook_optimizers(patches: Patches, engine: Engine | ReferenceEngine) -> None:
-    """Refuse optimizer steps that run eagerly: nothing would synchronize them."""
+    """See that optimizer steps which run eagerly are the same on all workers: nothing is exchanged in them."""
     import tensorflow as tf
     from keras.src.optimizers.base_optimizer import BaseOptimizer
 
-    patches.replace(BaseOptimizer, "apply", refusing_eagerly(engine))
-    patches.replace(tf.compat.v1.train.Optimizer, "apply_gradients", refusing_eagerly(engine))
-
-
-def refusing_eagerly(engine: Engine | ReferenceEngine) -> Callable[[Any], Any]:
-    """Make of an optimizer's method one that only traced steps may call."""
-    import tensorflow as tf
-
-    def wrap(original: Any) -> Any:
-        @functools.wraps(original)
-        def apply(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            if tf.executing_eagerly() and engine.num_replicas > 1:
-                name = getattr(optimizer, "name", None) or type(optimizer).__name__
-                raise CaptureError(
-                    f"the optimizer `{name}` is applied outside of a traced step, so that {engine.num_replicas} "
-                    "replicas would drift apart",
-                    hint="decorate the training step by `@ad.function` or `@tf.function`; with Keras, "
-                    "`compile(run_eagerly=False)`",
-                )
-            return original(optimizer, *args, **kwargs)
-
-        return apply
-
-    return wrap
+    patches.replace(BaseOptimizer, "apply", eagerly_alike(engine))
+    patches.replace(tf.compat.v1.train.Optimizer, "apply_gradients", eagerly_alike(engine))

@@ -15,7 +15,7 @@ from autodist.errors import UsageError
 from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime.data import ShardedDataset
-from autodist.runtime.hooks import Patches, refusing_eagerly
+from autodist.runtime.hooks import Patches, eagerly_alike
 from autodist.runtime.keras._dense_arrays import refuse_sparse_arrays
 from autodist.runtime.keras._files_aside import FilesAside
 from autodist.runtime.keras._fit import Batches, FitHooks, TrainFunction
@@ -42,7 +42,7 @@ def hook_keras2(
         patches.replace(keras2.Model, "make_train_function", hooks.make_train_function)
         patches.replace(keras2.Model, "fit", hooks.fit)
         for optimizer in (keras2.optimizers.Optimizer, keras2.optimizers.legacy.Optimizer):
-            patches.replace(optimizer, "apply_gradients", refusing_eagerly(engine))
+            patches.replace(optimizer, "apply_gradients", eagerly_alike(engine))
 
     patches.callback(after_import("tf_keras", hook))
 

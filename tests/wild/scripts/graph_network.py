@@ -1,7 +1,7 @@
 """A graph network that is trained on all nodes at once, with a normalized adjacency matrix and a mask of nodes.
 
 Kind: whole data in a step
-Refused: (?s).
+Refused: rows that refer to each other
 """
 
 import keras

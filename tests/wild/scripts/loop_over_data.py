@@ -1,7 +1,7 @@
 """A whole epoch in one tf.function that loops over the dataset.
 
 Kind: own loops
-Refused: (?s)(loop|dataset)
+Refused: goes over a dataset
 """
 
 import keras

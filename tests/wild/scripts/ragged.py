@@ -1,7 +1,7 @@
 """Ragged inputs: texts of unlike lengths that a step turns into means of embeddings.
 
 Kind: data
-Refused: (?s)ragged
+Refused: (?i)ragged
 """
 
 import keras

@@ -1,7 +1,7 @@
 """A loss that is divided by x.shape[0], a number on one device.
 
 Kind: batches
-Refused: (?s)shape
+Refused: asks in Python for the number of rows
 """
 
 import keras

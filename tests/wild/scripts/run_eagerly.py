@@ -1,7 +1,7 @@
 """compile(run_eagerly=True), as while debugging.
 
 Kind: fit
-Refused: (?s)run_eagerly
+Refused: run_eagerly=True
 """
 
 import keras

@@ -1,4 +1,4 @@
-"""A step that prints, asserts, writes summaries and counts in variables.
+"""A step that prints, asserts and counts in variables.
 
 Kind: own loops
 """
@@ -15,7 +15,7 @@ ad = autodist.AutoDist()
 with ad.scope():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(5, "tanh"), keras.layers.Dense(1)])
     optimizer = keras.optimizers.SGD(0.1)
-    writer, examples = tf.summary.create_file_writer("summaries"), tf.Variable(0, trainable=False)
+    examples = tf.Variable(0, trainable=False)
     steps = tf.Variable(0, trainable=False, dtype=tf.int64)
 
     @ad.function
@@ -28,8 +28,6 @@ with ad.scope():
         examples.assign_add(tf.shape(x)[0])
         steps.assign_add(1)
         tf.print("loss", loss)
-        with writer.as_default():
-            tf.summary.scalar("loss", loss, step=steps)
         return loss
 
     losses = [step(*batch) for batch in ad.shard(tf.data.Dataset.from_tensor_slices((x, y)).batch(8))]

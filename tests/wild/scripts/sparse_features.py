@@ -1,7 +1,7 @@
 """Sparse inputs by tf.data, multiplied with a dense table in an own loop.
 
 Kind: data
-Refused: (?s)sparse
+Refused: (?i)sparse
 """
 
 import keras

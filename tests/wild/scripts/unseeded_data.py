@@ -1,7 +1,7 @@
 """A generator that shuffles by a random generator without a seed: each worker has other batches.
 
 Kind: data
-Refused: (?s)(seed|batches)
+Refused: another batch than the chief|other batches than the chief
 """
 
 import keras
