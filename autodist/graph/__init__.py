@@ -39,6 +39,7 @@ from autodist.graph._marks import MARK, TARGET, Mark, adopt_marks, marks_gradien
 from autodist.graph._nodes import NodeList
 from autodist.graph._one_hot import Ids
 from autodist.graph._products import ID_DTYPE, Factor, Product
+from autodist.graph._random import draws_by_kernels
 from autodist.graph._reduction import Reduction, reduction_of_met
 from autodist.graph._replica_joins import Join
 from autodist.graph._serialize import without_directories
@@ -100,6 +101,7 @@ __all__ = [
     "capture",
     "constant_value",
     "data_inputs",
+    "draws_by_kernels",
     "factors_of",
     "is_aligned",
     "is_stateful",

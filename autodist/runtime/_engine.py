@@ -14,7 +14,7 @@ import numpy as np
 
 from autodist.coordination import Worker
 from autodist.errors import CaptureError, FixedRowsError, UsageError
-from autodist.graph import CapturedStep
+from autodist.graph import CapturedStep, draws_by_kernels
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._compile import Compiler, NotSharedError
 from autodist.runtime._decisions import Decisions
@@ -77,6 +77,8 @@ class Engine:
         self._not_shared: dict[Any, NotSharedError] = {}
         self._fixed: dict[Any, FixedRowsError] = {}
         """By kind of call, why its steps are for one number of rows each."""
+        self._drawing: set[Any] = set()
+        """Kinds of calls whose random numbers TensorFlow begins anew in each trace, so for each number of rows."""
         self._scope = scope
         self._compilers = itertools.count()
         self._compiler = self._compiler_of(strategy)
@@ -274,7 +276,9 @@ class Engine:
             self._plain.check_asks_no_rows(captured)
         if captured.reason is not None:
             self._fixed[key] = captured.reason
-            key = self._key(function, arguments, local)
+        if not arguments.has_open_rows and draws_by_kernels(captured.graph):
+            self._drawing.add(key)
+        key = self._key(function, arguments, local)
         has_batch = captured.graph.has_batch or self.num_replicas == 1
         if self._trials is not None and has_batch:
             self._trials.run(captured, arguments, local=local, own=own)
@@ -290,7 +294,8 @@ class Engine:
     def _key(self, function: Callable[..., Any], arguments: Arguments, local: bool) -> Any:
         """What the calls of one compiled step share: their number of rows as well, if it is for one number only."""
         key = (function, arguments.key)
-        return key if key not in self._fixed else (*key, self._compiler.rows_of(arguments, local=local))
+        is_by_rows = key in self._fixed or key in self._drawing
+        return (*key, self._compiler.rows_of(arguments, local=local)) if is_by_rows else key
 
     def _known(self, function: Callable[..., Any], arguments: Arguments, local: bool) -> CompiledStep | None:
         """The compiled step that serves such a call; None if there is none yet."""

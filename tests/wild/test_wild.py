@@ -8,7 +8,15 @@ from .records import Records
 from .runs import Runs, outcome
 
 SCRIPTS = {script.name: script for script in scripts()}
-QUICK = ()
+QUICK = (
+    "deep_q",
+    "experts",
+    "momentum_contrast",
+    "reinforce",
+    "sampled_softmax",
+    "swa_callback",
+    "two_losses_one_tape",
+)
 """Those of `make test`, in one launch: of kinds that no other quick test has."""
 
 
