@@ -296,9 +296,10 @@ def test_run_eagerly_in_compile():
     assert "run_eagerly=True" in refused(CaptureError, program)
 
 
-def test_iterator_passed_to_a_step():
+@pytest.mark.parametrize("is_sharded", [False, True])
+def test_iterator_passed_to_a_step(is_sharded):
     def program(scope):
-        with scope():
+        with scope() as ad:
             w = tf.Variable(tf.ones([160]))
 
             @tf.function
@@ -308,9 +309,10 @@ def test_iterator_passed_to_a_step():
                     loss = tf.reduce_mean(x * w)
                 w.assign_sub(tape.gradient(loss, w))
 
-            step(iter(tf.data.Dataset.from_tensor_slices(data()[0]).batch(4)))
+            dataset = tf.data.Dataset.from_tensor_slices(data()[0]).batch(4)
+            step(iter(ad.shard(dataset) if is_sharded else dataset))
 
-    assert "Iterator" in refused(CaptureError, program)
+    assert ("an iterator over a sharded dataset" if is_sharded else "Iterator") in refused(CaptureError, program)
 
 
 @pytest.mark.parametrize(

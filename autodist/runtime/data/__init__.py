@@ -22,7 +22,7 @@ from autodist.runtime.data._fingerprints import as_floats, fingerprint_of, hashe
 from autodist.runtime.data._iterators import let_go_of_iterators_in_time
 from autodist.runtime.data._local_batches import LocalBatches
 from autodist.runtime.data._random_maps import drawn_parts
-from autodist.runtime.data._sharded_dataset import Passes, ShardBy, ShardedDataset, Shares, shard_dataset
+from autodist.runtime.data._sharded_dataset import Passes, ShardBy, ShardedDataset, Shares, is_pass, shard_dataset
 
 __all__ = [
     "Arguments",
@@ -53,6 +53,7 @@ __all__ = [
     "has_parts",
     "has_unseeded_shuffle",
     "hashed",
+    "is_pass",
     "let_go_of_iterators_in_time",
     "part_of",
     "shard_dataset",

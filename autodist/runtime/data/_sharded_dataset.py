@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -29,7 +29,7 @@ from autodist.runtime.data._elements import has_open_rows, which_are_batches
 from autodist.runtime.data._fingerprints import hashed_in_graph, hashed_names
 from autodist.runtime.data._random_maps import drawn_parts
 
-__all__ = ["Passes", "ShardBy", "ShardedDataset", "Shares", "shard_dataset"]
+__all__ = ["Passes", "ShardBy", "ShardedDataset", "Shares", "is_pass", "shard_dataset"]
 
 _LOG = logging.getLogger("autodist")
 _ALLOWED = ("auto", "batch", "element", "file")
@@ -201,6 +201,11 @@ class ShardedDataset:
 
     def __repr__(self) -> str:
         return f"ShardedDataset({self.dataset!r}, by={self.by!r})"
+
+
+def is_pass(value: Any) -> bool:
+    """Whether it is an iterator over a sharded dataset."""
+    return isinstance(value, Generator) and value.gi_code is ShardedDataset.__iter__.__code__
 
 
 def shard_dataset(

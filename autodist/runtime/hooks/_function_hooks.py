@@ -11,7 +11,7 @@ from autodist.errors import CaptureError
 from autodist.graph import NoGradientError, marks_gradients
 from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
-from autodist.runtime.data import has_open_rows, has_parts
+from autodist.runtime.data import has_open_rows, has_parts, is_pass
 from autodist.runtime.hooks._attribute_patches import Patches
 from autodist.runtime.hooks._eager_updates import eagerly_alike
 
@@ -89,18 +89,26 @@ class _OtherFunctions:
         Raises:
             CaptureError: It trains, but takes an argument that can't be split, an iterator for one.
         """
+        import tensorflow as tf
+
         module = getattr(function.python_function, "__module__", "") or ""
         iterator = _iterator_among(args, kwargs)
+        if any(map(is_pass, tf.nest.flatten((args, kwargs)))):
+            raise _takes_iterator(function, "an iterator over a sharded dataset")
         if module.startswith((*_KERAS, "tensorflow.")) or iterator is not None:
             splits = iterator is not None and self._engine.num_replicas > 1 and not module.startswith(_KERAS)
             if splits and _trains(function, args, kwargs):
-                raise CaptureError(
-                    f"the training step `{getattr(function, '__name__', function)}` takes a {type(iterator).__name__}",
-                    hint="pass it the batch: `for x, y in ad.shard(dataset): step(x, y)`",
-                )
+                raise _takes_iterator(function, f"a {type(iterator).__name__}")
             self.add(function)
             return True
         return False
+
+
+def _takes_iterator(function: Any, what: str) -> CaptureError:
+    return CaptureError(
+        f"the training step `{getattr(function, '__name__', function)}` takes {what}",
+        hint="pass it the batch: `for x, y in ad.shard(dataset): step(x, y)`",
+    )
 
 
 def _iterator_among(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
