@@ -42,7 +42,7 @@ class Requests(Kernel):
         if graph.layout.server or graph.layout.world_size == 1:
             return graph
         rewriting = _Rewriting(graph, self.step)
-        return rewriting.apply() if rewriting.far else graph
+        return rewriting.apply() if rewriting.far else graph.edited(rewriting.editor)
 
 
 class _Rewriting:

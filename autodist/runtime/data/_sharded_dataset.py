@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from types import GeneratorType
 from typing import Any, Literal
 
 import numpy as np
@@ -205,7 +206,7 @@ class ShardedDataset:
 
 def is_pass(value: Any) -> bool:
     """Whether it is an iterator over a sharded dataset."""
-    return isinstance(value, Generator) and value.gi_code is ShardedDataset.__iter__.__code__
+    return isinstance(value, GeneratorType) and value.gi_code is ShardedDataset.__iter__.__code__
 
 
 def shard_dataset(

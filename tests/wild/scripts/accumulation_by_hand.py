@@ -1,6 +1,7 @@
 """Gradients accumulated over three batches by two functions: one adds, one applies.
 
 Kind: own loops
+Refused: which lives at
 """
 
 import keras
