@@ -43,7 +43,9 @@ class Runs:
                 yield script, self._why(script, ONE_DEVICE)
         scripts = [s for s in scripts if self._is_done(s, ONE_DEVICE)]
         for script in self._played(scripts, place):
-            yield script, self._result(script, place)
+            result = self._result(script, place)
+            words = [re.sub(r"/\S*/(?=tests/wild/)|/\S*/(?=files/)", "", text) for text in result["words"]]
+            yield script, result | {"words": words}
 
     def _played(self, scripts: list[Script], place: Place) -> Iterator[Script]:
         while scripts:
