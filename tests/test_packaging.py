@@ -293,6 +293,43 @@ def test_import_order_has_no_circle():
         reachable(part, frozenset())
 
 
+def run_time_imports(file: Path) -> list[ast.Import | ast.ImportFrom]:
+    """The imports of a file, those within functions as well; without those that only annotations need."""
+    tree = ast.parse(file.read_text())
+    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    of_types = {id(inner) for block in blocks for part in block.body for inner in ast.walk(part)}
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return [node for node in imports if id(node) not in of_types]
+
+
+def file_of(path: str) -> Path | None:
+    """The file that defines a dotted name: a module, a package, or the one of the two that has this name in it."""
+    parts = path.split(".")
+    places = (ROOT.joinpath(*parts[:end]) for end in (len(parts), len(parts) - 1))
+    files = (file for place in places for file in (place.with_suffix(".py"), place / "__init__.py"))
+    return next((file for file in files if file.is_file()), None)
+
+
+def files_imported(file: Path) -> set[Path]:
+    """The files of the package that a file imports by name."""
+    paths = [
+        f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
+        for node in run_time_imports(file)
+        for alias in node.names
+    ]
+    found = {file_of(path) for path in paths if path.split(".")[0] == "autodist"}
+    return {other for other in found if other is not None and other != file}
+
+
+def test_no_file_imports_itself_by_way_of_others():
+    """Not within functions either: such files are one file that stands in several."""
+    imports = {file: files_imported(file) for file in PACKAGE.rglob("*.py")}
+    while leaves := {file for file, needed in imports.items() if not needed & imports.keys()}:
+        imports = {file: needed for file, needed in imports.items() if file not in leaves}
+    circles = {str(file.relative_to(PACKAGE)): sorted(n.name for n in needed) for file, needed in imports.items()}
+    assert circles == {}
+
+
 def test_no_two_files_have_one_name():
     places: dict[str, list[str]] = {}
     for file in PACKAGE.rglob("*.py"):

@@ -8,7 +8,6 @@ itself. A holder that does not say for long that it lives is killed.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import select
 import signal
@@ -21,13 +20,11 @@ from typing import NoReturn
 from autodist.agent._directory import RunDirectory
 from autodist.agent._isolation import enter_namespace, find_obstacle
 from autodist.agent._prepared_place import Place
-from autodist.agent._processes import KILL_S, Ending
+from autodist.agent._processes import KILL_S, Ending, become_subreaper
 from autodist.agent._settings import Settings
 
-__all__ = ["become_subreaper", "main"]
+__all__ = ["main"]
 
-_PR_SET_NAME = 15
-_PR_SET_CHILD_SUBREAPER = 36
 _MARGIN_S = 10.0  # beyond the holder's own bounds
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
@@ -49,19 +46,6 @@ def main(settings: Settings) -> NoReturn:
     holders.close()
     _redirect(0)  # who writes to a holder that has ended is to notice it
     os._exit(_guard(holder, ours, settings, directory))
-
-
-def become_subreaper(name: str) -> None:
-    """Have descendants that lose their parents fall to this process, which gets a name for process lists.
-
-    Raises:
-        OSError: The kernel can't do it.
-
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_NAME, name.encode()[:15])
-    if libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1)) != 0:
-        raise OSError(ctypes.get_errno(), "this process can't become a subreaper")
 
 
 def _start_afresh() -> None:

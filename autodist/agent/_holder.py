@@ -20,10 +20,9 @@ from autodist.agent._descriptors import Outlet, read_some
 from autodist.agent._directory import remove_abandoned
 from autodist.agent._frames import Decoder, Frame, FrameError, Kind, encode, encode_json
 from autodist.agent._greeting import Greeting
-from autodist.agent._guard import become_subreaper
 from autodist.agent._isolation import mount_proc
 from autodist.agent._prepared_place import Place
-from autodist.agent._processes import Ending, children_ended
+from autodist.agent._processes import Ending, become_subreaper, children_ended
 from autodist.agent._settings import Settings
 from autodist.agent._streams import Streams
 from autodist.agent._workers import Worker

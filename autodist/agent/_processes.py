@@ -7,16 +7,32 @@ instead of leaving the tree. Sessions and process groups do not matter. Nothing 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import time
 from dataclasses import dataclass
 
-__all__ = ["KILL_S", "Ending", "Process", "children_ended", "descendants", "send_signal"]
+__all__ = ["KILL_S", "Ending", "Process", "become_subreaper", "children_ended", "descendants", "send_signal"]
 
 KILL_S = 5.0  # how long KILL is tried; what is left then hangs in the kernel
 _INTERVAL_S = 0.05
 _FIRST_INTERVAL_S = 0.005
+_PR_SET_NAME = 15
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def become_subreaper(name: str) -> None:
+    """Have descendants that lose their parents fall to this process, which gets a name for process lists.
+
+    Raises:
+        OSError: The kernel can't do it.
+
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_NAME, name.encode()[:15])
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1)) != 0:
+        raise OSError(ctypes.get_errno(), "this process can't become a subreaper")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import json
 import math
 import re
 import shlex
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,15 +21,16 @@ from autodist.cli._launcher import new_directory, silent_launcher
 from autodist.cli._options import NamesOption, debug_option
 from autodist.cli._output_files import check_output, write_output
 from autodist.cli._script import ScriptWords, script_argument
+from autodist.cli._search_watcher import Watcher, next_command
 from autodist.cli._sections import ScriptCommand
 from autodist.cli._trials_command import row_of, store_option, trial_json
 from autodist.errors import AutoDistError, SearchFailed, UsageError
 
 if TYPE_CHECKING:
-    from autodist.search import Bill, Rule, Space, Trial, Utility
+    from autodist.search import Bill, Rule
     from autodist.tuning import SearchRequest, SearchResult
 
-__all__ = ["Watcher", "next_command", "search"]
+__all__ = ["search"]
 
 _SCHEMA_VERSION = 1
 _SECTIONS = {
@@ -239,84 +239,11 @@ def _rules(fix: Sequence[str], exclude: Sequence[str]) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-class Watcher:
-    """Shows a search while it goes on."""
-
-    def __init__(self, request: SearchRequest) -> None:
-        from autodist.report import SearchConsole
-        from autodist.search import Time
-
-        self.console = SearchConsole()
-        self.trials: Sequence[Trial] = ()
-        self._request = request
-        self._rules: Sequence[Rule] = request.rules
-        self._utility: Utility = Time()
-
-    def noticed(self, text: str) -> None:
-        """Show a line."""
-        self.console.notice(text)
-
-    def captured(self, space: Space, earlier: Sequence[Trial]) -> None:
-        """Show what is searched."""
-        from autodist.search import utility_of
-
-        domain = space.domain
-        size = sum(v.size_bytes for v in domain.variables) / 1e6
-        self.console.notice(f"graph: {len(domain.variables)} variables, {size:.1f} MB, {domain.batch_size} examples")
-        self.console.notice(f"space: about 10^{space.log10_size:.0f} strategies; profile: {domain.profile.source}")
-        for aspect in self._request.not_simulated:
-            self.console.notice(
-                f"{aspect}: simulators suppose that all workers wait in a step, so only trials tell what not waiting "
-                "gains, and none tells how many steps more a training takes"
-            )
-        if earlier:
-            self.console.notice(f"goes on after {len(earlier)} trials")
-        if space.rules != self._request.rules:
-            self.console.notice(f"rules of the earlier search: {' '.join(map(str, space.rules))}")
-        self._rules = space.rules
-        self._utility = utility_of(self._request.utility, domain.spec)
-
-    def tried(self, trials: Sequence[Trial], left_s: float | None) -> None:
-        """Show where it stands."""
-        from autodist.report import SearchProgress
-        from autodist.search import BASELINE, Failure, best_of
-
-        self.trials = trials
-        failed: Counter[str] = Counter(t.outcome.reason for t in trials if isinstance(t.outcome, Failure))
-        measured = [trial for trial in trials if trial.step_s is not None]
-        known = [trial for trial in measured if trial.origin.startswith(BASELINE)]
-        best = best_of(measured, self._rules, self._utility)
-        baseline = min(known, key=_step_s, default=None)
-        self.console.progress(
-            SearchProgress(
-                len(trials),
-                self._request.budget.trials,
-                failed,
-                None if best is None else best.step_s,
-                "" if baseline is None else baseline.origin.removeprefix(f"{BASELINE} "),
-                None if baseline is None else baseline.step_s,
-                left_s,
-            )
-        )
-
-
-def _step_s(trial: Trial) -> float:
-    assert trial.step_s is not None
-    return trial.step_s
-
-
 def _repetition(trial: int, study: int | None, store: Path, again: Callable[[Path], str]) -> str:
     """Return what repeats a failed trial alone, with all that the workers have to say."""
     path = Path(f"trial_{trial}.json")
     save = ["autodist", "best", "--trial", str(trial), "--study", str(study), "--store", str(store), "--out", str(path)]
     return f"repeat it with all that the workers say:\n{shlex.join(save)}\n{again(path)}"
-
-
-def next_command(script: ScriptWords, cluster: ClusterOptions, path: Path, seed: int | None = None) -> str:
-    """Return what trains by the strategy of a file."""
-    given = [*cluster.words, *([] if seed is None else ["--seed", str(seed)])]
-    arguments = ["--", *script.args] if script.args else []
-    return shlex.join(["autodist", "run", *script.words, *given, "--strategy", str(path), *arguments])
 
 
 def _show(result: SearchResult, bill: Bill, path: Path, as_json: bool, command: str) -> None:

@@ -17,7 +17,7 @@ from autodist.cli._job import JobOptions
 from autodist.cli._launcher import new_directory, silent_launcher
 from autodist.cli._output_files import write_output
 from autodist.cli._script import ScriptWords
-from autodist.cli._search_command import Watcher, next_command
+from autodist.cli._search_watcher import Watcher, next_command
 from autodist.cli._subject import SubjectOptions, find_subject
 from autodist.cli._trials_command import mixture_of
 from autodist.errors import UsageError

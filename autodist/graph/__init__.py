@@ -44,11 +44,12 @@ from autodist.graph._reduction import Reduction, reduction_of_met
 from autodist.graph._replica_joins import Join
 from autodist.graph._serialize import without_directories
 from autodist.graph._step_trace import NodeTime, StepTrace, TraceSubject
-from autodist.graph._training_graph import Gradient, Output, Piece, Role, StepInput, TrainingGraph, Variable
+from autodist.graph._training_graph import TrainingGraph
 from autodist.graph._update_region import Obstacle, UpdateRegion, UpdateRegions
 from autodist.graph._update_rules import Domain, is_aligned
 from autodist.graph._uses import Use
 from autodist.graph._v1_marks import mark_v1_gradients
+from autodist.graph._variables import Gradient, Output, Piece, Role, StepInput, Variable
 from autodist.graph.batch import EXTENT_OF
 
 __all__ = [

@@ -31,7 +31,8 @@ from autodist.graph._refusals import (
 from autodist.graph._roles import BareVariable, assign_roles
 from autodist.graph._row_counts import RowCounts, answers_matter, noticing_row_counts, refuse_fixed_rows
 from autodist.graph._tables import Table, embed_tables, lookups_with_shapes, read_table, refuse_changes
-from autodist.graph._training_graph import Output, StepInput, TrainingGraph
+from autodist.graph._training_graph import TrainingGraph
+from autodist.graph._variables import Output, StepInput
 
 __all__ = ["SOURCE_GRAPH", "CapturedStep", "NoGradientError", "VariableNames", "capture"]
 

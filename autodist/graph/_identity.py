@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 from autodist.graph._graph_def import FROZEN, OWN_GRADIENT, called_functions, node_of, topological_order
 
 if TYPE_CHECKING:
-    from autodist.graph._training_graph import TrainingGraph, Variable
+    from autodist.graph._training_graph import TrainingGraph
+    from autodist.graph._variables import Variable
 
 __all__ = ["SCHEME", "Identity", "combined"]
 

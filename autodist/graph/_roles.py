@@ -10,7 +10,7 @@ from typing import Any
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._extent import Extent
 from autodist.graph._graph_def import data_inputs, node_of
-from autodist.graph._training_graph import Gradient, Role, Variable
+from autodist.graph._variables import Gradient, Role, Variable
 
 __all__ = ["BareVariable", "assign_roles"]
 

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 from autodist.errors import GraphError
 from autodist.graph._identity import SCHEME, Identity
 from autodist.graph._quiet_import import without_chatter
+from autodist.graph._uses import Use
+from autodist.graph._variables import Gradient, Output, Role, StepInput, Variable
 
 if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph
@@ -156,9 +158,6 @@ def _check(header: Any, name: str) -> None:
 
 
 def _fields(header: dict[str, Any]) -> dict[str, Any]:
-    from autodist.graph._training_graph import Output, StepInput
-    from autodist.graph._uses import Use
-
     return {
         "variables": tuple(_variable(row) for row in header["variables"]),
         "inputs": tuple(StepInput(**{**row, "shape": _shape(row["shape"])}) for row in header["inputs"]),
@@ -177,9 +176,7 @@ def _identity(row: dict[str, Any]) -> Identity | None:
     return Identity(**known) if known.pop("scheme", None) == SCHEME else None
 
 
-def _variable(row: dict[str, Any]) -> Any:
-    from autodist.graph._training_graph import Gradient, Role, Variable
-
+def _variable(row: dict[str, Any]) -> Variable:
     known = {
         "shape": tuple(row["shape"]),
         "role": Role(row["role"]),

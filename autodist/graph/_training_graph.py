@@ -1,152 +1,21 @@
-"""What a captured training step is made of: frozen value objects."""
+"""G: a captured training step."""
 
 from __future__ import annotations
 
-import enum
 import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import prod
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from autodist.graph._update_region import UpdateRegions
-
 from autodist.graph._analysis import StepAnalysis
-from autodist.graph._graph_def import itemsize, node_of
+from autodist.graph._graph_def import node_of
 from autodist.graph._identity import Identity, combined
 from autodist.graph._serialize import load_graph, parse_graph_def, save_graph
+from autodist.graph._update_region import UpdateRegions
 from autodist.graph._uses import Use, variable_uses
+from autodist.graph._variables import Output, Role, StepInput, Variable
 
-__all__ = ["Gradient", "Output", "Piece", "Role", "StepInput", "TrainingGraph", "Variable"]
-
-
-class Role(enum.Enum):
-    """What a captured variable is to the step."""
-
-    TRAINABLE = "trainable"
-    """Has a gradient; the strategy has a config for it."""
-    SLOT = "slot"
-    """Written from synchronized gradients: optimizer slots, loss scales, moving averages of weights."""
-    STATISTIC = "statistic"
-    """Written from the batch without a gradient: metrics, batch-normalization statistics."""
-    COUNTER = "counter"
-    """Written from neither the batch nor a gradient: iterations."""
-    SEED = "seed"
-    """The state of a random generator; each replica draws its own numbers from it."""
-    CONSTANT = "constant"
-    """Only read: learning rates, frozen weights."""
-
-
-@dataclass(frozen=True)
-class Gradient:
-    """One gradient of a variable, by the names of the marked tensors that carry it.
-
-    A dense gradient has ``dense`` only, a sparse one (``tf.IndexedSlices``) has ``values`` and ``indices`` and perhaps
-    ``dense_shape``. One that was factored has ``left`` and ``right``, with a row per example each.
-    """
-
-    dense: str | None = None
-    values: str | None = None
-    indices: str | None = None
-    dense_shape: str | None = None
-    left: str | None = None
-    right: str | None = None
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether it travels as values and indices."""
-        return self.values is not None
-
-    @property
-    def tensors(self) -> tuple[str, ...]:
-        """The marked tensors, those that exist."""
-        parts = (self.dense, self.values, self.indices, self.dense_shape, self.left, self.right)
-        return tuple(t for t in parts if t is not None)
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Which part of one of the program's variables a variable of a prepared graph is.
-
-    Attributes:
-        whole: Name of the program's variable.
-        begin: Per dim, where the part begins; its size is the shape of the variable that has this piece.
-        whole_shape: Shape of the program's variable.
-    """
-
-    whole: str
-    begin: tuple[int, ...]
-    whole_shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Variable:
-    """One captured variable.
-
-    Attributes:
-        name: Unique within the graph; readable, but not to be parsed.
-        handle: Name of the placeholder node that stands for its resource handle.
-        shape: Static shape.
-        dtype: NumPy name of the element type, ``"float32"``; ``"bfloat16"`` is known too.
-        role: What it is to the step.
-        gradients: Gradients with respect to it, in the order in which they were taken; empty if it has none.
-        owners: For a slot: names of the trainable variables whose gradients its value depends on.
-        coupled: For a trainable variable: all trainable variables (itself included) whose updates can't be separated
-            from its own, because they share a norm, a branch or a slot. They need one and the same home.
-        backward_order: Position of its gradient in the backward pass, 0 for the first that exists; -1 without one.
-        piece: For a shard, which part of one of the program's variables it is; None for a whole variable.
-        content: For a value that the step takes from outside and that is too large for a constant of the graph, a hash
-            of it; None for a variable of the program.
-    """
-
-    name: str
-    handle: str
-    shape: tuple[int, ...]
-    dtype: str
-    role: Role
-    gradients: tuple[Gradient, ...] = ()
-    owners: tuple[str, ...] = ()
-    coupled: tuple[str, ...] = ()
-    backward_order: int = -1
-    piece: Piece | None = None
-    content: str | None = None
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether any gradient of it is sparse."""
-        return any(gradient.is_sparse for gradient in self.gradients)
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of its value."""
-        return prod(self.shape) * itemsize(self.dtype)
-
-
-@dataclass(frozen=True)
-class StepInput:
-    """One tensor argument of the step.
-
-    Attributes:
-        tensor: Name of its placeholder tensor.
-        split: Whether dim 0 is the batch, to be split over the replicas; else every replica gets the whole of it.
-        shape: Static shape, ``None`` for unknown dims.
-        dtype: NumPy name of the element type.
-    """
-
-    tensor: str
-    split: bool
-    shape: tuple[int | None, ...] | None
-    dtype: str
-
-
-@dataclass(frozen=True)
-class Output:
-    """One tensor that the step returns."""
-
-    tensor: str
-    shape: tuple[int | None, ...] | None
-    dtype: str
+__all__ = ["TrainingGraph"]
 
 
 @dataclass(frozen=True)
@@ -275,8 +144,6 @@ class TrainingGraph:
     @cached_property
     def update_regions(self) -> UpdateRegions:
         """The updates of its variables: which of them can be cut into shards, and how."""
-        from autodist.graph._update_region import UpdateRegions  # which is about this class
-
         return UpdateRegions(self)
 
     @cached_property

@@ -13,7 +13,8 @@ from autodist.graph._marks import MARK
 from autodist.graph.operators import Kind, Passes, is_kind, lookup_in, passes_on
 
 if TYPE_CHECKING:
-    from autodist.graph._training_graph import Gradient, TrainingGraph, Variable
+    from autodist.graph._training_graph import TrainingGraph
+    from autodist.graph._variables import Gradient, Variable
 
 __all__ = ["Use", "variable_uses"]
 

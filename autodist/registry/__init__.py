@@ -6,6 +6,7 @@ from autodist.registry._registry import PluginWarning, Registered, Registry
 from autodist.registry._typed import (
     Mistake,
     OneOf,
+    Tagged,
     describe,
     mistakes_of,
     plain,
@@ -22,6 +23,7 @@ __all__ = [
     "PluginWarning",
     "Registered",
     "Registry",
+    "Tagged",
     "describe",
     "instantiate",
     "mistakes_of",

@@ -24,6 +24,18 @@ _PLAIN_NAMES: dict[Any, str] = {
 
 
 @dataclass(frozen=True)
+class Tagged:
+    """Stands in ``Annotated[Base, Tagged(...)]``: one of several dataclasses, which its ``type`` tells.
+
+    Attributes:
+        kinds: Finds all of them by their ``type``, with those of other packages.
+
+    """
+
+    kinds: Callable[[], Mapping[str, type]]
+
+
+@dataclass(frozen=True)
 class OneOf:
     """Stands in ``Annotated[str, OneOf(...)]``: a text that is one of those that are known when it is read.
 
@@ -170,7 +182,7 @@ def read(hint: Any, value: Any, where: str, mistakes: list[str]) -> Any:
 
     Args:
         hint: str, int, float, bool, a Literal, a text that is :class:`OneOf` some, ``tuple[T, ...]``, a dataclass, a
-            class whose ``kinds()`` are dataclasses by their ``type``, or a union of these.
+            class that is :class:`Tagged`, or a union of these.
         value: What JSON or a Python literal gives.
         where: Where the value stands, for the messages.
         mistakes: One :class:`Mistake` is added per mistake, whose path starts at ``value``.
@@ -184,9 +196,9 @@ def read(hint: Any, value: Any, where: str, mistakes: list[str]) -> Any:
     here = where if isinstance(where, _Where) else _Where(where)
     if hasattr(hint, "__dataclass_fields__"):
         return _read_dataclass(hint, value, here, mistakes)
-    if hasattr(hint, "kinds"):
-        return _read_tagged(hint.kinds(), value, here, mistakes)
     origin = _origin(hint)
+    if origin is Annotated and isinstance(hint.__metadata__[0], Tagged):
+        return _read_tagged(hint.__metadata__[0].kinds(), value, here, mistakes)
     if origin in (Union, types.UnionType):
         return _read_union(get_args(hint), value, here, mistakes)
     if origin is tuple and isinstance(value, list | tuple):

@@ -1,8 +1,9 @@
 """D, the cluster: hosts, their devices and the links between them, from a YAML file or from this machine."""
 
 from autodist.resource_spec._hostfile import parse_hostfile, read_hostfile
+from autodist.resource_spec._hosts_and_links import Device, Host, Link, Ssh
 from autodist.resource_spec._hosts_option import parse_hosts
-from autodist.resource_spec._model import Device, Host, Link, ResourceSpec, Ssh
+from autodist.resource_spec._model import ResourceSpec
 from autodist.resource_spec._ranges import expand_host_range
 from autodist.resource_spec._slurm import is_in_slurm, read_slurm
 from autodist.resource_spec._ssh_hosts import SshHost, read_ssh_config

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from autodist.documents import Document, Path, key_path
 from autodist.errors import SpecError
-from autodist.resource_spec._model import DEFAULT_BANDWIDTH_GBPS, DEFAULT_LATENCY_MS, Host, Link, ResourceSpec, Ssh
+from autodist.resource_spec._hosts_and_links import DEFAULT_BANDWIDTH_GBPS, DEFAULT_LATENCY_MS, Host, Link, Ssh
 from autodist.resource_spec._ranges import MAX_HOSTS, expand_host_range
 from autodist.resource_spec._schema import Defaults, LinkSection, Node, SshGroup
 from autodist.resource_spec._value_checks import did_you_mean, is_loopback, share_out
@@ -30,8 +30,8 @@ def build(
     defaults: Defaults,
     groups: Groups,
     links: Sequence[LinkSection | None],
-) -> ResourceSpec:
-    """Return the spec; ``None`` is a section that can't be read, which has been noted.
+) -> tuple[tuple[Host, ...], tuple[Link, ...]]:
+    """Return hosts and links; ``None`` is a section that can't be read, which has been noted.
 
     Raises:
         SpecError: The document has mistakes, found here or before.
@@ -50,7 +50,7 @@ def build(
     known = hosts if len(readable) == len(nodes) else None
     joined = list(_links(document, {index: link for index, link in enumerate(links) if link is not None}, known))
     document.check()
-    return ResourceSpec(tuple(hosts.values()), tuple(joined))
+    return tuple(hosts.values()), tuple(joined)
 
 
 def _check_sizes(document: Document, settings: Settings) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from autodist.errors import SpecError
-from autodist.resource_spec._model import Host
+from autodist.resource_spec._hosts_and_links import Host
 from autodist.resource_spec._value_checks import share_out
 
 __all__ = ["default_kind", "detect_gpus", "local_hosts"]

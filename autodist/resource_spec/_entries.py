@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from autodist.errors import SpecError
-from autodist.resource_spec._model import Host, ResourceSpec
+from autodist.resource_spec._hosts_and_links import Host
+from autodist.resource_spec._model import ResourceSpec
 from autodist.resource_spec._ranges import MAX_HOSTS, expand_host_range
 from autodist.resource_spec._value_checks import is_address, is_loopback
 

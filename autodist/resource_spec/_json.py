@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 from autodist.errors import SpecError
-from autodist.resource_spec._model import Host, Link, ResourceSpec, Ssh
+from autodist.resource_spec._hosts_and_links import Host, Link, Ssh
 
 __all__ = ["dump", "load"]
 
@@ -16,17 +17,20 @@ SCHEMA_VERSION = 1
 _NOT_A_SPEC = "expected what `ResourceSpec.to_json()` writes"
 
 
-def dump(spec: ResourceSpec) -> dict[str, Any]:
-    """Return the spec as JSON values, with the schema version."""
-    content = asdict(spec)
+_Spec = TypeVar("_Spec")
+
+
+def dump(hosts: Iterable[Host], links: Iterable[Link]) -> str:
+    """Return one line of JSON of a spec, with the schema version."""
+    content = {"hosts": [asdict(host) for host in hosts], "links": [asdict(link) for link in links]}
     for host in content["hosts"]:  # stores find a cluster by its text, which had no prices once
         if host["price_per_hour"] is None:
             del host["price_per_hour"]
-    return {"schema_version": SCHEMA_VERSION, **content}
+    return json.dumps({"schema_version": SCHEMA_VERSION, **content}, allow_nan=False)
 
 
-def load(text: str) -> ResourceSpec:
-    """Return the spec of a JSON text.
+def load(text: str, make: Callable[[tuple[Host, ...], tuple[Link, ...]], _Spec]) -> _Spec:
+    """Return the spec of a JSON text, as `make` makes it of hosts and links.
 
     Raises:
         SpecError: Not JSON, another schema version, or not a spec.
@@ -40,7 +44,7 @@ def load(text: str) -> ResourceSpec:
     if type(version) is not int or version != SCHEMA_VERSION:
         raise SpecError(f"the resource spec has the schema version {version!r}, this AutoDist reads {SCHEMA_VERSION}")
     try:
-        return ResourceSpec(tuple(map(_host, data["hosts"])), tuple(Link(**link) for link in data["links"]))
+        return make(tuple(map(_host, data["hosts"])), tuple(Link(**link) for link in data["links"]))
     except SpecError:
         raise
     except (TypeError, ValueError, KeyError, AttributeError) as error:

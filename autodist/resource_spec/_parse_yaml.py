@@ -29,7 +29,7 @@ from autodist.resource_spec._value_checks import did_you_mean, nearest
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-    from autodist.resource_spec._model import ResourceSpec
+    from autodist.resource_spec._hosts_and_links import Host, Link
 
 __all__ = ["parse", "read_file"]
 
@@ -50,8 +50,8 @@ _KIND = Kind("resource spec", SpecError, "at least `nodes`", is_text, is_verbati
 Section = TypeVar("Section", bound=BaseModel)
 
 
-def read_file(path: str | pathlib.Path) -> ResourceSpec:
-    """Return the spec of a file.
+def read_file(path: str | pathlib.Path) -> tuple[tuple[Host, ...], tuple[Link, ...]]:
+    """Return the hosts and links of a file.
 
     Raises:
         SpecError: The file can't be read, or has mistakes.
@@ -61,8 +61,8 @@ def read_file(path: str | pathlib.Path) -> ResourceSpec:
     return parse(text, str(path))
 
 
-def parse(text: str, source: str) -> ResourceSpec:
-    """Return the spec of a text.
+def parse(text: str, source: str) -> tuple[tuple[Host, ...], tuple[Link, ...]]:
+    """Return the hosts and links of a text.
 
     Raises:
         SpecError: The text has mistakes.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from autodist.errors import SpecError
-from autodist.resource_spec._model import Host, ResourceSpec, Ssh
+from autodist.resource_spec._hosts_and_links import Host, Ssh
+from autodist.resource_spec._model import ResourceSpec
 from autodist.resource_spec._ssh_hosts import SshHost
 
 __all__ = ["cluster_of"]

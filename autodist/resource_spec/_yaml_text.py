@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from autodist.documents import yaml_number, yaml_text
 from autodist.errors import SpecError
-from autodist.resource_spec._model import DEFAULT_BANDWIDTH_GBPS, Host, Link, ResourceSpec, Ssh
+from autodist.resource_spec._hosts_and_links import DEFAULT_BANDWIDTH_GBPS, Host, Link, Ssh
+from autodist.resource_spec._model import ResourceSpec
 from autodist.resource_spec._value_checks import share_out
 
 __all__ = ["write"]

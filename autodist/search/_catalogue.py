@@ -13,6 +13,7 @@ import numpy.typing as npt
 from autodist.search._configs import strategies_of_choices
 from autodist.simulator import Floats, Ints, ShardTable, tabulate
 from autodist.strategies import Choice
+from autodist.strategies.synchronizers import words_of
 
 if TYPE_CHECKING:
     from autodist.search._space import Space
@@ -81,7 +82,7 @@ def _kinds(space: Space, traits: Ints) -> Ints:
     found = []
     for unit, trait in zip(space.units, traits.tolist(), strict=True):
         for choice in unit.choices:
-            words = frozenset(word for word in choice.words if not word.startswith("partition="))
+            words = frozenset(word for word in words_of(choice) if not word.startswith("partition="))
             found.append(numbers.setdefault((trait, words), len(numbers)))
     return np.array(found, np.int32)
 

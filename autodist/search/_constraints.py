@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from autodist.errors import UsageError
 from autodist.search._aspects import Choice
+from autodist.strategies.synchronizers import words_of
 
 __all__ = ["Rule", "adjacent_groups", "balanced_servers"]
 
@@ -22,7 +23,7 @@ class Rule:
 
     Attributes:
         pattern: Which variables: a name, with ``*`` and ``?``.
-        word: What of a choice: see :attr:`Choice.words`.
+        word: What of a choice: see :func:`words_of`.
         is_allowed: Whether only such choices are allowed, else none of them is.
 
     Example:
@@ -69,7 +70,7 @@ class Rule:
         """Whether the rule has nothing against a choice for a variable."""
         if not fnmatch.fnmatchcase(variable, self.pattern):
             return True
-        return (self.word in choice.words) is self.is_allowed
+        return (self.word in words_of(choice)) is self.is_allowed
 
     def __str__(self) -> str:
         return f"--fix {self.pattern}={self.word}" if self.is_allowed else f"--exclude {self._forbidden}"

@@ -13,6 +13,7 @@ from autodist.search._aspects import ASPECTS, Choice
 from autodist.search._constraints import Rule
 from autodist.search._utility import Time, Utility
 from autodist.strategies import GraphConfig, Strategy, VariableConfig
+from autodist.strategies.synchronizers import words_of
 
 if TYPE_CHECKING:
     from autodist.search._trials import Trial
@@ -75,7 +76,7 @@ def refuse_meaningless(rules: Sequence[Rule], variables: Collection[str], choice
         UsageError: There are such rules; all are named, with what they may have meant.
 
     """
-    words = {word for choice in choices for word in choice.words} | {w for aspect in ASPECTS for w in aspect.words}
+    words = {word for choice in choices for word in words_of(choice)} | {w for aspect in ASPECTS for w in aspect.words}
     mistakes = [mistake for rule in dict.fromkeys(rules) for mistake in _mistakes(rule, variables, words)]
     if mistakes:
         allowed = ", ".join(sorted(words, key=lambda word: ("=" in word, word)))

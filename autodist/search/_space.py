@@ -19,6 +19,7 @@ from autodist.search._configs import strategies_of_choices
 from autodist.search._constraints import Rule
 from autodist.search._obedience import refuse_meaningless
 from autodist.strategies import coupled_units, num_shards, verify
+from autodist.strategies.synchronizers import is_served
 
 if TYPE_CHECKING:
     from autodist.graph import Variable
@@ -64,7 +65,7 @@ class Family:
 
     def has(self, choice: Choice) -> bool:
         """Whether a choice belongs to it."""
-        if choice.is_served:
+        if is_served(choice):
             return self.has_servers and self._serves(choice.communicator)
         return choice.communicator == self.communicator
 
@@ -175,7 +176,7 @@ class Space:
         if family.communicator is not None and family.communicator not in self.communicators:
             return False
         choices = [[choice for choice in unit.choices if family.has(choice)] for unit in self.units]
-        kinds = {choice.is_served for own in choices for choice in own}
+        kinds = {is_served(choice) for own in choices for choice in own}
         return all(choices) and kinds == ({True} if family.communicator is None else {False} | {family.has_servers})
 
     def _refusal(self) -> SpaceEmpty:
@@ -243,4 +244,4 @@ class Space:
 
 def _ways(choice: Choice, hosts: int) -> float:
     """Decimal logarithm of the strategies of one choice: a server for each shard, or whether a group ends here."""
-    return num_shards(choice.partition) * math.log10(hosts if choice.is_served else 2)
+    return num_shards(choice.partition) * math.log10(hosts if is_served(choice) else 2)

@@ -15,8 +15,8 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 from autodist import carriers
 from autodist.carriers import CarrierName, one_of
 from autodist.errors import StrategyError
-from autodist.registry import plain, raise_mistakes, read, shared, suggestion
-from autodist.strategies.synchronizers import AllReduceSynchronizer, Synchronizer
+from autodist.registry import Tagged, plain, raise_mistakes, read, shared, suggestion
+from autodist.strategies.synchronizers import AllReduceSynchronizer, Synchronizer, synchronizers
 
 __all__ = [
     "PACK_BYTES",
@@ -55,7 +55,7 @@ class ShardConfig:
 
     """
 
-    synchronizer: Synchronizer
+    synchronizer: Annotated[Synchronizer, Tagged(synchronizers)]
     compressor: str | None = None
 
 

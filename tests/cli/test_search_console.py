@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from autodist.cli._search_command import Watcher
+from autodist.cli._search_watcher import Watcher
 from autodist.report import SearchConsole, SearchProgress, TrialRow, show_trials
 from autodist.simulator import AnalyticSimulator, Domain, EventSimulator
 from autodist.strategies import get

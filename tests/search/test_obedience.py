@@ -14,6 +14,7 @@ from autodist.strategies import (
     Strategy,
     VariableConfig,
 )
+from autodist.strategies.synchronizers import words_of
 from tests.strategies.examples import BOTH, graph, spec, variable
 
 G = graph(variable("embeddings/word", (512, 64), sparse=True), variable("layer_0/kernel", (512, 64)))
@@ -85,7 +86,7 @@ def test_servers_that_are_reached_by_streams_are_forbidden_with_them():
 
 
 def test_a_choice_is_called_what_its_config_is_called():
-    assert Choice("PS", transfer=True, local_proxy=True).words == {"ps", "whole", "transfer", "proxy"}
+    assert words_of(Choice("PS", transfer=True, local_proxy=True)) == {"ps", "whole", "transfer", "proxy"}
 
 
 def trial(number, synchronizer, step_s):

@@ -12,6 +12,7 @@ from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import ASPECTS, Catalogue, Choice, Rule, Space, adjacent_groups, balanced_servers, sample
 from autodist.simulator import Domain, tabulate
 from autodist.strategies import verify
+from autodist.strategies.synchronizers import words_of
 from tests.strategies.examples import BOTH, graph, graphs, spec, specs, variable
 
 LARGE = (512, 64)
@@ -69,9 +70,9 @@ def test_draws_have_every_kind_of_synchronization():
 
 def test_lossy_aspects_are_left_out_unless_asked_for():
     g, d = graph(variable("w", LARGE)), spec("a", "b")
-    words = {word for choice in space(g, d).units[0].choices for word in choice.words}
+    words = {word for choice in space(g, d).units[0].choices for word in words_of(choice)}
     assert not words & {"compressor", "staleness", "async"}
-    words = {word for choice in space(g, d, aspects=ASPECTS).units[0].choices for word in choice.words}
+    words = {word for choice in space(g, d, aspects=ASPECTS).units[0].choices for word in words_of(choice)}
     assert {"compressor", "staleness", "async"} <= words
 
 

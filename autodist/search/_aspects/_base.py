@@ -24,7 +24,7 @@ class Aspect(abc.ABC):
     """Whether simulators know what its options take; of others only trials tell."""
 
     words: ClassVar[frozenset[str]]
-    """What its options are called in rules, parameters aside; see :attr:`Choice.words`."""
+    """What its options are called in rules, parameters aside; see :func:`words_of`."""
 
     @abc.abstractmethod
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:

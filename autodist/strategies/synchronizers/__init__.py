@@ -8,6 +8,7 @@ from autodist.strategies.synchronizers._all_reduce_synchronizer import AllReduce
 from autodist.strategies.synchronizers._base import Check, Columns, Form, Synchronizer, Terms
 from autodist.strategies.synchronizers._broadcast_synchronizer import BroadcastSynchronizer
 from autodist.strategies.synchronizers._choice import Choice, Scene
+from autodist.strategies.synchronizers._choice_words import is_served, words_of
 from autodist.strategies.synchronizers._everywhere import OnEveryWorker
 from autodist.strategies.synchronizers._ps_synchronizer import PSSynchronizer
 from autodist.strategies.synchronizers._synchronizer_registry import ENTRY_POINT_GROUP, kind_of, synchronizers
@@ -25,6 +26,8 @@ __all__ = [
     "Scene",
     "Synchronizer",
     "Terms",
+    "is_served",
     "kind_of",
     "synchronizers",
+    "words_of",
 ]

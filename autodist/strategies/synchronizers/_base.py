@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Check", "Columns", "Form", "Synchronizer", "Terms"]
 
-Kinds: TypeAlias = "Mapping[str, type[Synchronizer]]"
 Check: TypeAlias = "Callable[[Strategy, TrainingGraph, ResourceSpec], Iterator[Problem]]"
 
 
@@ -103,13 +102,6 @@ class Synchronizer(abc.ABC):
 
     sends_factors: ClassVar[bool] = False
     """Whether sufficient factors travel in the place of the gradient."""
-
-    @classmethod
-    def kinds(cls) -> Kinds:
-        """All classes of synchronizers by their ``type``, ours first."""
-        from autodist.strategies.synchronizers._synchronizer_registry import synchronizers
-
-        return synchronizers()
 
     @classmethod
     def summary(cls) -> str:

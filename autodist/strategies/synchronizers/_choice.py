@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autodist.strategies.synchronizers._base import Form
-from autodist.strategies.synchronizers._synchronizer_registry import kind_of
-
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
     from autodist.resource_spec import ResourceSpec
@@ -40,30 +37,6 @@ class Choice:
     sync: bool = True
     staleness: int = 0
     compressor: str | None = None
-
-    @property
-    def is_served(self) -> bool:
-        """Whether one device holds each shard."""
-        return kind_of(self.synchronizer).form is Form.SERVED
-
-    @property
-    def words(self) -> frozenset[str]:
-        """What users can call it in constraints.
-
-        Example:
-            >>> sorted(Choice("PS", (4, 1), transfer=True).words)
-            ['partition', 'partition=4x1', 'ps', 'transfer']
-
-        """
-        words = {self.synchronizer.lower(), *kind_of(self.synchronizer).words(self)}
-        words |= {"whole"} if self.partition is None else {"partition", f"partition={_text(self.partition)}"}
-        words |= {self.communicator} if self.communicator else set()
-        words |= {"compressor", self.compressor.partition("(")[0].lower()} if self.compressor else set()
-        return frozenset(words)
-
-
-def _text(partition: Partition) -> str:
-    return "x".join(str(entry) if isinstance(entry, int) else "+".join(map(str, entry)) for entry in partition)
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from autodist import carriers
 from autodist.carriers import Links, Load
 from autodist.compressors import FLOATS
 from autodist.strategies.synchronizers._base import Columns, Form, Synchronizer, Terms
+from autodist.strategies.synchronizers._choice import Choice
 
 if TYPE_CHECKING:
     from autodist.compressors import Compressor
     from autodist.graph import Variable
     from autodist.strategies._shard_messages import ShardMessages, Share
     from autodist.strategies._strategy import GraphConfig
-    from autodist.strategies.synchronizers._choice import Choice
 
 __all__ = ["OnEveryWorker"]
 
@@ -25,7 +25,8 @@ class OnEveryWorker(Synchronizer):
 
     Example:
         >>> from autodist.strategies import AllReduceSynchronizer
-        >>> AllReduceSynchronizer(0, "tcp").choice(None).words >= {"allreduce", "tcp"}
+        >>> from autodist.strategies.synchronizers import words_of
+        >>> words_of(AllReduceSynchronizer(0, "tcp").choice(None)) >= {"allreduce", "tcp"}
         True
 
     """
@@ -69,8 +70,6 @@ class OnEveryWorker(Synchronizer):
 
     def choice(self, graph: GraphConfig) -> Choice:
         """See the base class."""
-        from autodist.strategies.synchronizers._choice import Choice
-
         return Choice(self.type, communicator=self.communicator)
 
     def terms(self, message: ShardMessages) -> Terms:

@@ -11,6 +11,7 @@ from autodist.strategies._problem import Problem, listed
 from autodist.strategies._relaxed_uses import relaxed_uses
 from autodist.strategies._shard_messages import host_of
 from autodist.strategies.synchronizers._base import Check, Columns, Form, Synchronizer, Terms
+from autodist.strategies.synchronizers._choice import Choice
 
 if TYPE_CHECKING:
     from autodist.carriers import Links
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from autodist.resource_spec import Host, ResourceSpec
     from autodist.strategies._shard_messages import ShardMessages, Share
     from autodist.strategies._strategy import GraphConfig, Strategy
-    from autodist.strategies.synchronizers._choice import Choice
 
 __all__ = ["PSSynchronizer"]
 
@@ -168,8 +168,6 @@ class PSSynchronizer(Synchronizer):
 
     def choice(self, graph: GraphConfig) -> Choice:
         """See the base class; servers are reached by streams, or by queues."""
-        from autodist.strategies.synchronizers._choice import Choice
-
         return Choice(
             self.type,
             communicator=graph.communicator if graph.has_streams else None,
