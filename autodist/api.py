@@ -31,6 +31,7 @@ from autodist.runtime.hooks import (
     refuse_plain_sessions,
 )
 from autodist.runtime.keras import FilesAside, hook_evaluation, hook_fit, hook_keras2
+from autodist.runtime.measuring import engine_class
 from autodist.strategies import Strategy, StrategyBuilder, get, installed_communicators
 
 __all__ = ["AutoDist", "function", "scope"]
@@ -100,7 +101,7 @@ class AutoDist:
         if recorder is not None and recorder.is_reference:
             self._engine: Engine | ReferenceEngine = ReferenceEngine(worker, recorder)
         else:
-            self._engine = Engine(worker, self.spec, chosen, convention, recorder)
+            self._engine = engine_class()(worker, self.spec, chosen, convention, recorder)
         if worker.world_size > 1:
             refuse_fit_outside(worker)
             refuse_keras2_fit_outside(worker)

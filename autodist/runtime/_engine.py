@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from autodist.runtime._recorder import Recorder
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._untrained import WholeBatches
 from autodist.runtime.data import Arguments, Convention, LocalArray, LocalBatches, Splits, flatten, flatten_batch
-from autodist.runtime.measuring import Trials
 from autodist.runtime.state import StateStore
 from autodist.strategies import Strategy, StrategyBuilder
 
@@ -53,6 +52,9 @@ class Engine:
         applied_alike: Names of optimizers that all workers have applied outside of steps.
     """
 
+    captures_all: ClassVar[bool] = False
+    """Whether a step that can't be captured is refused on one device as well."""
+
     def __init__(
         self,
         worker: Worker,
@@ -71,7 +73,6 @@ class Engine:
         self._spec = spec
         self._convention = convention
         self._recorder = recorder
-        self._trials = Trials.ordered(worker, spec, convention)
         self._first_steps = FirstSteps(worker, spec, strategy, scope)
         self._splits = Splits(len(spec.replicas))
         self._not_shared: dict[Any, NotSharedError] = {}
@@ -84,7 +85,7 @@ class Engine:
         self._compiler = self._compiler_of(strategy)
         self._whole_batches = WholeBatches(worker, scope)
         is_alone = worker.world_size == 1 and self.num_replicas == 1
-        self._plain = PlainSteps(worker, is_allowed=is_alone and self._trials is None and recorder is None)
+        self._plain = PlainSteps(worker, is_allowed=is_alone and not self.captures_all and recorder is None)
 
     @property
     def strategies(self) -> tuple[Strategy, ...]:
@@ -260,7 +261,7 @@ class Engine:
         return step.captured.pack([_tensor(value) for value in values])
 
     def _step(self, function: Callable[..., Any], arguments: Arguments, local: bool, *, own: bool) -> CompiledStep:
-        """The compiled step for a function and arguments of this kind; see :meth:`Trials.run`."""
+        """The compiled step for a function and arguments of this kind; see :meth:`_compiled`."""
         known = self._known(function, arguments, local)
         if known is not None:
             return known
@@ -280,10 +281,10 @@ class Engine:
             self._drawing.add(key)
         key = self._key(function, arguments, local)
         has_batch = captured.graph.has_batch or self.num_replicas == 1
-        if self._trials is not None and has_batch:
-            self._trials.run(captured, arguments, local=local, own=own)
-            raise SystemExit(0)
-        step = self._compiled(captured, arguments, local) if has_batch else self._compiler.compile_alike(captured)
+        if has_batch:
+            step = self._compiled(captured, arguments, local, own=own)
+        else:
+            step = self._compiler.compile_alike(captured)
         self._execution.steps[key] = step
         if self._recorder is not None:
             self.state.pull_all()  # compiling frees the eager copies of large variables
@@ -309,8 +310,15 @@ class Engine:
             return None
         return step
 
-    def _compiled(self, captured: CapturedStep, arguments: Arguments, local: bool) -> CompiledStep:
-        """A step that trains, by its strategy, or by the first of those that are tried."""
+    def _compiled(self, captured: CapturedStep, arguments: Arguments, local: bool, *, own: bool) -> CompiledStep:
+        """A step that trains, by its strategy, or by the first of those that are tried.
+
+        Args:
+            captured: The step.
+            arguments: Those it is called with.
+            local: Whether they are this worker's part of the global batch.
+            own: Whether they are that because every worker brings a batch of its own.
+        """
         first = self._first_steps.begin(captured, is_first=not self.strategies)
         if first is not None:
             self._compiler = self._compiler_of(first)

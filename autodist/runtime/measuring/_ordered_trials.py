@@ -5,11 +5,10 @@ from __future__ import annotations
 import gc
 import itertools
 import json
-import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -93,14 +92,6 @@ class Trials:
         self._coordinator: CoordinatorClient = worker.coordinator
         self._spec = spec
         self._convention = convention
-
-    @classmethod
-    def ordered(
-        cls, worker: Worker, spec: ResourceSpec, convention: Convention, environ: Mapping[str, str] | None = None
-    ) -> Trials | None:
-        """What carries out the trials that the environment asks for, if it does."""
-        variables = os.environ if environ is None else environ
-        return cls(worker, spec, convention) if variables.get(ORDERED) else None
 
     def run(self, captured: CapturedStep, arguments: Arguments, *, local: bool, own: bool = False) -> None:
         """Measure until there are no more orders.

@@ -1,0 +1,58 @@
+"""The engine of a worker in a search: it measures the first training step instead of training by it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from autodist.coordination import Worker
+from autodist.graph import CapturedStep
+from autodist.resource_spec import ResourceSpec
+from autodist.runtime._engine import Engine
+from autodist.runtime._recorder import Recorder
+from autodist.runtime.data import Arguments, Convention
+from autodist.runtime.measuring._ordered_trials import ORDERED, Trials
+
+__all__ = ["TrialEngine", "engine_class"]
+
+
+class TrialEngine(Engine):
+    """Runs a script up to its first training step, measures what the launcher orders for it, and ends the script.
+
+    Args:
+        worker: Who this process is.
+        spec: The cluster.
+        strategy: What would train without a search.
+        convention: What a batch and a loss mean.
+        recorder: As for :class:`Engine`.
+
+    """
+
+    captures_all = True
+
+    def __init__(
+        self,
+        worker: Worker,
+        spec: ResourceSpec,
+        strategy: Any,
+        convention: Convention,
+        recorder: Recorder | None = None,
+    ) -> None:
+        super().__init__(worker, spec, strategy, convention, recorder)
+        self._trials = Trials(worker, spec, convention)
+
+    def _compiled(self, captured: CapturedStep, arguments: Arguments, local: bool, *, own: bool) -> NoReturn:
+        """Measure the step; the script has done all that a search wants of it.
+
+        Raises:
+            SystemExit: There are no more orders.
+
+        """
+        self._trials.run(captured, arguments, local=local, own=own)
+        raise SystemExit(0)
+
+
+def engine_class(environ: Mapping[str, str] | None = None) -> type[Engine]:
+    """The engine that an environment, by default this process', asks for."""
+    return TrialEngine if (os.environ if environ is None else environ).get(ORDERED) else Engine
