@@ -359,3 +359,10 @@ def test_make_lists_its_targets():
     )  # fmt: skip
     targets = set(re.findall(r"^  make ([a-z-]+)", result.stdout, re.MULTILINE))
     assert targets == {"help", "setup", "demo", "check", "test", "test-all", "docs", "bench", "bench-smoke", "clean"}
+
+
+def test_design_notes_are_short():
+    """A decision and its reason; tables of figures are on the page of performance."""
+    words = {note.name: len(note.read_text().split()) for note in (ROOT / "docs" / "design").glob("*.md")}
+    assert words
+    assert {name: count for name, count in words.items() if count > 600} == {}
