@@ -48,6 +48,7 @@ def explain(
         subject.spec,
         batch_size=subject.batch_size,
         rows=subject.rows,
+        exchanged=subject.exchanged,
     )
     if as_json:
         click.echo(_json(explanation))

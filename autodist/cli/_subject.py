@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autodist.cli._cluster_options import ClusterOptions, cluster_options, load_spec, resolve_spec
-from autodist.errors import StrategyError, UsageError
+from autodist.errors import GraphError, StrategyError, UsageError
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
+    from autodist.graph.layouts import Exchanged
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies import Strategy, StrategyBuilder
 
@@ -32,6 +33,7 @@ class Subject:
         spec: D, if there is a graph.
         batch_size: Examples in a global batch; None for the run's.
         rows: By variable, the rows that a global batch touches.
+        exchanged: What replicas exchange before their gradients, as the run has kept it; None without such a run.
 
     """
 
@@ -40,6 +42,7 @@ class Subject:
     spec: ResourceSpec | None
     batch_size: int | None
     rows: Mapping[str, int]
+    exchanged: tuple[Exchanged, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,22 @@ def find_subject(texts: Sequence[str], options: SubjectOptions) -> Subject:
         kept = beside.is_file() and not is_spec_given
         found_spec = load_spec(beside) if kept else resolve_spec(options.cluster)
     strategies = tuple(_strategy(text, found_graph, found_spec, options.step) for text in texts)
-    return Subject(strategies, found_graph, found_spec, options.batch_size, _rows(options.rows, found_graph))
+    exchanged = None if graph_file is None else _exchanged(graph_file)
+    rows = _rows(options.rows, found_graph)
+    return Subject(strategies, found_graph, found_spec, options.batch_size, rows, exchanged)
+
+
+def _exchanged(graph_file: Path) -> tuple[Exchanged, ...] | None:
+    from autodist.coordination import exchanged_file
+    from autodist.graph.layouts import Exchanged
+
+    kept = exchanged_file(graph_file)
+    if not kept.is_file():
+        return None
+    try:
+        return Exchanged.load(kept)
+    except ValueError as error:
+        raise GraphError(f"what replicas exchange can't be read: {error}") from error
 
 
 def _rows(texts: Sequence[str], graph: TrainingGraph | None) -> dict[str, int]:

@@ -1,6 +1,13 @@
 """How the workers of a run and their launcher find each other, agree, wait and end: no TensorFlow is needed for it."""
 
-from autodist.coordination._agreement import SAME_DATA, Agreement, announce, step_files
+from autodist.coordination._agreement import (
+    SAME_DATA,
+    Agreement,
+    announce,
+    exchanged_file,
+    keep_exchanged,
+    step_files,
+)
 from autodist.coordination._certificate import make_certificate
 from autodist.coordination._checkpoint_note import CheckpointNote
 from autodist.coordination._connections import connected_to_all, sockets_to_all
@@ -56,7 +63,9 @@ __all__ = [
     "connected_to_all",
     "current_worker",
     "digest",
+    "exchanged_file",
     "holder_failures",
+    "keep_exchanged",
     "make_certificate",
     "opens_ports",
     "own_writing",

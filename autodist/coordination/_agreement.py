@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ from typing import Any
 from autodist.coordination._worker import Worker
 from autodist.errors import CaptureError, GraphError, TimedOut, UsageError
 from autodist.graph import CapturedStep, Identity, TrainingGraph
+from autodist.graph.layouts import Exchanged
 from autodist.strategies import Strategy
 
-__all__ = ["Agreement", "announce", "step_files"]
+__all__ = ["Agreement", "announce", "exchanged_file", "keep_exchanged", "step_files"]
 
 _LOG = logging.getLogger("autodist")
 _LARGEST_KEPT_BYTES = 64 * 10**6
@@ -206,6 +207,17 @@ def step_files(run_dir: Path, number: int) -> tuple[Path, Path]:
     """Where a run directory has the strategy and the graph of a step function, numbered from 0."""
     suffix = f".{number}" if number else ""
     return run_dir / f"strategy{suffix}.json", run_dir / f"graph{suffix}.zip"
+
+
+def keep_exchanged(exchanged: Sequence[Exchanged], worker: Worker, number: int) -> None:
+    """Keep with the run what replicas of a step exchange before their gradients, for `autodist explain`."""
+    if worker.is_chief and worker.environment.run_dir is not None:
+        Exchanged.save(exchanged, exchanged_file(step_files(worker.environment.run_dir, number)[1]))
+
+
+def exchanged_file(graph_file: Path) -> Path:
+    """Where that is, for the file of the step's graph."""
+    return graph_file.with_name(graph_file.name.replace("graph", "exchanged", 1)).with_suffix(".json")
 
 
 def _keep_graph(graph: TrainingGraph, path: Path) -> None:

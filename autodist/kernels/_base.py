@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from autodist.carriers import Place, Scattered
 from autodist.graph import GraphEditor, StepAnalysis, TrainingGraph, Variable
+from autodist.graph.layouts import Exchanged
 from autodist.kernels._asked import Asked
 from autodist.resource_spec import Device, ResourceSpec
 from autodist.strategies import Strategy
@@ -224,6 +225,7 @@ class DistributedGraph:
         asks: What this worker asks others while it takes steps: they must be told before.
         relaxed: Names of the variables that change beside the steps, here or on another worker.
         waits: Whether a step needs other workers to take one as well.
+        exchanged: What replicas exchange before their gradients, the largest first.
         loss_meets: Whether examples of a batch meet on the way to a loss, of which each replica has its part alone.
         warnings: What a user should know about this rewriting.
         notes: What differs from one device as is documented.
@@ -249,6 +251,7 @@ class DistributedGraph:
     asks: tuple[Asked, ...] = ()
     relaxed: tuple[str, ...] = ()
     waits: bool = True
+    exchanged: tuple[Exchanged, ...] = ()
     loss_meets: bool = False
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -14,7 +14,20 @@ import numpy as np
 
 from autodist.carriers import Scattered
 from autodist.graph import NodeList, Role, StepAnalysis, TrainingGraph, data_inputs, node_of, tensor_dtype, tensor_name
-from autodist.graph.layouts import WHOLE, BatchPlan, Cut, Dim, Layout, Multiple, Partial, Shape, Way, Whole, factor_of
+from autodist.graph.layouts import (
+    WHOLE,
+    BatchPlan,
+    Cut,
+    Dim,
+    Layout,
+    Multiple,
+    Partial,
+    Shape,
+    Way,
+    Whole,
+    exchanged_in,
+    factor_of,
+)
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels._batch_rows import BatchRows
 from autodist.kernels._counted_draws import CountedDraws
@@ -23,7 +36,6 @@ from autodist.kernels._draws import Draws
 from autodist.kernels._exchange import Exchanges
 from autodist.kernels._joins import ROWS, TOTAL, with_layers
 from autodist.kernels._same_batches import BATCHES, compare_batches
-from autodist.kernels._warnings import warnings_of_exchanges
 
 __all__ = ["OTHER_ROWS", "share_batch"]
 
@@ -83,7 +95,7 @@ class _Builder:
             total=TOTAL,
             batches=BATCHES if same else None,
             points=with_layers(self.graph_def, self.points),
-            warnings=tuple(dict.fromkeys((*self.source.warnings, *warnings_of_exchanges(self.graph, self.plan)))),
+            exchanged=exchanged_in(self.graph, self.plan),
         )
 
     # The batch ---------------------------------------------------------------------------------------------------

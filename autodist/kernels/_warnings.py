@@ -7,11 +7,10 @@ from math import prod
 
 from autodist.graph import ROWLIKE, Extent, TrainingGraph, itemsize, node_of, reduction_of_met, tensor_dtype
 from autodist.graph.batch import BY_REPLICA
-from autodist.graph.layouts import BatchPlan, Partial
 from autodist.graph.operators import Kind, is_kind
 from autodist.kernels._demand import Demand, tensor_shape
 
-__all__ = ["inexact_of", "notes_of", "warnings_of", "warnings_of_exchanges"]
+__all__ = ["inexact_of", "notes_of", "warnings_of"]
 
 _NEITHER = "is neither a sum nor a mean over the batch"
 _MANY_BYTES = 4 * 2**20
@@ -113,23 +112,6 @@ def _of_gathering(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
                 f"{_place(graph, demand, node_of(tensor))} is gathered from all replicas in each step, "
                 f"{size / 2**20:.0f} MB, because a value of the whole batch is computed of it"
             )
-
-
-def warnings_of_exchanges(graph: TrainingGraph, plan: BatchPlan) -> Iterator[str]:
-    """One for each large tensor that replicas exchange in the midst of a step."""
-    nodes = graph.analysis.nodes
-    for tensor, exchanges in plan.exchanges.items():
-        for exchange in exchanges:
-            size = plan.bytes_of(tensor, graph.batch_size or 0)
-            if exchange.travels and size > _MANY_BYTES:
-                name = node_of(tensor)
-                line = graph.lines.get(name)
-                at = f" at {line}" if line is not None and line != name else ""
-                how = "added up over" if exchange.source == Partial() else "gathered from"
-                yield (
-                    f"op `{name}` ({nodes[name].op}){at} is {how} all replicas in each step, {size / 2**20:.0f} MB, "
-                    "because what is computed from it needs all examples"
-                )
 
 
 def _by_line(graph: TrainingGraph, demand: Demand, names: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+
 __all__ = ["columns_of_explanation", "show_explanation"]
 
 _MANY_ROWS = 30
@@ -42,6 +43,8 @@ def show_explanation(explanation: Explanation, console: Console | None = None, *
     console.print(_totals(explanation), soft_wrap=True)
     if explanation.cost is not None:
         _show_cost(explanation.cost, console, show_all)
+    if explanation.exchanged:
+        _show_exchanged(explanation, console, show_all)
     if explanation.problems is not None:
         _show_problems(explanation, console)
 
@@ -184,6 +187,24 @@ def _show_cost(cost: Cost, console: Console, show_all: bool) -> None:
         console.print(fitted(columns, console.width, right=_NUMBERS, shrink={"Link": 20}))
         more = len(cost.links) - len(links)
         console.print(f"and {more} less busy links; `--all` shows each\n" if more else "", soft_wrap=True)
+
+
+def _show_exchanged(explanation: Explanation, console: Console, show_all: bool) -> None:
+    exchanged = explanation.exchanged or ()
+    hosts = 1 if explanation.cost is None else len(explanation.cost.hosts)
+    shown = exchanged if show_all else exchanged[:_MANY_LINKS]
+    columns = {
+        "Tensor": [one.node for one in shown],
+        "Op": [one.op for one in shown],
+        "At": [one.line for one in shown],
+        "Is": [one.how for one in shown],
+        "MB": [megabytes(one.size_bytes) for one in shown],
+        "Sent MB": [megabytes(one.sent_bytes(hosts)) for one in shown],
+    }
+    console.print("What replicas exchange in the midst of a step, because what is computed needs all examples")
+    console.print(fitted(columns, console.width, right=_NUMBERS, shrink={"Tensor": 12, "At": 12}))
+    more = len(exchanged) - len(shown)
+    console.print(f"and {more} smaller ones; `--all` shows each\n" if more else "", soft_wrap=True)
 
 
 def _some(texts: Sequence[str]) -> str:

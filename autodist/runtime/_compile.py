@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from autodist.coordination import Worker, announce
+from autodist.coordination import Worker, announce, keep_exchanged
 from autodist.errors import AutoDistError, CaptureError, FixedRowsError
 from autodist.graph import CapturedStep, NoGradientError, VariableNames, capture
 from autodist.kernels import why_not_exact
@@ -96,6 +96,7 @@ class Compiler:
                 step = self._steps.bring_in(captured, strategy, f"step_{self._scope}_{number}")
             except FixedRowsError as error:
                 raise (captured.reason or error) from error
+            keep_exchanged(step.graph.exchanged, self._worker, number)
             _LOG.info("step %d rewritten in %.2f s", number, time.perf_counter() - started)
             self._steps.barrier(f"compiled/{self._scope}/{number}")
         return step

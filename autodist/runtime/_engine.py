@@ -18,6 +18,7 @@ from autodist.graph import CapturedStep, draws_by_kernels
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._compile import Compiler, NotSharedError
 from autodist.runtime._decisions import Decisions
+from autodist.runtime._exchange_costs import ExchangeCosts
 from autodist.runtime._execution import Execution
 from autodist.runtime._online import FirstSteps
 from autodist.runtime._plain import PlainSteps
@@ -73,6 +74,7 @@ class Engine:
         self._spec = spec
         self._convention = convention
         self._recorder = recorder
+        self._exchange_costs = ExchangeCosts(worker, spec)
         self._first_steps = FirstSteps(worker, spec, strategy, scope)
         self._splits = Splits(len(spec.replicas))
         self._not_shared: dict[Any, NotSharedError] = {}
@@ -253,6 +255,7 @@ class Engine:
         began_s = time.perf_counter()
         values = self._execution.run(step, arguments, local)
         took_s = time.perf_counter() - began_s
+        self._exchange_costs.after_step(step, took_s)
         strategy = self._first_steps.after_step(took_s) if step.captured.graph.trainable else None
         if strategy is not None:
             self._change(strategy, self._key(function, arguments, local), arguments, local)

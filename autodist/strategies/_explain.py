@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from autodist.graph import TrainingGraph, Variable
+    from autodist.graph.layouts import Exchanged
     from autodist.resource_spec import ResourceSpec
 
 __all__ = ["Cost", "Explanation", "ExplanationRow", "HostTraffic", "LinkTraffic", "explain"]
@@ -139,6 +140,7 @@ class Explanation:
         num_groups: Number of all-reduce groups.
         cost: What a step sends; None without a graph.
         problems: Why the strategy does not fit; None without a graph.
+        exchanged: What replicas exchange before their gradients, the largest first; None where no run has kept that.
 
     """
 
@@ -154,6 +156,7 @@ class Explanation:
     num_groups: int
     cost: Cost | None = None
     problems: tuple[Problem, ...] | None = None
+    exchanged: tuple[Exchanged, ...] | None = None
 
 
 def explain(
@@ -164,6 +167,7 @@ def explain(
     batch_size: int | None = None,
     rows: Mapping[str, int] | None = None,
     available_communicators: Collection[str] | None = None,
+    exchanged: tuple[Exchanged, ...] | None = None,
 ) -> Explanation:
     """Tell what the strategy says; with a graph and a cluster also what it costs there and whether it fits.
 
@@ -174,6 +178,7 @@ def explain(
         batch_size: As for :func:`traffic`.
         rows: As for :func:`traffic`.
         available_communicators: As for :func:`verify`.
+        exchanged: What a run has kept of the exchanges within a step.
 
     Raises:
         StrategyError: Parts of the strategy have wrong types.
@@ -213,6 +218,7 @@ def explain(
         num_groups=len(strategy.groups),
         cost=cost,
         problems=problems,
+        exchanged=exchanged,
     )
 
 

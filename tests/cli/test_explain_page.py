@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import doctest
+import json
 import re
 import shlex
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from click.testing import CliRunner
 
 from autodist.cli._diff_command import diff
 from autodist.cli._explain_command import explain
-from autodist.coordination import step_files
+from autodist.coordination import exchanged_file, step_files
+from autodist.errors import GraphError
 from autodist.graph import Output
+from autodist.graph.layouts import Exchanged
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.strategies import PSLoadBalancing
 from tests.strategies.examples import graph, variable
@@ -58,6 +61,28 @@ def printed(command: str) -> str:
 @pytest.mark.usefixtures("run")
 def test_the_page_shows_what_is_printed(command, shown):
     assert printed(command) == shown
+
+
+@pytest.mark.usefixtures("run")
+def test_what_replicas_exchange_within_a_step_is_listed():
+    big = Exchanged("tower/dense/BiasAdd", "BiasAdd", "train.py:31", "gathered", 4_000_000)
+    small = Exchanged("loss/Sum", "Sum", "", "added up", 4)
+    Exchanged.save([big, small], exchanged_file(step_files(Path("runs/latest"), 0)[1]))
+    lines = printed("explain runs/latest").splitlines()
+    begin = next(k for k, line in enumerate(lines) if line.startswith("What replicas exchange"))
+    assert re.split(r" {2,}", lines[begin + 3]) == [
+        "tower/dense/BiasAdd",
+        "BiasAdd",
+        "train.py:31",
+        "gathered",
+        "4",
+        "2",
+    ]
+    told = json.loads(printed("explain runs/latest --json"))["exchanged"]
+    assert told == [asdict(big), asdict(small)]
+    exchanged_file(step_files(Path("runs/latest"), 0)[1]).write_text("[]")
+    with pytest.raises(GraphError, match=r"exchanged\.json"):
+        printed("explain runs/latest")
 
 
 @pytest.mark.usefixtures("run")

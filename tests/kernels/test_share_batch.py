@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from autodist.graph import VariableNames, capture
+from autodist.graph.layouts import exchanged_in, plan_batch
 from tests.certify.drawn.loss import MIXED, REDUCED
 
 from . import single
@@ -145,6 +147,17 @@ def test_losses_in_which_examples_meet(name):
     ran = check(step_of(LOSSES, {name: w}), [[batch(8)], [batch(8, 1)]], SIZES, w)
     assert not ran.warnings
     assert np.abs(ran.variables["w"] - START).max() > 1e-3
+
+
+def test_what_is_exchanged_is_named():
+    """Of in-batch negatives the one factor is gathered, and the gradient by it added up, each replica's rows for it."""
+    w = tf.Variable(START, name="w")
+    step = step_of({"w": contrastive}, {"w": w})
+    graph = capture(step, single.specs_of([batch(8)]), VariableNames()).graph.with_batch_size(8)
+    gathered, added = (one for one in exchanged_in(graph, plan_batch(graph)) if one.size_bytes >= 8 * 3 * 4)
+    assert (gathered.op, gathered.how, gathered.size_bytes) == ("Tanh", "gathered", 8 * 3 * 4)
+    assert (added.op, added.how) == ("MatMul", "added up by rows")
+    assert (gathered.sent_bytes(4), added.sent_bytes(4)) == (72.0, 72.0)
 
 
 @pytest.mark.slow

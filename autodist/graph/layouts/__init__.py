@@ -1,6 +1,7 @@
 """How the replicas of a step share each of its tensors, by what operators do."""
 
 from autodist.graph.layouts._base import WHOLE, Cut, Dim, Layout, Multiple, Partial, Rows, Shape, Whole, factor_of
+from autodist.graph.layouts._exchanged import Exchanged, exchanged_in
 from autodist.graph.layouts._plan import BatchPlan, Exchange, NoPlanError, plan_batch
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._ways import Entry, Way
@@ -12,6 +13,7 @@ __all__ = [
     "Dim",
     "Entry",
     "Exchange",
+    "Exchanged",
     "Layout",
     "Multiple",
     "NoPlanError",
@@ -21,6 +23,7 @@ __all__ = [
     "StepShapes",
     "Way",
     "Whole",
+    "exchanged_in",
     "factor_of",
     "plan_batch",
 ]

@@ -1,0 +1,94 @@
+"""What replicas of a shared step exchange before their gradients: for people, for files, and for a warning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from autodist.graph._graph_def import node_of
+from autodist.graph._training_graph import TrainingGraph
+from autodist.graph.layouts._base import Partial, Whole
+from autodist.graph.layouts._plan import BatchPlan, Exchange
+
+__all__ = ["Exchanged", "exchanged_in"]
+
+_ROUNDS = {"gathered": 1, "added up": 2, "added up by rows": 1}
+"""By kind of exchange, how often the bytes of a tensor pass through a host, but for its own part of them."""
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """A tensor that replicas exchange in each step.
+
+    Attributes:
+        node: The node that computes it.
+        op: What that does.
+        line: The user's ``file:line``; empty where it is not known.
+        how: ``gathered``, ``added up``, or ``added up by rows``, each replica getting the sum of its own.
+        size_bytes: Bytes of the tensor for the whole batch.
+
+    Example:
+        >>> Exchanged("tower/dense/BiasAdd", "BiasAdd", "train.py:31", "gathered", 4_000_000).sent_bytes(4)
+        3000000.0
+
+    """
+
+    node: str
+    op: str
+    line: str
+    how: str
+    size_bytes: int
+
+    def sent_bytes(self, hosts: int) -> float:
+        """Bytes that each of so many hosts sends for it, the least that is possible."""
+        return _ROUNDS[self.how] * self.size_bytes * (hosts - 1) / hosts
+
+    @staticmethod
+    def save(exchanged: Iterable[Exchanged], path: Path) -> None:
+        """Write some to a file."""
+        path.write_text(json.dumps({"schema_version": 1, "exchanged": [asdict(one) for one in exchanged]}, indent=2))
+
+    @classmethod
+    def load(cls, path: Path) -> tuple[Exchanged, ...]:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            ValueError: It is no such file.
+
+        """
+        try:
+            found = json.loads(path.read_text())
+            return tuple(cls(**fields) for fields in found["exchanged"])
+        except (OSError, KeyError, TypeError) as error:
+            raise ValueError(f"{path}: {error}") from error
+
+
+def exchanged_in(graph: TrainingGraph, plan: BatchPlan) -> tuple[Exchanged, ...]:
+    """What the replicas of a step exchange, the largest first.
+
+    Args:
+        graph: The step, with the number of examples that sizes are for.
+        plan: How replicas share it.
+
+    """
+    found = _found(graph, plan)
+    return tuple(sorted(found, key=lambda one: (-one.size_bytes, one.node)))
+
+
+def _found(graph: TrainingGraph, plan: BatchPlan) -> Iterator[Exchanged]:
+    nodes = graph.analysis.nodes
+    for tensor, exchanges in plan.exchanges.items():
+        for exchange in exchanges:
+            if not exchange.travels:
+                continue
+            name = node_of(tensor)
+            size = plan.bytes_of(tensor, graph.batch_size or 0)
+            yield Exchanged(name, nodes[name].op, graph.lines.get(name, ""), _kind(exchange), size)
+
+
+def _kind(exchange: Exchange) -> str:
+    if not isinstance(exchange.source, Partial):
+        return "gathered"
+    return "added up" if isinstance(exchange.target, Whole) else "added up by rows"
