@@ -68,6 +68,7 @@ class _Builder:
         self.count = len(self.layout.local_replicas)
         self.out = NodeList(device=self.layout.main_device)
         self.points: list[SyncPoint] = []
+        self.checks: list[str] = []
         self.values: dict[tuple[str, Layout], list[str]] = {}
         self.copies: dict[str, list[str]] = {}
         library, versions = self.analysis.graph_def.library, self.analysis.graph_def.versions
@@ -77,10 +78,10 @@ class _Builder:
     def build(self) -> DistributedGraph:
         """See the module's docstring."""
         same = self._add_rows()
-        checks = [*([same] if same else []), *self._only_rows()]
+        self.checks.extend([same] if same else [])
         for name in self.plan.order:
             if name not in self.plan.marks:
-                self._add(self.nodes[name], checks)
+                self._add(self.nodes[name])
         self._join_gradients()
         local_outputs = tuple(self._local(tensor) for tensor in self.source.outputs)
         self.graph_def.node.extend(self.out.nodes)
@@ -88,7 +89,7 @@ class _Builder:
             graph_def=self.graph_def,
             outputs=tuple(self._value(tensor, WHOLE)[0] for tensor in self.source.outputs),
             local_outputs=local_outputs,
-            effects=(*checks, *(e for n in self.source.effects for e in self.copies[n])),
+            effects=(*self.checks, *(e for n in self.source.effects for e in self.copies[n])),
             feeds=tuple(self._feeds(given) for given in self.graph.inputs),
             borrowed=(None,) * len(self.graph.inputs),
             rows=ROWS,
@@ -106,7 +107,7 @@ class _Builder:
         if self.layout.world_size > 1:
             local = self.out.identity("autodist/counts", rows, "float32")
             counts = self._point("rows", Combine.CONCAT, local, "float32", None)
-        self.rows = BatchRows(self.out, self.layout, rows, counts, TOTAL)
+        self.rows = BatchRows(self.out, self.layout, self._only_rows(rows, counts), counts, TOTAL)
         self.exchanges = Exchanges(self.nodes, self.plan, self.out, self.layout, self.rows, self._point)
         self.draws_by_row = CountedDraws(self.nodes, self.plan, self.out, self.rows)
         if self.layout.world_size == 1:
@@ -118,15 +119,20 @@ class _Builder:
             lambda label, local: self._point(label, Combine.SUM, local, "float32", (2,)),
         )
 
-    def _only_rows(self) -> list[str]:
-        """What fails, before anything is changed, if the batch has not the number of rows that the step is for."""
-        rows = self.graph.fixed_rows
-        if rows is None:
-            return []
-        expected = self.out.constant("autodist/only/rows", float(rows), "float32")
-        equal = self.out.add("Equal", "autodist/only/equal", [self.rows.everywhere, expected], T="float32")
-        told = self.out.constant("autodist/only/told", f"{OTHER_ROWS} {rows}", "string")
-        return [self.out.add("Assert", "autodist/only/same", [equal, told], T=["string"])]
+    def _only_rows(self, rows: str, counts: str) -> str:
+        """The numbers of rows, if the whole batch has as many as the step is for; else the step fails with a word."""
+        expected = self.graph.fixed_rows
+        if expected is None:
+            return rows
+        name = "autodist/only"
+        dim = self.out.constant(f"{name}/dim", [0], "int32")
+        found = self.out.add("Sum", f"{name}/sum", [counts, dim], T="float32", Tidx="int32", keep_dims=False)
+        number = self.out.constant(f"{name}/rows", float(expected), "float32")
+        equal = self.out.add("Equal", f"{name}/equal", [found, number], T="float32")
+        told = self.out.constant(f"{name}/told", f"{OTHER_ROWS} {expected}", "string")
+        check = self.out.add("Assert", f"{name}/same", [equal, told], T=["string"])
+        self.checks.append(check)
+        return self.out.add("Identity", name, [rows, f"^{check}"], T="float32")
 
     def _given(self, node: Any, replica: int) -> str:
         """What is fed to a replica: nothing where it has no rows; of what it only borrows, it takes none."""
@@ -156,10 +162,10 @@ class _Builder:
 
     # Nodes -------------------------------------------------------------------------------------------------------
 
-    def _add(self, node: Any, checks: Sequence[str]) -> None:
+    def _add(self, node: Any) -> None:
         for way in self.plan.ways[node.name]:
             if way.is_whole:
-                self._add_whole(node, way, checks)
+                self._add_whole(node, way)
             else:
                 for replica in range(self.count):
                     self._add_part(node, way, replica)
@@ -169,7 +175,7 @@ class _Builder:
                 values = self._value(tensor, exchange.source)
                 self.values[tensor, exchange.target] = self.exchanges.made(exchange, values)
 
-    def _add_whole(self, node: Any, way: Way, checks: Sequence[str]) -> None:
+    def _add_whole(self, node: Any, way: Way) -> None:
         sizes = self._sizes(node)
         if sizes is not None:
             self.values.update(((tensor_name(node.name, k), WHOLE), [made]) for k, made in enumerate(sizes))
@@ -182,7 +188,7 @@ class _Builder:
         copy.input.extend(self._value(t, WHOLE)[0] for t, _ in zip(data_inputs(node), kept, strict=False))
         copy.input.extend(self._controls(node))
         if node.name in self.analysis.writes:
-            copy.input.extend(f"^{check}" for check in checks)
+            copy.input.extend(f"^{check}" for check in self.checks)
         self.draws.seed(copy)
         self._set(node.name, way, None, node.name)
 
