@@ -6,6 +6,12 @@ import tensorflow as tf
 
 from ..data import mean_squared
 
+
+def number_of_rows(p):
+    """A number where Python knows it, in loops of the program's own."""
+    return p.shape[0] or tf.shape(p)[0]
+
+
 MIXED = {
     "as they are": lambda p: p,
     "centred": lambda p: p - tf.reduce_mean(p, 0),
@@ -17,6 +23,9 @@ MIXED = {
     "weighted": lambda p: p * tf.nn.softmax(p, axis=0),
     "first": lambda p: p + 0.1 * p[:1],
     "shuffled": lambda p: tf.gather(p, tf.argsort(tf.sin(3.0 * p[:, 0]))),
+    "by number": lambda p: p + 0.1 * tf.linspace(0.0, 1.0, number_of_rows(p))[:, None],
+    "of a fixed shape": lambda p: p + 0.1 * tf.tanh(tf.reshape(p, [number_of_rows(p), 1])[::-1]),
+    "in a loop": lambda p: tf.map_fn(lambda row: tf.tanh(row) + 0.1 * tf.reduce_sum(row), p),
     "without diagonal": lambda p: tf.matmul(1.0 - tf.eye(tf.shape(p)[0]), tf.tanh(p)) / 4.0,
 }
 REDUCED = {

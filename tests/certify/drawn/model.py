@@ -8,7 +8,7 @@ import tensorflow as tf
 from ..data import BATCH_SIZES, WORDS, Lookup, dense_batches, mean_squared, sparse_batches
 from .loss import drawn_loss
 
-KINDS = ("dense", "sequence", "embedding", "lookup")
+KINDS = ("dense", "sequence", "recurrent", "embedding", "lookup")
 
 
 def train(ad, seed):
@@ -40,6 +40,9 @@ def first_layers(chance, kind):
     width = chance.randint(1, 9)
     if kind == "dense":
         return [keras.Input([6]), dense(chance, width)]
+    if kind == "recurrent":
+        recurrent = chance.choice((keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN))
+        return [keras.Input([2, 3]), recurrent(width, unroll=chance.random() < 0.3)]
     if kind == "sequence":
         return [keras.Input([2, 3]), dense(chance, width), keras.layers.Flatten()]
     table = Lookup() if kind == "lookup" else keras.layers.Embedding(WORDS, width)
@@ -71,7 +74,7 @@ OPTIMIZERS = (
 
 def batches(kind):
     for x, y in sparse_batches() if kind in ("embedding", "lookup") else dense_batches():
-        yield (x.reshape(-1, 2, 3), y) if kind == "sequence" else (x, y)
+        yield (x.reshape(-1, 2, 3), y) if kind in ("sequence", "recurrent") else (x, y)
 
 
 def loop(ad, model, apply, kind, loss_of):
