@@ -13,7 +13,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DOCS_READY := .venv/.docs-ready
 
-.PHONY: help setup demo check test test-all docs bench bench-smoke clean
+.PHONY: help setup demo check test test-all golden docs bench bench-smoke clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ test: setup  ## Run the tests, without the slow ones
 test-all: setup  ## Run all tests
 	@scripts/install-test-tools
 	@$(BIN)/python -m pytest
+
+golden: setup  ## Write the texts of what each pass makes of a small step anew: read the difference
+	@AUTODIST_TESTS_WRITE=1 $(BIN)/python -m pytest -q tests/kernels/test_golden.py
 
 docs: $(DOCS_READY)  ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -9,9 +9,8 @@ from autodist.kernels._exact import why_not_exact
 from autodist.kernels._extra import ExtraKernel
 from autodist.kernels._part_shapes import PICKED, refuse_fixed_batches
 from autodist.kernels._partition import shard_name
-from autodist.kernels._pipeline import KernelTiming, kernels_for, rewrite
+from autodist.kernels._pipeline import KernelTiming, kernels_for, prepare, rewrite
 from autodist.kernels._place import Place
-from autodist.kernels._prepare import prepare
 from autodist.kernels._proxies import proxy_name
 from autodist.kernels._prune import Prune
 from autodist.kernels._ps import ParameterServers

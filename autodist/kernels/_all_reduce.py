@@ -16,7 +16,7 @@ from autodist import carriers
 from autodist.carriers import Communicator, Place
 from autodist.errors import CaptureError
 from autodist.graph import NodeList
-from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
+from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._packing import small_parcel
 from autodist.kernels._synchronizers import given_to
 from autodist.kernels._words import from_words, num_words, to_words
@@ -39,6 +39,8 @@ class AllReduceGradients(Kernel):
     """
 
     name: ClassVar[str] = "all-reduce"
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.MESSAGES, Fact.SERVED})
+    provides: ClassVar[frozenset[Fact]] = frozenset({Fact.REDUCED})
     synchronizer: ClassVar[type[Synchronizer]] = AllReduceSynchronizer
     strategy: Strategy
     step: str
@@ -65,6 +67,8 @@ class AllReduceState(Kernel):
     """
 
     name: ClassVar[str] = "all-reduce-state"
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.REDUCED, Fact.SPREAD})
+    provides: ClassVar[frozenset[Fact]] = frozenset({Fact.STATE})
     strategy: Strategy
     step: str
 

@@ -17,7 +17,18 @@ from autodist.kernels._asked import Asked
 from autodist.resource_spec import Device, ResourceSpec
 from autodist.strategies import Strategy
 
-__all__ = ["Combine", "DistributedGraph", "Kernel", "Layout", "Refresher", "Serving", "SyncPoint"]
+__all__ = [
+    "Combine",
+    "DistributedGraph",
+    "Fact",
+    "Kernel",
+    "Layout",
+    "Pass",
+    "Preparation",
+    "Refresher",
+    "Serving",
+    "SyncPoint",
+]
 
 _TASK = re.compile(r"/job:worker/replica:0/task:(\d+)/")
 
@@ -314,14 +325,54 @@ class DistributedGraph:
         return replace(self, **changes)
 
 
-class Kernel(abc.ABC):
+class Fact(enum.Enum):
+    """What a pass may count on, because one before it has seen to it; the values are words for errors."""
+
+    SHARDS = "each part of a variable is a variable of its own"
+    FACTORS = "gradients that travel as factors are marked there"
+    HOMES = "variables of earlier steps are where those have put them"
+    REPLICAS = "the step is there once per local replica, with the points where these meet"
+    HOST_SUMS = "what leaves a host for a server is the sum of its replicas"
+    MESSAGES = "gradients at points are in the form in which they travel"
+    BESIDE = "servers that apply updates beside the steps have taken their gradients"
+    STREAMED = "what streams bring of servers is asked of nobody"
+    SERVED = "servers have taken their gradients, and their variables have homes"
+    COPIES = "what a worker has a copy of is read there"
+    REDUCED = "gradients of variables that every worker has are reduced"
+    SPREAD = "factors have gone to all workers"
+    STATE = "all that is no gradient has met"
+    DEVICES = "every node has a device"
+    OWN = "no node is on a device that this worker can't reach"
+
+
+class Pass(abc.ABC):
+    """One step of the way from G and S to what a worker runs."""
+
+    name: ClassVar[str]
+    needs: ClassVar[frozenset[Fact]] = frozenset()
+    """What passes before it have to see to."""
+    provides: ClassVar[frozenset[Fact]] = frozenset()
+    """What it sees to, for all that come after it."""
+
+
+class Preparation(Pass):
+    """A rewriting of G and S together, before any worker's share is cut out of them.
+
+    It turns what a strategy says about parts of variables and gradients into a G that has these parts, and into an S
+    that speaks of each part as a variable of its own. It is done once for a step, and is the same on all workers.
+    """
+
+    @abc.abstractmethod
+    def apply(self, graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, Strategy]:
+        """G and S as rewritten; the arguments themselves where there is nothing to do."""
+
+
+class Kernel(Pass):
     """One rewriting of a graph: valid graph in, valid graph out, anything in between.
 
     A kernel is a frozen dataclass; its options are its fields. What all kernels need (checking the result, timing,
     dumping) is the pipeline's business.
     """
-
-    name: ClassVar[str]
 
     @abc.abstractmethod
     def apply(self, graph: DistributedGraph) -> DistributedGraph:

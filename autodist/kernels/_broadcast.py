@@ -8,7 +8,7 @@ from typing import ClassVar
 from autodist import carriers
 from autodist.carriers import Communicator
 from autodist.graph import NodeList
-from autodist.kernels._base import DistributedGraph, Kernel, SyncPoint
+from autodist.kernels._base import DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._synchronizers import given_to
 from autodist.strategies import BroadcastSynchronizer, Strategy, Synchronizer
 
@@ -25,6 +25,8 @@ class BroadcastFactors(Kernel):
     """
 
     name: ClassVar[str] = "broadcast-factors"
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.MESSAGES, Fact.FACTORS, Fact.SERVED})
+    provides: ClassVar[frozenset[Fact]] = frozenset({Fact.SPREAD})
     synchronizer: ClassVar[type[Synchronizer]] = BroadcastSynchronizer
     strategy: Strategy
     step: str

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, final
 
 from autodist.compressors import FLOATS, Channel, Compressor
 from autodist.compressors import get as get_compressor
-from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
+from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._joins import with_layers
 from autodist.strategies import Strategy
 
@@ -31,6 +31,8 @@ class Encode(Kernel):
     """
 
     name: ClassVar[str] = "encode"
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.REPLICAS, Fact.HOST_SUMS})
+    provides: ClassVar[frozenset[Fact]] = frozenset({Fact.MESSAGES})
     strategy: Strategy
     step: str
     container: str = ""

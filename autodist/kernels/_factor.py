@@ -9,8 +9,10 @@ A factor with one-hot rows travels as the places of their ones, and the product 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
+from autodist.errors import StrategyError
 from autodist.graph import (
     ID_DTYPE,
     MARK,
@@ -27,26 +29,30 @@ from autodist.graph import (
     factors_of,
     node_of,
 )
+from autodist.kernels._base import Fact, Preparation
 from autodist.kernels._shard_rows import with_shape
 from autodist.strategies import Strategy, VariableConfig
 
-__all__ = ["factor_gradients"]
+__all__ = ["FactorGradients"]
 
 
-def factor_gradients(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, Strategy]:
-    """G with marks on factors where S wants them, and S without the wish.
+@dataclass(frozen=True)
+class FactorGradients(Preparation):
+    """Mark factors where S wants them; S is then without the wish."""
 
-    Args:
-        graph: G.
-        strategy: S, verified: what it wants to be factored has factors.
-    """
-    wanted = {config.variable for config in strategy.variables if config.is_factored}
-    if not wanted:
-        return graph, strategy
-    rewriting = _Factoring(graph)
-    variables = tuple(rewriting.factored(v) if v.name in wanted else v for v in graph.variables)
-    factored = replace(graph, graph_def=rewriting.editor.finish(), variables=variables)
-    return factored, replace(strategy, variables=tuple(map(_without_encoder, strategy.variables)))
+    name: ClassVar[str] = "factor-gradients"
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.SHARDS})
+    provides: ClassVar[frozenset[Fact]] = frozenset({Fact.FACTORS})
+
+    def apply(self, graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, Strategy]:
+        """See the class; what S wants to be factored has factors."""
+        wanted = {config.variable for config in strategy.variables if config.is_factored}
+        if not wanted:
+            return graph, strategy
+        rewriting = _Factoring(graph)
+        variables = tuple(rewriting.factored(v) if v.name in wanted else v for v in graph.variables)
+        factored = replace(graph, graph_def=rewriting.editor.finish(), variables=variables)
+        return factored, replace(strategy, variables=tuple(map(_without_encoder, strategy.variables)))
 
 
 def _without_encoder(config: VariableConfig) -> VariableConfig:
@@ -68,7 +74,11 @@ class _Factoring:
     def factored(self, variable: Variable) -> Variable:
         """The variable with factored gradients; the graph changes accordingly."""
         factors = factors_of(self._source, variable.name)
-        assert factors.obstacle is None, factors.obstacle
+        if factors.obstacle is not None:
+            raise StrategyError(
+                f"`{variable.name}` can't be sent as sufficient factors: {factors.obstacle}",
+                hint="give it another compressor, or none",
+            )
         gradients = tuple(part for gradient in factors.gradients for part in self._gradient(gradient))
         return replace(variable, gradients=gradients)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from autodist.graph import GraphEditor, node_of
-from autodist.kernels._base import DistributedGraph, Kernel, SyncPoint
+from autodist.kernels._base import DistributedGraph, Fact, Kernel, SyncPoint
 
 __all__ = ["InTurn"]
 
@@ -23,6 +23,7 @@ class InTurn(Kernel):
     """
 
     name: ClassVar[str] = "in-turn"
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.REPLICAS})
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the class."""

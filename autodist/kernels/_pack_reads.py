@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from autodist.graph import Variable, data_inputs, node_of, normalize
-from autodist.kernels._base import DistributedGraph, Kernel
+from autodist.kernels._base import DistributedGraph, Fact, Kernel
 from autodist.kernels._packing import Parcel, packed, small_parcel
 from autodist.kernels._place import runs_at_home, stays_at_home
 from autodist.kernels._units import units_of
@@ -27,6 +27,7 @@ class PackReads(Kernel):
     """
 
     name: ClassVar[str] = "pack-reads"
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.COPIES})
     strategy: Strategy
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:

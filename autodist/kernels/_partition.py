@@ -8,27 +8,35 @@ each shard for the rows that it has.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from autodist.errors import StrategyError
 from autodist.graph import Piece, Role, TrainingGraph, UpdateRegions, Variable
+from autodist.kernels._base import Fact, Preparation
 from autodist.kernels._cuts import Cut, Cutting
 from autodist.strategies import Strategy, VariableConfig, num_shards, shard_slices
 
-__all__ = ["partition", "shard_name"]
+__all__ = ["Partition", "shard_name"]
 
 
-def partition(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, Strategy]:
-    """G and S with every shard as a variable ``NAME/shard_K``; the arguments themselves if nothing is partitioned.
+@dataclass(frozen=True)
+class Partition(Preparation):
+    """Make every shard a variable ``NAME/shard_K``.
 
-    Args:
-        graph: G.
-        strategy: S, verified. It may have configs with a partition for variables without a gradient: they are cut in
-            the same way, and the new strategy does not mention them.
-
-    Raises:
-        StrategyError: A variable without a gradient can't be cut.
+    S may have configs with a partition for variables without a gradient: they are cut in the same way, and the new
+    strategy does not mention them. One that can't be cut is refused.
     """
+
+    name: ClassVar[str] = "partition"
+    provides: ClassVar[frozenset[Fact]] = frozenset({Fact.SHARDS})
+
+    def apply(self, graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, Strategy]:
+        """See the class."""
+        return _partitioned(graph, strategy)
+
+
+def _partitioned(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, Strategy]:
     cut_configs = [config for config in strategy.variables if config.partition is not None]
     if not cut_configs:
         return graph, strategy

@@ -6,19 +6,21 @@ import contextlib
 import gc
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from autodist.errors import GraphError
 from autodist.graph import TrainingGraph, node_of
 from autodist.kernels._all_reduce import AllReduceGradients, AllReduceState
-from autodist.kernels._base import DistributedGraph, Kernel, Layout
+from autodist.kernels._base import DistributedGraph, Fact, Kernel, Layout, Pass, Preparation
 from autodist.kernels._broadcast import BroadcastFactors
 from autodist.kernels._encode import Encode
 from autodist.kernels._extra import ExtraKernel, extra_kernels, insert
+from autodist.kernels._factor import FactorGradients
 from autodist.kernels._in_turn import InTurn
 from autodist.kernels._pack_reads import PackReads
+from autodist.kernels._partition import Partition
 from autodist.kernels._place import Place
 from autodist.kernels._proxies import LocalProxies
 from autodist.kernels._prune import Prune
@@ -26,12 +28,13 @@ from autodist.kernels._ps import ParameterServers
 from autodist.kernels._relaxed import RelaxedServers
 from autodist.kernels._replicate import Replicate
 from autodist.kernels._requests import Requests
+from autodist.kernels._settle import Settle
 from autodist.kernels._stations import Stations
 from autodist.kernels._stream_values import StreamValues
 from autodist.kernels._synchronizers import bound, refuse_orphans
 from autodist.strategies import Strategy
 
-__all__ = ["KernelTiming", "kernels_for", "rewrite"]
+__all__ = ["PREPARATIONS", "KernelTiming", "check_order", "kernels_for", "prepare", "rewrite"]
 
 _MOST_TOLD = 20
 """Lines of an error, of which a kernel that fails may have thousands."""
@@ -47,6 +50,47 @@ class KernelTiming:
     duration_s: float
 
 
+PREPARATIONS: tuple[Preparation, ...] = (
+    # First: all that follows (factors, replicas, servers, collectives) knows whole variables only.
+    Partition(),
+    # A shard's gradient may have factors as well. Replicas then join two tensors of rows instead of a gradient.
+    FactorGradients(),
+)
+
+
+def prepare(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, Strategy]:
+    """G and S in terms of the parts that the strategy makes; both are the arguments themselves if it makes none.
+
+    Args:
+        graph: G, as captured.
+        strategy: S, verified.
+
+    Raises:
+        StrategyError: A variable can't be cut, or a gradient not be factored.
+    """
+    for preparation in PREPARATIONS:
+        graph, strategy = preparation.apply(graph, strategy)
+    return graph, strategy
+
+
+def check_order(passes: Iterable[Pass]) -> None:
+    """See that each pass comes after those that provide what it needs.
+
+    Raises:
+        GraphError: Says which does not.
+    """
+    every, provided = list(passes), set[Fact]()
+    for one in every:
+        for fact in sorted(one.needs - provided, key=lambda fact: fact.name):
+            by = [f"`{other.name}`" for other in every if fact in other.provides]
+            raise GraphError(
+                f"`{one.name}` needs that {fact.value}; {' or '.join(by) or 'nothing'} sees to it, and has to come "
+                f"before, the order is {', '.join(other.name for other in every)}",
+                hint="mend the order in `kernels_for`, or what the pass `needs`",
+            )
+        provided |= one.provides
+
+
 def kernels_for(
     graph: TrainingGraph,
     strategy: Strategy,
@@ -56,6 +100,7 @@ def kernels_for(
     gradient_reduction: Literal["auto", "mean", "sum"] = "auto",
     extras: Sequence[ExtraKernel] | None = None,
     overlap: bool = True,
+    homes: Mapping[str, str] | None = None,
 ) -> tuple[Kernel, ...]:
     """The kernels that turn G into what one worker runs under a strategy, in order.
 
@@ -67,14 +112,19 @@ def kernels_for(
         gradient_reduction: Whether the loss is a mean or a sum over the batch; ``"auto"`` finds out.
         extras: Kernels of others; None takes those of installed packages.
         overlap: Whether gradients leave as soon as they exist; else all of them wait for the last one.
+        homes: By variable that an earlier step has put on a device, that device.
 
     Raises:
+        GraphError: A kernel stands before another one that it needs.
         StrategyError: A kernel of another package has no place here, or a synchronizer has no kernel.
 
     """
     # Each stands where it does because of what is next to it:
     own: tuple[Kernel, ...] = (
-        # First: all that follows works on what replicas have joined, and on the points where workers are to meet.
+        # Parts of variables have names by now; servers, and what reads them, must know what other steps have decided.
+        Settle(homes or {}),
+        # First of those that change nodes: all that follows works on what replicas have joined, and on the points
+        # where workers are to meet.
         Replicate(graph, gradient_reduction, strategy.is_relaxed),
         *(() if overlap else (InTurn(),)),
         # Hosts' sums must be there before they are encoded: what leaves a host is one message, not one per replica.
@@ -101,6 +151,7 @@ def kernels_for(
     )
     kernels = insert(own, extra_kernels() if extras is None else extras)
     refuse_orphans(strategy, kernels)
+    check_order((*PREPARATIONS, *kernels))
     return bound(kernels, strategy, step)
 
 

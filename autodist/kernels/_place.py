@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from autodist.graph import BRANCHES, LOOPS, StepAnalysis, data_inputs, node_of
 from autodist.graph.operators import lookup_in
-from autodist.kernels._base import DistributedGraph, Kernel
+from autodist.kernels._base import DistributedGraph, Fact, Kernel
 
 __all__ = ["Place", "runs_at_home", "stays_at_home"]
 
@@ -40,6 +40,8 @@ class Place(Kernel):
     """
 
     name: ClassVar[str] = "place"
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.COPIES, Fact.STATE})
+    provides: ClassVar[frozenset[Fact]] = frozenset({Fact.DEVICES})
     container: str = ""
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:

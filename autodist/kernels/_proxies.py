@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from autodist.graph import NodeList, Variable
-from autodist.kernels._base import DistributedGraph, Kernel, Layout, Refresher
+from autodist.kernels._base import DistributedGraph, Fact, Kernel, Layout, Refresher
 from autodist.kernels._units import Unit, units_of
 from autodist.strategies import Strategy
 
@@ -106,6 +106,8 @@ class LocalProxies(Kernel):
     """
 
     name: ClassVar[str] = "local-proxies"
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.SERVED})
+    provides: ClassVar[frozenset[Fact]] = frozenset({Fact.COPIES})
     strategy: Strategy
     container: str = ""
 

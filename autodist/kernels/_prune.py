@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from autodist.graph import node_of, prune
-from autodist.kernels._base import DistributedGraph, Kernel
+from autodist.kernels._base import DistributedGraph, Fact, Kernel
 
 __all__ = ["Prune"]
 
@@ -16,6 +16,7 @@ class Prune(Kernel):
     """Keep only what the step has to deliver, and the placeholders that are fed."""
 
     name: ClassVar[str] = "prune"
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.OWN})
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the class."""

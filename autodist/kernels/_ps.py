@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from autodist.graph import node_of, tensor_dtype
-from autodist.kernels._base import Combine, DistributedGraph, Kernel, SyncPoint
+from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._mail import Mail, Queues, Streams
 from autodist.kernels._packing import Parcel, packed, small_parcels
 from autodist.kernels._proxies import ProxyWriter
 from autodist.kernels._proxy_streams import ProxyStreams
 from autodist.kernels._quiet import quiet_units
 from autodist.kernels._stages import Stages
-from autodist.kernels._units import Part, Unit, parts_of, units_of
+from autodist.kernels._units import Part, Unit, parts_of, units_of, units_of_handles, writes_of
 from autodist.strategies import PSSynchronizer, Strategy, Synchronizer
 
 __all__ = ["ParameterServers"]
@@ -41,6 +41,8 @@ class ParameterServers(Kernel):
     """
 
     name: ClassVar[str] = "parameter-servers"
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.MESSAGES, Fact.STREAMED})
+    provides: ClassVar[frozenset[Fact]] = frozenset({Fact.SERVED})
     synchronizer: ClassVar[type[Synchronizer]] = PSSynchronizer
     strategy: Strategy
     step: str
@@ -76,9 +78,7 @@ class _Rewriting:
         self.others = [rank for rank in range(self.layout.world_size) if rank != self.layout.rank]
         self.proxies = ProxyWriter(self.nodes, self.layout, graph.variables, kernel.container)
         unit_of_variable = {name: unit.name for unit in units for name in unit.members}
-        self.unit_of_handle = {
-            v.handle: unit_of_variable[v.name] for v in graph.variables if v.name in unit_of_variable
-        }
+        self.unit_of_handle = units_of_handles(units, graph.variables)
         self.points: dict[str, list[SyncPoint]] = {name: [] for name in self.units}
         for point in graph.points:
             if point.variable in unit_of_variable:
@@ -87,7 +87,7 @@ class _Rewriting:
         self.copies = ProxyStreams(
             self.nodes, self.layout, graph.variables, kernel.container, self.analysis, kernel.step
         )
-        self.writes = self._writes()
+        self.writes = writes_of(self.analysis, self.unit_of_handle)
         self.behind = self._behind_gradients()
         self.stages = self._stages()
         self.num_stages = {name: self._count_stages(name) for name in self.units}
@@ -135,16 +135,6 @@ class _Rewriting:
         )
 
     # What belongs where ------------------------------------------------------------------------------------------
-
-    def _writes(self) -> dict[str, str]:
-        """By node that changes a unit's variable, the unit."""
-        found = {}
-        for name, write in self.analysis.writes.items():
-            units = {self.unit_of_handle[h] for h in write.handles if h in self.unit_of_handle}
-            assert len(units) <= 1, (name, units)
-            if units:
-                found[name] = units.pop()
-        return found
 
     def _behind_gradients(self) -> dict[str, int]:
         """By node, which units' synchronized gradients it needs, as a bit set in the order of `units`."""

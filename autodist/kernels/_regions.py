@@ -9,7 +9,7 @@ from functools import cached_property
 
 from autodist.graph import data_inputs, is_stateful, node_of, normalize
 from autodist.kernels._base import DistributedGraph, SyncPoint
-from autodist.kernels._units import Unit
+from autodist.kernels._units import Unit, units_of_handles, writes_of
 
 __all__ = ["Region", "Regions"]
 
@@ -51,23 +51,13 @@ class Regions:
         self.analysis = graph.analyze()
         self._effects = graph.effects
         self._bit = {unit.name: 1 << k for k, unit in enumerate(units)}
-        unit_of = {name: unit.name for unit in units for name in unit.members}
-        self._unit_of_handle = {v.handle: unit_of[v.name] for v in graph.variables if v.name in unit_of}
+        self._unit_of_handle = units_of_handles(units, graph.variables)
+        self.writes = writes_of(self.analysis, self._unit_of_handle)
+        """By node that changes a unit's variable or slot, the unit."""
         self._synced = {s: self._bit[name] for name, own in points.items() for p in own for s in p.synced}
         self._joined = {s for p in graph.points for s in p.synced}
         self.behind = self.analysis.gradient_bits(self._synced)
         """By node, the units whose synchronized gradients it depends on, as bits."""
-
-    @cached_property
-    def writes(self) -> dict[str, str]:
-        """By node that changes a unit's variable or slot, the unit."""
-        found = {}
-        for name, write in self.analysis.writes.items():
-            units = {self._unit_of_handle[h] for h in write.handles if h in self._unit_of_handle}
-            assert len(units) <= 1, (name, units)
-            if units:
-                found[name] = units.pop()
-        return found
 
     def roots(self, unit: str) -> tuple[str, ...]:
         """What has an effect and is the unit's business."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from autodist.graph import data_inputs, node_of, normalize, tensor_dtype
-from autodist.kernels._base import Combine, DistributedGraph, Kernel, Serving, SyncPoint
+from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, Serving, SyncPoint
 from autodist.kernels._mail import Queues
 from autodist.kernels._proxies import ProxyWriter
 from autodist.kernels._regions import Region, Regions
@@ -42,6 +42,8 @@ class RelaxedServers(Kernel):
     """
 
     name: ClassVar[str] = "relaxed-servers"
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.MESSAGES, Fact.HOMES})
+    provides: ClassVar[frozenset[Fact]] = frozenset({Fact.BESIDE})
     synchronizer: ClassVar[type[Synchronizer]] = PSSynchronizer
     strategy: Strategy
     step: str

@@ -20,7 +20,7 @@ from autodist.errors import CaptureError, FixedRowsError
 from autodist.graph import ROWLIKE, Extent, Join, NodeList, StepAnalysis, TrainingGraph, data_inputs, node_of
 from autodist.graph.layouts import BatchPlan, NoPlanError, plan_batch
 from autodist.graph.operators import Kind, is_kind
-from autodist.kernels._base import DistributedGraph, Kernel
+from autodist.kernels._base import DistributedGraph, Fact, Kernel
 from autodist.kernels._demand import Demand
 from autodist.kernels._draws import Draws
 from autodist.kernels._joins import ROWS, TOTAL, Joins, with_layers
@@ -44,6 +44,8 @@ class Replicate(Kernel):
     """
 
     name: ClassVar[str] = "replicate"
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.SHARDS, Fact.FACTORS})
+    provides: ClassVar[frozenset[Fact]] = frozenset({Fact.REPLICAS})
     graph: TrainingGraph
     gradient_reduction: str = "auto"
     own_state: bool = False

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from autodist.graph import NodeList, node_of
-from autodist.kernels._base import DistributedGraph, Kernel
+from autodist.kernels._base import DistributedGraph, Fact, Kernel
 from autodist.kernels._place import stays_at_home
 from autodist.kernels._units import Unit, units_of
 from autodist.strategies import Strategy
@@ -29,6 +29,8 @@ class Stations(Kernel):
     """
 
     name: ClassVar[str] = "stations"
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.REPLICAS})
+    provides: ClassVar[frozenset[Fact]] = frozenset({Fact.HOST_SUMS})
     strategy: Strategy
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from autodist.graph import StepAnalysis, Variable, data_inputs, node_of
-from autodist.kernels._base import DistributedGraph, Kernel, SyncPoint
+from autodist.kernels._base import DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._mail import Streams
 from autodist.kernels._place import runs_at_home, stays_at_home
 from autodist.kernels._stream_rows import Lookup, answer, ask, lookups_of
@@ -37,6 +37,8 @@ class StreamValues(Kernel):
     """
 
     name: ClassVar[str] = "stream-values"
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.BESIDE, Fact.HOMES})
+    provides: ClassVar[frozenset[Fact]] = frozenset({Fact.STREAMED})
     strategy: Strategy
     step: str
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from autodist.graph import Variable
+from autodist.errors import StrategyError
+from autodist.graph import StepAnalysis, Variable
 from autodist.kernels._base import DistributedGraph, Layout, SyncPoint
 from autodist.kernels._synchronizers import given_to
 from autodist.resource_spec import Device
 from autodist.strategies import PSSynchronizer, Strategy
 
-__all__ = ["Part", "Unit", "parts_of", "units_of"]
+__all__ = ["Part", "Unit", "parts_of", "units_of", "units_of_handles", "writes_of"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,32 @@ def units_of(graph: DistributedGraph, strategy: Strategy) -> list[Unit]:
                 proxied = tuple(name for name in variable.coupled if _has_proxy(strategy, name))
                 units[key] = Unit(key, variable.coupled, tuple(slots.get(key, ())), synchronizer, proxied)
     return list(units.values())
+
+
+def units_of_handles(units: Iterable[Unit], variables: Iterable[Variable]) -> dict[str, str]:
+    """By handle of a variable or slot, its unit."""
+    unit_of = {name: unit.name for unit in units for name in unit.members}
+    return {v.handle: unit_of[v.name] for v in variables if v.name in unit_of}
+
+
+def writes_of(analysis: StepAnalysis, unit_of_handle: Mapping[str, str]) -> dict[str, str]:
+    """By node that changes a unit's variable or slot, the unit.
+
+    Raises:
+        StrategyError: A node changes what lives at several destinations.
+    """
+    found: dict[str, str] = {}
+    for name, write in analysis.writes.items():
+        units = list(dict.fromkeys(unit_of_handle[handle] for handle in write.handles if handle in unit_of_handle))
+        if len(units) > 1:
+            raise StrategyError(
+                f"op `{name}` ({analysis.nodes[name].op}) changes variables of several servers' updates: "
+                + " and ".join(f"`{unit}`" for unit in units),
+                hint="change them in ops of their own, outside of loops and branches; or use AllReduce",
+            )
+        if units:
+            found[name] = units[0]
+    return found
 
 
 def parts_of(unit: Unit, point: SyncPoint, layout: Layout) -> list[Part]:

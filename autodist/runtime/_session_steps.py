@@ -16,7 +16,7 @@ from autodist.runtime._dump import GraphDump
 from autodist.runtime._step import CompiledStep
 from autodist.runtime.data import Convention
 from autodist.runtime.session import REMOTE_VALUES, SessionHost, Wiring, open_carriers
-from autodist.runtime.state import Homes, Settle, StateStore
+from autodist.runtime.state import Homes, StateStore
 from autodist.strategies import Strategy, needs_servers
 
 __all__ = ["SessionSteps", "written_by"]
@@ -123,10 +123,10 @@ class SessionSteps:
             container=self._container,
             gradient_reduction=self._convention.gradient_reduction,
             overlap=os.environ.get(_OVERLAP) != "0",
+            homes=self.homes.known((v.name for v in training.variables), layout),
         )
-        homes = self.homes.known((v.name for v in training.variables), layout)
         dump = self._dump(prefix, training, layout)
-        graph, _ = rewrite(training, layout, (Settle(homes), *kernels), dump)
+        graph, _ = rewrite(training, layout, kernels, dump)
         for warning in graph.warnings:
             self.warn(warning)
         for note in graph.notes:

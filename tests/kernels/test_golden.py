@@ -1,6 +1,6 @@
-"""What each kernel makes of a small step, as text: a change of it is seen, and read, before it is kept.
+"""What each pass makes of a small step, as text: a change of it is seen, and read, before it is kept.
 
-`AUTODIST_TESTS_WRITE=1 pytest tests/kernels/test_golden.py` writes the texts anew; git shows the difference then.
+`make golden` writes the texts anew; git shows the difference then.
 """
 
 import difflib
@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 
 from autodist.graph import VariableNames, capture
-from autodist.kernels import Layout, kernels_for, prepare, rewrite
+from autodist.kernels import DistributedGraph, Layout, kernels_for, rewrite
+from autodist.kernels._pipeline import PREPARATIONS
 from autodist.resource_spec import ResourceSpec
 from autodist.strategies import get
 
@@ -33,6 +34,7 @@ CASES = {
     "servers_with_proxies": ("PSLoadBalancing(communicator='queue', local_proxy=True)", 2, 1, True),
     "stale_servers": ("PSLoadBalancing(communicator='tcp', staleness=1)", 2, 1, True),
     "servers_with_stations": ("HierarchicalPS(communicator='queue')", 2, 2, True),
+    "shards_at_servers": ("PartitionedPS(communicator='tcp', min_shard_bytes=0)", 2, 1, True),
     "factors": (Factored(communicator="tcp"), 2, 1, True),
     "asynchronous_servers": ("PSLoadBalancing(communicator='queue', sync=False)", 2, 1, True),
 }
@@ -60,27 +62,36 @@ def lines(graph):
             node.device.replace("/replica:0", "").replace("/job:", "").replace("/task:", " ").replace("/device:", " ")
         )
         found.append(f"{node.name} = {node.op}({', '.join(node.input)})" + (f"  @ {device}" if device else ""))
-    return found
+    return found + [f"{variable} lives at {device}" for variable, device in sorted(graph.homes.items())]
 
 
 def told(strategy, workers, devices, overlap):
     """By kernel that changes the graph of the last worker: the nodes that went and those that came."""
     spec = ResourceSpec.local(workers=workers, cpus=devices)
-    step, builder = small_step(), get(strategy) if isinstance(strategy, str) else strategy
-    graph, built = prepare(step, builder.build(step, spec))
+    graph, builder = small_step(), get(strategy) if isinstance(strategy, str) else strategy
+    built = builder.build(graph, spec)
     by_tensorflow = bool({"collective", "queue"} & set(built.carriers))
     layout = Layout.of(built, spec, workers - 1, server=workers > 1 and by_tensorflow)
     found, before = [], []
 
-    def observe(kernel, rewritten):
+    def observe(one, rewritten):
         nonlocal before
+        if one == "settle" and not rewritten.homes:
+            return  # nothing is known of earlier steps: the texts begin with the replicas
         after = lines(rewritten)
         changes = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
         if changes:
-            found.extend([f"## {kernel}", *sorted(changes, key=lambda line: line[0] != "-"), ""])
+            found.extend([f"## {one}", *sorted(changes, key=lambda line: line[0] != "-"), ""])
         before = after
 
-    rewrite(graph, layout, kernels_for(graph, built, extras=(), overlap=overlap), observe)
+    for preparation in PREPARATIONS:
+        prepared, built = preparation.apply(graph, built)
+        if prepared is not graph:
+            observe("captured", DistributedGraph.of(graph, layout))
+            observe(preparation.name, DistributedGraph.of(prepared, layout))
+        graph = prepared
+    earlier = {variable.name: layout.main_device for variable in graph.trainable[:1]} if workers == 1 else {}
+    rewrite(graph, layout, kernels_for(graph, built, extras=(), overlap=overlap, homes=earlier), observe)
     return "\n".join([f"# {strategy}, the last of {workers} workers with {devices} devices each", "", *found])
 
 
@@ -90,14 +101,13 @@ def test_kernels_make_what_is_written(name):
     if os.environ.get("AUTODIST_TESTS_WRITE") == "1":
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
-    assert text == file.read_text(), "if this is meant: AUTODIST_TESTS_WRITE=1 pytest tests/kernels/test_golden.py"
+    assert text == file.read_text(), "if this is meant: make golden"
 
 
-def test_every_kernel_of_ours_is_in_one_of_them():
+def test_every_pass_of_ours_is_in_one_of_them():
     written = "".join(file.read_text() for file in GOLDEN.glob("*.txt"))
     spec = ResourceSpec.local(workers=2)
     graph = small_step()
-    names = {
-        kernel.name for kernel in kernels_for(graph, get("AllReduce").build(graph, spec), extras=(), overlap=False)
-    }
+    kernels = kernels_for(graph, get("AllReduce").build(graph, spec), extras=(), overlap=False)
+    names = {one.name for one in (*PREPARATIONS, *kernels)}
     assert {name for name in names if f"## {name}\n" not in written} == set()

@@ -1,12 +1,11 @@
 """Variables: the program's own, their copies in the session, and where these live."""
 
-from autodist.runtime.state._homes import Homes, Settle
+from autodist.runtime.state._homes import Homes
 from autodist.runtime.state._lost_values import LOST_VALUES
 from autodist.runtime.state._state_store import StateStore
 
 __all__ = [
     "LOST_VALUES",
     "Homes",
-    "Settle",
     "StateStore",
 ]

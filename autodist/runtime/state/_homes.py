@@ -7,12 +7,11 @@ and a discriminator's, say) must still find them in one place, and in the same p
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from autodist.errors import StrategyError
 from autodist.graph import TrainingGraph, Variable
-from autodist.kernels import DistributedGraph, Kernel, Layout, shard_name
+from autodist.kernels import Layout, shard_name
 from autodist.strategies import (
     ShardConfig,
     Strategy,
@@ -20,23 +19,7 @@ from autodist.strategies import (
     shard_slices,
 )
 
-__all__ = ["Homes", "Settle"]
-
-
-@dataclass(frozen=True)
-class Settle(Kernel):
-    """Have the graph find variables where earlier steps have put them.
-
-    Attributes:
-        homes: By variable, the device that holds it.
-    """
-
-    name: ClassVar[str] = "settle"
-    homes: Mapping[str, str]
-
-    def apply(self, graph: DistributedGraph) -> DistributedGraph:
-        """See the class."""
-        return graph.replace(homes={**graph.homes, **self.homes})
+__all__ = ["Homes"]
 
 
 class Homes:

@@ -1,0 +1,29 @@
+"""Settle: variables are where earlier steps of the scope have put them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from autodist.kernels._base import DistributedGraph, Fact, Kernel
+
+__all__ = ["Settle"]
+
+
+@dataclass(frozen=True)
+class Settle(Kernel):
+    """Have the graph find variables where earlier steps have put them.
+
+    Attributes:
+        homes: By variable, the device that holds it.
+    """
+
+    name: ClassVar[str] = "settle"
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.SHARDS})
+    provides: ClassVar[frozenset[Fact]] = frozenset({Fact.HOMES})
+    homes: Mapping[str, str] = field(default_factory=dict)
+
+    def apply(self, graph: DistributedGraph) -> DistributedGraph:
+        """See the class."""
+        return graph.replace(homes={**graph.homes, **self.homes})
