@@ -82,8 +82,26 @@ class Inference:
         for _ in range(_MOST_TURNS):  # the dims that a gradient is summed over are known when shapes are
             known = len(self._numbers), len(self._opened)
             self._infer(sized, self._numbers)
-            if (len(self._numbers), len(self._opened)) == known:
+            if (len(self._numbers), len(self._opened)) == known or self._is_settled(known[1]):
                 break
+
+    def _is_settled(self, opened: int) -> bool:
+        """Whether another turn would find the same: all shapes are known, but for those of known numbers.
+
+        Args:
+            opened: How many shapes of what comes from loops were known in this turn.
+
+        """
+        if len(self._opened) > opened:
+            return False
+        unknown = (
+            tensor_name(name, k)
+            for name, shapes in self._shapes.items()
+            if name in self._nodes
+            for k, shape in enumerate(shapes)
+            if shape is None or None in shape
+        )
+        return all(self.numbers(tensor) is not None for tensor in unknown)
 
     def _holds(self, sized: Any, numbers: dict[str, np.ndarray], opened: dict[str, tuple[int | None, ...]]) -> bool:
         """Whether numbers are right: then the same come out, all of them computed anew from shapes."""
@@ -200,10 +218,12 @@ class Inference:
 
 
 def _scaled(value: np.ndarray, before: int, after: int) -> np.ndarray:
-    if value.dtype.kind not in "iu":
+    if value.dtype.kind not in "iuf" or not np.isfinite(value).all():
         return value
-    wide = value.astype(np.int64)
-    return np.where((wide % before == 0) & (wide > 0), wide // before * after, wide).astype(value.dtype)
+    wide = value.astype(np.float64 if value.dtype.kind == "f" else np.int64)
+    of_examples = np.where((wide % before == 0) & (wide > 0), wide // before * after, wide)
+    of_pairs = (wide % before**2 == 0) & (wide > 0)
+    return np.where(of_pairs, wide // before**2 * after**2, of_examples).astype(value.dtype)
 
 
 def _are_equal(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
