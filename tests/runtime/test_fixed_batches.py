@@ -224,9 +224,21 @@ def test_what_needs_the_whole_batch_is_refused(program):
     assert re.search(remedy, error.hint), error
 
 
-@pytest.mark.parametrize("name", [*LOSSES, *ASKING])
-def test_numbers_of_rows_in_the_program_are_those_of_the_whole_batch(name):
-    check_is_of_one_device(lambda ad: loop(ad, {**LOSSES, **ASKING}[name]))
+@pytest.mark.parametrize("losses", [LOSSES, ASKING], ids=["in_constants", "asked_for"])
+def test_numbers_of_rows_in_the_program_are_those_of_the_whole_batch(losses):
+    """All in one step, each of a weight of its own."""
+
+    def program(ad):
+        each = {name: Linear(4, 1) for name in losses}
+
+        @ad.function
+        def step(x, y):
+            return [linear.train(lambda weight, name=name: losses[name](x, y, weight)) for name, linear in each.items()]
+
+        found = [step(x, y) for x, y in ad.shard(batches(X, Y))]
+        return [*(linear.weight.numpy() for linear in each.values()), *found]
+
+    check_is_of_one_device(program)
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -120,15 +120,32 @@ def test_a_step_that_becomes_another_one_is_told_once(name, caplog):
     assert "`tf.shape(x)[0]`" in said[0]
 
 
-@pytest.mark.parametrize("name", [*ALIKE, *DIFFERENT])
-def test_the_number_is_that_of_one_device(name, caplog):
-    loss = {**ALIKE, **DIFFERENT}[name]
-    found, said = in_scope(lambda ad: trained(ad, loss), caplog)
+def trained_together(ad, losses):
+    """Train by several losses in one step, each of a weight of its own."""
+    weights = {name: tf.Variable(tf.fill((4, 1), 0.1), name=name) for name in losses}
+
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            values = {name: losses[name](x, y, weight) for name, weight in weights.items()}
+            whole = tf.add_n(list(values.values()))
+        for weight, gradient in zip(weights.values(), tape.gradient(whole, list(weights.values())), strict=True):
+            weight.assign_sub(0.01 * gradient)
+        return values
+
+    shard = batches() if ad is None else ad.shard(batches())
+    values = [{name: float(value) for name, value in step(*batch).items()} for batch in shard]
+    return {name: [weight.numpy(), *(found[name] for found in values)] for name, weight in weights.items()}
+
+
+@pytest.mark.parametrize("losses", [ALIKE, DIFFERENT], ids=["alike", "different"])
+def test_the_number_is_that_of_one_device(losses, caplog):
+    found, said = in_scope(lambda ad: trained_together(ad, losses), caplog)
     assert not said
-    expected = trained(None, loss)
-    assert np.abs(expected[-1] - expected[0]).max() > 0.01
-    for one, other in zip(expected, found, strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-5)
+    for name, expected in trained_together(None, losses).items():
+        assert np.abs(expected[0] - 0.1).max() > 0.001, name
+        for one, other in zip(expected, found[name], strict=True):
+            np.testing.assert_allclose(other, one, rtol=1e-5, err_msg=name)
 
 
 def test_a_function_for_any_number_of_rows_has_none_on_one_device_either(caplog):
