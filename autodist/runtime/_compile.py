@@ -105,8 +105,11 @@ class Compiler:
         """Compile a step without a batch, which every worker does for itself, alike; nothing is sent.
 
         Raises:
-            StrategyError: It changes what lives at a server.
+            NoGradientError: It changes what lives at a server. TensorFlow is to run it as it is, on the program's
+                variables, of which servers get the new values as they do of whatever the program assigns.
         """
+        if any(self._steps.homes.is_served(name) for name in written_by(captured.graph)):
+            raise NoGradientError("the step takes no batch, and changes variables at parameter servers")
         alike = replace(captured, graph=captured.graph.without_gradients())
         strategy = replace(AllReduce().build(captured.graph, self._spec), variables=(), builder="")
         with self._worker.whereabouts.at("is tracing a new step"):

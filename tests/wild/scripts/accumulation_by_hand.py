@@ -1,7 +1,6 @@
 """Gradients accumulated over three batches by two functions: one adds, one applies.
 
 Kind: own loops
-Refused: which lives at
 """
 
 import keras
