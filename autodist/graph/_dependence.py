@@ -71,6 +71,7 @@ class BatchDependence:
     ) -> None:
         self.nodes = nodes
         self.extents: dict[str, tuple[Extent, ...]] = dict.fromkeys(split, (Extent.ROWS,))
+        has_batch = bool(self.extents)
         self.joined: set[str] = set()
         self._evaluable: dict[str, bool] = dict.fromkeys(self.extents, False)
         self._differentiable = {handle for handle in handles if FROZEN not in nodes[handle].attr}
@@ -102,7 +103,7 @@ class BatchDependence:
                 self._backward.add(name)  # as apart as the forward pass that it belongs to
             if any(i in self.extents for i in inputs):
                 self._visit(node, as_data if name in self._differentiable else as_it_is)
-            elif RATIO in node.attr:  # the replicas have other weights
+            elif RATIO in node.attr and has_batch:  # the replicas have other weights
                 self.extents[name], self._evaluable[name] = (Extent.MIXED,), False
 
     def _has_own_gradient(self, node: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A step without a batch may change what an earlier step keeps: at servers of other workers, see tests/wild."""
+"""Steps without a batch."""
 
 import pytest
 import tensorflow as tf
@@ -36,3 +36,26 @@ def test_gradients_that_one_function_adds_up_are_applied_by_another(strategy):
         return losses, everything(model, optimizer), [total.numpy() for total in sums]
 
     assert_same(program, strategy=strategy)
+
+
+def test_gradients_by_points_that_are_drawn_inside_the_step():
+    def program(scope):
+        with scope():
+            w, v = tf.Variable(tf.ones((1, 3))), tf.Variable([[0.5], [1.0], [-1.0]])
+
+            @tf.function
+            def step():
+                points = tf.random.uniform((7, 1))
+                with tf.GradientTape() as tape:
+                    with tf.GradientTape() as inner:
+                        inner.watch(points)
+                        values = tf.tanh(points @ w) @ v
+                    loss = tf.reduce_mean((inner.gradient(values, points) - 1.0) ** 2)
+                for variable, gradient in zip((w, v), tape.gradient(loss, (w, v)), strict=True):
+                    variable.assign_sub(0.1 * gradient)
+                return loss
+
+            losses = [float(step()) for _ in range(3)]
+        return losses, w.numpy(), v.numpy()
+
+    assert_same(program)
