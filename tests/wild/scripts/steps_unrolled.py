@@ -10,7 +10,7 @@ import tensorflow as tf
 import autodist
 
 rng = np.random.default_rng(133)
-x, y = rng.normal(size=(30, 4)).astype("float32"), rng.normal(size=(30, 1)).astype("float32")
+x, y = rng.normal(size=(30, 4)).astype("float32"), rng.normal(size=(30, 1)).astype("float32") + 1
 ad = autodist.AutoDist()
 with ad.scope():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(5, "tanh"), keras.layers.Dense(1)])
