@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import context
 
 from autodist.graph import VariableNames, capture
 from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime.session._orderings import keep_orderings_in_session
+from autodist.runtime.session import keep_orderings_in_session
 from autodist.strategies import compose
+from autodist.testing._in_process._in_process_cluster import value_of
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def _initialized(session, imported, captured, graph):
             continue
         handle = imported.get_tensor_by_name(f"step/{v.handle}:0")
         with tf.compat.v1.get_default_graph().device(handle.device):
-            whole = _value(captured.handles[v.piece.whole if v.piece else v.name], v.dtype)
+            whole = value_of(captured.handles[v.piece.whole if v.piece else v.name])
             value = whole[_slices(v)] if v.piece else whole
             session.run(tf.raw_ops.AssignVariableOp(resource=handle, value=tf.constant(value)))
             reads.append((v, tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.as_dtype(v.dtype))))
@@ -78,11 +78,6 @@ def _assembled(access, values):
             whole = found.setdefault(variable.piece.whole, np.empty(variable.piece.whole_shape, value.dtype))
             whole[_slices(variable)] = value
     return found
-
-
-def _value(handle, dtype):
-    with context.eager_mode():
-        return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.as_dtype(dtype)).numpy()
 
 
 def _step(session, captured, graph, batch, sizes):

@@ -8,10 +8,11 @@ import tensorflow as tf
 
 from autodist.graph import factors_of
 from autodist.strategies import VariableConfig
+from autodist.testing import InProcessCluster
 
-from . import cluster
+from . import plans
 
-HOSTS = cluster.spec(2, 2)
+HOSTS = plans.hosts(2, 2)
 REPLICAS = ("h0:CPU:0", "h1:CPU:0", "h1:CPU:1")
 RANDOM = np.random.default_rng(0)
 BATCHES = [(RANDOM.normal(size=(size, 4)).astype(np.float32),) for size in (7, 5, 1)]
@@ -44,7 +45,7 @@ def make_step(inputs=tf.identity):
 
 def factored(graph, **options):
     """All variables on both hosts' servers, their factors pushed where they have some."""
-    strategy = cluster.served(graph, REPLICAS, ["h0:CPU:0", "h1:CPU:1"], **options)
+    strategy = plans.served(graph, REPLICAS, ["h0:CPU:0", "h1:CPU:1"], **options)
     return dataclasses.replace(strategy, variables=tuple(_config(graph, c) for c in strategy.variables))
 
 
@@ -68,12 +69,12 @@ def on_one_device(inputs):
 @pytest.mark.parametrize("inputs", [tf.identity, codes], ids=["numbers", "one-hot"])
 def test_equals_one_device(inputs, options):
     losses, expected = on_one_device(inputs)
-    made = cluster.Cluster(make_step(inputs), BATCHES[0], lambda graph: factored(graph, **options), HOSTS)
+    made = InProcessCluster(make_step(inputs), BATCHES[0], lambda graph: factored(graph, **options), HOSTS)
     found = []
     for arrays in BATCHES:
         found.append([float(outputs[0]) for outputs in made.step(*arrays)])
-        for member in made.members:
-            member.refresh()
+        for worker in made.workers:
+            worker.refresh()
     values = made.values()
     made.close()
     np.testing.assert_allclose(found, np.transpose([losses, losses]), rtol=1e-5)
@@ -86,9 +87,9 @@ def test_equals_one_device(inputs, options):
 @pytest.mark.parametrize("inputs", [tf.identity, codes], ids=["numbers", "one-hot"])
 def test_relaxed_servers_converge_with_factors(inputs, options):
     (x,) = BATCHES[0]
-    made = cluster.Cluster(make_step(inputs), (x,), lambda graph: factored(graph, **options), HOSTS)
+    made = InProcessCluster(make_step(inputs), (x,), lambda graph: factored(graph, **options), HOSTS)
     losses = [float(made.step(x)[0][0]) for _ in range(25)]
-    for member in made.members:
-        member.drain([25] * len(made.members))
+    for worker in made.workers:
+        worker.settle([25] * len(made.workers))
     made.close()
     assert losses[-1] < 0.5 * losses[0], losses

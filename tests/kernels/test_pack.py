@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from autodist.graph import VariableNames, capture, node_of
 from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.strategies import PSSynchronizer, VariableConfig
+from autodist.testing import certify_in_process
 
-from . import cluster
+from . import plans
 
 X = np.random.default_rng(5).normal(size=(6, 4)).astype(np.float32)
 BOTH = ("h0:CPU:0", "h1:CPU:0")
@@ -64,8 +65,8 @@ def for_rank(step, rank, plan, hosts):
 
 def counts(pack_bytes, destinations=("h0:CPU:0",), step=None):
     """How many tensors the second worker gets and sends, those besides variables and gradients not counted."""
-    plan = lambda g: cluster.served(g, BOTH, destinations, pack_bytes)  # noqa: E731
-    crossed = crossing(for_rank(step or layers(3, 3, 2), 1, plan, cluster.spec(1, 1)))
+    plan = lambda g: plans.served(g, BOTH, destinations, pack_bytes)  # noqa: E731
+    crossed = crossing(for_rank(step or layers(3, 3, 2), 1, plan, plans.hosts(1, 1)))
     bare = [
         (s, r) for s, r, tensor in crossed if "state_" not in tensor and "rows" not in tensor and "loss" not in tensor
     ]
@@ -100,12 +101,12 @@ def test_types_travel_apart():
 
 def test_what_has_a_copy_on_the_worker_is_not_fetched():
     def plan(graph):
-        strategy = cluster.served(graph, BOTH, ["h0:CPU:0"])
+        strategy = plans.served(graph, BOTH, ["h0:CPU:0"])
         proxied = PSSynchronizer("h0:CPU:0", local_proxy=True)
         configs = (VariableConfig.whole("w0", proxied), *(c for c in strategy.variables if c.variable != "w0"))
         return dataclasses.replace(strategy, variables=configs)
 
-    graph = for_rank(layers(3, 2), 1, plan, cluster.spec(1, 1))
+    graph = for_rank(layers(3, 2), 1, plan, plans.hosts(1, 1))
     [message] = [n for n in graph.graph_def.node if n.name.startswith("autodist/packed/values") and n.op == "ConcatV2"]
     assert message.attr["N"].i == 3
 
@@ -114,9 +115,9 @@ def test_what_has_a_copy_on_the_worker_is_not_fetched():
 @pytest.mark.parametrize("destinations", [BOTH[:1], BOTH[::-1]])
 def test_equals_one_device_however_often_variables_are_updated(rounds, destinations):
     def plan(graph):
-        return cluster.served(graph, BOTH, destinations)
+        return plans.served(graph, BOTH, destinations)
 
-    cluster.certify(lambda: layers(3, 2, rounds=rounds), [(X,), (2 * X,), (X[:3],)], plan, cluster.spec(1, 1))
+    certify_in_process(lambda: layers(3, 2, rounds=rounds), [(X,), (2 * X,), (X[:3],)], plan, plans.hosts(1, 1))
 
 
 def test_what_waits_for_an_update_does_not_hold_up_what_comes_before_it():
@@ -135,9 +136,9 @@ def test_what_waits_for_an_update_does_not_hold_up_what_comes_before_it():
         return step
 
     def plan(graph):
-        return cluster.served(graph, BOTH, BOTH[:1])
+        return plans.served(graph, BOTH, BOTH[:1])
 
-    cluster.certify(make, [(X,), (X / 2,), (-X,)], plan, cluster.spec(1, 1))
+    certify_in_process(make, [(X,), (X / 2,), (-X,)], plan, plans.hosts(1, 1))
 
 
 def scaled_between(same):
@@ -164,9 +165,9 @@ def scaled_between(same):
 @pytest.mark.parametrize("same", [True, False])
 def test_gradients_with_an_update_between_them_do_not_wait_for_each_other(same):
     def plan(graph):
-        return cluster.served(graph, BOTH, BOTH[:1])
+        return plans.served(graph, BOTH, BOTH[:1])
 
-    cluster.certify(lambda: scaled_between(same), [(X,), (X / 2,), (-X,)], plan, cluster.spec(1, 1))
+    certify_in_process(lambda: scaled_between(same), [(X,), (X / 2,), (-X,)], plan, plans.hosts(1, 1))
 
 
 def test_a_message_is_not_larger_than_the_limit():
@@ -214,9 +215,9 @@ def regularized():
 @pytest.mark.parametrize("pack_bytes", [None, 1, 1 << 20])
 def test_values_of_any_size_that_come_once_are_those_of_one_device(pack_bytes):
     def plan(graph):
-        return cluster.served(graph, BOTH, ["h0:CPU:0", "h1:CPU:0"], pack_bytes)
+        return plans.served(graph, BOTH, ["h0:CPU:0", "h1:CPU:0"], pack_bytes)
 
-    cluster.certify(regularized, [(X,), (X / 2,), (-X,)], plan, cluster.spec(1, 1))
+    certify_in_process(regularized, [(X,), (X / 2,), (-X,)], plan, plans.hosts(1, 1))
 
 
 @given(
@@ -228,6 +229,6 @@ def test_values_of_any_size_that_come_once_are_those_of_one_device(pack_bytes):
 @settings(max_examples=6, deadline=None)
 def test_any_limit_equals_one_device(widths, pack_bytes, destinations, replicas):
     def plan(graph):
-        return cluster.served(graph, replicas, destinations, pack_bytes)
+        return plans.served(graph, replicas, destinations, pack_bytes)
 
-    cluster.certify(lambda: layers(*widths), [(X,), (X / 2,)], plan, cluster.spec(2, 2, 2))
+    certify_in_process(lambda: layers(*widths), [(X,), (X / 2,)], plan, plans.hosts(2, 2, 2))

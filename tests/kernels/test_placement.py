@@ -4,9 +4,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from autodist.testing import certify_in_process
 from tests.quick import combinations
 
-from . import cluster
+from . import plans
 
 X = np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32)
 IDS = np.random.default_rng(1).integers(6, size=(7,)).astype(np.int32)
@@ -49,7 +50,7 @@ OPTIONS = {
 
 def hosts_of(replicas, destinations):
     names = {name.split(":")[0] for name in (*replicas, *destinations)}
-    return cluster.spec(*([2] * len(names)))
+    return plans.hosts(*([2] * len(names)))
 
 
 @combinations(place=PLACES, options=OPTIONS)
@@ -57,4 +58,4 @@ def test_equals_one_device(place, options):
     replicas, destinations = PLACES[place]
     hosts = hosts_of(replicas, destinations)
     chosen = OPTIONS[options] if any(name.startswith("h1") for name in replicas) else {}
-    cluster.certify(make_step, BATCHES, lambda g: cluster.served(g, replicas, destinations, **chosen), hosts)
+    certify_in_process(make_step, BATCHES, lambda g: plans.served(g, replicas, destinations, **chosen), hosts)

@@ -7,21 +7,22 @@ import pytest
 
 from autodist.graph import node_of
 from autodist.strategies import PSSynchronizer, VariableConfig
+from autodist.testing import InProcessCluster, certify_in_process
 
-from . import cluster
+from . import plans
 from .steps import ops
 from .test_order import updating
 from .test_placement import BATCHES, make_step
 
 X = np.random.default_rng(3).normal(size=(6, 2)).astype(np.float32) / 2
-HOSTS = cluster.spec(2, 2)
+HOSTS = plans.hosts(2, 2)
 
 
 def with_proxies(replicas, destination="h0:CPU:0", **options):
     """All dense variables get proxies."""
 
     def plan(graph):
-        strategy = cluster.served(graph, replicas, [destination], **options)
+        strategy = plans.served(graph, replicas, [destination], **options)
         sparse = {v.name for v in graph.trainable if v.is_sparse}
         home = PSSynchronizer(destination, local_proxy=True, **options)
         configs = [c if c.variable in sparse else VariableConfig.whole(c.variable, home) for c in strategy.variables]
@@ -39,18 +40,18 @@ def with_proxies(replicas, destination="h0:CPU:0", **options):
     ],
 )
 def test_equals_one_device(replicas, destination):
-    cluster.certify(make_step, BATCHES, with_proxies(replicas, destination), HOSTS)
+    certify_in_process(make_step, BATCHES, with_proxies(replicas, destination), HOSTS)
 
 
 @pytest.mark.parametrize("times", [2, 3])
 def test_a_step_goes_on_with_the_value_that_it_has_just_updated(times):
     plan = with_proxies(("h0:CPU:0", "h1:CPU:0"))
-    cluster.certify(lambda: updating(times), [(X,), (2 * X,), (X,)], plan, HOSTS)
+    certify_in_process(lambda: updating(times), [(X,), (2 * X,), (X,)], plan, HOSTS)
 
 
 def test_only_the_proxy_is_read():
-    made = cluster.Cluster(updating(1), (X,), with_proxies(("h0:CPU:0", "h1:CPU:0")), HOSTS)
-    owner, other = (member.graph for member in made.members)
+    made = InProcessCluster(updating(1), (X,), with_proxies(("h0:CPU:0", "h1:CPU:0")), HOSTS)
+    owner, other = (worker.graph for worker in made.workers)
     refresh = {refresher.node for refresher in other.refreshers.values()}
     assert refresh
     assert not owner.refreshers
@@ -65,10 +66,10 @@ def test_only_the_proxy_is_read():
 
 
 def test_values_from_outside_reach_the_proxies():
-    made = cluster.Cluster(updating(1), (X,), with_proxies(("h0:CPU:0", "h1:CPU:0")), HOSTS)
+    made = InProcessCluster(updating(1), (X,), with_proxies(("h0:CPU:0", "h1:CPU:0")), HOSTS)
     (before,) = made.step(X)[1]
-    made.members[0].initialize({"w": np.float32([[5.0], [5.0]])})
-    made.members[1].refresh()
+    made.workers[0].initialize({"w": np.float32([[5.0], [5.0]])})
+    made.workers[1].refresh()
     losses = made.step(X)
     made.close()
     expected = np.mean(np.square(X @ np.float32([[5.0], [5.0]])))

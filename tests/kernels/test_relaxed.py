@@ -11,13 +11,14 @@ import tensorflow as tf
 from autodist.errors import UsageError
 from autodist.kernels import Serving
 from autodist.runtime.session import Server
+from autodist.testing import InProcessCluster
 from tests.quick import combinations
 
-from . import cluster
+from . import plans
 from .test_placement import BATCHES
 from .test_placement import make_step as many_kinds
 
-HOSTS = cluster.spec(2, 2)
+HOSTS = plans.hosts(2, 2)
 TWO = ("h0:CPU:0", "h1:CPU:0")
 THREE = ("h0:CPU:0", "h1:CPU:0", "h1:CPU:1")
 X = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
@@ -41,7 +42,7 @@ def least_squares(rate=0.2, optimizer=keras.optimizers.SGD):
 
 
 def running(step, arrays, options, replicas=TWO, destination="h0:CPU:0", hosts=HOSTS):
-    return cluster.Cluster(step, arrays, lambda g: cluster.served(g, replicas, [destination], **options), hosts)
+    return InProcessCluster(step, arrays, lambda g: plans.served(g, replicas, [destination], **options), hosts)
 
 
 def trained(options, steps, optimizer=keras.optimizers.SGD, rate=0.2, **where):
@@ -49,8 +50,8 @@ def trained(options, steps, optimizer=keras.optimizers.SGD, rate=0.2, **where):
     made = running(least_squares(rate, optimizer), (X, Y), options, **where)
     for _ in range(steps):
         made.step(X, Y)
-    for member in made.members:
-        member.drain([steps] * len(made.members))
+    for worker in made.workers:
+        worker.settle([steps] * len(made.workers))
     (w,) = made.values()["w"]
     made.close()
     return w
@@ -76,7 +77,7 @@ HOW = {
     "station": {"replicas": THREE, "extra": {"transfer": ("h1:CPU:1",)}},
     "proxy": {"replicas": TWO, "extra": {"local_proxy": True}},
     "server alone": {"replicas": ("h1:CPU:0", "h1:CPU:1"), "destination": "h0:CPU:1"},
-    "third host": {"replicas": TWO, "destination": "h2:CPU:0", "hosts": cluster.spec(2, 2, 2)},
+    "third host": {"replicas": TWO, "destination": "h2:CPU:0", "hosts": plans.hosts(2, 2, 2)},
 }
 
 
@@ -108,7 +109,7 @@ class Race:
                     self._gate.acquire()
                 if self._ended:
                     return
-                self.made.members[rank].step((X, Y))
+                self.made.workers[rank].step((X, Y))
                 self.done[rank] += 1
         except tf.errors.OpError as error:
             if not self._ended:
@@ -127,8 +128,8 @@ class Race:
 
     def close(self):
         self._ended = True
-        for member in self.made.members:
-            for server in member.servers:
+        for worker in self.made.workers:
+            for server in worker.servers:
                 server.stop()  # which ends what waits for it
         for _ in range(12):
             self.release()
@@ -147,7 +148,7 @@ def test_the_lead_reaches_the_staleness_and_never_exceeds_it(staleness):
         deadline = time.monotonic() + 20
         while race.done[1] == slow and time.monotonic() < deadline:
             time.sleep(0.01)
-    server = race.made.members[0].servers[0]
+    server = race.made.workers[0].servers[0]
     server.wait_for(4, 20)  # a step ends when its gradients are sent
     rounds = server.rounds
     race.close()
@@ -159,22 +160,22 @@ def test_without_a_bound_nobody_waits():
     race = Race({"sync": False})
     assert race.settled(12) == 12
     assert race.done[1] == 0
-    race.made.members[0].drain([12, 0])
-    rounds = race.made.members[0].servers[0].rounds
+    race.made.workers[0].settle([12, 0])
+    rounds = race.made.workers[0].servers[0].rounds
     race.close()
     assert rounds == 12
 
 
 def test_a_sender_far_ahead_of_an_asynchronous_server_waits():
     made = running(least_squares(0.01), (X, Y), {"sync": False})
-    (server,) = made.members[0].servers
+    (server,) = made.workers[0].servers
     with server._changed:  # the server counts a round under its lock, so it stands still after one
         done = []
 
         def run():
             try:
                 for _ in range(40):
-                    made.members[0].step((X, Y))
+                    made.workers[0].step((X, Y))
                     done.append(1)
             except tf.errors.OpError:
                 return
@@ -195,9 +196,9 @@ def test_a_sender_far_ahead_of_an_asynchronous_server_waits():
 def test_the_number_of_updates_is_that_of_the_steps(staleness):
     made = running(many_kinds(), BATCHES[0], {"staleness": staleness}, THREE)
     outputs = [made.step(*batch) for batch in BATCHES]
-    for member in made.members:
-        member.drain([len(BATCHES)] * 2)
-    rounds = [server.rounds for member in made.members for server in member.servers]
+    for worker in made.workers:
+        worker.settle([len(BATCHES)] * 2)
+    rounds = [server.rounds for worker in made.workers for server in worker.servers]
     values = made.values()
     made.close()
     assert rounds == [len(BATCHES)] * len(rounds)
@@ -222,12 +223,12 @@ def test_a_server_that_fails_ends_the_steps():
     ended = False
     for _ in range(40):
         try:
-            made.members[1].step((X * np.float32(np.nan), Y))
+            made.workers[1].step((X * np.float32(np.nan), Y))
         except tf.errors.OpError:
             ended = True
             break
     assert ended
-    (server,) = made.members[0].servers
+    (server,) = made.workers[0].servers
     with pytest.raises(tf.errors.InvalidArgumentError, match="no gradient to go by"):
         server.check()
     made.close()

@@ -3,20 +3,21 @@
 import pytest
 
 from autodist.graph import data_inputs, node_of
+from autodist.testing import InProcessCluster
 
-from . import cluster
+from . import plans
 from .test_placement import BATCHES, make_step
 
 REPLICAS = ("h0:CPU:0", "h1:CPU:0", "h1:CPU:1")
-HOSTS = cluster.spec(2, 2)
+HOSTS = plans.hosts(2, 2)
 
 
 def graph_of_remote(**options):
     """The graph of a worker with two replicas whose variables live on the other worker."""
-    plan = lambda graph: cluster.served(graph, REPLICAS, ["h0:CPU:0"], **options)  # noqa: E731
-    made = cluster.Cluster(make_step(), BATCHES[0], plan, HOSTS)
+    plan = lambda graph: plans.served(graph, REPLICAS, ["h0:CPU:0"], **options)  # noqa: E731
+    made = InProcessCluster(make_step(), BATCHES[0], plan, HOSTS)
     made.close()
-    return made.members[1].graph
+    return made.workers[1].graph
 
 
 def crossing(graph, op):

@@ -1,8 +1,9 @@
 """The session of a worker: its TensorFlow server, who may reach it, carriers, and what workers ask each other for."""
 
 from autodist.runtime.session._open_carriers import open_carriers
-from autodist.runtime.session._orderings import keep_orderings_in_functions
+from autodist.runtime.session._orderings import keep_orderings_in_functions, keep_orderings_in_session
 from autodist.runtime.session._remote_values import REMOTE_VALUES
+from autodist.runtime.session._request_ids import number_requests_by_one_generator
 from autodist.runtime.session._serving_threads import Server
 from autodist.runtime.session._session_host import SessionHost, Wiring
 
@@ -12,5 +13,7 @@ __all__ = [
     "SessionHost",
     "Wiring",
     "keep_orderings_in_functions",
+    "keep_orderings_in_session",
+    "number_requests_by_one_generator",
     "open_carriers",
 ]

@@ -1,0 +1,76 @@
+"""The same steps on one device and on workers in this process, compared number by number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from autodist.graph import VariableNames, capture
+from autodist.resource_spec import ResourceSpec
+from autodist.testing._in_process._in_process_cluster import InProcessCluster, Plan, open_specs, value_of
+from autodist.testing._in_process._in_process_worker import Array
+
+__all__ = ["certify_in_process"]
+
+
+def certify_in_process(
+    make_step: Callable[[], Callable[..., Any]],
+    batches: Sequence[Sequence[Array]],
+    strategy: Plan,
+    spec: ResourceSpec,
+    *,
+    rtol: float = 1e-5,
+) -> InProcessCluster:
+    """Take the same steps on one device and on a cluster within this process; all variables and outputs must agree.
+
+    Args:
+        make_step: Makes the training step, each time on new variables of the same values.
+        batches: One per step; the first may not have fewer dims than the others.
+        strategy: As for :class:`InProcessCluster`.
+        spec: The cluster.
+        rtol: Largest difference, as a share of the largest number in a tensor.
+
+    Returns:
+        The cluster, closed.
+
+    Raises:
+        AssertionError: They differ, or nothing was trained.
+
+    Example:
+        >>> certify_in_process(make_step, [(x, y)], "PS(communicator='queue')", spec)         # doctest: +SKIP
+
+    """
+    with InProcessCluster(make_step(), batches[0], strategy, spec) as cluster:
+        outputs = [cluster.step(*batch) for batch in batches]
+        values = cluster.values()
+    step = make_step()
+    captured = capture(step, open_specs(batches[0]), VariableNames())
+    before = {name: value_of(handle) for name, handle in captured.handles.items()}
+    _compare_outputs(step, batches, outputs, rtol)
+    after = {name: value_of(handle) for name, handle in captured.handles.items()}
+    for name, found in zip(after, cluster.captured.handles, strict=True):
+        for value in values[found]:
+            _assert_close(value, after[name], rtol)
+    assert any(not np.array_equal(after[name], before[name]) for name in after), "no variable has moved"
+    return cluster
+
+
+def _compare_outputs(
+    step: Callable[..., Any], batches: Sequence[Sequence[Array]], outputs: Sequence[list[list[Array]]], rtol: float
+) -> None:
+    """Train on one device, and compare what each worker has given in each step."""
+    import tensorflow as tf
+
+    function = tf.function(step)
+    for batch, by_rank in zip(batches, outputs, strict=True):
+        expected = tf.nest.flatten(function(*map(tf.constant, batch)))
+        for found in by_rank:
+            for one, many in zip(expected, found, strict=True):
+                _assert_close(many, one.numpy(), rtol)
+
+
+def _assert_close(found: Array, expected: Array, rtol: float) -> None:
+    scale = float(np.max(np.abs(expected), initial=0.0))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=rtol * (scale or 1.0))
