@@ -1,6 +1,6 @@
 import pytest
 
-from tests.wanted import want_all
+from tests.cases_of_session import want_all
 
 from .runs import Place, Runs
 

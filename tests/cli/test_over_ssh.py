@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.ways import WAYS
+from tests.strategies_by_carrier import ONE_PER_CARRIER
 
 pytestmark = pytest.mark.emulated
 
@@ -187,7 +187,7 @@ with autodist.scope():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", WAYS)
+@pytest.mark.parametrize("strategy", ONE_PER_CARRIER)
 def test_ports_are_on_the_network_of_the_cluster_only(site, strategy):
     """Hosts and `head` are on a second network as well; nothing of the run can be reached by it."""
     site.write("train.py", TRAINING)

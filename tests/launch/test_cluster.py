@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.ways import WAYS
+from tests.strategies_by_carrier import ONE_PER_CARRIER
 
 from .clusters import HEAD, WORK, Person, lines_of
 
@@ -295,7 +295,7 @@ def test_training_over_ssh(person, strategy):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", WAYS)
+@pytest.mark.parametrize("strategy", ONE_PER_CARRIER)
 def test_training_over_ipv6(person, strategy):
     for number, host in ((1, "h1"), (2, "h2"), (254, "head")):
         address = ["ip", "-6", "addr", "replace", f"fd77::{number}/64", "dev", "eth0", "nodad"]

@@ -1,12 +1,11 @@
-"""The ways that values take between workers, for tests that have to hold for each."""
+"""One strategy for each carrier and each kind of synchronizer, for tests that have to hold for all."""
 
 import pytest
 
-WAYS = [
+ONE_PER_CARRIER = [
     "PSLoadBalancing(communicator='queue')",
     "AllReduce(communicator='collective')",
     "AllReduce(communicator='tcp')",
     "PSLoadBalancing(communicator='tcp')",
     pytest.param("AllReduce(communicator='horovod')", marks=pytest.mark.horovod),
 ]
-"""One strategy for each."""
