@@ -40,6 +40,7 @@ class Compiler:
         convention: What a batch and a loss mean.
         state: The scope's variables.
         scope: What tells this scope from the others of the run.
+        may_run_plainly: Whether TensorFlow may run a step that can't be captured for any number of rows.
 
     Attributes:
         names: The variables' names.
@@ -53,8 +54,11 @@ class Compiler:
         convention: Convention,
         state: StateStore,
         scope: str,
+        *,
+        may_run_plainly: bool = False,
     ) -> None:
         self.names = VariableNames()
+        self._may_run_plainly = may_run_plainly
         self._worker = worker
         self._spec = spec
         self._wanted = strategy
@@ -144,7 +148,7 @@ class Compiler:
             self.check_parts(captured, arguments, local=local)
         except FixedRowsError as error:
             return self.capture_fixed(function, arguments, error, local=local)
-        if captured.asking and len(self._spec.replicas) > 1:
+        if captured.asking and not self._may_run_plainly:
             try:
                 return self.capture_fixed(function, arguments, FixedRowsError(_of_asking(captured)), local=local)
             except FixedRowsError as error:
@@ -166,7 +170,8 @@ class Compiler:
             FixedRowsError: The reason, if the number is not known, or replicas could not share such a step.
         """
         rows = self.rows_of(arguments, local=local)
-        if rows is None or len(self._spec.replicas) == 1 or self._convention.gradient_reduction != "auto":
+        are_apart = len(self._spec.replicas) > 1 and self._convention.gradient_reduction != "auto"
+        if rows is None or self._may_run_plainly or are_apart:
             raise reason
         try:
             captured = self._capture(function, arguments, local=local, fixed=rows)

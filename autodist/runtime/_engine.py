@@ -83,11 +83,11 @@ class Engine:
         self._drawing: set[Any] = set()
         """Kinds of calls whose random numbers TensorFlow begins anew in each trace, so for each number of rows."""
         self._scope = scope
+        is_alone = worker.world_size == 1 and self.num_replicas == 1
+        self._plain = PlainSteps(worker, is_allowed=is_alone and not self.captures_all and recorder is None)
         self._compilers = itertools.count()
         self._compiler = self._compiler_of(strategy)
         self._whole_batches = WholeBatches(worker, scope)
-        is_alone = worker.world_size == 1 and self.num_replicas == 1
-        self._plain = PlainSteps(worker, is_allowed=is_alone and not self.captures_all and recorder is None)
 
     @property
     def strategies(self) -> tuple[Strategy, ...]:
@@ -339,7 +339,8 @@ class Engine:
     def _compiler_of(self, strategy: Any) -> Compiler:
         number = next(self._compilers)
         scope = f"{self._scope}_{number}" if number else self._scope
-        return Compiler(self.worker, self._spec, strategy, self._convention, self.state, scope)
+        options = {"may_run_plainly": self._plain.is_allowed}
+        return Compiler(self.worker, self._spec, strategy, self._convention, self.state, scope, **options)
 
     def settle(self) -> None:
         """Wait until servers have applied all that the workers have sent them; see :meth:`Execution.settle`."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from autodist.coordination import Worker
+from autodist.errors import FixedRowsError
 from autodist.graph import CapturedStep, NoGradientError, VariableNames, capture
 from autodist.runtime._recorder import Recorder
 from autodist.runtime.data import Arguments, LocalBatches, flatten, flatten_batch
@@ -82,6 +83,12 @@ class ReferenceEngine:
     def abandon(self) -> None:
         """Nothing to bring back."""
 
+    def _captured(self, function: Callable[..., Any], arguments: Arguments) -> CapturedStep:
+        try:
+            return capture(arguments.bind(function), arguments.specs(), self._names)
+        except FixedRowsError:  # one that is for this number of rows only
+            return capture(arguments.bind(function), arguments.specs(), self._names, fixed=True)
+
     def _run(
         self, function: Callable[..., Any], arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
@@ -89,7 +96,7 @@ class ReferenceEngine:
 
         key = (function, arguments.key)
         if key not in self._steps:
-            captured = capture(arguments.bind(function), arguments.specs(), self._names)
+            captured = self._captured(function, arguments)
             if not captured.graph.trainable:
                 raise NoGradientError(f"`{function}` takes no gradient")
             roles = {v.name: v.role.value for v in captured.graph.variables}
