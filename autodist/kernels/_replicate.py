@@ -13,11 +13,22 @@ is a mean) or sums, as the caller says.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from autodist.errors import CaptureError, FixedRowsError
-from autodist.graph import ROWLIKE, Extent, Join, NodeList, StepAnalysis, TrainingGraph, data_inputs, node_of
+from autodist.graph import (
+    ROWLIKE,
+    Extent,
+    GraphEditor,
+    Join,
+    NodeList,
+    StepAnalysis,
+    TrainingGraph,
+    data_inputs,
+    node_of,
+)
 from autodist.graph.layouts import BatchPlan, NoPlanError, plan_batch
 from autodist.graph.operators import Kind, is_kind
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
@@ -109,8 +120,6 @@ class _Copier:
     """Builds the replicated graph from what is demanded."""
 
     def __init__(self, kernel: Replicate, graph: DistributedGraph, analysis: StepAnalysis, demand: Demand) -> None:
-        import tensorflow as tf
-
         self.kernel = kernel
         self.source = graph
         self.layout = graph.layout
@@ -122,20 +131,23 @@ class _Copier:
         self.joins = Joins(analysis, demand, graph, self.out, kernel.gradient_reduction, own_state)
         self.casts: set[str] = set()
         self.shapes = {v.name: v.shape for v in graph.variables}
-        self.graph_def = tf.compat.v1.GraphDef(versions=analysis.graph_def.versions, library=analysis.graph_def.library)
-        self.draws = Draws(self.out, self.graph_def.library)
+        self.copies = GraphEditor.like(analysis.graph_def)
+        self.draws = Draws(self.out, self.copies.library)
+        self.joins.build()
+        split = [node_of(given.tensor) for given in kernel.graph.inputs if given.split]
+        self.borrowed = {
+            name: self.joins.borrowed(name, analysis.nodes[name]) for name in split if name in demand.replica
+        }
 
     def build(self) -> DistributedGraph:
-        self.joins.build()
-        split = [node_of(given.tensor) for given in self.kernel.graph.inputs if given.split]
-        self.borrowed = {n: self.joins.borrowed(n, self.analysis.nodes[n]) for n in split if n in self.demand.replica}
         self._copy_worker_nodes()
         for replica in range(self.count):
             self._copy_replica_nodes(replica)
-        self.graph_def.node.extend(self.out.nodes)
+        self.copies.extend(self.out.nodes)
+        graph_def = self.copies.finish()
         found = warnings_of(self.kernel.graph, self.demand, self.kernel.gradient_reduction)
         return self.source.replace(
-            graph_def=self.graph_def,
+            graph_def=graph_def,
             outputs=tuple(self._worker_tensor(tensor) for tensor in self.source.outputs),
             local_outputs=tuple(self._local_tensor(tensor) for tensor in self.source.outputs),
             effects=self._effects(),
@@ -144,7 +156,7 @@ class _Copier:
             rows=ROWS,
             total=TOTAL,
             batches=None if self.joins.same_batches is None else BATCHES,
-            points=with_layers(self.graph_def, self.joins.points),
+            points=with_layers(graph_def, self.joins.points),
             loss_meets=bool(self.analysis.dependence.meetings(self.demand.losses)),
             warnings=tuple(dict.fromkeys((*self.source.warnings, *found))),
             notes=notes_of(self.demand),
@@ -171,12 +183,11 @@ class _Copier:
         for name in self.analysis.order:
             if name not in self.demand.worker:
                 continue
-            copy = self._copied(name, name, self.layout.main_device)
-            copy.input.extend(self._worker_tensor(t) for t in data_inputs(self.analysis.nodes[name]))
-            copy.input.extend(self._controls(name, None))
+            inputs = [self._worker_tensor(t) for t in data_inputs(self.analysis.nodes[name])]
+            inputs += self._controls(name, None)
             if self.joins.same_batches is not None and name in self.analysis.writes:
-                copy.input.append(f"^{self.joins.same_batches}")
-            self.draws.seed(copy)
+                inputs.append(f"^{self.joins.same_batches}")
+            self.draws.seed(self._copied(name, name, self.layout.main_device, inputs))
 
     def _copy_replica_nodes(self, replica: int) -> None:
         for name in self.analysis.order:
@@ -195,8 +206,7 @@ class _Copier:
                 op, number = factor
                 _make_product(copy, op)
                 inputs = [inputs[0], number]
-            copy.input.extend(inputs)
-            copy.input.extend(self._controls(name, replica))
+            self.copies.set_inputs(copy.name, [*inputs, *self._controls(name, replica)])
 
     def _given(self, copy: Any, name: str, replica: int) -> str:
         """Have a replica's copy of an input take what is fed, or else what is borrowed; returns what to feed.
@@ -204,24 +214,17 @@ class _Copier:
         Nothing but the copy may take it: a node that waits for a ``PlaceholderWithDefault`` has TensorFlow compute the
         default even if it is fed, and what is borrowed then has not been.
         """
-        given = self.graph_def.node.add()
-        given.CopyFrom(copy)
-        given.op, given.name = "PlaceholderWithDefault", _given_name(name, replica)
-        given.input.append(self.borrowed[name][1])
+        inputs = [self.borrowed[name][1]]
+        given = self.copies.clone(copy, _given_name(name, replica), inputs, device=copy.device, without=())
+        self.copies[given].op = "PlaceholderWithDefault"
         copy.op = "Identity"
-        copy.attr["T"].CopyFrom(given.attr["dtype"])
+        copy.attr["T"].CopyFrom(copy.attr["dtype"])
         del copy.attr["dtype"], copy.attr["shape"]
-        return str(given.name)
+        return given
 
-    def _copied(self, name: str, new_name: str, device: str) -> Any:
-        copy = self.graph_def.node.add()
-        copy.CopyFrom(self.analysis.nodes[name])
-        copy.name = new_name
-        copy.device = device
-        del copy.input[:]
-        if "_class" in copy.attr:
-            del copy.attr["_class"]
-        return copy
+    def _copied(self, name: str, new_name: str, device: str, inputs: Iterable[str] = ()) -> Any:
+        node = self.analysis.nodes[name]
+        return self.copies[self.copies.clone(node, new_name, inputs, device=device, without=["_class"])]
 
     def _controls(self, name: str, replica: int | None) -> list[str]:
         """What a copy waits for: the copies of what the original waits for."""

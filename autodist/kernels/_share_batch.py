@@ -13,7 +13,17 @@ from typing import Any
 import numpy as np
 
 from autodist.carriers import Scattered
-from autodist.graph import NodeList, Role, StepAnalysis, TrainingGraph, data_inputs, node_of, tensor_dtype, tensor_name
+from autodist.graph import (
+    GraphEditor,
+    NodeList,
+    Role,
+    StepAnalysis,
+    TrainingGraph,
+    data_inputs,
+    node_of,
+    tensor_dtype,
+    tensor_name,
+)
 from autodist.graph.layouts import (
     WHOLE,
     BatchPlan,
@@ -57,8 +67,6 @@ def share_batch(source: DistributedGraph, graph: TrainingGraph, plan: BatchPlan)
 
 class _Builder:
     def __init__(self, source: DistributedGraph, graph: TrainingGraph, plan: BatchPlan) -> None:
-        import tensorflow as tf
-
         self.source = source
         self.graph = graph
         self.plan = plan
@@ -71,9 +79,8 @@ class _Builder:
         self.checks: list[str] = []
         self.values: dict[tuple[str, Layout], list[str]] = {}
         self.copies: dict[str, list[str]] = {}
-        library, versions = self.analysis.graph_def.library, self.analysis.graph_def.versions
-        self.graph_def = tf.compat.v1.GraphDef(versions=versions, library=library)
-        self.draws = Draws(self.out, self.graph_def.library)
+        self.editor = GraphEditor.like(self.analysis.graph_def)
+        self.draws = Draws(self.out, self.editor.library)
 
     def build(self) -> DistributedGraph:
         """See the module's docstring."""
@@ -84,9 +91,10 @@ class _Builder:
                 self._add(self.nodes[name])
         self._join_gradients()
         local_outputs = tuple(self._local(tensor) for tensor in self.source.outputs)
-        self.graph_def.node.extend(self.out.nodes)
+        self.editor.extend(self.out.nodes)
+        graph_def = self.editor.finish()
         return self.source.replace(
-            graph_def=self.graph_def,
+            graph_def=graph_def,
             outputs=tuple(self._value(tensor, WHOLE)[0] for tensor in self.source.outputs),
             local_outputs=local_outputs,
             effects=(*self.checks, *(e for n in self.source.effects for e in self.copies[n])),
@@ -95,7 +103,7 @@ class _Builder:
             rows=ROWS,
             total=TOTAL,
             batches=BATCHES if same else None,
-            points=with_layers(self.graph_def, self.points),
+            points=with_layers(graph_def, self.points),
             exchanged=exchanged_in(self.graph, self.plan),
         )
 
@@ -137,13 +145,10 @@ class _Builder:
     def _given(self, node: Any, replica: int) -> str:
         """What is fed to a replica: nothing where it has no rows; of what it only borrows, it takes none."""
         dtype, name = tensor_dtype(self.nodes, node.name), f"autodist/given/replica_{replica}/{node.name}"
-        given = self.graph_def.node.add()
-        given.CopyFrom(node)
-        given.op, given.name, given.device = "PlaceholderWithDefault", name, self.exchanges.device(replica)
-        del given.input[:]
         sizes = [0, *(max(1, dim.size) for dim in node.attr["shape"].shape.dim[1:])]
-        given.input.append(self.out.constant(f"{name}/none", np.zeros(sizes), dtype))
-        given.attr.pop("_output_shapes", None)
+        none = self.out.constant(f"{name}/none", np.zeros(sizes), dtype)
+        given = self._copied(node, name, self.exchanges.device(replica), [none])
+        given.op = "PlaceholderWithDefault"
         _open_rows(given)
         begin, stride = (
             self.out.constant(f"{name}/{what}", [k], "int32") for k, what in enumerate(("begin", "stride"))
@@ -270,14 +275,8 @@ class _Builder:
             return [tensor]
         return self.values[tensor, layout]
 
-    def _copied(self, node: Any, name: str, device: str) -> Any:
-        copy = self.graph_def.node.add()
-        copy.CopyFrom(node)
-        copy.name, copy.device = name, device
-        del copy.input[:]
-        for attribute in ("_class", "_output_shapes"):
-            copy.attr.pop(attribute, None)
-        return copy
+    def _copied(self, node: Any, name: str, device: str, inputs: Sequence[str] = ()) -> Any:
+        return self.editor[self.editor.clone(node, name, inputs, device=device)]
 
     def _controls(self, node: Any) -> list[str]:
         """What a copy waits for: all copies of what the original waits for."""
