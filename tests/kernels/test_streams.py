@@ -9,8 +9,7 @@ import tensorflow as tf
 from autodist.graph import node_of
 from autodist.strategies import AllReduce, PartitionedPS, PSLoadBalancing
 
-from .steps import captured, ops, rewritten
-from .test_pack import layers
+from .steps import captured, layers, ops, rewritten
 
 STREAMS = PSLoadBalancing(communicator="tcp")
 BUILDERS = [

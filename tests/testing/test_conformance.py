@@ -110,7 +110,7 @@ class LastHost(StrategyBuilder):
         home = PSSynchronizer(spec.hosts[-1].cpu_devices[0].name, staleness=self.staleness)
         configs = tuple(VariableConfig.whole(variable.name, home) for variable in graph.trainable)
         replicas = tuple(device.name for device in spec.replicas)
-        return Strategy(GraphConfig(replicas, "queue"), configs, builder=str(self))
+        return Strategy(GraphConfig(replicas, "tcp"), configs, builder=str(self))
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ class Moody(StrategyBuilder):
         self.calls.append(1)
         whole = PSLoadBalancing().build(graph, spec)
         names = whole.graph.replicas[:: -1 if len(self.calls) % 2 else 1]
-        return Strategy(GraphConfig(list(names), "queue"), whole.variables)
+        return Strategy(GraphConfig(list(names), "tcp"), whole.variables)
 
 
 def test_strategies_that_workers_would_not_agree_about_are_seen():
