@@ -80,8 +80,8 @@ class Runs:
             place.strategy,
             seed=7,
             run_dir=run_dir,
-            stall_timeout_s=150,
-            step_timeout_s=60,
+            stall_timeout_s=400,
+            step_timeout_s=120,
         )
         result = LocalLauncher().launch(job)
         if result.exit_code in _INTERRUPTED:
