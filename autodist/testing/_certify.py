@@ -133,10 +133,9 @@ def certify(
     Example:
         >>> certify("train.py", strategy="PSLoadBalancing", workers=2).check()   # doctest: +SKIP
     """
-    cluster = spec or ResourceSpec.local(workers=workers, cpus=replicas)
     job = Job(
         Path(script),
-        cluster,
+        spec or ResourceSpec.local(workers=workers, cpus=replicas),
         tuple(script_args),
         is_module=is_module,
         strategy=strategy,
@@ -145,19 +144,28 @@ def certify(
         encrypt=encrypt,
         allow_open_ports=allow_open_ports,
     )
+    return _compared(job, steps, tolerance, reference)
+
+
+def _compared(job: Job, steps: int, tolerance: float, reference: Path | None) -> Certificate:
+    """Run a job on one device, unless that was kept, and as it is; compare what both have recorded."""
     _launcher(job).plan(job)  # says what is wrong with the second run before the first one
     with tempfile.TemporaryDirectory(prefix="autodist-certify-") as scratch:
         kept = reference or Path(scratch) / "reference"
         if not (kept / "0.npz").is_file():
-            recorder = Recorder(_RECORDED, steps, is_reference=True)
-            run_dir = Path(scratch) / "run-one"
-            _run(replace(job, spec=_single_device(cluster), strategy=None, run_dir=run_dir), recorder)
-            kept.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(run_dir / _RECORDED / "0.npz", kept / "0.npz")
-        recorder = Recorder(_RECORDED, steps, is_reference=False)
+            _record_reference(job, steps, Path(scratch), kept)
         run_dir = Path(scratch) / "run-many"
-        _run(replace(job, run_dir=run_dir), recorder)
+        _run(replace(job, run_dir=run_dir), Recorder(_RECORDED, steps, is_reference=False))
         return compare_recordings(kept, run_dir / _RECORDED, tolerance)
+
+
+def _record_reference(job: Job, steps: int, scratch: Path, kept: Path) -> None:
+    """Run a job on one device, and keep what it has recorded."""
+    run_dir = scratch / "run-one"
+    one = replace(job, spec=_single_device(job.spec), strategy=None, run_dir=run_dir)
+    _run(one, Recorder(_RECORDED, steps, is_reference=True))
+    kept.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(run_dir / _RECORDED / "0.npz", kept / "0.npz")
 
 
 def _single_device(spec: ResourceSpec) -> ResourceSpec:

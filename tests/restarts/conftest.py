@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from autodist.coordination import current_worker
+from autodist.coordination import Worker, WorkerEnvironment, current_worker
 from autodist.coordination._interruption import Interruption
+from autodist.runtime.checkpoints import CheckpointKind, Checkpoints
 
 
 class Stop(BaseException):
@@ -25,3 +27,9 @@ def interruption(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     monkeypatch.setattr(Interruption, "end_by_term", ends)
     begin()
     return begin
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path) -> Callable[..., Checkpoints]:
+    """Those of a loop, in one directory; as if each came from another process."""
+    return lambda keep=2: Checkpoints(Worker(WorkerEnvironment()), tmp_path / "c", keep, CheckpointKind.LOOP)
