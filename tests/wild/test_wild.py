@@ -36,10 +36,10 @@ def test_nothing_recorded_is_wrong():
 
 def _outcomes(runs, names, place):
     chosen = [SCRIPTS[name] for name in names]
-    results = dict(runs.results(chosen, place))
-    wrong = {s.name: r for s, r in results.items() if outcome(s, r) == "wrong"}
+    results = list(runs.results(chosen, place))
+    wrong = {s.name: r for s, r in results if outcome(s, r) == "wrong"}
     assert wrong == {}
-    return {s.name: outcome(s, r) for s, r in results.items()}
+    return {s.name: outcome(s, r) for s, r in results}
 
 
 @pytest.mark.timeout(900)
