@@ -31,11 +31,11 @@ def show_timeline(workers: Sequence[WorkerSummary], step_s: float, console: Cons
         "Step ms": [milliseconds(worker.step_s) for worker in workers],
         "Compute": [_share(worker.compute_s, worker) for worker in workers],
         "Exposed": [_share(worker.exposed_s, worker) for worker in workers],
-        "Serving": [_share(worker.serve_s, worker) for worker in workers],
+        **_unless_none("Serving", [_share(w.serve_s, w) for w in workers], any(w.serve_s for w in workers)),
         "Idle": [_share(worker.idle_s, worker) for worker in workers],
         "Transfer ms": [milliseconds(worker.communication_s) for worker in workers],
-        "In MB": [megabytes(worker.received_bytes) for worker in workers],
-        "Out MB": [megabytes(worker.sent_bytes) for worker in workers],
+        **_unless_none("In MB", [megabytes(w.received_bytes) for w in workers], any(w.received_bytes for w in workers)),
+        **_unless_none("Out MB", [megabytes(w.sent_bytes) for w in workers], any(w.sent_bytes for w in workers)),
     }
     right = [title for title in columns if title != "Host"]
     console.print(fitted(columns, console.width, right=right, shrink={"Host": 8}))
@@ -45,6 +45,11 @@ def show_timeline(workers: Sequence[WorkerSummary], step_s: float, console: Cons
         "nothing hides, transfer all of it",
         soft_wrap=True,
     )
+
+
+def _unless_none(title: str, cells: list[str], has_any: bool) -> dict[str, list[str]]:
+    """A column, unless it would say nothing of any worker."""
+    return {title: cells} if has_any else {}
 
 
 def _share(time_s: float, worker: WorkerSummary) -> str:

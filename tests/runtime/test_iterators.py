@@ -7,7 +7,7 @@ import sys
 ENDS = """
 import json, sys, time
 import tensorflow as tf
-from autodist.runtime import _iterators
+from autodist.runtime.data import _iterators
 
 _iterators.let_go_of_iterators_in_time()
 _iterators._USUAL_S = 0.3
