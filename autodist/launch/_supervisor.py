@@ -80,7 +80,7 @@ class Supervisor:
             self._take_event(_TICK_S)
             self._notice_pause()
             self._check_deadlines()
-        while not self._symptoms and self._take_event(0.0):
+        while not (self._symptoms or self._interrupts) and self._take_event(0.0):
             pass  # a signal that was sent before the last worker ended may be noted after that
         if self._interrupts:
             self._stop(now=self._are_asked_first() and not self._end_by_themselves())

@@ -118,7 +118,7 @@ def test_what_is_heard_on_the_network(shell, options, restarts):
     assert (whole or part) is is_open
     assert asked is is_open
     if not is_open:
-        assert done.stdout.count("refused: the run is to be encrypted (`--encrypt`), but PartitionedPS") == 2
+        assert done.stdout.count("refused: the run is to be encrypted (`--encrypt`), but AllReduce") == 2
 
 
 @pytest.mark.slow  # quick is a run; these start it in the same way
