@@ -3,6 +3,7 @@
 import pytest
 
 ONE_PER_CARRIER = [
+    "PSLoadBalancing(communicator='queue')",
     "AllReduce(communicator='collective')",
     "AllReduce(communicator='tcp')",
     "PSLoadBalancing(communicator='tcp')",

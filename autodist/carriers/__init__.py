@@ -7,7 +7,6 @@
 from autodist.carriers._base import Carrier, Load, Place, Process
 from autodist.carriers._carrier_registry import (
     ENTRY_POINT_GROUP,
-    FORMER,
     CarrierName,
     carrier_of_servers,
     carriers,
@@ -21,14 +20,14 @@ from autodist.carriers._carrier_registry import (
 from autodist.carriers._collective import Collective
 from autodist.carriers._communicator import Communicator
 from autodist.carriers._horovod import Horovod
-from autodist.carriers._link_bytes import Links, direct_gather, direct_reduce, ring_gather, ring_reduce
+from autodist.carriers._link_bytes import Links, direct_gather, direct_reduce, ring_gather, ring_reduce, star
+from autodist.carriers._queue import Queue
 from autodist.carriers._scatter import Scattered, rows_of
 from autodist.carriers._tcp import Tcp
 from autodist.carriers._widened import Widened
 
 __all__ = [
     "ENTRY_POINT_GROUP",
-    "FORMER",
     "Carrier",
     "CarrierName",
     "Collective",
@@ -38,6 +37,7 @@ __all__ = [
     "Load",
     "Place",
     "Process",
+    "Queue",
     "Scattered",
     "Tcp",
     "Widened",
@@ -54,4 +54,5 @@ __all__ = [
     "ring_gather",
     "ring_reduce",
     "rows_of",
+    "star",
 ]

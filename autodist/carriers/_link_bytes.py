@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-__all__ = ["Links", "added", "direct_gather", "direct_reduce", "ring_gather", "ring_reduce"]
+__all__ = ["Links", "added", "direct_gather", "direct_reduce", "ring_gather", "ring_reduce", "star"]
 
 Links: TypeAlias = "dict[tuple[str, str], float]"
 
@@ -42,6 +42,16 @@ def direct_reduce(size_bytes: float, parts: Mapping[str, float]) -> Links:
 def direct_gather(parts: Mapping[str, float]) -> Links:
     """Every part goes to every other host."""
     return {(host, other): part for host, part in parts.items() for other in parts if host != other}
+
+
+def star(size_bytes: float, parts: Mapping[str, float]) -> Links:
+    """All hosts send to the first one, which sends the sum and all parts back."""
+    chief, *others = parts
+    links: Links = {}
+    for host in others:
+        links[host, chief] = size_bytes + parts[host]
+        links[chief, host] = size_bytes + sum(parts.values())
+    return links
 
 
 def added(one: Links, other: Links) -> Links:

@@ -19,6 +19,7 @@ from autodist.kernels._encode import Encode
 from autodist.kernels._extra import ExtraKernel, extra_kernels, insert
 from autodist.kernels._factor import FactorGradients
 from autodist.kernels._in_turn import InTurn
+from autodist.kernels._pack_reads import PackReads
 from autodist.kernels._partition import Partition
 from autodist.kernels._place import Place
 from autodist.kernels._proxies import LocalProxies
@@ -135,8 +136,9 @@ def kernels_for(
         # Streams bring values along with the gradients' messages, so servers need not be asked for those.
         StreamValues(strategy, step),
         ParameterServers(strategy, step, container),
-        # Copies of served values take the remaining reads of servers.
+        # Copies of served values take the remaining reads of servers; what is left of these travels in one message.
         LocalProxies(strategy, container),
+        PackReads(strategy),
         # Collectives take the gradients that are left, then small state: it may wait, gradients may not.
         AllReduceGradients(strategy, step),
         BroadcastFactors(strategy, step),

@@ -28,7 +28,7 @@ def shares(strategy: Strategy, hosts: tuple[str, ...], batch_size: int) -> dict[
 
     Example:
         >>> from autodist.strategies import GraphConfig
-        >>> strategy = Strategy(GraphConfig(("a:CPU:0", "a:CPU:1", "b:CPU:0"), "tcp"), ())
+        >>> strategy = Strategy(GraphConfig(("a:CPU:0", "a:CPU:1", "b:CPU:0"), "queue"), ())
         >>> shares(strategy, ("a", "b"), 8)
         {'a': Share(examples=6, replicas=2), 'b': Share(examples=2, replicas=1)}
 

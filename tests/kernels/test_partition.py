@@ -24,6 +24,7 @@ from autodist.strategies import (
     VariableConfig,
     num_shards,
 )
+from autodist.testing._in_process._in_process_cluster import value_of
 
 from . import single
 from .steps import ops
@@ -42,7 +43,7 @@ class Cut(StrategyBuilder):
 
     def build(self, graph, spec):
         configs = [self.config(graph, variable, spec) for variable in graph.trainable]
-        return Strategy(GraphConfig(tuple(d.name for d in spec.replicas), "tcp"), tuple(configs))
+        return Strategy(GraphConfig(tuple(d.name for d in spec.replicas), "queue"), tuple(configs))
 
     def config(self, graph, variable, spec):
         partition = self.partitions.get(variable.name)
@@ -110,13 +111,13 @@ def check(model, sizes, strategy, seed=0):
     """Train on one device and in parts; the program's variables are the reference, slots included."""
     batches = list(model.batches(sum(sizes), seed))
     captured = capture(model, single.specs_of(batches[0]), VariableNames())
-    before = {v.name: single._value(captured.handles[v.name], v.dtype) for v in captured.graph.variables}
+    before = {v.name: value_of(captured.handles[v.name], v.dtype) for v in captured.graph.variables}
     ran = single.run(model, batches, sizes, strategy=strategy)
     one_device = tf.function(model)
     outputs = [np.asarray(one_device(*map(tf.constant, arrays))) for arrays in batches]
     for expected, (found,) in zip(outputs, ran.outputs, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
-    after = {v.name: single._value(captured.handles[v.name], v.dtype) for v in captured.graph.variables}
+    after = {v.name: value_of(captured.handles[v.name], v.dtype) for v in captured.graph.variables}
     for name in ran.variables.keys() & after.keys():
         scale = float(np.abs(after[name]).max()) or 1.0
         np.testing.assert_allclose(ran.variables[name] / scale, after[name] / scale, atol=1e-5, err_msg=name)

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.emulated
 CARRIERS = {
     "tcp": "AllReduce(communicator='tcp')",
     "servers over tcp": "PartitionedPS(communicator='tcp')",
+    "queue": "PSLoadBalancing(communicator='queue')",
     "horovod": "AllReduce(communicator='horovod')",
     "collective": "AllReduce(communicator='collective')",
 }

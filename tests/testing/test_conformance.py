@@ -185,7 +185,9 @@ def test_a_kernel_of_another_stands_in_its_place(install):
 
 def test_a_kernel_behind_nothing_is_refused(install):
     install(PACKAGE.replace('"replicate"', '"elsewhere"'))
-    with pytest.raises(StrategyError, match="the kernel `Mark` is to follow 'elsewhere', allowed: 'settle', 'replicate', "):
+    with pytest.raises(
+        StrategyError, match="the kernel `Mark` is to follow 'elsewhere', allowed: 'settle', 'replicate', "
+    ):
         kernels_for_nothing()
 
 
