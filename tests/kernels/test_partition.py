@@ -111,13 +111,13 @@ def check(model, sizes, strategy, seed=0):
     """Train on one device and in parts; the program's variables are the reference, slots included."""
     batches = list(model.batches(sum(sizes), seed))
     captured = capture(model, single.specs_of(batches[0]), VariableNames())
-    before = {v.name: value_of(captured.handles[v.name], v.dtype) for v in captured.graph.variables}
+    before = {v.name: value_of(captured.handles[v.name]) for v in captured.graph.variables}
     ran = single.run(model, batches, sizes, strategy=strategy)
     one_device = tf.function(model)
     outputs = [np.asarray(one_device(*map(tf.constant, arrays))) for arrays in batches]
     for expected, (found,) in zip(outputs, ran.outputs, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
-    after = {v.name: value_of(captured.handles[v.name], v.dtype) for v in captured.graph.variables}
+    after = {v.name: value_of(captured.handles[v.name]) for v in captured.graph.variables}
     for name in ran.variables.keys() & after.keys():
         scale = float(np.abs(after[name]).max()) or 1.0
         np.testing.assert_allclose(ran.variables[name] / scale, after[name] / scale, atol=1e-5, err_msg=name)
