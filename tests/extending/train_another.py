@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 import autodist
+from autodist.strategies.synchronizers import words_of
 
 STEPS, ROWS = 4, 12
 
@@ -74,7 +75,7 @@ def asked():
         "found": [strategy.to_json() for strategy in (ranking.best.strategy, back.strategy(0, space, catalogue))],
         "predicted_s": ranking.best.predicted_s,
         "obeyed": sorted({choice.communicator for unit in space.units for choice in unit.choices}),
-        "words": sorted(word for unit in space.units[-1:] for choice in unit.choices for word in choice.words),
+        "words": sorted(word for unit in space.units[-1:] for choice in unit.choices for word in words_of(choice)),
     }
 
 

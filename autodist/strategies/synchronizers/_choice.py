@@ -27,6 +27,10 @@ class Choice:
         staleness: How many steps a worker may be ahead.
         compressor: Encoder of its gradients.
 
+    Example:
+        >>> Choice("PS", staleness=2).sync
+        True
+
     """
 
     synchronizer: str = "PS"
