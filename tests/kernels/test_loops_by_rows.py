@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from autodist.graph import VariableNames, capture
 from autodist.graph.layouts import Whole, plan_batch
+from autodist.graph.layouts._shapes import _SIZES as INFERRED
 
 from . import single
 from .single import specs_of
@@ -81,7 +82,32 @@ def as_long_as_needed(x, w):
     return state
 
 
+def beside_a_long_table(x, w):
+    """One that changes something whole, which is as long as a batch by which shapes are inferred."""
+    state, table = x[:, 0], tf.fill([INFERRED[0], WIDTH], 2.0)
+    for step in tf.range(TIMES):
+        state, table = tf.tanh(x[:, step] + state @ w), tf.tanh(table)
+    return state * tf.reduce_sum(table) / 1e4
+
+
+def reduced_inside(x, w):
+    """A branch, and a loop, that give values of all examples, which are no sums of what replicas have."""
+    mean = tf.cond(tf.reduce_sum(w) > 100.0, lambda: tf.reduce_sum(x @ w), lambda: tf.reduce_mean(tf.tanh(x[:, 1] @ w)))
+    highest = tf.constant(0.0)
+    for step in tf.range(TIMES):
+        highest = tf.maximum(highest, tf.reduce_max(x[:, step] @ w))
+    return (x[:, 0] @ w) * mean + highest
+
+
+def highest_inside(x, w):
+    """A branch that gives a value of all examples, by which nothing is differentiated."""
+    return tf.cond(tf.reduce_sum(w) > 100.0, lambda: tf.reduce_sum(x), lambda: tf.reduce_max(x)) * x[:, 0] @ w
+
+
 PROGRAMS = {
+    "reduced inside": (reduced_inside, False),
+    "highest inside": (highest_inside, False),
+    "beside a long table": (beside_a_long_table, False),
     "recurrent": (recurrent, True),
     "collected": (collected, True),
     "each example": (each_example, True),

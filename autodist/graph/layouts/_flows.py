@@ -140,8 +140,9 @@ class Flows:
             if any(map(self._is_whole_gradient, data_inputs(node), values)):
                 return refused
             found = [self._of_backward(node, k, value, values) for k, value in enumerate(found)]
-            why = None
-        if why is not None or any(_is_unclear(value) for value in found):
+        elif why is not None or Kind.DATA in found:  # a mean or a maximum of all examples: no sum of what replicas have
+            return refused
+        if any(_is_unclear(value) for value in found):
             return refused
         if node.op in LOOPS and any(map(self._is_length, data_inputs(node), values)):
             return [Kind.SIZE if value is None else value for value in found]  # it turns as often as there are rows

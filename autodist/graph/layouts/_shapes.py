@@ -302,6 +302,11 @@ def _full(tensor: str) -> str:
     return tensor if ":" in tensor else f"{tensor}:0"
 
 
+def _agreed(cases: Sequence[Sequence[Value]]) -> list[Value]:
+    """What is known of tensors for all numbers of examples; one that is as long as a batch by chance is not for all."""
+    return [values[0] if len(set(values)) == 1 else Kind.MET for values in zip(*cases, strict=True)]
+
+
 class StepShapes:
     """Shapes and numbers of a step as functions of the number of examples.
 
@@ -346,9 +351,11 @@ class StepShapes:
 
     def flow(self, node: Any) -> tuple[list[Value], list[Value]]:
         """Of a loop, a branch, or what handles lists of tensors, where its inputs and outputs have the batch."""
-        first, count = self.cases[0], len(node.attr["_output_shapes"].list.shape)
-        outputs = [first.followed.get(tensor_name(node.name, k), Kind.MET) for k in range(max(1, count))]
-        return self._flows.inputs(node, first.followed, first), outputs
+        count = len(node.attr["_output_shapes"].list.shape)
+        names = [tensor_name(node.name, k) for k in range(max(1, count))]
+        inputs = [self._flows.inputs(node, case.followed, case) for case in self.cases]
+        outputs = [[case.followed.get(name, Kind.MET) for name in names] for case in self.cases]
+        return _agreed(inputs), _agreed(outputs)
 
     def dim(self, lengths: Sequence[int | None]) -> Dim:
         """A length, of which the value for each number of examples is given."""
