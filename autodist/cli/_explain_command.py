@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -48,8 +49,8 @@ def explain(
         subject.spec,
         batch_size=subject.batch_size,
         rows=subject.rows,
-        exchanged=subject.exchanged,
     )
+    explanation = replace(explanation, exchanged=subject.exchanged)
     if as_json:
         click.echo(_json(explanation))
     else:

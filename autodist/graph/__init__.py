@@ -5,7 +5,8 @@ Importing this package does not import TensorFlow; capturing does.
 
 from autodist.graph._analysis import StepAnalysis, Write
 from autodist.graph._bodies import Bodies
-from autodist.graph._capture import SOURCE_GRAPH, CapturedStep, NoGradientError, VariableNames, capture
+from autodist.graph._capture import SOURCE_GRAPH, NoGradientError, capture
+from autodist.graph._captured_step import CapturedStep, VariableNames
 from autodist.graph._constants import static_value
 from autodist.graph._editor import GraphEditor
 from autodist.graph._extent import ROWLIKE, Extent

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from autodist.errors import AutoDistError, CaptureError, FixedRowsError
+from autodist.errors import AutoDistError, CaptureError
 from autodist.graph._analysis import StepAnalysis
 from autodist.graph._apart import known_to_keep_apart
 from autodist.graph._batch_norm import synchronize_batch_norm
+from autodist.graph._captured_step import CapturedStep, VariableNames
 from autodist.graph._extent import Extent
-from autodist.graph._frozen import FrozenValues, embed_constants, freeze, large_arrays_as_tensors
+from autodist.graph._frozen import embed_constants, freeze, large_arrays_as_tensors
 from autodist.graph._graph_def import ancestors, data_inputs, is_stateful, node_of, normalize
 from autodist.graph._hoist import hoist_reads
 from autodist.graph._identity import Identity
@@ -34,78 +35,13 @@ from autodist.graph._tables import Table, embed_tables, lookups_with_shapes, rea
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph._variables import Output, StepInput
 
-__all__ = ["SOURCE_GRAPH", "CapturedStep", "NoGradientError", "VariableNames", "capture"]
+__all__ = ["SOURCE_GRAPH", "NoGradientError", "capture"]
 
 _ACTING_OPS = frozenset({"Assert", "EagerPyFunc", "LogMessage", "Print", "PrintV2", "PyFunc"})
 
 
 class NoGradientError(CaptureError):
     """The function differentiates nothing with respect to a variable: it is no training step."""
-
-
-class VariableNames:
-    """Names of variables, unique over all steps that share them.
-
-    TensorFlow's own names collide (two layers called "same" both own "same/kernel"), so a second variable of a name
-    gets a number. The numbers follow the order of capture, which is the same on every worker.
-
-    Attributes:
-        frozen: The large values that the steps take from outside.
-    """
-
-    def __init__(self) -> None:
-        self._names: dict[int, str] = {}
-        self._handles: dict[str, Any] = {}
-        self.frozen = FrozenValues()
-
-    def name(self, handle: Any, wanted: str) -> str:
-        """The name of the variable with this (eager) handle."""
-        if id(handle) not in self._names:
-            name, number = wanted, 1
-            while name in self._handles:
-                name, number = f"{wanted}#{number}", number + 1
-            self._names[id(handle)] = name
-            self._handles[name] = handle  # keeps the handle alive, so that its id stays its own
-        return self._names[id(handle)]
-
-
-@dataclass(frozen=True)
-class CapturedStep:
-    """A training step, traced.
-
-    Attributes:
-        graph: The step as G.
-        handles: By variable name, the eager resource handle of the program's own variable.
-        structure: What the step returns, with graph tensors where values go.
-        concrete: The traced function, kept alive because the handles belong to it.
-        trace_s: The part of the capture that TensorFlow's tracing took.
-        asking: The user's lines that have asked in Python how many rows there are and got None, where one device has a
-            number, by which the step is another one.
-        tables: The lookup tables that it reads.
-        reason: Why it was traced for one number of rows; None if it was for any.
-    """
-
-    graph: TrainingGraph
-    handles: dict[str, Any]
-    structure: Any
-    concrete: Any
-    trace_s: float = field(default=0.0, compare=False)
-    asking: tuple[str, ...] = field(default=(), compare=False)
-    tables: tuple[Table, ...] = field(default=(), compare=False)
-    reason: FixedRowsError | None = field(default=None, compare=False)
-
-    def line_of(self, name: str) -> str:
-        """``file:line`` of the user's code that a node comes from."""
-        return Lines(self.concrete.graph).of(name)
-
-    def pack(self, values: Sequence[Any]) -> Any:
-        """`values`, one per output tensor, in the structure that the step returns."""
-        import tensorflow as tf
-
-        remaining = iter(values)
-        flat = tf.nest.flatten(self.structure, expand_composites=True)
-        filled = [next(remaining) if tf.is_tensor(leaf) else leaf for leaf in flat]
-        return tf.nest.pack_sequence_as(self.structure, filled, expand_composites=True)
 
 
 def capture(
@@ -124,8 +60,7 @@ def capture(
         step: Takes one tensor per spec, positionally.
         specs: ``tf.TensorSpec`` of each argument.
         names: Where variables get their names.
-        split: Per argument, whether it carries the batch in dim 0, which is traced as unknown; by default all do that
-            have a dim 0.
+        split: Per argument, whether its dim 0 is the batch, which is traced as unknown; by default where it has one.
         synchronized_batch_norm: Whether all of Keras' batch normalization normalizes by the batch of all replicas, not
             only the layers with ``synchronized=True``.
         rows: How many rows the batch has; None if tracing for one device would not know it either.

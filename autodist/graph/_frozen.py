@@ -22,7 +22,7 @@ from autodist.graph._patches import replace_method
 from autodist.graph._roles import BareVariable
 
 if TYPE_CHECKING:
-    from autodist.graph._capture import VariableNames
+    from autodist.graph._captured_step import VariableNames
 
 __all__ = ["FROZEN_FROM_BYTES", "FrozenValues", "embed_constants", "freeze", "large_arrays_as_tensors"]
 

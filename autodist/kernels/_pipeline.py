@@ -117,14 +117,12 @@ def kernels_for(
     Raises:
         GraphError: A kernel stands before another one that it needs.
         StrategyError: A kernel of another package has no place here, or a synchronizer has no kernel.
-
     """
     # Each stands where it does because of what is next to it:
     own: tuple[Kernel, ...] = (
         # Parts of variables have names by now; servers, and what reads them, must know what other steps have decided.
         Settle(homes or {}),
-        # First of those that change nodes: all that follows works on what replicas have joined, and on the points
-        # where workers are to meet.
+        # First of those that change nodes: all others work on what replicas have joined, where workers are to meet.
         Replicate(graph, gradient_reduction, strategy.is_relaxed),
         *(() if overlap else (InTurn(),)),
         # Hosts' sums must be there before they are encoded: what leaves a host is one message, not one per replica.

@@ -167,7 +167,6 @@ def explain(
     batch_size: int | None = None,
     rows: Mapping[str, int] | None = None,
     available_communicators: Collection[str] | None = None,
-    exchanged: tuple[Exchanged, ...] | None = None,
 ) -> Explanation:
     """Tell what the strategy says; with a graph and a cluster also what it costs there and whether it fits.
 
@@ -178,7 +177,6 @@ def explain(
         batch_size: As for :func:`traffic`.
         rows: As for :func:`traffic`.
         available_communicators: As for :func:`verify`.
-        exchanged: What a run has kept of the exchanges within a step.
 
     Raises:
         StrategyError: Parts of the strategy have wrong types.
@@ -218,7 +216,6 @@ def explain(
         num_groups=len(strategy.groups),
         cost=cost,
         problems=problems,
-        exchanged=exchanged,
     )
 
 

@@ -1,8 +1,9 @@
 """How the replicas of a step share each of its tensors, by what operators do."""
 
 from autodist.graph.layouts._base import WHOLE, Cut, Dim, Layout, Multiple, Partial, Rows, Shape, Whole, factor_of
+from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, NoPlanError
 from autodist.graph.layouts._exchanged import Exchanged, exchanged_in
-from autodist.graph.layouts._plan import BatchPlan, Exchange, NoPlanError, plan_batch
+from autodist.graph.layouts._plan import plan_batch
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._ways import Entry, Way
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from autodist.graph._graph_def import node_of
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.layouts._base import Partial, Whole
-from autodist.graph.layouts._plan import BatchPlan, Exchange
+from autodist.graph.layouts._batch_plan import BatchPlan, Exchange
 
 __all__ = ["Exchanged", "exchanged_in"]
 

@@ -31,7 +31,6 @@ from autodist.graph.operators import is_kind
 __all__ = ["Flows", "Sizes", "is_flow"]
 
 _CREATIONS = frozenset({"EmptyTensorList", "TensorListReserve"})
-_PASSING = frozenset({"AddN", "Identity", "ZerosLike"})
 _VARIANT = 21
 """TensorFlow's number of the element type of lists."""
 _MET = frozenset({Kind.MET, Kind.DATA, Kind.ROW})
@@ -55,7 +54,7 @@ def is_flow(node: Any) -> bool:
 
 
 def _passes_lists(node: Any) -> bool:
-    return node.op in _PASSING and node.attr["T"].type == _VARIANT
+    return is_kind(node.op, OperatorKind.ELEMENTWISE) and "T" in node.attr and node.attr["T"].type == _VARIANT
 
 
 class Flows:

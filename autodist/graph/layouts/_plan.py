@@ -10,9 +10,7 @@ parts, and one by a sum is known to all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from autodist.graph._analysis import StepAnalysis
@@ -20,20 +18,20 @@ from autodist.graph._graph_def import (
     ancestors,
     data_inputs,
     is_stateful,
-    itemsize,
     node_of,
     split_tensor,
     tensor_dtype,
     tensor_name,
 )
 from autodist.graph._training_graph import TrainingGraph
-from autodist.graph.layouts._base import WHOLE, Cut, Dim, Layout, Multiple, Own, Partial, Shape, Whole
+from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Own, Partial, Shape, Whole
+from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, NoPlanError, asks_for_sizes, size_bytes
 from autodist.graph.layouts._flows import Flows
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._ways import Way, Ways, whole_way
 from autodist.graph.operators import Kind, is_kind
 
-__all__ = ["BatchPlan", "Exchange", "NoPlanError", "plan_batch"]
+__all__ = ["plan_batch"]
 
 _LATENCY_BYTES = 10_000
 """What an exchange costs, however small it is."""
@@ -44,102 +42,6 @@ _BATCH_SIZE = 1024
 alike."""
 _OF_ROWS = frozenset({"values", "indices", "left", "right"})
 _ALONE = frozenset({"string", "variant", "resource"})
-
-
-class NoPlanError(ValueError):
-    """A step can't be shared by replicas so that each tensor is exact; says why."""
-
-
-def is_scattered(layout: Layout) -> bool:
-    """Whether each replica has its rows one behind the other: then a sum need not be made of all rows everywhere."""
-    return isinstance(layout, Cut) and layout.dim == 0 and layout.outer == 1
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """A tensor that is needed in another form than it is computed in.
-
-    Attributes:
-        tensor: Which.
-        source: How it is computed.
-        target: How it is needed.
-
-    """
-
-    tensor: str
-    source: Layout
-    target: Layout
-
-    @property
-    def travels(self) -> bool:
-        """Whether anything is sent: of what is whole, a replica takes its part."""
-        return not isinstance(self.source, Whole)
-
-
-@dataclass(frozen=True)
-class BatchPlan:
-    """How the replicas of a step share its work.
-
-    Attributes:
-        shapes: What is known of its sizes.
-        order: The nodes that are needed, inputs first.
-        ways: By node, the ways in which it is computed.
-        exchanges: By tensor, the forms that it is needed in beside its own.
-        layouts: By tensor, how it is computed.
-        marks: By mark of a gradient that depends on the batch, how replicas have it when they meet.
-        dtypes: The element types of the tensors that are exchanged.
-        inputs: By node, what it is given.
-
-    """
-
-    shapes: StepShapes
-    order: tuple[str, ...]
-    ways: Mapping[str, tuple[Way, ...]]
-    exchanges: Mapping[str, tuple[Exchange, ...]]
-    layouts: Mapping[str, Layout]
-    marks: Mapping[str, Layout]
-    dtypes: Mapping[str, str]
-    inputs: Mapping[str, tuple[str, ...]]
-
-    @property
-    def is_apart(self) -> bool:
-        """Whether no replica needs anything of another one before it has its part of all gradients and values."""
-        met: set[tuple[str, Layout]] = set()
-        for name in self.order:
-            for way in self.ways[name]:
-                taken = zip(self.inputs[name], way.inputs, strict=False)
-                is_met = name in self.marks or any(given in met for given in taken)
-                if is_met and not way.is_whole and name not in self.marks:
-                    return False
-                if is_met:
-                    met.update((tensor_name(name, k), layout) for k, layout in enumerate(way.outputs))
-            for k in range(len(self.ways[name][0].outputs)):
-                for exchange in self.exchanges.get(tensor_name(name, k), ()):
-                    if (exchange.tensor, exchange.source) in met:
-                        return False
-                    if exchange.travels:
-                        met.add((exchange.tensor, exchange.target))
-        return True
-
-    def bytes_of(self, tensor: str, batch_size: int) -> int:
-        """Bytes of a tensor for a number of examples, so far as its dims are known."""
-        return _bytes(self.shapes.shape(tensor) or (), self.dtypes[tensor], batch_size)
-
-    def asks(self, node: Any) -> bool:
-        """Whether a node asks for sizes that are known without what it asks for."""
-        return _asks(self.shapes, node, len(self.ways[node.name][0].outputs))
-
-
-def _bytes(shape: Sequence[Dim], dtype: str, batch_size: int) -> int:
-    sizes = (size.times * batch_size if isinstance(size, Multiple) else size or 1 for size in shape)
-    return prod(sizes) * itemsize(dtype)
-
-
-def _asks(shapes: StepShapes, node: Any, outputs: int) -> bool:
-    if not is_kind(node.op, Kind.SHAPE):
-        return False
-    entries = [shapes.numbers(tensor_name(node.name, k)) for k in range(outputs)]
-    return all(found is not None and None not in found for found in entries)
 
 
 def plan_batch(graph: TrainingGraph) -> BatchPlan:
@@ -263,7 +165,7 @@ class _Planner:
 
     def _is_asked(self, node: Any) -> bool:
         """Whether a node asks for sizes that are known without its input."""
-        return _asks(self.shapes, node, self.ways.outputs_of(node))
+        return asks_for_sizes(self.shapes, node, self.ways.outputs_of(node))
 
     def _settle_gradients(self) -> None:
         """Decide how replicas have the gradients of variables when they meet: parts of a sum, or rows of each."""
@@ -310,14 +212,14 @@ class _Planner:
             return float("inf")
         if isinstance(target, Cut) and (tensor, WHOLE) in self.exchanged:
             return 0
-        times = 2 if source == Partial() and not is_scattered(target) else 1
+        times = 2 if source == Partial() and not _is_scattered(target) else 1
         return times * self._bytes(tensor) + _LATENCY_BYTES
 
     def _bytes(self, tensor: str) -> float:
         shape = self._shape(tensor)
         if shape is None:
             return float(_LATENCY_BYTES)
-        return _bytes(shape, tensor_dtype(self.nodes, tensor), self.batch_size)
+        return size_bytes(shape, tensor_dtype(self.nodes, tensor), self.batch_size)
 
     def _shape(self, tensor: str) -> Shape:
         return self.shapes.shape(tensor)
@@ -357,7 +259,7 @@ class _Planner:
     def _steps(self, tensor: str, source: Layout, target: Layout, wanted: dict[Layout, None]) -> Iterator[Exchange]:
         """The exchanges that bring a tensor from one layout to another, perhaps by the whole tensor."""
         is_direct = isinstance(source, Whole) or isinstance(target, Whole)
-        if is_direct or (source == Partial() and is_scattered(target) and WHOLE not in wanted):
+        if is_direct or (source == Partial() and _is_scattered(target) and WHOLE not in wanted):
             yield self._exchange(tensor, source, target)
         else:
             if WHOLE not in wanted:
@@ -400,6 +302,11 @@ class _Planner:
         if is_alone or isinstance(target, Own):
             raise NoPlanError(f"values that can't be sent, of `{tensor}` ({self.nodes[node_of(tensor)].op})")
         return Exchange(tensor, source, target)
+
+
+def _is_scattered(layout: Layout) -> bool:
+    """Whether each replica has its rows one behind the other: then a sum need not be made of all rows everywhere."""
+    return isinstance(layout, Cut) and layout.dim == 0 and layout.outer == 1
 
 
 def _is_done_once(node: Any) -> bool:

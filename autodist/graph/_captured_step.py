@@ -1,0 +1,80 @@
+"""What capture gives: a traced step, and the names of its variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from autodist.errors import FixedRowsError
+from autodist.graph._frozen import FrozenValues
+from autodist.graph._lines import Lines
+from autodist.graph._tables import Table
+from autodist.graph._training_graph import TrainingGraph
+
+__all__ = ["CapturedStep", "VariableNames"]
+
+
+class VariableNames:
+    """Names of variables, unique over all steps that share them.
+
+    TensorFlow's own names collide (two layers called "same" both own "same/kernel"), so a second variable of a name
+    gets a number. The numbers follow the order of capture, which is the same on every worker.
+
+    Attributes:
+        frozen: The large values that the steps take from outside.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+        self._handles: dict[str, Any] = {}
+        self.frozen = FrozenValues()
+
+    def name(self, handle: Any, wanted: str) -> str:
+        """The name of the variable with this (eager) handle."""
+        if id(handle) not in self._names:
+            name, number = wanted, 1
+            while name in self._handles:
+                name, number = f"{wanted}#{number}", number + 1
+            self._names[id(handle)] = name
+            self._handles[name] = handle  # keeps the handle alive, so that its id stays its own
+        return self._names[id(handle)]
+
+
+@dataclass(frozen=True)
+class CapturedStep:
+    """A training step, traced.
+
+    Attributes:
+        graph: The step as G.
+        handles: By variable name, the eager resource handle of the program's own variable.
+        structure: What the step returns, with graph tensors where values go.
+        concrete: The traced function, kept alive because the handles belong to it.
+        trace_s: The part of the capture that TensorFlow's tracing took.
+        asking: The user's lines that have asked in Python how many rows there are and got None, where one device has a
+            number, by which the step is another one.
+        tables: The lookup tables that it reads.
+        reason: Why it was traced for one number of rows; None if it was for any.
+    """
+
+    graph: TrainingGraph
+    handles: dict[str, Any]
+    structure: Any
+    concrete: Any
+    trace_s: float = field(default=0.0, compare=False)
+    asking: tuple[str, ...] = field(default=(), compare=False)
+    tables: tuple[Table, ...] = field(default=(), compare=False)
+    reason: FixedRowsError | None = field(default=None, compare=False)
+
+    def line_of(self, name: str) -> str:
+        """``file:line`` of the user's code that a node comes from."""
+        return Lines(self.concrete.graph).of(name)
+
+    def pack(self, values: Sequence[Any]) -> Any:
+        """`values`, one per output tensor, in the structure that the step returns."""
+        import tensorflow as tf
+
+        remaining = iter(values)
+        flat = tf.nest.flatten(self.structure, expand_composites=True)
+        filled = [next(remaining) if tf.is_tensor(leaf) else leaf for leaf in flat]
+        return tf.nest.pack_sequence_as(self.structure, filled, expand_composites=True)

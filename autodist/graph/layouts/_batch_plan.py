@@ -1,0 +1,109 @@
+"""What a plan says of a step: the ways of its nodes, and what replicas exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from autodist.graph._graph_def import itemsize, tensor_name
+from autodist.graph.layouts._base import Dim, Layout, Multiple, Whole
+from autodist.graph.layouts._shapes import StepShapes
+from autodist.graph.layouts._ways import Way
+from autodist.graph.operators import Kind, is_kind
+
+__all__ = ["BatchPlan", "Exchange", "NoPlanError", "asks_for_sizes", "size_bytes"]
+
+
+class NoPlanError(ValueError):
+    """A step can't be shared by replicas so that each tensor is exact; says why."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A tensor that is needed in another form than it is computed in.
+
+    Attributes:
+        tensor: Which.
+        source: How it is computed.
+        target: How it is needed.
+
+    """
+
+    tensor: str
+    source: Layout
+    target: Layout
+
+    @property
+    def travels(self) -> bool:
+        """Whether anything is sent: of what is whole, a replica takes its part."""
+        return not isinstance(self.source, Whole)
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """How the replicas of a step share its work.
+
+    Attributes:
+        shapes: What is known of its sizes.
+        order: The nodes that are needed, inputs first.
+        ways: By node, the ways in which it is computed.
+        exchanges: By tensor, the forms that it is needed in beside its own.
+        layouts: By tensor, how it is computed.
+        marks: By mark of a gradient that depends on the batch, how replicas have it when they meet.
+        dtypes: The element types of the tensors that are exchanged.
+        inputs: By node, what it is given.
+
+    """
+
+    shapes: StepShapes
+    order: tuple[str, ...]
+    ways: Mapping[str, tuple[Way, ...]]
+    exchanges: Mapping[str, tuple[Exchange, ...]]
+    layouts: Mapping[str, Layout]
+    marks: Mapping[str, Layout]
+    dtypes: Mapping[str, str]
+    inputs: Mapping[str, tuple[str, ...]]
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether no replica needs anything of another one before it has its part of all gradients and values."""
+        met: set[tuple[str, Layout]] = set()
+        for name in self.order:
+            for way in self.ways[name]:
+                taken = zip(self.inputs[name], way.inputs, strict=False)
+                is_met = name in self.marks or any(given in met for given in taken)
+                if is_met and not way.is_whole and name not in self.marks:
+                    return False
+                if is_met:
+                    met.update((tensor_name(name, k), layout) for k, layout in enumerate(way.outputs))
+            for k in range(len(self.ways[name][0].outputs)):
+                for exchange in self.exchanges.get(tensor_name(name, k), ()):
+                    if (exchange.tensor, exchange.source) in met:
+                        return False
+                    if exchange.travels:
+                        met.add((exchange.tensor, exchange.target))
+        return True
+
+    def bytes_of(self, tensor: str, batch_size: int) -> int:
+        """Bytes of a tensor for a number of examples, so far as its dims are known."""
+        return size_bytes(self.shapes.shape(tensor) or (), self.dtypes[tensor], batch_size)
+
+    def asks(self, node: Any) -> bool:
+        """Whether a node asks for sizes that are known without what it asks for."""
+        return asks_for_sizes(self.shapes, node, len(self.ways[node.name][0].outputs))
+
+
+def size_bytes(shape: Sequence[Dim], dtype: str, batch_size: int) -> int:
+    """Bytes of a tensor of this shape and element type, so far as its dims are known."""
+    sizes = (size.times * batch_size if isinstance(size, Multiple) else size or 1 for size in shape)
+    return prod(sizes) * itemsize(dtype)
+
+
+def asks_for_sizes(shapes: StepShapes, node: Any, outputs: int) -> bool:
+    """Whether a node asks for sizes that are known without what it asks for."""
+    if not is_kind(node.op, Kind.SHAPE):
+        return False
+    entries = [shapes.numbers(tensor_name(node.name, k)) for k in range(outputs)]
+    return all(found is not None and None not in found for found in entries)
