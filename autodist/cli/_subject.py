@@ -127,7 +127,10 @@ def _exchanged(graph_file: Path) -> tuple[Exchanged, ...] | None:
     try:
         return Exchanged.load(kept)
     except ValueError as error:
-        raise GraphError(f"what replicas exchange can't be read: {error}") from error
+        raise GraphError(
+            f"what replicas exchange within a step can't be read: {error}",
+            hint="delete that file, and `autodist explain` shows the rest",
+        ) from error
 
 
 def _rows(texts: Sequence[str], graph: TrainingGraph | None) -> dict[str, int]:

@@ -1,10 +1,13 @@
 """Steps that are traced for one number of rows: replicas share them by layouts, and have the weights of one device."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from autodist.errors import FixedRowsError
+from autodist.errors import FixedRowsError, UsageError
+from autodist.runtime.data import BatchCheck, Convention
 
 from . import single
 from .test_replicate import batch, check
@@ -86,7 +89,9 @@ def test_replicas_with_losses_of_their_own_are_refused():
         single.run(step_of(LOSSES["quotient"], w), [[batch(8)]], SIZES, fixed=True, gradient_reduction="mean")
 
 
-def test_parts_of_another_number_of_rows_change_nothing():
-    w = tf.Variable(START, name="w")
-    with pytest.raises(tf.errors.InvalidArgumentError, match="not the rows that the step is for, 8"):
+def test_parts_of_another_number_of_rows_change_nothing_and_are_told():
+    w, check_of_batches = tf.Variable(START, name="w"), BatchCheck(SimpleNamespace(steps_taken=4), Convention(), "a")
+    told = "step 5 is for batches of 8 rows, and the parts of all"
+    with pytest.raises(UsageError, match=told) as caught, check_of_batches.refusing(0):
         single.run(step_of(LOSSES["quotient"], w), [[batch(8)]], (4, 3), fixed=True)
+    assert "`ad.shard`" in caught.value.hint

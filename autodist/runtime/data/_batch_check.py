@@ -8,6 +8,7 @@ whose steps join nothing, the batches so far are compared when they meet.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 
 from autodist.coordination import SAME_DATA, Worker
@@ -59,9 +60,9 @@ class BatchCheck:
         except tf.errors.InvalidArgumentError as error:
             if OTHER_ROWS in str(error):
                 raise UsageError(
-                    f"in step {self._worker.steps_taken + 1} the workers' parts of the batch are together not the rows "
-                    "of the batch that they come from, and the step is for that number only",
-                    hint="pass parts to the step as `ad.shard` gives them, with all of their rows",
+                    f"step {self._worker.steps_taken + 1} is for batches of {_rows_in(str(error))} rows, and the parts "
+                    "of all workers do not have that many in all; the step has changed nothing",
+                    hint="give the step its parts as `ad.shard` yields them, with all of their rows",
                 ) from error
             if DIFFERENT_BATCHES not in str(error):
                 raise
@@ -85,3 +86,9 @@ class BatchCheck:
         if len(ranks) > 1:
             return f"the workers {', '.join(ranks)} were given other batches than the chief"
         return f"worker {' '.join(ranks)} was given another batch than the chief"
+
+
+def _rows_in(text: str) -> str:
+    """The number of rows that TensorFlow's error tells behind our words."""
+    found = re.search(rf"{re.escape(OTHER_ROWS)} (\d+)", text)
+    return "another number of" if found is None else found[1]
