@@ -133,7 +133,7 @@ def test_shapes_of_the_observer_are_all_kernels_in_order():
         "pack-reads",
     ]
     state = ["all-reduce", "broadcast-factors", "all-reduce-state"]
-    assert names == ["replicate", *servers, *state, "place", "requests", "prune"]
+    assert names == ["settle", "replicate", *servers, *state, "place", "requests", "prune"]
 
 
 @dataclass(frozen=True)
