@@ -14,7 +14,7 @@ from typing import Any, ClassVar, final
 from autodist.compressors import FLOATS, Channel, Compressor
 from autodist.compressors import get as get_compressor
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
-from autodist.kernels._joins import with_layers
+from autodist.kernels.replicate import with_layers
 from autodist.strategies import Strategy
 
 __all__ = ["Encode"]

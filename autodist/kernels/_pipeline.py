@@ -12,26 +12,18 @@ from typing import Literal
 
 from autodist.errors import GraphError
 from autodist.graph import TrainingGraph, node_of
-from autodist.kernels._all_reduce import AllReduceGradients, AllReduceState
 from autodist.kernels._base import DistributedGraph, Fact, Kernel, Layout, Pass, Preparation
-from autodist.kernels._broadcast import BroadcastFactors
 from autodist.kernels._encode import Encode
 from autodist.kernels._extra import ExtraKernel, extra_kernels, insert
-from autodist.kernels._factor import FactorGradients
-from autodist.kernels._in_turn import InTurn
-from autodist.kernels._pack_reads import PackReads
-from autodist.kernels._partition import Partition
 from autodist.kernels._place import Place
-from autodist.kernels._proxies import LocalProxies
 from autodist.kernels._prune import Prune
-from autodist.kernels._ps import ParameterServers
-from autodist.kernels._relaxed import RelaxedServers
-from autodist.kernels._replicate import Replicate
-from autodist.kernels._requests import Requests
 from autodist.kernels._settle import Settle
-from autodist.kernels._stations import Stations
-from autodist.kernels._stream_values import StreamValues
 from autodist.kernels._synchronizers import bound, refuse_orphans
+from autodist.kernels.collectives import AllReduceGradients, AllReduceState, BroadcastFactors, FactorGradients, InTurn
+from autodist.kernels.replicate import Replicate
+from autodist.kernels.requests import Requests
+from autodist.kernels.servers import LocalProxies, PackReads, ParameterServers, RelaxedServers, Stations, StreamValues
+from autodist.kernels.shard import Partition
 from autodist.strategies import Strategy
 
 __all__ = ["PREPARATIONS", "KernelTiming", "check_order", "kernels_for", "prepare", "rewrite"]

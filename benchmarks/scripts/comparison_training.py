@@ -12,7 +12,7 @@ import numpy as np
 from blocks import block, block_in_scope, in_turns, make_step
 
 import autodist
-from autodist.kernels import _joins
+from autodist.kernels.replicate import _joins
 
 _BATCH_SIZE, _FEATURES = 256, 1024  # 1 MB
 _WIDTH, _LAYERS = 128, 3

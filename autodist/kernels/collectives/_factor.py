@@ -30,7 +30,7 @@ from autodist.graph import (
     node_of,
 )
 from autodist.kernels._base import Fact, Preparation
-from autodist.kernels._shard_rows import with_shape
+from autodist.kernels.shard import with_shape
 from autodist.strategies import Strategy, VariableConfig
 
 __all__ = ["FactorGradients"]

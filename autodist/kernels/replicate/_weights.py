@@ -10,7 +10,7 @@ from functools import cached_property
 
 from autodist.errors import CaptureError
 from autodist.graph import ROWLIKE, Join, Reduction, StepAnalysis
-from autodist.kernels._demand import Demand
+from autodist.kernels.replicate._demand import Demand
 
 __all__ = ["Weights"]
 

@@ -18,13 +18,13 @@ from typing import Any, ClassVar
 
 from autodist.graph import node_of, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
-from autodist.kernels._mail import Mail, Queues, Streams
 from autodist.kernels._packing import Parcel, packed, small_parcels
-from autodist.kernels._proxies import ProxyWriter
-from autodist.kernels._proxy_streams import ProxyStreams
-from autodist.kernels._quiet import quiet_units
-from autodist.kernels._stages import Stages
-from autodist.kernels._units import Part, Unit, parts_of, units_of, units_of_handles, writes_of
+from autodist.kernels.servers._mail import Mail, Queues, Streams
+from autodist.kernels.servers._proxies import ProxyWriter
+from autodist.kernels.servers._proxy_streams import ProxyStreams
+from autodist.kernels.servers._quiet import quiet_units
+from autodist.kernels.servers._stages import Stages
+from autodist.kernels.servers._units import Part, Unit, parts_of, units_of, units_of_handles, writes_of
 from autodist.strategies import PSSynchronizer, Strategy, Synchronizer
 
 __all__ = ["ParameterServers"]

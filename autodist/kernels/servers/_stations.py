@@ -14,7 +14,7 @@ from typing import ClassVar
 from autodist.graph import NodeList, node_of
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
 from autodist.kernels._place import stays_at_home
-from autodist.kernels._units import Unit, units_of
+from autodist.kernels.servers._units import Unit, units_of
 from autodist.strategies import Strategy
 
 __all__ = ["Stations"]

@@ -19,10 +19,10 @@ from typing import ClassVar
 
 from autodist.graph import data_inputs, node_of, normalize, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, Serving, SyncPoint
-from autodist.kernels._mail import Queues
-from autodist.kernels._proxies import ProxyWriter
-from autodist.kernels._regions import Region, Regions
-from autodist.kernels._units import Part, Unit, parts_of, units_of
+from autodist.kernels.servers._mail import Queues
+from autodist.kernels.servers._proxies import ProxyWriter
+from autodist.kernels.servers._regions import Region, Regions
+from autodist.kernels.servers._units import Part, Unit, parts_of, units_of
 from autodist.strategies import PSSynchronizer, Strategy, Synchronizer
 
 __all__ = ["MOST_AHEAD", "RelaxedServers"]

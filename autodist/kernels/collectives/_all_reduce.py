@@ -19,7 +19,7 @@ from autodist.graph import NodeList
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._packing import small_parcel
 from autodist.kernels._synchronizers import given_to
-from autodist.kernels._words import from_words, num_words, to_words
+from autodist.kernels.collectives._words import from_words, num_words, to_words
 from autodist.strategies import AllReduceSynchronizer, Strategy, Synchronizer
 
 __all__ = ["AllReduceGradients", "AllReduceState"]

@@ -14,7 +14,7 @@ from typing import ClassVar
 from autodist.errors import StrategyError
 from autodist.graph import Piece, Role, TrainingGraph, UpdateRegions, Variable
 from autodist.kernels._base import Fact, Preparation
-from autodist.kernels._cuts import Cut, Cutting
+from autodist.kernels.shard._cuts import Cut, Cutting
 from autodist.strategies import Strategy, VariableConfig, num_shards, shard_slices
 
 __all__ = ["Partition", "shard_name"]

@@ -21,10 +21,10 @@ from autodist.graph import (
     tensor_dtype,
 )
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
-from autodist.kernels._demand import Demand, tensor_shape
-from autodist.kernels._same_batches import compare_batches
-from autodist.kernels._shares import Shares
-from autodist.kernels._weights import Weights
+from autodist.kernels.replicate._demand import Demand, tensor_shape
+from autodist.kernels.replicate._same_batches import compare_batches
+from autodist.kernels.replicate._shares import Shares
+from autodist.kernels.replicate._weights import Weights
 
 __all__ = ["ROWS", "TOTAL", "Joins", "with_layers"]
 

@@ -29,7 +29,7 @@ from autodist.graph import (
     split_tensor,
 )
 from autodist.graph.batch import PICKING, picked_beyond, turns
-from autodist.kernels._demand import Demand
+from autodist.kernels.replicate._demand import Demand
 
 __all__ = ["PICKED", "refuse_fixed_batches"]
 

@@ -8,7 +8,7 @@ from math import prod
 from autodist.graph import ROWLIKE, Extent, TrainingGraph, itemsize, node_of, reduction_of_met, tensor_dtype
 from autodist.graph.batch import BY_REPLICA
 from autodist.graph.operators import Kind, is_kind
-from autodist.kernels._demand import Demand, tensor_shape
+from autodist.kernels.replicate._demand import Demand, tensor_shape
 
 __all__ = ["inexact_of", "notes_of", "warnings_of"]
 

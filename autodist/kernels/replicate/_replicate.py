@@ -32,12 +32,12 @@ from autodist.graph import (
 from autodist.graph.layouts import BatchPlan, NoPlanError, plan_batch
 from autodist.graph.operators import Kind, is_kind
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
-from autodist.kernels._demand import Demand
-from autodist.kernels._draws import Draws
-from autodist.kernels._joins import ROWS, TOTAL, Joins, with_layers
-from autodist.kernels._same_batches import BATCHES
-from autodist.kernels._share_batch import share_batch
-from autodist.kernels._warnings import inexact_of, notes_of, warnings_of
+from autodist.kernels.replicate._demand import Demand
+from autodist.kernels.replicate._draws import Draws
+from autodist.kernels.replicate._joins import ROWS, TOTAL, Joins, with_layers
+from autodist.kernels.replicate._same_batches import BATCHES
+from autodist.kernels.replicate._share_batch import share_batch
+from autodist.kernels.replicate._warnings import inexact_of, notes_of, warnings_of
 
 __all__ = ["Replicate"]
 

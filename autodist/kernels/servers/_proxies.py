@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from autodist.graph import NodeList, Variable
 from autodist.kernels._base import DistributedGraph, Fact, Kernel, Layout, Refresher
-from autodist.kernels._units import Unit, units_of
+from autodist.kernels.servers._units import Unit, units_of
 from autodist.strategies import Strategy
 
 __all__ = ["LocalProxies", "Proxy", "ProxyWriter", "proxy_name"]

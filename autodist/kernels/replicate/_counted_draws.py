@@ -10,7 +10,7 @@ from typing import Any
 
 from autodist.graph import NodeList, tensor_dtype
 from autodist.graph.layouts import BatchPlan, factor_of
-from autodist.kernels._batch_rows import BatchRows
+from autodist.kernels.replicate._batch_rows import BatchRows
 
 __all__ = ["CountedDraws"]
 

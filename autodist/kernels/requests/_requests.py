@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from autodist.graph import ancestors, data_inputs, is_stateful, node_of, normalize, output_types, tensor_dtype
 from autodist.kernels._asked import HANDLES, Asking, Wanted
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
-from autodist.kernels._function_requests import FunctionRequests, find_directly, num_rows
+from autodist.kernels.requests._function_requests import FunctionRequests, find_directly, num_rows
 from autodist.strategies import PACK_BYTES
 from autodist.transport import register
 

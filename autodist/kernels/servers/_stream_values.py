@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 from autodist.graph import StepAnalysis, Variable, data_inputs, node_of
 from autodist.kernels._base import DistributedGraph, Fact, Kernel, SyncPoint
-from autodist.kernels._mail import Streams
 from autodist.kernels._place import runs_at_home, stays_at_home
-from autodist.kernels._stream_rows import Lookup, answer, ask, lookups_of
-from autodist.kernels._units import units_of
+from autodist.kernels.servers._mail import Streams
+from autodist.kernels.servers._stream_rows import Lookup, answer, ask, lookups_of
+from autodist.kernels.servers._units import units_of
 from autodist.strategies import Strategy
 
 __all__ = ["StreamValues"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autodist.graph import TrainingGraph
 from autodist.graph.operators import Kind, is_kind
-from autodist.kernels._demand import Demand
+from autodist.kernels.replicate._demand import Demand
 
 __all__ = ["why_not_exact"]
 

@@ -9,7 +9,7 @@ from autodist.graph import Variable, data_inputs, node_of, normalize
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
 from autodist.kernels._packing import Parcel, packed, small_parcel
 from autodist.kernels._place import runs_at_home, stays_at_home
-from autodist.kernels._units import units_of
+from autodist.kernels.servers._units import units_of
 from autodist.strategies import Strategy
 
 __all__ = ["PackReads"]

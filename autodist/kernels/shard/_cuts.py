@@ -26,7 +26,7 @@ from autodist.graph import (
     takes_rows,
     tensor_dtype,
 )
-from autodist.kernels._shard_rows import Grid, Rows, join, look_up, with_shape
+from autodist.kernels.shard._shard_rows import Grid, Rows, join, look_up, with_shape
 from autodist.strategies import ShardSlice
 
 __all__ = ["Cut", "Cutting"]

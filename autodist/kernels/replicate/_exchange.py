@@ -10,7 +10,7 @@ from autodist.graph import NodeList, tensor_dtype
 from autodist.graph.layouts import BatchPlan, Cut, Exchange, Partial
 from autodist.graph.operators import Reducer
 from autodist.kernels._base import Combine, Layout
-from autodist.kernels._batch_rows import BatchRows
+from autodist.kernels.replicate._batch_rows import BatchRows
 
 __all__ = ["Exchanges"]
 

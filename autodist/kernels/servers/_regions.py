@@ -9,7 +9,7 @@ from functools import cached_property
 
 from autodist.graph import data_inputs, is_stateful, node_of, normalize
 from autodist.kernels._base import DistributedGraph, SyncPoint
-from autodist.kernels._units import Unit, units_of_handles, writes_of
+from autodist.kernels.servers._units import Unit, units_of_handles, writes_of
 
 __all__ = ["Region", "Regions"]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from autodist.graph import NodeList, StepAnalysis, Variable
 from autodist.kernels._base import Layout
-from autodist.kernels._mail import Streams
-from autodist.kernels._proxies import Proxy
-from autodist.kernels._units import Unit
+from autodist.kernels.servers._mail import Streams
+from autodist.kernels.servers._proxies import Proxy
+from autodist.kernels.servers._units import Unit
 
 __all__ = ["ProxyStreams"]
 

@@ -39,13 +39,13 @@ from autodist.graph.layouts import (
     factor_of,
 )
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
-from autodist.kernels._batch_rows import BatchRows
-from autodist.kernels._counted_draws import CountedDraws
-from autodist.kernels._demand import tensor_shape
-from autodist.kernels._draws import Draws
-from autodist.kernels._exchange import Exchanges
-from autodist.kernels._joins import ROWS, TOTAL, with_layers
-from autodist.kernels._same_batches import BATCHES, compare_batches
+from autodist.kernels.replicate._batch_rows import BatchRows
+from autodist.kernels.replicate._counted_draws import CountedDraws
+from autodist.kernels.replicate._demand import tensor_shape
+from autodist.kernels.replicate._draws import Draws
+from autodist.kernels.replicate._exchange import Exchanges
+from autodist.kernels.replicate._joins import ROWS, TOTAL, with_layers
+from autodist.kernels.replicate._same_batches import BATCHES, compare_batches
 
 __all__ = ["OTHER_ROWS", "share_batch"]
 

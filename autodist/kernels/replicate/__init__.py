@@ -1,0 +1,20 @@
+"""Several replicas of the step: what each computes of the batch, and where their values meet."""
+
+from autodist.kernels.replicate._exact import why_not_exact
+from autodist.kernels.replicate._joins import with_layers
+from autodist.kernels.replicate._part_shapes import PICKED, refuse_fixed_batches
+from autodist.kernels.replicate._replicate import Replicate
+from autodist.kernels.replicate._same_batches import DIFFERENT_BATCHES
+from autodist.kernels.replicate._share_batch import OTHER_ROWS
+from autodist.kernels.replicate._warnings import warnings_of
+
+__all__ = [
+    "DIFFERENT_BATCHES",
+    "OTHER_ROWS",
+    "PICKED",
+    "Replicate",
+    "refuse_fixed_batches",
+    "warnings_of",
+    "why_not_exact",
+    "with_layers",
+]
