@@ -3,15 +3,9 @@
 Importing this package does not import TensorFlow; capturing does.
 """
 
-from autodist.graph._analysis import StepAnalysis, Write
 from autodist.graph._bodies import Bodies
-from autodist.graph._capture import SOURCE_GRAPH, NoGradientError, capture
-from autodist.graph._captured_step import CapturedStep, VariableNames
 from autodist.graph._constants import static_value
 from autodist.graph._editor import GraphEditor
-from autodist.graph._extent import ROWLIKE, Extent
-from autodist.graph._factors import FactoredGradient, Factors, factors_of
-from autodist.graph._fixed_rows import refuse_fixed_beside_rows
 from autodist.graph._graph_def import (
     BRANCHES,
     CALLS,
@@ -32,26 +26,37 @@ from autodist.graph._graph_def import (
     tensor_dtype,
     tensor_name,
 )
-from autodist.graph._hoist import argument_aliases
 from autodist.graph._identity import Identity
-from autodist.graph._lines import said_in_tracing
-from autodist.graph._lookups import takes_rows
-from autodist.graph._marks import MARK, TARGET, Mark, adopt_marks, marks_gradients, parse_mark
 from autodist.graph._nodes import NodeList
-from autodist.graph._one_hot import Ids
-from autodist.graph._products import ID_DTYPE, Factor, Product
 from autodist.graph._random import draws_by_kernels
-from autodist.graph._reduction import Reduction, reduction_of_met
-from autodist.graph._replica_joins import Join
 from autodist.graph._serialize import without_directories
 from autodist.graph._step_trace import NodeTime, StepTrace, TraceSubject
 from autodist.graph._training_graph import TrainingGraph
-from autodist.graph._update_region import Obstacle, UpdateRegion, UpdateRegions
-from autodist.graph._update_rules import Domain, is_aligned
-from autodist.graph._uses import Use
-from autodist.graph._v1_marks import mark_v1_gradients
 from autodist.graph._variables import Gradient, Output, Piece, Role, StepInput, Variable
+from autodist.graph.analysis import ROWLIKE, Extent, Reduction, StepAnalysis, Use, Write, reduction_of_met, takes_rows
+from autodist.graph.annotations import (
+    MARK,
+    TARGET,
+    Join,
+    Mark,
+    adopt_marks,
+    mark_v1_gradients,
+    marks_gradients,
+    parse_mark,
+)
 from autodist.graph.batch import EXTENT_OF
+from autodist.graph.products import ID_DTYPE, Factor, FactoredGradient, Factors, Ids, Product, factors_of
+from autodist.graph.tracing import (
+    SOURCE_GRAPH,
+    CapturedStep,
+    NoGradientError,
+    VariableNames,
+    argument_aliases,
+    capture,
+    refuse_fixed_beside_rows,
+    said_in_tracing,
+)
+from autodist.graph.updates import Domain, Obstacle, UpdateRegion, UpdateRegions, is_aligned
 
 __all__ = [
     "BRANCHES",

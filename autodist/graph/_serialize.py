@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from autodist.errors import GraphError
 from autodist.graph._identity import SCHEME, Identity
 from autodist.graph._quiet_import import without_chatter
-from autodist.graph._uses import Use
 from autodist.graph._variables import Gradient, Output, Role, StepInput, Variable
+from autodist.graph.analysis import Use
 
 if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph

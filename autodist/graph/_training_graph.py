@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from autodist.graph._analysis import StepAnalysis
 from autodist.graph._graph_def import node_of
 from autodist.graph._identity import Identity, combined
 from autodist.graph._serialize import load_graph, parse_graph_def, save_graph
-from autodist.graph._update_region import UpdateRegions
-from autodist.graph._uses import Use, variable_uses
 from autodist.graph._variables import Output, Role, StepInput, Variable
+from autodist.graph.analysis import StepAnalysis, Use, variable_uses
+from autodist.graph.updates import UpdateRegions
 
 __all__ = ["TrainingGraph"]
 

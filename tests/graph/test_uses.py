@@ -6,7 +6,7 @@ import keras
 import pytest
 import tensorflow as tf
 
-import autodist.graph._uses as module
+import autodist.graph.analysis._uses as module
 from autodist.graph import Use, VariableNames, capture
 
 

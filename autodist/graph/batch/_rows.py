@@ -31,7 +31,7 @@ APART = "_autodist_apart"
 """NodeDef attribute of what belongs to a function that is known to keep examples apart."""
 
 BY = "_autodist_by"
-"""NodeDef attribute of an IdentityN that has a gradient, and what it was taken by; see `graph/_by_tensors.py`."""
+"""NodeDef attribute of an IdentityN with a gradient, and what it was taken by: `graph/annotations/_by_tensors.py`."""
 
 EXTENT_OF = "_autodist_extent_of"
 """NodeDef attribute that names a tensor with whose batch a node's output comes, where its op does not show it."""

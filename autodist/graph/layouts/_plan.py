@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from autodist.graph._analysis import StepAnalysis
 from autodist.graph._graph_def import (
     ancestors,
     data_inputs,
@@ -24,6 +23,7 @@ from autodist.graph._graph_def import (
     tensor_name,
 )
 from autodist.graph._training_graph import TrainingGraph
+from autodist.graph.analysis import StepAnalysis
 from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Own, Partial, Shape, Whole
 from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, NoPlanError, asks_for_sizes, size_bytes
 from autodist.graph.layouts._flows import Flows

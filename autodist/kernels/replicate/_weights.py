@@ -1,7 +1,7 @@
 """What replicas' gradients are multiplied with, so that they add up to that of the whole batch.
 
 It is the replica's share of the batch where they were taken of a mean, and 1 where of a sum. A gradient with which
-replicas go on has it at once: see `graph/_by_tensors.py`.
+replicas go on has it at once: see `graph/annotations/_by_tensors.py`.
 """
 
 from __future__ import annotations

@@ -7,10 +7,9 @@ from itertools import zip_longest
 from typing import Any
 
 from autodist.errors import FixedRowsError
-from autodist.graph._analysis import StepAnalysis
-from autodist.graph._extent import Extent
 from autodist.graph._graph_def import ancestors, data_inputs, node_of, output_shape, split_tensor
 from autodist.graph._training_graph import TrainingGraph
+from autodist.graph.analysis import Extent, StepAnalysis
 from autodist.graph.operators import Passes, broadcasts, passes_on
 
 __all__ = ["refuse_fixed_beside_rows"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from autodist.graph._extent import Extent
 from autodist.graph._graph_def import data_inputs, node_of, output_shape, split_tensor
-from autodist.graph._marks import MARK
+from autodist.graph.analysis._extent import Extent
+from autodist.graph.annotations import MARK
 from autodist.graph.operators import Kind, Passes, is_kind, lookup_in, passes_on
 
 if TYPE_CHECKING:

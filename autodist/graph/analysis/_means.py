@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any
 
-from autodist.graph._analysis import StepAnalysis
-from autodist.graph._dependence import WHOLE
-from autodist.graph._extent import Extent
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor, tensor_dtype
 from autodist.graph._nodes import NodeList
-from autodist.graph._reduction import reductions_of, terms_of
+from autodist.graph.analysis._dependence import WHOLE
+from autodist.graph.analysis._extent import Extent
+from autodist.graph.analysis._reduction import reductions_of, terms_of
+from autodist.graph.analysis._step_analysis import StepAnalysis
 from autodist.graph.batch import BY_REPLICA
 from autodist.graph.operators import Kind, Linearity, is_kind, linearity_of
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from autodist.graph._analysis import StepAnalysis
-from autodist.graph._extent import Extent
 from autodist.graph._graph_def import data_inputs, node_of
 from autodist.graph._variables import Gradient, Role, Variable
+from autodist.graph.analysis._extent import Extent
+from autodist.graph.analysis._step_analysis import StepAnalysis
 
 __all__ = ["BareVariable", "assign_roles"]
 

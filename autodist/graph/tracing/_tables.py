@@ -19,7 +19,7 @@ import numpy as np
 
 from autodist.errors import CaptureError
 from autodist.graph._nodes import NodeList
-from autodist.graph._patches import replace_method
+from autodist.graph.annotations import replace_method
 
 __all__ = ["Table", "embed_tables", "lookups_with_shapes", "read_table", "refuse_changes"]
 

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from autodist.errors import CaptureError
-from autodist.graph._analysis import StepAnalysis
-from autodist.graph._by_tensors import INSIDE
 from autodist.graph._graph_def import BRANCHES, LOOPS, ancestors, called_functions
-from autodist.graph._marks import MARK, SECOND, parse_mark
-from autodist.graph._replica_joins import JOIN, Join
+from autodist.graph.analysis import StepAnalysis
+from autodist.graph.annotations import INSIDE, JOIN, MARK, SECOND, Join, parse_mark
 
 __all__ = ["foreign_resource", "refuse_joins_in_control_flow", "refuse_other_batch_norms", "refuse_second_derivatives"]
 

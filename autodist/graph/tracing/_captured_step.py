@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autodist.errors import FixedRowsError
-from autodist.graph._frozen import FrozenValues
-from autodist.graph._lines import Lines
-from autodist.graph._tables import Table
 from autodist.graph._training_graph import TrainingGraph
+from autodist.graph.tracing._frozen import FrozenValues
+from autodist.graph.tracing._lines import Lines
+from autodist.graph.tracing._tables import Table
 
 __all__ = ["CapturedStep", "VariableNames"]
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autodist.graph._graph_def import FROZEN
-from autodist.graph._patches import replace_method
-from autodist.graph._roles import BareVariable
+from autodist.graph.analysis import BareVariable
+from autodist.graph.annotations import replace_method
 
 if TYPE_CHECKING:
-    from autodist.graph._captured_step import VariableNames
+    from autodist.graph.tracing._captured_step import VariableNames
 
 __all__ = ["FROZEN_FROM_BYTES", "FrozenValues", "embed_constants", "freeze", "large_arrays_as_tensors"]
 

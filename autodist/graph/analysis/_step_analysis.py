@@ -11,13 +11,11 @@ from functools import cached_property
 from typing import Any
 
 from autodist.graph._bodies import Bodies
-from autodist.graph._by_tensors import By, Ratio, by_of, ratio_of
-from autodist.graph._dependence import BatchDependence
-from autodist.graph._extent import Extent
 from autodist.graph._graph_def import BRANCHES, CALLS, LOOPS, data_inputs, is_stateful, node_of, topological_order
-from autodist.graph._marks import MARK, SECOND, TARGET, Mark, parse_mark
-from autodist.graph._reduction import Reduction, reduction_of
-from autodist.graph._replica_joins import Join, join_of
+from autodist.graph.analysis._dependence import BatchDependence
+from autodist.graph.analysis._extent import Extent
+from autodist.graph.analysis._reduction import Reduction, reduction_of
+from autodist.graph.annotations import MARK, SECOND, TARGET, By, Join, Mark, Ratio, by_of, join_of, parse_mark, ratio_of
 from autodist.graph.operators import Handle, Kind, handle_use, is_kind, passes_on
 
 __all__ = ["StepAnalysis", "Write"]

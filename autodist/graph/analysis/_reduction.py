@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
-from autodist.graph._dependence import BatchDependence
-from autodist.graph._extent import ROWLIKE, Extent, adds_up_rows
 from autodist.graph._graph_def import data_inputs, node_of
+from autodist.graph.analysis._dependence import BatchDependence
+from autodist.graph.analysis._extent import ROWLIKE, Extent, adds_up_rows
 from autodist.graph.operators import Kind, Linearity, Passes, is_kind, linearity_of, passes_on
 
 __all__ = ["Reduction", "reduction_of", "reduction_of_met", "reductions_of", "terms_of"]

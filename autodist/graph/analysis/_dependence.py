@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from autodist.graph._bodies import Bodies
-from autodist.graph._by_tensors import RATIO, by_of
-from autodist.graph._extent import ROWLIKE, Extent, ExtentRules
 from autodist.graph._graph_def import (
     BRANCHES,
     FROZEN,
@@ -28,8 +26,8 @@ from autodist.graph._graph_def import (
     split_tensor,
     tensor_dtype,
 )
-from autodist.graph._marks import SEED
-from autodist.graph._replica_joins import Join, join_of
+from autodist.graph.analysis._extent import ROWLIKE, Extent, ExtentRules
+from autodist.graph.annotations import RATIO, SEED, Join, by_of, join_of
 from autodist.graph.batch import BY, BY_REPLICA, EXTENT_OF, Follower, Rows, Value
 from autodist.graph.operators import Kind, is_kind, operator
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autodist.graph._analysis import StepAnalysis
 from autodist.graph._graph_def import constant_value, node_of, output_shape, split_tensor, tensor_dtype
+from autodist.graph.analysis import StepAnalysis
 from autodist.graph.operators import Passes, passes_on
 
 __all__ = ["Ids", "ids_of"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from autodist.graph._attributes import identity_with
+from autodist.graph.annotations._attributes import identity_with
 
 __all__ = ["JOIN", "Join", "join_of", "joined"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from autodist.errors import CaptureError
-from autodist.graph._marks import Marker, differentiate_with_marks
-from autodist.graph._patches import replace_method
+from autodist.graph.annotations._gradient_marks import Marker, differentiate_with_marks
+from autodist.graph.annotations._patches import replace_method
 
 __all__ = ["mark_v1_gradients"]
 

@@ -25,10 +25,10 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
-from autodist.graph._attributes import identity_with
-from autodist.graph._branches import in_control_flow, made_of
-from autodist.graph._by_tensors import by_tensor, ratio
-from autodist.graph._patches import replace_method
+from autodist.graph.annotations._attributes import identity_with
+from autodist.graph.annotations._branches import in_control_flow, made_of
+from autodist.graph.annotations._by_tensors import by_tensor, ratio
+from autodist.graph.annotations._patches import replace_method
 
 __all__ = [
     "MARK",

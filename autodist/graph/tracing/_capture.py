@@ -8,32 +8,35 @@ from dataclasses import replace
 from typing import Any
 
 from autodist.errors import AutoDistError, CaptureError
-from autodist.graph._analysis import StepAnalysis
-from autodist.graph._apart import known_to_keep_apart
-from autodist.graph._batch_norm import synchronize_batch_norm
-from autodist.graph._captured_step import CapturedStep, VariableNames
-from autodist.graph._extent import Extent
-from autodist.graph._frozen import embed_constants, freeze, large_arrays_as_tensors
 from autodist.graph._graph_def import ancestors, data_inputs, is_stateful, node_of, normalize
-from autodist.graph._hoist import hoist_reads
 from autodist.graph._identity import Identity
-from autodist.graph._inline import inline_calls
-from autodist.graph._lines import SOURCE_GRAPH, Lines
-from autodist.graph._lookups import look_up_before_casting
-from autodist.graph._marks import mark_gradients, marks_gradients
-from autodist.graph._means import sum_up_means
-from autodist.graph._reduction import reduction_of_met
-from autodist.graph._refusals import (
+from autodist.graph._training_graph import TrainingGraph
+from autodist.graph._variables import Output, StepInput
+from autodist.graph.analysis import (
+    BareVariable,
+    Extent,
+    StepAnalysis,
+    assign_roles,
+    look_up_before_casting,
+    reduction_of_met,
+    sum_up_means,
+)
+from autodist.graph.annotations import mark_gradients, marks_gradients
+from autodist.graph.tracing._apart import known_to_keep_apart
+from autodist.graph.tracing._batch_norm import synchronize_batch_norm
+from autodist.graph.tracing._captured_step import CapturedStep, VariableNames
+from autodist.graph.tracing._frozen import embed_constants, freeze, large_arrays_as_tensors
+from autodist.graph.tracing._hoist import hoist_reads
+from autodist.graph.tracing._inline import inline_calls
+from autodist.graph.tracing._lines import SOURCE_GRAPH, Lines
+from autodist.graph.tracing._refusals import (
     foreign_resource,
     refuse_joins_in_control_flow,
     refuse_other_batch_norms,
     refuse_second_derivatives,
 )
-from autodist.graph._roles import BareVariable, assign_roles
-from autodist.graph._row_counts import RowCounts, answers_matter, noticing_row_counts, refuse_fixed_rows
-from autodist.graph._tables import Table, embed_tables, lookups_with_shapes, read_table, refuse_changes
-from autodist.graph._training_graph import TrainingGraph
-from autodist.graph._variables import Output, StepInput
+from autodist.graph.tracing._row_counts import RowCounts, answers_matter, noticing_row_counts, refuse_fixed_rows
+from autodist.graph.tracing._tables import Table, embed_tables, lookups_with_shapes, read_table, refuse_changes
 
 __all__ = ["SOURCE_GRAPH", "NoGradientError", "capture"]
 

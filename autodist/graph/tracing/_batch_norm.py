@@ -16,10 +16,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from autodist.graph._apart import with_attribute
-from autodist.graph._patches import replace_method
-from autodist.graph._replica_joins import Join, joined
+from autodist.graph.annotations import Join, joined, replace_method
 from autodist.graph.batch import BY_REPLICA
+from autodist.graph.tracing._apart import with_attribute
 
 __all__ = ["synchronize_batch_norm"]
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from autodist.graph._analysis import StepAnalysis
 from autodist.graph._graph_def import ancestors, data_inputs, node_of, output_shape, split_tensor
-from autodist.graph._slice_division import slice_division
-from autodist.graph._update_rules import Argument, Domain, Domains, domains_of, update_problem
 from autodist.graph._variables import Variable
+from autodist.graph.analysis import StepAnalysis
 from autodist.graph.operators import Handle, handle_use
+from autodist.graph.updates._slice_division import slice_division
+from autodist.graph.updates._update_rules import Argument, Domain, Domains, domains_of, update_problem
 
 if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph

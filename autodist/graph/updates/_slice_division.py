@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autodist.graph._graph_def import constant_value, data_inputs, node_of
-from autodist.graph._update_rules import Argument, Domain, Domains, domains_of
+from autodist.graph.updates._update_rules import Argument, Domain, Domains, domains_of
 
 __all__ = ["slice_division"]
 

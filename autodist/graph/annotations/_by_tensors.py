@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from autodist.graph._attributes import attributed, identity_with
-from autodist.graph._branches import in_control_flow
+from autodist.graph.annotations._attributes import attributed, identity_with
+from autodist.graph.annotations._branches import in_control_flow
 from autodist.graph.batch import BY
 
 __all__ = ["INSIDE", "RATIO", "By", "Ratio", "by_of", "by_tensor", "ratio", "ratio_of"]

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from autodist.graph._analysis import StepAnalysis
-from autodist.graph._extent import ROWLIKE
 from autodist.graph._graph_def import (
     constant_value,
     data_inputs,
@@ -22,8 +20,9 @@ from autodist.graph._graph_def import (
     split_tensor,
     tensor_dtype,
 )
-from autodist.graph._one_hot import Ids, ids_of
+from autodist.graph.analysis import ROWLIKE, StepAnalysis
 from autodist.graph.operators import passes_on
+from autodist.graph.products._one_hot import Ids, ids_of
 
 __all__ = ["ID_DTYPE", "Factor", "Obstacle", "Product", "product_of", "rows_per_example"]
 

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from autodist.graph._analysis import StepAnalysis
-from autodist.graph._extent import Extent
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
-from autodist.graph._products import Obstacle, Product, product_of, rows_per_example
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph._variables import Gradient
+from autodist.graph.analysis import Extent, StepAnalysis
 from autodist.graph.operators import Kind, Linearity, is_kind, linearity_of
+from autodist.graph.products._products import Obstacle, Product, product_of, rows_per_example
 
 __all__ = ["FactoredGradient", "Factors", "factors_of"]
 

@@ -7,8 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from autodist.graph._attributes import attributed
-from autodist.graph._patches import replace_method
+from autodist.graph.annotations import attributed, replace_method
 from autodist.graph.batch import APART
 
 __all__ = ["known_to_keep_apart", "with_attribute"]

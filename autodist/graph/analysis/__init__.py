@@ -1,0 +1,25 @@
+"""What the nodes of a flat step do: how its tensors depend on the batch, and what its variables are."""
+
+from autodist.graph.analysis._extent import ROWLIKE, Extent
+from autodist.graph.analysis._lookups import look_up_before_casting, takes_rows
+from autodist.graph.analysis._means import sum_up_means
+from autodist.graph.analysis._reduction import Reduction, reduction_of_met
+from autodist.graph.analysis._roles import BareVariable, assign_roles
+from autodist.graph.analysis._step_analysis import StepAnalysis, Write
+from autodist.graph.analysis._uses import Use, variable_uses
+
+__all__ = [
+    "ROWLIKE",
+    "BareVariable",
+    "Extent",
+    "Reduction",
+    "StepAnalysis",
+    "Use",
+    "Write",
+    "assign_roles",
+    "look_up_before_casting",
+    "reduction_of_met",
+    "sum_up_means",
+    "takes_rows",
+    "variable_uses",
+]

@@ -1,0 +1,43 @@
+"""What nodes carry from tracing into the flat graph: where gradients are, where replicas join, how code was traced."""
+
+from autodist.graph.annotations._attributes import attributed
+from autodist.graph.annotations._by_tensors import INSIDE, RATIO, By, Ratio, by_of, ratio_of
+from autodist.graph.annotations._gradient_marks import (
+    MARK,
+    SECOND,
+    SEED,
+    TARGET,
+    Mark,
+    adopt_marks,
+    mark_gradients,
+    marks_gradients,
+    parse_mark,
+)
+from autodist.graph.annotations._patches import replace_method
+from autodist.graph.annotations._replica_joins import JOIN, Join, join_of, joined
+from autodist.graph.annotations._v1_marks import mark_v1_gradients
+
+__all__ = [
+    "INSIDE",
+    "JOIN",
+    "MARK",
+    "RATIO",
+    "SECOND",
+    "SEED",
+    "TARGET",
+    "By",
+    "Join",
+    "Mark",
+    "Ratio",
+    "adopt_marks",
+    "attributed",
+    "by_of",
+    "join_of",
+    "joined",
+    "mark_gradients",
+    "mark_v1_gradients",
+    "marks_gradients",
+    "parse_mark",
+    "ratio_of",
+    "replace_method",
+]

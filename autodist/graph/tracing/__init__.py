@@ -1,0 +1,18 @@
+"""From a user's step to a flat graph that describes itself: traced, inlined, and refused where it must be."""
+
+from autodist.graph.tracing._capture import SOURCE_GRAPH, NoGradientError, capture
+from autodist.graph.tracing._captured_step import CapturedStep, VariableNames
+from autodist.graph.tracing._fixed_rows import refuse_fixed_beside_rows
+from autodist.graph.tracing._hoist import argument_aliases
+from autodist.graph.tracing._lines import said_in_tracing
+
+__all__ = [
+    "SOURCE_GRAPH",
+    "CapturedStep",
+    "NoGradientError",
+    "VariableNames",
+    "argument_aliases",
+    "capture",
+    "refuse_fixed_beside_rows",
+    "said_in_tracing",
+]

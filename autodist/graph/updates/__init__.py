@@ -1,0 +1,12 @@
+"""What an optimizer's update computes of each part of a variable."""
+
+from autodist.graph.updates._update_region import Obstacle, UpdateRegion, UpdateRegions
+from autodist.graph.updates._update_rules import Domain, is_aligned
+
+__all__ = [
+    "Domain",
+    "Obstacle",
+    "UpdateRegion",
+    "UpdateRegions",
+    "is_aligned",
+]
