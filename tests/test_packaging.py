@@ -253,7 +253,7 @@ def import_mistakes(folder: str, source: str) -> list[str]:
     ("folder", "source", "mistakes"),
     [
         ("strategies", "from autodist.graph import Role\nfrom autodist import errors", 0),
-        ("strategies", "from autodist.strategies._verify import verify", 0),
+        ("strategies", "from autodist.strategies._problem import Problem", 0),
         ("graph", "def f():\n    from autodist.strategies import Strategy", 1),
         ("graph", "import autodist", 1),
         ("graph", "from . import _marks", 1),

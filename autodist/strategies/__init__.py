@@ -46,7 +46,7 @@ from autodist.strategies._strategy import (
     VariableConfig,
 )
 from autodist.strategies._traffic import DEFAULT_BATCH_SIZE, Flow, Traffic, traffic
-from autodist.strategies._verify import check, verify
+from autodist.strategies.checks import check, verify
 from autodist.strategies.synchronizers import (
     AllReduceSynchronizer,
     BroadcastSynchronizer,

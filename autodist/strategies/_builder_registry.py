@@ -10,7 +10,7 @@ from autodist.errors import StrategyError
 from autodist.registry import Registered, Registry, instantiate, split_call
 from autodist.strategies._builders import BUILDERS, Manual, StrategyBuilder
 from autodist.strategies._strategy import Strategy
-from autodist.strategies._verify import check
+from autodist.strategies.checks import check
 
 if TYPE_CHECKING:
     from collections.abc import Collection

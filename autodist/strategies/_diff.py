@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autodist.errors import UsageError
-from autodist.strategies._check_types import require_types
 from autodist.strategies._strategy import ShardConfig, Strategy, VariableConfig
 from autodist.strategies._traffic import traffic
+from autodist.strategies.checks import require_types
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autodist.errors import UsageError
-from autodist.strategies._check_types import require_types
 from autodist.strategies._problem import Problem
 from autodist.strategies._shards import shard_slices
 from autodist.strategies._strategy import ShardConfig, Strategy, VariableConfig
 from autodist.strategies._traffic import Flow, Traffic, traffic
-from autodist.strategies._verify import verify
+from autodist.strategies.checks import require_types, verify
 
 if TYPE_CHECKING:
     from collections.abc import Collection

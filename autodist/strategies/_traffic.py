@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from autodist.carriers import Links
-from autodist.strategies._check_types import require_types
 from autodist.strategies._messages import shard_messages, shares, state_messages
 from autodist.strategies._shard_messages import ShardMessages, Share
 from autodist.strategies._strategy import Strategy
+from autodist.strategies.checks import require_types
 from autodist.transport import LEAST_CODED_BYTES, is_coded, reduction_shares
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from autodist import carriers
 from autodist.carriers import installed_communicators
 from autodist.registry import raise_mistakes
-from autodist.strategies._check_types import require_types, wrong_types
-from autodist.strategies._checks import CHECKS
 from autodist.strategies._problem import Problem, sentences
 from autodist.strategies._strategy import Strategy
+from autodist.strategies.checks._check_types import require_types, wrong_types
+from autodist.strategies.checks._checks import CHECKS
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph

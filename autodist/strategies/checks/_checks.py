@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from autodist import carriers
 from autodist.carriers import Carrier
-from autodist.strategies._check_compressors import compressors
-from autodist.strategies._check_factors import check_factors
-from autodist.strategies._check_partition import partitions
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import Problem, differing, listed
 from autodist.strategies._strategy import Strategy
+from autodist.strategies.checks._check_compressors import compressors
+from autodist.strategies.checks._check_factors import check_factors
+from autodist.strategies.checks._check_partition import partitions
 from autodist.strategies.synchronizers import Check, Synchronizer
 
 if TYPE_CHECKING:
