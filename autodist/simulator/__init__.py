@@ -1,18 +1,23 @@
 """How long a step takes without running it: simulators of (G, D, S), of formulas and learned ones (thesis 8.3.1)."""
 
 from autodist.simulator._accuracy import cross_validated, trained, transferred
-from autodist.simulator._analytic import AnalyticSimulator
 from autodist.simulator._base import Simulator
-from autodist.simulator._calibration import Calibration
 from autodist.simulator._domain import Domain
-from autodist.simulator._events import EventSimulator
-from autodist.simulator._features import NAMES, Messages, global_features, messages
-from autodist.simulator._fitting import Calibrated, calibrated
-from autodist.simulator._indifferent import IndifferentSimulator
-from autodist.simulator._learned import (
+from autodist.simulator._measured import Measured
+from autodist.simulator._memory_use import memory_needs, serving_needs
+from autodist.simulator._message_table import ALL_REDUCE, BROADCAST, SERVER, Floats, Ints, ShardTable, tabulate
+from autodist.simulator.features import NAMES, Encoding, Messages, encode, global_features, messages
+from autodist.simulator.formulas import (
+    AnalyticSimulator,
+    Calibrated,
+    Calibration,
+    EventSimulator,
+    IndifferentSimulator,
+    calibrated,
+)
+from autodist.simulator.learned import (
     LEARNED,
     Accuracy,
-    Encoding,
     ForestSimulator,
     GraphAttentionSimulator,
     LearnedSimulator,
@@ -21,16 +26,11 @@ from autodist.simulator._learned import (
     PairwiseSimulator,
     RecurrentSimulator,
     accuracy_of,
-    encode,
     load_simulator,
     pairs,
     save_simulator,
 )
-from autodist.simulator._measured import Measured
-from autodist.simulator._memory_use import memory_needs, serving_needs
-from autodist.simulator._message_table import ALL_REDUCE, BROADCAST, SERVER, Floats, Ints, ShardTable, tabulate
-from autodist.simulator._profile_cache import ProfileCache
-from autodist.simulator._step_profile import Profile
+from autodist.simulator.profiles import Profile, ProfileCache
 
 __all__ = [
     "ALL_REDUCE",

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autodist.simulator._base import Simulator
-from autodist.simulator._fitting import Calibrated, calibrated
-from autodist.simulator._learned import Accuracy, LearnedSimulator, accuracy_of
 from autodist.simulator._measured import Measured
 from autodist.simulator._message_table import Ints
+from autodist.simulator.formulas import Calibrated, calibrated
+from autodist.simulator.learned import Accuracy, LearnedSimulator, accuracy_of
 
 if TYPE_CHECKING:
     from autodist.simulator._message_table import Floats

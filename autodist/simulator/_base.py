@@ -33,7 +33,7 @@ class Simulator(abc.ABC):
 
         Of networks it is what their last layer weighs, of others the features z_pre and z_raw.
         """
-        from autodist.simulator._learned._strategy_features import encode
+        from autodist.simulator.features import encode
 
         return encode(table, domain, num_strategies).variables.reshape(num_strategies, -1)
 

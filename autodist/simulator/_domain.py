@@ -11,7 +11,7 @@ import numpy as np
 
 from autodist.simulator._activations import activation_bytes
 from autodist.simulator._pruned_graph import neighbours
-from autodist.simulator._step_profile import Profile
+from autodist.simulator.profiles import Profile
 from autodist.strategies import DEFAULT_BATCH_SIZE, in_backward_order
 from autodist.transport import CODED_SHARE, is_coded, reduction_shares
 

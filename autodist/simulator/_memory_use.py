@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autodist.simulator._base import chunked
-from autodist.simulator._features import server_flows
 from autodist.simulator._message_table import BROADCAST, SERVER, Bools, Floats, ShardTable
+from autodist.simulator.features import server_flows
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain

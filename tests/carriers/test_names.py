@@ -18,7 +18,7 @@ OTHER_MEANINGS = {
     # kinds of spans, an attribute of operators, a file of /proc, TensorFlow's queues, columns of models
     "timeline/_spans.py", "timeline/_summary.py", "runtime/measuring/_worker_timeline.py",
     "kernels/requests/_function_requests.py", "runtime/session/_tcp_table.py", "graph/tracing/_refusals.py",
-    "simulator/_features.py", "simulator/_learned/_strategy_features.py",
+    "simulator/features/_features.py", "simulator/features/_strategy_features.py",
 }  # fmt: skip
 
 

@@ -138,5 +138,5 @@ def test_parts_score_as_the_whole(monkeypatch):
     space = Space(Domain.of(g, ResourceSpec.local(workers=3)), communicators=BOTH)
     drawn = sample(space, Catalogue.of(space), 30, np.random.default_rng(0))
     whole = EventSimulator().score(drawn.table, space.domain, 30)
-    monkeypatch.setattr("autodist.simulator._events._CELLS", 7 * 6 * 8)
+    monkeypatch.setattr("autodist.simulator.formulas._events._CELLS", 7 * 6 * 8)
     np.testing.assert_allclose(EventSimulator().score(drawn.table, space.domain, 30), whole, rtol=1e-5)

@@ -22,7 +22,7 @@ from autodist.simulator import (
     pairs,
     save_simulator,
 )
-from autodist.simulator._learned._scaling import Scaling
+from autodist.simulator.learned._scaling import Scaling
 from tests.strategies.examples import graph, variable
 
 

@@ -10,12 +10,10 @@ import numpy as np
 
 from autodist.errors import SimulatorError
 from autodist.simulator._base import chunked
-from autodist.simulator._calibration import Calibration
-from autodist.simulator._events import EventSimulator
-from autodist.simulator._fitting import calibrated
-from autodist.simulator._learned._base import Arrays, LearnedSimulator
-from autodist.simulator._learned._summed_features import summarize
 from autodist.simulator._message_table import Floats, ShardTable
+from autodist.simulator.formulas import Calibration, EventSimulator, calibrated
+from autodist.simulator.learned._base import Arrays, LearnedSimulator
+from autodist.simulator.learned._summed_features import summarize
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain

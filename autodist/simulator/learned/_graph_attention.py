@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, ClassVar, final
 
-from autodist.simulator._learned._neural_network import NetworkSimulator
+from autodist.simulator.learned._neural_network import NetworkSimulator
 
 __all__ = ["GraphAttentionSimulator"]
 

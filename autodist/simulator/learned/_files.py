@@ -13,12 +13,12 @@ import numpy as np
 
 from autodist.documents import whole_file
 from autodist.errors import SimulatorError
-from autodist.simulator._learned._base import LearnedSimulator
-from autodist.simulator._learned._forest import ForestSimulator
-from autodist.simulator._learned._graph_attention import GraphAttentionSimulator
-from autodist.simulator._learned._linear import LinearSimulator
-from autodist.simulator._learned._recurrent import RecurrentSimulator
-from autodist.simulator._learned._strategy_features import PREDEFINED, RAW
+from autodist.simulator.features import PREDEFINED, RAW
+from autodist.simulator.learned._base import LearnedSimulator
+from autodist.simulator.learned._forest import ForestSimulator
+from autodist.simulator.learned._graph_attention import GraphAttentionSimulator
+from autodist.simulator.learned._linear import LinearSimulator
+from autodist.simulator.learned._recurrent import RecurrentSimulator
 
 __all__ = ["LEARNED", "load_simulator", "save_simulator"]
 

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from autodist.errors import SimulatorError
-from autodist.simulator._analytic import AnalyticSimulator
-from autodist.simulator._calibration import Calibration
-from autodist.simulator._events import EventSimulator
 from autodist.simulator._measured import Measured
 from autodist.simulator._message_table import Floats
+from autodist.simulator.formulas._analytic import AnalyticSimulator
+from autodist.simulator.formulas._calibration import Calibration
+from autodist.simulator.formulas._events import EventSimulator
 
 __all__ = ["Calibrated", "calibrated"]
 

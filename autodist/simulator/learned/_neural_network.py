@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from autodist.simulator._learned._base import Arrays
-from autodist.simulator._learned._pairwise import Examples, PairwiseSimulator
-from autodist.simulator._learned._scaling import Scaling
-from autodist.simulator._learned._strategy_features import PREDEFINED, RAW, Encoding, encode
+from autodist.simulator.features import PREDEFINED, RAW, Encoding, encode
+from autodist.simulator.learned._base import Arrays
+from autodist.simulator.learned._pairwise import Examples, PairwiseSimulator
+from autodist.simulator.learned._scaling import Scaling
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain

@@ -7,11 +7,11 @@ from typing import ClassVar, final
 import numpy as np
 import numpy.typing as npt
 
-from autodist.simulator._learned._base import Arrays
-from autodist.simulator._learned._pairwise import Examples, PairwiseSimulator
-from autodist.simulator._learned._scaling import Scaling
-from autodist.simulator._learned._strategy_features import Encoding
 from autodist.simulator._message_table import Floats
+from autodist.simulator.features import Encoding
+from autodist.simulator.learned._base import Arrays
+from autodist.simulator.learned._pairwise import Examples, PairwiseSimulator
+from autodist.simulator.learned._scaling import Scaling
 
 __all__ = ["LinearSimulator"]
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autodist.simulator._learned._base import Arrays
+from autodist.simulator.learned._base import Arrays
 
 __all__ = ["Scaling"]
 

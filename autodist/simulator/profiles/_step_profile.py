@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from autodist.errors import SimulatorError
 from autodist.graph import StepTrace, node_of
 from autodist.simulator._flops import DEVICE_FLOPS, MEMORY_BYTES_PER_S, node_costs
-from autodist.simulator._node_times import NodeTimes
-from autodist.simulator._work import readers, variable_seconds
+from autodist.simulator.profiles._node_times import NodeTimes
+from autodist.simulator.profiles._work import readers, variable_seconds
 from autodist.strategies import in_backward_order
 
 if TYPE_CHECKING:

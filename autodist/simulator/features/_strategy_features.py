@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autodist.simulator._features import NAMES, Messages, global_features, messages
 from autodist.simulator._message_table import (
     ALL_REDUCE,
     BROADCAST,
@@ -19,6 +18,7 @@ from autodist.simulator._message_table import (
     collectives,
     with_packing,
 )
+from autodist.simulator.features._features import NAMES, Messages, global_features, messages
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain

@@ -10,11 +10,11 @@ import numpy as np
 
 from autodist.errors import SimulatorError
 from autodist.simulator._base import chunked
-from autodist.simulator._learned._base import LearnedSimulator
-from autodist.simulator._learned._ranking import pairs
-from autodist.simulator._learned._strategy_features import Encoding, encode
 from autodist.simulator._measured import Measured
 from autodist.simulator._message_table import Floats, Ints, ShardTable
+from autodist.simulator.features import Encoding, encode
+from autodist.simulator.learned._base import LearnedSimulator
+from autodist.simulator.learned._ranking import pairs
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain

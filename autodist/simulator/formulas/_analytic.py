@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, final
 import numpy as np
 
 from autodist.simulator._base import Simulator, chunked
-from autodist.simulator._calibration import Calibration
-from autodist.simulator._features import Messages, messages
 from autodist.simulator._message_table import SERVER, Floats, ShardTable, collectives
+from autodist.simulator.features import Messages, messages
+from autodist.simulator.formulas._calibration import Calibration
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from autodist.graph import NodeTime, StepTrace, ancestors
-from autodist.simulator._work import gradient_nodes
+from autodist.simulator.profiles._work import gradient_nodes
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, final
 import numpy as np
 
 from autodist.simulator._base import Simulator, in_parts
-from autodist.simulator._calibration import Calibration
-from autodist.simulator._features import groups, server_flows
-from autodist.simulator._link_loads import Loaded, Loads, ServerLoads
 from autodist.simulator._message_table import SERVER, Floats, Ints, ShardTable
+from autodist.simulator.features import Loaded, Loads, ServerLoads, groups, server_flows
+from autodist.simulator.formulas._calibration import Calibration
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain

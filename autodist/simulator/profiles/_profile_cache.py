@@ -11,7 +11,7 @@ from pathlib import Path
 from autodist.documents import whole_file
 from autodist.errors import SimulatorError
 from autodist.graph import TraceSubject, TrainingGraph
-from autodist.simulator._step_profile import Profile
+from autodist.simulator.profiles._step_profile import Profile
 
 __all__ = ["ProfileCache"]
 

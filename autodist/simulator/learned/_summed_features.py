@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from autodist.simulator._analytic import AnalyticSimulator
-from autodist.simulator._events import EventSimulator, link_loads
-from autodist.simulator._learned._strategy_features import encode, unit_s
 from autodist.simulator._message_table import (
     ALL_REDUCE,
     BROADCAST,
@@ -19,6 +16,8 @@ from autodist.simulator._message_table import (
     collectives,
     with_packing,
 )
+from autodist.simulator.features import encode, unit_s
+from autodist.simulator.formulas import AnalyticSimulator, EventSimulator, link_loads
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain

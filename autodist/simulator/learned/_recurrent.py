@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, final
 
-from autodist.simulator._learned._neural_network import NetworkSimulator
+from autodist.simulator.learned._neural_network import NetworkSimulator
 
 __all__ = ["RecurrentSimulator"]
 
