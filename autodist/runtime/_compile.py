@@ -1,4 +1,4 @@
-"""From a training step to a compiled one: capture, agree on a strategy, rewrite, bring into the session."""
+"""From a training step to a compiled one: capture, agree on a strategy, plan, bring into the session."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from autodist.graph import CapturedStep, NoGradientError, VariableNames, capture
 from autodist.kernels import why_not_exact
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._part_checks import PartChecks
-from autodist.runtime._session_steps import SessionSteps, written_by
+from autodist.runtime._session_steps import SessionSteps
 from autodist.runtime._step import CompiledStep
+from autodist.runtime._step_plan import SessionPlan, written_by
 from autodist.runtime.data import Arguments, Convention, fingerprint_of
 from autodist.runtime.state import StateStore
 from autodist.strategies import AllReduce, Strategy, StrategyBuilder, compose
@@ -89,20 +90,49 @@ class Compiler:
         Raises:
             StrategyError: The strategy does not fit it.
         """
-        number = len(self.strategies)
         with self._worker.whereabouts.at("is tracing a new step"):
             strategy = self._steps.agreement.strategy(
-                number, captured, self._fingerprint(arguments), lambda: self._propose(captured)
+                len(self.strategies), captured, self._fingerprint(arguments), lambda: self._propose(captured)
             )
-            announce(strategy, captured, self._worker, number)
-            started = time.perf_counter()
-            try:
-                step = self._steps.bring_in(captured, strategy, f"step_{self._scope}_{number}")
-            except FixedRowsError as error:
-                raise (captured.reason or error) from error
-            keep_exchanged(step.graph.exchanged, self._worker, number)
-            _LOG.info("step %d rewritten in %.2f s", number, time.perf_counter() - started)
-            self._steps.barrier(f"compiled/{self._scope}/{number}")
+            announce(strategy, captured, self._worker, len(self.strategies))
+            return self._commit(self._plan(captured, strategy))
+
+    def plan(self, captured: CapturedStep) -> SessionPlan | None:
+        """Plan a step that has been traced, and that all workers know to be the same; nothing is changed by it.
+
+        Returns:
+            None if a worker can't: the strategy does not fit the step. The chief says so.
+        """
+        reason, plan = None, None
+        try:
+            plan = self._plan(captured, self._propose(captured))
+        except AutoDistError as error:
+            reason = error.message
+        reasons = [told for told in self._steps.agreement.told_by_all("planned", reason) if told is not None]
+        if reasons and self._worker.is_chief:
+            _LOG.warning("training goes on as before, because another strategy can't be compiled: %s", reasons[0])
+        return None if reasons else plan
+
+    def _plan(self, captured: CapturedStep, strategy: Strategy) -> SessionPlan:
+        started = time.perf_counter()
+        number = len(self.strategies)
+        try:
+            plan = self._steps.plan(captured, strategy, f"step_{self._scope}_{number}")
+        except FixedRowsError as error:
+            raise (captured.reason or error) from error
+        _LOG.info("step %d rewritten in %.2f s", number, time.perf_counter() - started)
+        return plan
+
+    def commit(self, plan: SessionPlan) -> CompiledStep:
+        """Bring what :meth:`plan` has given into the session; all workers must do so together."""
+        announce(plan.steps[-1].strategy, plan.steps[-1].captured, self._worker, len(self.strategies))
+        return self._commit(plan)
+
+    def _commit(self, plan: SessionPlan) -> CompiledStep:
+        number = len(self.strategies)
+        step = self._steps.commit(plan)
+        keep_exchanged(step.graph.exchanged, self._worker, number)
+        self._steps.barrier(f"compiled/{self._scope}/{number}")
         return step
 
     def compile_alike(self, captured: CapturedStep) -> CompiledStep:

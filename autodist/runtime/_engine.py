@@ -256,9 +256,9 @@ class Engine:
         values = self._execution.run(step, arguments, local)
         took_s = time.perf_counter() - began_s
         self._exchange_costs.after_step(step, took_s)
-        strategy = self._first_steps.after_step(took_s) if step.captured.graph.trainable else None
-        if strategy is not None:
-            self._change(strategy, self._key(function, arguments, local), arguments, local)
+        if step.captured.graph.trainable:
+            key = self._key(function, arguments, local)
+            self._first_steps.after_step(took_s, lambda strategy: self._change(strategy, key))
         if self._recorder is not None:
             self._recorder.step(values, self.worker.rank, self.close)
         return step.captured.pack([_tensor(value) for value in values])
@@ -327,14 +327,22 @@ class Engine:
             self._compiler = self._compiler_of(first)
         return self._compiler.compile_captured(captured, arguments, local=local)
 
-    def _change(self, strategy: Strategy, key: Any, arguments: Arguments, local: bool) -> None:
-        """Go on by another strategy, between two steps; what evaluates is compiled again when it is needed."""
-        captured = self._execution.steps[key].captured
-        self.settle()
-        self._compiler.leave()
-        self._execution.steps.clear()
-        self._compiler = self._compiler_of(strategy)
-        self._execution.steps[key] = self._compiler.compile_captured(captured, arguments, local=local)
+    def _change(self, strategy: Strategy, key: Any) -> bool:
+        """Go on by another strategy, between two steps, or as before if it can't be compiled; returns whether it can.
+
+        What evaluates is compiled again when it is needed.
+        """
+        compiler = self._compiler_of(strategy)
+        with self.worker.whereabouts.at("goes over to another strategy"):
+            plan = compiler.plan(self._execution.steps[key].captured)
+            if plan is None:
+                return False
+            self.settle()
+            self._compiler.leave()
+            self._execution.steps.clear()
+            self._compiler = compiler
+            self._execution.steps[key] = compiler.commit(plan)
+        return True
 
     def _compiler_of(self, strategy: Any) -> Compiler:
         number = next(self._compilers)

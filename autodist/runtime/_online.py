@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from autodist.coordination import Worker
 from autodist.errors import TimedOut
@@ -17,6 +19,14 @@ __all__ = ["FirstSteps"]
 _LOG = logging.getLogger("autodist")
 _WARM_UP = 2
 _MEASURED = 5
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A strategy, and how long the steps took that have gone by it."""
+
+    strategy: Strategy
+    times_s: list[float] = field(default_factory=list)
 
 
 class FirstSteps:
@@ -38,8 +48,8 @@ class FirstSteps:
         self._spec = spec
         self._builder = wanted if isinstance(wanted, StrategyBuilder) and wanted.tries > 1 else None
         self._scope = scope
-        self._candidates: tuple[Strategy, ...] = ()
-        self._times_s: list[list[float]] = []
+        self._tried: list[_Tried] = []
+        self._left: list[Strategy] = []
 
     def begin(self, captured: CapturedStep, *, is_first: bool) -> Strategy | None:
         """The strategy to begin with, if several are to be tried; before any other step the trying has an end.
@@ -52,11 +62,12 @@ class FirstSteps:
             TimedOut: The chief does not propose any.
 
         """
-        self._candidates = ()
+        self._tried, self._left = [], []
         if self._builder is None or not is_first:
             return None
-        self._candidates, self._times_s = self._agreed(self._builder, captured), [[]]
-        return self._candidates[0]
+        first, *self._left = self._agreed(self._builder, captured)
+        self._tried = [_Tried(first)]
+        return first
 
     def _agreed(self, builder: StrategyBuilder, captured: CapturedStep) -> tuple[Strategy, ...]:
         """The chief's strategies, on every worker."""
@@ -70,32 +81,41 @@ class FirstSteps:
         texts = json.loads(coordinator.get(key, self._worker.environment.start_timeout_s))
         return tuple(map(Strategy.from_json, texts))
 
-    def after_step(self, took_s: float) -> Strategy | None:
-        """What to change to after a training step, None to go on as before."""
-        if len(self._candidates) < 2:
-            return None
-        times_s = self._times_s[-1]
+    def after_step(self, took_s: float, change: Callable[[Strategy], bool]) -> None:
+        """Go over to another strategy when the one that runs has had its steps.
+
+        Args:
+            took_s: How long a training step took.
+            change: Goes over to a strategy, or says that it can't; the same on all workers.
+
+        """
+        if len(self._tried) + len(self._left) < 2:
+            return
+        times_s = self._tried[-1].times_s
         times_s.append(took_s)
         if len(times_s) < _WARM_UP + _MEASURED:
-            return None
-        if len(self._times_s) < len(self._candidates):
-            self._times_s.append([])
-            return self._candidates[len(self._times_s) - 1]
-        last, fastest = self._candidates[-1], self._fastest()
-        self._candidates = ()
-        return None if fastest == last else fastest
+            return
+        while self._left:
+            strategy = self._left.pop(0)
+            if change(strategy):
+                self._tried.append(_Tried(strategy))
+                return
+        last, fastest = self._tried[-1].strategy, self._fastest()
+        self._tried = []
+        if fastest != last:
+            change(fastest)
 
     def _fastest(self) -> Strategy:
-        own = [statistics.median(times_s[_WARM_UP:]) for times_s in self._times_s]
+        own = [statistics.median(tried.times_s[_WARM_UP:]) for tried in self._tried]
         slowest = [max(times_s) for times_s in zip(*self._of_all(own), strict=True)]
         best = slowest.index(min(slowest))
         if self._worker.is_chief:
             told = ", ".join(f"{1e3 * step_s:.3g}" for step_s in slowest)
             _LOG.info(
                 "tried %d strategies in the first %d steps (%s ms per step): stays with number %d",
-                len(slowest), sum(map(len, self._times_s)), told, best + 1,
+                len(slowest), sum(len(tried.times_s) for tried in self._tried), told, best + 1,
             )  # fmt: skip
-        return self._candidates[best]
+        return self._tried[best].strategy
 
     def _of_all(self, own: list[float]) -> list[list[float]]:
         coordinator = self._worker.coordinator

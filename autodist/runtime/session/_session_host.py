@@ -248,11 +248,6 @@ class SessionHost:
 
     # Variables ---------------------------------------------------------------------------------------------------
 
-    @property
-    def variables(self) -> frozenset[str]:
-        """Names of the variables that live here or at their servers."""
-        return frozenset({*self._residents, *self._elsewhere})
-
     def declare(self, variables: Iterable[Variable], graph: DistributedGraph) -> None:
         """Make nodes that read and assign new variables of a step, where the step has them."""
         for variable in variables:

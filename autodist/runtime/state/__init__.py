@@ -2,10 +2,12 @@
 
 from autodist.runtime.state._homes import Homes
 from autodist.runtime.state._lost_values import LOST_VALUES
+from autodist.runtime.state._parts import whole_name
 from autodist.runtime.state._state_store import StateStore
 
 __all__ = [
     "LOST_VALUES",
     "Homes",
     "StateStore",
+    "whole_name",
 ]

@@ -7,7 +7,7 @@ and a discriminator's, say) must still find them in one place, and in the same p
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from autodist.errors import StrategyError
 from autodist.graph import TrainingGraph, Variable
@@ -22,14 +22,14 @@ from autodist.strategies import (
 __all__ = ["Homes"]
 
 
+@dataclass(frozen=True)
 class Homes:
     """Which variables live at parameter servers and in which parts, as decided by the steps compiled so far."""
 
-    def __init__(self) -> None:
-        self._servers: dict[str, str] = {}
-        self._configs: dict[str, VariableConfig] = {}
-        self._partitions: dict[str, VariableConfig] = {}
-        """By partitioned variable or slot, a config that says into what it is cut."""
+    _servers: Mapping[str, str] = field(default_factory=dict)
+    _configs: Mapping[str, VariableConfig] = field(default_factory=dict)
+    _partitions: Mapping[str, VariableConfig] = field(default_factory=dict)
+    """By partitioned variable or slot, a config that says into what it is cut."""
 
     def settle(self, strategy: Strategy, graph: TrainingGraph) -> Strategy:
         """The strategy, with the partitions and destinations that earlier steps have decided.
@@ -112,28 +112,23 @@ class Homes:
                     hint="change it in the step that trains it, or outside of the steps; or use AllReduce",
                 )
 
-    def add(self, strategy: Strategy, graph: TrainingGraph) -> None:
-        """Note where a newly compiled step keeps its variables.
-
-        Args:
-            strategy: As prepared.
-            graph: As prepared.
-        """
-        self._servers.update(_served(strategy, graph))
-
-    def add_parts(self, strategy: Strategy, graph: TrainingGraph) -> None:
-        """Note into what a new step cuts its variables.
+    def after(self, strategy: Strategy, captured: TrainingGraph, prepared: Strategy, training: TrainingGraph) -> Homes:
+        """The homes when one more step is there.
 
         Args:
             strategy: As it was settled.
-            graph: As captured.
+            captured: The step as captured.
+            prepared: The strategy in terms of the parts that it makes.
+            training: The step in these parts.
         """
-        for variable in graph.trainable:
+        configs, partitions = dict(self._configs), dict(self._partitions)
+        for variable in captured.trainable:
             config = strategy.config(variable.name)
-            self._configs.setdefault(variable.name, config)
+            configs.setdefault(variable.name, config)
             if len(config.shards) > 1:
-                for name in (variable.name, *_slots(config, graph)):
-                    self._partitions.setdefault(name, replace(config, variable=name))
+                for name in (variable.name, *_slots(config, captured)):
+                    partitions.setdefault(name, replace(config, variable=name))
+        return Homes({**self._servers, **_served(prepared, training)}, configs, partitions)
 
     def known(self, names: Iterable[str], layout: Layout) -> dict[str, str]:
         """The TensorFlow devices of those variables that live at servers."""

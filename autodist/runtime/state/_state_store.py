@@ -75,15 +75,6 @@ class StateStore:
         """The managed variable with this eager handle."""
         return self._names.get(id(handle))
 
-    def is_written_by_steps(self, name: str) -> bool:
-        """Whether a step compiled so far changes a variable of the session."""
-        return name in self._whole_of and self._copies[self._whole_of[name]].written_by_steps
-
-    def in_other_parts(self, variables: Iterable[Variable]) -> list[str]:
-        """The program's variables that the session holds in other parts than these, in order."""
-        wholes = dict.fromkeys(whole_name(v) for v in variables if v.name not in self._whole_of)
-        return [name for name in wholes if name in self._copies]
-
     # What the program assigns ------------------------------------------------------------------------------------
 
     def take_assigned(self) -> list[str]:

@@ -1,0 +1,208 @@
+"""What a session will run: a pure function of its steps so far, of a new one, its strategy, the cluster and the rank.
+
+Nothing happens while it is planned, so a step that can't be planned leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from autodist.errors import StrategyError
+from autodist.graph import CapturedStep, StepAnalysis, TrainingGraph
+from autodist.kernels import DistributedGraph, Layout, kernels_for, prepare, rewrite
+from autodist.resource_spec import ResourceSpec
+from autodist.runtime.state import Homes, whole_name
+from autodist.strategies import Strategy, needs_servers
+
+__all__ = ["PlannedStep", "SessionPlan", "Setting", "plan_step", "written_by"]
+
+Observer: TypeAlias = Callable[[str, DistributedGraph], None]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all steps of a session have in common.
+
+    Attributes:
+        spec: The cluster.
+        rank: This worker.
+        container: Resource container of the variables.
+        gradient_reduction: What a loss means.
+        overlap: Whether gradients leave as soon as they exist.
+        observe: By a step's name, what sees its graph after each kernel, if anything does.
+    """
+
+    spec: ResourceSpec
+    rank: int
+    container: str
+    gradient_reduction: Literal["auto", "mean", "sum"] = "auto"
+    overlap: bool = True
+    observe: Callable[[str], Observer | None] = lambda _: None
+
+
+@dataclass(frozen=True)
+class PlannedStep:
+    """A step as this worker will run it.
+
+    Attributes:
+        captured: The step as traced.
+        strategy: By which it runs.
+        training: The step in the parts that the strategy makes.
+        prepared: The strategy in terms of these.
+        graph: The step as rewritten for this worker.
+        written: The variables that it changes.
+        prefix: Its name in the session.
+        revision: How often it was rewritten again because later steps have moved variables.
+    """
+
+    captured: CapturedStep
+    strategy: Strategy
+    training: TrainingGraph
+    prepared: Strategy
+    graph: DistributedGraph
+    written: tuple[str, ...]
+    prefix: str
+    revision: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its name in the session, other than that of earlier revisions."""
+        return f"{self.prefix}_{self.revision}" if self.revision else self.prefix
+
+
+@dataclass(frozen=True)
+class SessionPlan:
+    """What a session runs, and what the newest step changes of what it ran before.
+
+    Attributes:
+        steps: In the order in which they came; those that must be rewritten for the newest one are so already.
+        homes: Where variables live.
+        moved: Variables of earlier steps that the newest gives to a server.
+        recut: The program's variables of earlier steps that the newest has in other parts.
+        connects: Whether the session, which has done without TensorFlow's servers, has them from now on.
+    """
+
+    steps: tuple[PlannedStep, ...] = ()
+    homes: Homes = field(default_factory=Homes)
+    moved: tuple[str, ...] = ()
+    recut: tuple[str, ...] = ()
+    connects: bool = False
+
+    @property
+    def has_servers(self) -> bool:
+        """Whether workers see each other's devices through TensorFlow servers."""
+        return any(step.graph.layout.server for step in self.steps)
+
+    @property
+    def wholes(self) -> dict[str, str]:
+        """By variable of the session, the program's variable that it is, or is a part of."""
+        return {v.name: whole_name(v) for step in self.steps for v in step.training.variables}
+
+    @property
+    def written(self) -> set[str]:
+        """The program's variables that a step changes, or changes a part of."""
+        wholes = self.wholes
+        return {wholes[name] for step in self.steps for name in step.written}
+
+
+def plan_step(
+    before: SessionPlan, captured: CapturedStep, strategy: Strategy, prefix: str, setting: Setting
+) -> SessionPlan:
+    """Plan a step beside those that a session runs.
+
+    Args:
+        before: What the session runs.
+        captured: The step.
+        strategy: The same on all workers.
+        prefix: The step's name in the session, unlike any other of the process.
+        setting: What all steps have in common.
+
+    Raises:
+        StrategyError: The strategy does not fit the step, or the steps before it.
+    """
+    training, prepared = prepare(captured.graph, before.homes.with_known_parts(strategy, captured.graph))
+    written = tuple(written_by(training))
+    if setting.spec.world_size > 1:
+        before.homes.check(prepared, training, written)
+    layout = _layout(before, strategy, setting)
+    graph = _rewritten(training, prepared, layout, prefix, before.homes, setting)
+    step = PlannedStep(captured, strategy, training, prepared, graph, written, prefix)
+    known, homes = before.wholes, before.homes.after(strategy, captured.graph, prepared, training)
+    moved = [name for name in before.homes.newly_served(prepared, training) if name in known]
+    recut = [name for name in _wholes_in_new_parts(training, known) if name in known.values()]
+    if setting.spec.world_size > 1:
+        _check_unwritten(before, moved, recut)
+    connects = layout.server and bool(before.steps) and not before.has_servers
+    others = {*moved, *(name for name, whole in known.items() if whole in recut)}
+    earlier = [
+        _again(one, homes, is_recut=bool(recut), server=layout.server, setting=setting)
+        if connects or not others.isdisjoint(v.name for v in one.training.variables)
+        else one
+        for one in before.steps
+    ]
+    return SessionPlan((*earlier, step), homes, tuple(moved), tuple(recut), connects)
+
+
+def _layout(before: SessionPlan, strategy: Strategy, setting: Setting) -> Layout:
+    server = setting.spec.world_size > 1 and needs_servers(strategy)
+    if before.steps and (before.has_servers or not strategy.variables):
+        server = before.has_servers  # without variables of its own a step reads them wherever they are
+    return Layout.of(strategy, setting.spec, setting.rank, server=server)
+
+
+def _rewritten(
+    training: TrainingGraph, prepared: Strategy, layout: Layout, name: str, homes: Homes, setting: Setting
+) -> DistributedGraph:
+    kernels = kernels_for(
+        training,
+        prepared,
+        step=name,
+        container=setting.container,
+        gradient_reduction=setting.gradient_reduction,
+        overlap=setting.overlap,
+        homes=homes.known((v.name for v in training.variables), layout),
+    )
+    observer = setting.observe(name)
+    if observer is not None:
+        observer("prepared", DistributedGraph.of(training, layout))
+    return rewrite(training, layout, kernels, observer)[0]
+
+
+def _again(step: PlannedStep, homes: Homes, *, is_recut: bool, server: bool, setting: Setting) -> PlannedStep:
+    """An earlier step, which reads variables where they are now, and in the parts that they are in now."""
+    if is_recut:
+        graph = step.captured.graph
+        training, prepared = prepare(graph, homes.with_known_parts(step.strategy, graph))
+        step = replace(step, training=training, prepared=prepared, written=tuple(written_by(training)))
+    step = replace(step, revision=step.revision + 1)
+    layout = replace(step.graph.layout, server=server)
+    return replace(step, graph=_rewritten(step.training, step.prepared, layout, step.name, homes, setting))
+
+
+def _wholes_in_new_parts(training: TrainingGraph, known: dict[str, str]) -> Iterable[str]:
+    return dict.fromkeys(whole_name(v) for v in training.variables if v.name not in known)
+
+
+def _check_unwritten(before: SessionPlan, moved: Iterable[str], recut: Iterable[str]) -> None:
+    """See that no earlier step changes copies of its own of what this one has elsewhere.
+
+    Raises:
+        StrategyError: One does.
+    """
+    wholes, written = before.wholes, before.written
+    told = [(name, "trains it at a server") for name in moved] + [(name, "trains it in parts") for name in recut]
+    for name, now in told:
+        if wholes.get(name) in written:
+            raise StrategyError(
+                f"an earlier step changes its own copy of `{name}` on every worker, this one {now}",
+                hint="call first the step that trains it, or use AllReduce",
+            )
+
+
+def written_by(graph: TrainingGraph) -> list[str]:
+    """Names of the variables that a step changes."""
+    analysis = StepAnalysis(graph.graph_def, [v.handle for v in graph.variables], ())
+    handles = {handle for write in analysis.writes.values() for handle in write.handles}
+    return [v.name for v in graph.variables if v.handle in handles]
