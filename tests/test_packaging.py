@@ -25,7 +25,8 @@ PACKAGE = ROOT / "autodist"
 
 # Imports point one way. What stands on the right may be imported by what stands on the left.
 _BASE = {"errors", "installation", "chatter", "user_code", "error_text", "after_import"}
-_CARRIERS = _BASE | {"registry", "graph", "transport", "carriers"}
+_COST = _BASE | {"registry", "graph", "cost"}
+_CARRIERS = _COST | {"transport", "carriers"}
 _STRATEGIES = _CARRIERS | {"documents", "compressors", "resource_spec", "strategies"}
 _COORDINATION = _STRATEGIES | {"coordination"}
 _RUNTIME = _COORDINATION | {"kernels", "runtime"}
@@ -44,6 +45,7 @@ MAY_IMPORT = {
     "documents": _BASE,
     "registry": _BASE,
     "compressors": _BASE | {"registry", "graph"},
+    "cost": _COST,
     "carriers": _CARRIERS,
     "strategies": _STRATEGIES,
     "simulator": _STRATEGIES,

@@ -20,11 +20,11 @@ from autodist.carriers._carrier_registry import (
 from autodist.carriers._collective import Collective
 from autodist.carriers._communicator import Communicator
 from autodist.carriers._horovod import Horovod
-from autodist.carriers._link_bytes import Links, direct_gather, direct_reduce, ring_gather, ring_reduce, star
 from autodist.carriers._queue import Queue
 from autodist.carriers._scatter import Scattered, rows_of
 from autodist.carriers._tcp import Tcp
 from autodist.carriers._widened import Widened
+from autodist.cost import Links, direct_gather, direct_reduce, ring_gather, ring_reduce, star
 
 __all__ = [
     "ENTRY_POINT_GROUP",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from autodist.carriers._link_bytes import Links, added, ring_gather, ring_reduce
+from autodist.cost import Links, added, ring_gather, ring_reduce
 from autodist.registry import Named
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.carriers._base import Carrier, Load, Place
 from autodist.carriers._communicator import Communicator
-from autodist.carriers._link_bytes import Links
 from autodist.carriers._widened import SMALL, Widened
+from autodist.cost import Links
 
 if TYPE_CHECKING:
     from autodist.graph import NodeList

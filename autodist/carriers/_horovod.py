@@ -13,8 +13,8 @@ from autodist.carriers._base import Carrier, Load, Place, Process
 from autodist.carriers._communicator import Communicator
 from autodist.carriers._horovod_admission import admit_to_horovod
 from autodist.carriers._horovod_network import check_listeners, sources_of_others
-from autodist.carriers._link_bytes import Links, added, ring_gather, ring_reduce
 from autodist.carriers._widened import UNSIGNED, Widened
+from autodist.cost import Links, added, ring_gather, ring_reduce
 
 if TYPE_CHECKING:
     from autodist.graph import NodeList

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.carriers._base import Carrier, Load, Place
 from autodist.carriers._communicator import Communicator
-from autodist.carriers._link_bytes import Links, star
+from autodist.cost import Links, star
 
 if TYPE_CHECKING:
     from autodist.graph import NodeList

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.carriers._base import Carrier, Load, Place, Process
 from autodist.carriers._communicator import Communicator
-from autodist.carriers._link_bytes import Links, added, direct_gather, direct_reduce
 from autodist.carriers._scatter import Scattered, rows_of
 from autodist.carriers._strings import gathered_strings
 from autodist.carriers._widened import SMALL, Widened
+from autodist.cost import Links, added, direct_gather, direct_reduce
 from autodist.transport import connect, disconnect, is_built, is_coded, owner_places, reduction_shares, register
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autodist.simulator._activations import activation_bytes
+from autodist.cost import activation_bytes, direct_share, shares_of
 from autodist.simulator._pruned_graph import neighbours
 from autodist.simulator.profiles import Profile
 from autodist.strategies import DEFAULT_BATCH_SIZE, in_backward_order
@@ -94,9 +94,8 @@ class Domain:
     @cached_property
     def examples(self) -> Floats:
         """By host, its examples of a batch."""
-        counts = np.repeat(np.arange(len(self.replicas)), self.replicas.astype(int))
-        parts = np.bincount(counts, _parts(self.batch_size, len(counts)), len(self.replicas))
-        return parts.astype(np.float32)
+        shares = shares_of({host.name: len(host.replica_devices) for host in self.spec.hosts}, self.batch_size)
+        return np.array([share.examples for share in shares.values()], np.float32)
 
     @cached_property
     def seconds_per_byte(self) -> Floats:
@@ -151,7 +150,7 @@ class Domain:
         best_s = np.where(np.eye(len(rates), dtype=bool), np.inf, seconds_per_byte).min(1)
         own_s = np.array([share(rate) / (rate * _BYTES_PER_GBIT) for rate in rates])
         seconds = np.maximum(np.where(np.isinf(best_s), 0.0, best_s), own_s)
-        return float(((1 + (len(rates) - 2) * np.array(reduction_shares(rates))) * seconds).max())
+        return float((np.array([direct_share(len(rates), part) for part in reduction_shares(rates)]) * seconds).max())
 
     @cached_property
     def latency_s(self) -> Floats:
@@ -237,8 +236,3 @@ def _ring(between: Floats) -> Floats:
 
 def _coded_share(bandwidth_gbps: float) -> float:
     return CODED_SHARE if is_coded(bandwidth_gbps) else 1.0
-
-
-def _parts(total: int, count: int) -> list[int]:
-    """A number in nearly equal parts, the first ones larger."""
-    return [total // count + (part < total % count) for part in range(count)]

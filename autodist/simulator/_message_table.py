@@ -108,6 +108,11 @@ class ShardTable:
             rows = np.flatnonzero(rows)  # once, and not for each column
         return ShardTable(*(getattr(self, field.name)[rows] for field in dataclasses.fields(self)))
 
+    @property
+    def by_host(self) -> ShardTable:
+        """The same with columns of shape (shards, 1), for what differs by host."""
+        return ShardTable(*(getattr(self, field.name)[:, None] for field in dataclasses.fields(self)))
+
     @classmethod
     def joined(cls, tables: Sequence[ShardTable]) -> ShardTable:
         """The shards of all these tables, one after the other."""
@@ -224,9 +229,9 @@ def _row(message: ShardMessages, domain: Domain) -> dict[str, float]:
         "size_bytes": message.size_bytes,
         "summed_bytes": message.summed_bytes,
         "gathered_bytes": message.gathered_bytes,
-        "gathered_by_example": message.gathered_row_bytes * message.gathered_rows,
-        "asked_by_example": message.index_bytes * message.lookup_rows,
-        "read_by_example": message.row_bytes * message.lookup_rows,
+        "gathered_by_example": message.gathered_by_example,
+        "asked_by_example": message.asked_by_example,
+        "read_by_example": message.read_by_example,
     }
 
 

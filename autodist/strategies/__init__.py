@@ -6,6 +6,7 @@
 """
 
 from autodist.carriers import installed_communicators
+from autodist.cost import Share
 from autodist.registry import PluginWarning
 from autodist.strategies._builder_registry import BuilderInfo, builders, compose, get, names_builder
 from autodist.strategies._builders import (
@@ -34,7 +35,7 @@ from autodist.strategies._explain import Cost, Explanation, ExplanationRow, Host
 from autodist.strategies._messages import shard_messages
 from autodist.strategies._permission import Permission, carriers_of, needs_servers
 from autodist.strategies._problem import Problem, sentences
-from autodist.strategies._shard_messages import ShardMessages, Share, host_of
+from autodist.strategies._shard_messages import ShardMessages, host_of
 from autodist.strategies._shards import Partition, ShardSlice, num_shards, shard_slices
 from autodist.strategies._strategy import (
     PACK_BYTES,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+from autodist.cost import Share, shares_of
 from autodist.errors import StrategyError
 from autodist.strategies._encoders import encoder_of
-from autodist.strategies._shard_messages import ShardMessages, Share, host_of
+from autodist.strategies._shard_messages import ShardMessages, host_of
 from autodist.strategies._shards import shard_slices
 from autodist.strategies._strategy import ShardConfig, Strategy, VariableConfig, is_factors
 from autodist.strategies.synchronizers import AllReduceSynchronizer
@@ -24,20 +26,17 @@ _ROWS_BYTES = 12  # the number of examples of a worker, and two numbers that sta
 
 
 def shares(strategy: Strategy, hosts: tuple[str, ...], batch_size: int) -> dict[str, Share]:
-    """The share of each host: the replicas' parts of a batch differ by one at most, the first ones have more.
+    """The share of each host.
 
     Example:
         >>> from autodist.strategies import GraphConfig
-        >>> strategy = Strategy(GraphConfig(("a:CPU:0", "a:CPU:1", "b:CPU:0"), "queue"), ())
+        >>> strategy = Strategy(GraphConfig(("a:CPU:0", "a:CPU:1", "b:CPU:0"), "tcp"), ())
         >>> shares(strategy, ("a", "b"), 8)
         {'a': Share(examples=6, replicas=2), 'b': Share(examples=2, replicas=1)}
 
     """
-    counts = dict.fromkeys(hosts, 0)
-    owners = [host for host in hosts for name in strategy.graph.replicas if host_of(name) == host]
-    for number, host in enumerate(owners):
-        counts[host] += batch_size // len(owners) + (number < batch_size % len(owners))
-    return {host: Share(counts[host], owners.count(host)) for host in hosts}
+    owners = Counter(map(host_of, strategy.graph.replicas))
+    return shares_of({host: owners[host] for host in hosts}, batch_size)
 
 
 def shard_messages(

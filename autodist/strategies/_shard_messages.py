@@ -1,4 +1,4 @@
-"""What a step sends for one shard, and which share of the computation a host has."""
+"""What a step sends for one shard."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autodist.transport import CODED_SHARE
 if TYPE_CHECKING:
     from autodist.strategies.synchronizers import Synchronizer
 
-__all__ = ["ShardMessages", "Share", "host_of"]
+__all__ = ["ShardMessages", "host_of"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,26 @@ class ShardMessages:
     is_value_coded: bool = False
 
     @property
+    def gathered_by_example(self) -> float:
+        """Bytes of rows of sparse gradients or factors for each example."""
+        return self.gathered_row_bytes * self.gathered_rows
+
+    @property
+    def asked_by_example(self) -> float:
+        """Bytes of row numbers that lookups send for each example."""
+        return self.index_bytes * self.lookup_rows
+
+    @property
+    def read_bytes(self) -> float:
+        """What a worker fetches of a value that a server has."""
+        return self.reads * self.size_bytes
+
+    @property
+    def read_by_example(self) -> float:
+        """Bytes of the rows that lookups take for each example."""
+        return self.row_bytes * self.lookup_rows
+
+    @property
     def coded(self) -> ShardMessages:
         """What it is over a slow link, where floats are encoded."""
         of_gradient, of_value = (
@@ -85,20 +105,6 @@ class ShardMessages:
     def never_coded(self) -> ShardMessages:
         """The same as it travels where floats are never encoded."""
         return replace(self, is_gradient_coded=False, is_value_coded=False)
-
-
-@dataclass(frozen=True)
-class Share:
-    """What a host has of the computation.
-
-    Attributes:
-        examples: Of a global batch.
-        replicas: Copies of the graph; 0 for a host that only serves variables.
-
-    """
-
-    examples: int
-    replicas: int
 
 
 def host_of(device: str) -> str:

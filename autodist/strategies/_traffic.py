@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from autodist.carriers import Links
+from autodist.cost import Links, Share
 from autodist.strategies._messages import shard_messages, shares, state_messages
-from autodist.strategies._shard_messages import ShardMessages, Share
+from autodist.strategies._shard_messages import ShardMessages
 from autodist.strategies._strategy import Strategy
 from autodist.strategies.checks import require_types
 from autodist.transport import LEAST_CODED_BYTES, is_coded, reduction_shares

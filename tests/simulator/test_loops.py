@@ -2,9 +2,9 @@
 
 import pytest
 
+from autodist.cost import node_costs
 from autodist.graph import VariableNames, capture
 from autodist.simulator import Profile
-from autodist.simulator._flops import node_costs
 
 ROWS, WIDTH, TRIPS = 3, 8, 7
 PRODUCT = 2 * ROWS * WIDTH * WIDTH

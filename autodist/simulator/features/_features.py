@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from autodist.cost import fetched_bytes, pushed_bytes, ring_share
 from autodist.simulator._message_table import SERVER, Bools, Floats, Ints, Rows, ShardTable, collectives, with_packing
 
 if TYPE_CHECKING:
@@ -86,9 +87,8 @@ def server_flows(table: ShardTable, domain: Domain) -> tuple[Floats, Floats, Flo
     elsewhere = table.server[:, None] != np.arange(len(domain.replicas), dtype=np.int32)
     computes = elsewhere & (domain.replicas > 0)
     senders = np.where(table.is_joined[:, None], np.float32(1), domain.replicas) * computes
-    by_example = (table.gathered_by_example + table.asked_by_example)[:, None] * domain.examples
-    pushed = senders * table.summed_bytes[:, None] + computes * (table.gathered_bytes[:, None] + by_example)
-    read = computes * (table.read_bytes[:, None] + table.read_by_example[:, None] * domain.examples)
+    columns, examples = table.by_host, computes * domain.examples
+    pushed, read = pushed_bytes(columns, senders, computes, examples), fetched_bytes(columns, computes, examples)
     messages = np.where(table.is_packed[:, None], computes, senders) * table.messages[:, None]
     return pushed, read, messages
 
@@ -103,9 +103,8 @@ def _of_servers(shards: ShardTable, domain: Domain) -> tuple[Any, ...]:
         for weights in (ones, domain.replicas, domain.examples)
     )
     # (1) and (3) of the thesis may differ here: of a table only rows travel, and encoders work on gradients alone.
-    transfer = shards.summed_bytes * np.where(shards.is_joined, by_worker, by_replica)
-    transfer += (shards.gathered_bytes + shards.read_bytes) * by_worker
-    transfer += (shards.gathered_by_example + shards.asked_by_example + shards.read_by_example) * by_example
+    senders_s = np.where(shards.is_joined, by_worker, by_replica)
+    transfer = pushed_bytes(shards, senders_s, by_worker, by_example) + fetched_bytes(shards, by_worker, by_example)
     by_host = shards.is_joined | shards.is_packed
     senders, waits = (
         np.where(by_host, (per @ ones)[shards.server], (per @ domain.replicas)[shards.server]) * shards.messages
@@ -119,7 +118,7 @@ def groups(shards: ShardTable, domain: Domain) -> Groups:
     """Which of the shards that collectives carry travel together, and for how long."""
     workers = len(domain.replicas)
     gathered = shards.gathered_bytes * workers + shards.gathered_by_example * float(domain.examples.sum())
-    around = np.float32((workers - 1) / workers * domain.ring_s_per_byte)
+    around = np.float32(ring_share(workers) / 2 * domain.ring_s_per_byte)
     coded, plain = (
         (np.float32(domain.direct_coded_s_per_byte), np.float32(domain.divided_coded_s_per_byte)),
         (np.float32(domain.direct_s_per_byte), np.float32(domain.divided_s_per_byte)),

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
+from autodist.cost import DEVICE_FLOPS, MEMORY_BYTES_PER_S, node_costs
 from autodist.errors import SimulatorError
 from autodist.graph import StepTrace, node_of
-from autodist.simulator._flops import DEVICE_FLOPS, MEMORY_BYTES_PER_S, node_costs
 from autodist.simulator.profiles._node_times import NodeTimes
 from autodist.simulator.profiles._work import readers, variable_seconds
 from autodist.strategies import in_backward_order

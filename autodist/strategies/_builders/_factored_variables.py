@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from autodist.strategies._costs import broadcast_floats, server_floats
+from autodist.cost import broadcast_floats, server_floats
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable

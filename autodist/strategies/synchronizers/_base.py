@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from autodist.carriers import Links
     from autodist.compressors import Compressor
+    from autodist.cost import Links, Share
     from autodist.graph import TrainingGraph, Variable
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._problem import Problem
-    from autodist.strategies._shard_messages import ShardMessages, Share
+    from autodist.strategies._shard_messages import ShardMessages
     from autodist.strategies._strategy import GraphConfig, Strategy
     from autodist.strategies.synchronizers._choice import Choice, Scene
 

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from autodist import carriers
-from autodist.carriers import Links, Load
+from autodist.carriers import Load
 from autodist.compressors import FLOATS
 from autodist.strategies.synchronizers._base import Columns, Form, Synchronizer, Terms
 from autodist.strategies.synchronizers._choice import Choice
 
 if TYPE_CHECKING:
     from autodist.compressors import Compressor
+    from autodist.cost import Links, Share
     from autodist.graph import Variable
-    from autodist.strategies._shard_messages import ShardMessages, Share
+    from autodist.strategies._shard_messages import ShardMessages
     from autodist.strategies._strategy import GraphConfig
 
 __all__ = ["OnEveryWorker"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from autodist.cost import fetched_bytes, pushed_bytes
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import Problem, listed
 from autodist.strategies._relaxed_uses import relaxed_uses
@@ -14,11 +15,11 @@ from autodist.strategies.synchronizers._base import Check, Columns, Form, Synchr
 from autodist.strategies.synchronizers._choice import Choice
 
 if TYPE_CHECKING:
-    from autodist.carriers import Links
     from autodist.compressors import Compressor
+    from autodist.cost import Links, Share
     from autodist.graph import TrainingGraph, Variable
     from autodist.resource_spec import Host, ResourceSpec
-    from autodist.strategies._shard_messages import ShardMessages, Share
+    from autodist.strategies._shard_messages import ShardMessages
     from autodist.strategies._strategy import GraphConfig, Strategy
 
 __all__ = ["PSSynchronizer"]
@@ -79,6 +80,8 @@ class PSSynchronizer(Synchronizer):
 
     def sent(self, message: ShardMessages, graph: GraphConfig, later_reads: int) -> ShardMessages:
         """A value comes once, a small one and its gradient in company."""
+        if self.local_proxy:  # one copy of the value, from which all reads are served
+            message = replace(message, reads=min(message.reads, 1))
         if self.is_relaxed:
             return message.never_coded
         message = replace(message, is_streamed=True) if graph.has_streams else message.never_coded
@@ -90,28 +93,20 @@ class PSSynchronizer(Synchronizer):
         reads = min(message.reads - later_reads, 1) + later_reads if comes_once else message.reads
         return replace(message, reads=reads, is_packed=is_packed)
 
-    def _reads(self, message: ShardMessages) -> int:
-        """How often the value is fetched: a proxy is one copy of it, from which all reads are served."""
-        return min(message.reads, 1) if self.local_proxy else message.reads
-
     def links(self, message: ShardMessages, cluster: Mapping[str, Share], sums: Mapping[str, float]) -> Links:
         """Every other worker's replicas push their gradients, and it fetches the value as often as the step reads it.
 
         A station sums a host's gradients before one leaves. Values are fetched once per worker in any case: TensorFlow
         sends a tensor that several devices of a task need only once.
         """
-        server, reads = host_of(self.destination), self._reads(message)
+        server = host_of(self.destination)
         stations = {host_of(station) for station in self.transfer}
         links: Links = {}
         for host, own in cluster.items() if server in cluster else ():
             if host != server and own.replicas:
                 senders = 1 if message.is_joined or host in stations else own.replicas
-                pushed = senders * message.summed_bytes + message.gathered_bytes
-                pushed += message.gathered_row_bytes * message.gathered_rows * own.examples
-                asked = message.index_bytes * message.lookup_rows * own.examples
-                links[host, server] = pushed + asked
-                looked_up = message.row_bytes * message.lookup_rows * own.examples
-                links[server, host] = reads * message.size_bytes + looked_up
+                links[host, server] = pushed_bytes(message, senders, 1, own.examples)
+                links[server, host] = fetched_bytes(message, 1, own.examples)
         return links
 
     @classmethod
@@ -185,7 +180,7 @@ class PSSynchronizer(Synchronizer):
             has_own_connections=message.is_streamed,
             is_joined=message.is_joined or bool(self.transfer),
             is_proxied=self.local_proxy,
-            read_bytes=self._reads(message) * message.size_bytes,
+            read_bytes=message.read_bytes,
         )
 
 

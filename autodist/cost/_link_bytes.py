@@ -5,9 +5,43 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-__all__ = ["Links", "added", "direct_gather", "direct_reduce", "ring_gather", "ring_reduce", "star"]
+__all__ = [
+    "Links",
+    "added",
+    "direct_gather",
+    "direct_reduce",
+    "direct_share",
+    "ring_gather",
+    "ring_reduce",
+    "ring_share",
+    "star",
+]
 
 Links: TypeAlias = "dict[tuple[str, str], float]"
+
+
+def ring_share(count: int) -> float:
+    """How often each of so many hosts sends a tensor that goes around their ring to be summed, and once more as a sum.
+
+    Example:
+        >>> ring_share(4)
+        1.5
+
+    """
+    return 2 * (count - 1) / count
+
+
+def direct_share(count: int, part: float) -> float:
+    """How often one of so many hosts sends a tensor, of which it sums a part.
+
+    It sends what is not its own to who sums it, and its own part, summed, to each other one.
+
+    Example:
+        >>> direct_share(4, 0.25) == ring_share(4)
+        True
+
+    """
+    return (1 - part) + (count - 1) * part
 
 
 def ring_reduce(size_bytes: float, hosts: list[str], *, backwards: bool = False) -> Links:
@@ -20,8 +54,8 @@ def ring_reduce(size_bytes: float, hosts: list[str], *, backwards: bool = False)
     """
     count = len(hosts)
     step = -1 if backwards else 1
-    share = 2 * (count - 1) / count * size_bytes
-    return {(host, hosts[(k + step) % count]): share for k, host in enumerate(hosts)} if count > 1 else {}
+    sent = ring_share(count) * size_bytes
+    return {(host, hosts[(k + step) % count]): sent for k, host in enumerate(hosts)} if count > 1 else {}
 
 
 def ring_gather(parts: Mapping[str, float]) -> Links:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodist.strategies._costs import (
+from autodist.cost import (
     all_reduce_floats,
     best_scheme,
     broadcast_floats,

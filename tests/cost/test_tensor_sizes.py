@@ -2,9 +2,8 @@
 
 import pytest
 
+from autodist.cost import Sizes, node_costs
 from autodist.graph import VariableNames, capture
-from autodist.simulator._flops import node_costs
-from autodist.simulator._tensor_sizes import Sizes
 
 BATCH, WORDS, WIDTH, CLASSES = 24, 5, 8, 11
 

@@ -1,0 +1,59 @@
+"""What things cost, one formula each: bytes over links, floating-point operations, memory of tensors.
+
+It knows nothing of strategies. These, explanations, simulators and searches compute by it.
+
+>>> ring_reduce(100.0, ["a", "b"])
+{('a', 'b'): 100.0, ('b', 'a'): 100.0}
+"""
+
+from autodist.cost._host_shares import Share, shares_of
+from autodist.cost._link_bytes import (
+    Links,
+    added,
+    direct_gather,
+    direct_reduce,
+    direct_share,
+    ring_gather,
+    ring_reduce,
+    ring_share,
+    star,
+)
+from autodist.cost._liveness import activation_bytes
+from autodist.cost._node_costs import DEVICE_FLOPS, MEMORY_BYTES_PER_S, NodeCost, node_costs
+from autodist.cost._scheme_floats import (
+    all_reduce_floats,
+    best_scheme,
+    broadcast_floats,
+    factor_push_floats,
+    server_floats,
+)
+from autodist.cost._served_bytes import Served, fetched_bytes, pushed_bytes
+from autodist.cost._tensor_sizes import Sizes
+
+__all__ = [
+    "DEVICE_FLOPS",
+    "MEMORY_BYTES_PER_S",
+    "Links",
+    "NodeCost",
+    "Served",
+    "Share",
+    "Sizes",
+    "activation_bytes",
+    "added",
+    "all_reduce_floats",
+    "best_scheme",
+    "broadcast_floats",
+    "direct_gather",
+    "direct_reduce",
+    "direct_share",
+    "factor_push_floats",
+    "fetched_bytes",
+    "node_costs",
+    "pushed_bytes",
+    "ring_gather",
+    "ring_reduce",
+    "ring_share",
+    "server_floats",
+    "shares_of",
+    "star",
+]

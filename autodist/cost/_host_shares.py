@@ -1,0 +1,43 @@
+"""Which share of the computation a host has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["Share", "shares_of"]
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a host has of the computation.
+
+    Attributes:
+        examples: Of a global batch.
+        replicas: Copies of the graph; 0 for a host that only serves variables.
+
+    """
+
+    examples: int
+    replicas: int
+
+
+def shares_of(replicas: Mapping[str, int], batch_size: int) -> dict[str, Share]:
+    """The share of each host: the replicas' parts of a batch differ by one at most, the first ones have more.
+
+    Args:
+        replicas: By host, in the order of their ranks, how many it has.
+        batch_size: Examples in a global batch.
+
+    Example:
+        >>> shares_of({"a": 2, "b": 1}, 8)
+        {'a': Share(examples=6, replicas=2), 'b': Share(examples=2, replicas=1)}
+
+    """
+    count = sum(replicas.values())
+    found, first = {}, 0
+    for host, own in replicas.items():
+        larger = min(max(batch_size % count - first, 0), own) if count else 0
+        found[host] = Share(own * (batch_size // count) + larger if count else 0, own)
+        first += own
+    return found
