@@ -20,16 +20,10 @@ from autodist.errors import GraphError, SimulatorError, StoreError, StrategyErro
 from autodist.registry import raise_mistakes
 from autodist.resource_spec import ResourceSpec
 from autodist.search._baselines import known_strategies
-from autodist.search._catalogue import Catalogue
-from autodist.search._datasets import data_sets
-from autodist.search._excerpt import Allowance
-from autodist.search._obedience import keeps_results, obeys
-from autodist.search._rehosting import are_alike, rehosted
-from autodist.search._searchers import LocalSearcher
 from autodist.search._simulated_ranking import Effort, Ranked, rank_offline
-from autodist.search._space import Space
-from autodist.search._store import Study, TrialStore
-from autodist.search._study_file import import_studies
+from autodist.search.searchers import LocalSearcher
+from autodist.search.space import Catalogue, Space, keeps_results, obeys
+from autodist.search.store import Allowance, Study, TrialStore, are_alike, data_sets, import_studies, rehosted
 from autodist.simulator import (
     SERVER,
     Domain,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, final
 
-from autodist.search._datasets import DataSet
+from autodist.search.store import DataSet
 from autodist.simulator import (
     Accuracy,
     AnalyticSimulator,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autodist.errors import SpaceEmpty
-from autodist.search._proposals import Proposals
-from autodist.search._searchers import Found, Score
+from autodist.search.searchers import Found, Score
+from autodist.search.space import Proposals
 from autodist.simulator import Floats, ShardTable, Simulator, memory_needs, tabulate
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from autodist.search._trials import Failure, Measurement, Trial
+from autodist.search.store import Failure, Measurement, Trial
 
 __all__ = ["ROUNDS", "run_off"]
 

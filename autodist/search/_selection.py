@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from autodist.search._catalogue import Catalogue
-from autodist.search._proposals import Proposals
+from autodist.search.space import Catalogue, Proposals
 from autodist.simulator import Floats, Ints
 
 __all__ = ["agreement", "cosine", "select"]

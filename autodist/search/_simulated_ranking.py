@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from autodist.errors import UsageError
-from autodist.search._obedience import obeys
-from autodist.search._proposals import Proposals
 from autodist.search._room import Room
-from autodist.search._searchers import Found, Score, Searcher
+from autodist.search.searchers import Found, Score, Searcher
+from autodist.search.space import Proposals, obeys
 from autodist.simulator import Floats, Simulator
 from autodist.strategies import Strategy
 

@@ -12,17 +12,13 @@ from typing import Literal, Protocol
 import numpy as np
 
 from autodist.errors import SearchFailed, SpaceEmpty, UsageError
-from autodist.search._catalogue import Catalogue
-from autodist.search._obedience import best_of, obeys
-from autodist.search._proposals import Proposals
-from autodist.search._recognition import recognize
 from autodist.search._room import Room
 from autodist.search._run_off import ROUNDS, run_off
-from autodist.search._searchers import Searcher
 from autodist.search._selection import agreement, cosine, select
-from autodist.search._space import Space
-from autodist.search._trials import Failure, Measurement, Trial
 from autodist.search._utility import Time, Utility
+from autodist.search.searchers import Searcher
+from autodist.search.space import Catalogue, Proposals, Space, best_of, obeys, recognize
+from autodist.search.store import Failure, Measurement, Trial
 from autodist.simulator import Floats, Simulator
 from autodist.strategies import Strategy
 

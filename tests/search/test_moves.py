@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import ASPECTS, Catalogue, Rule, Space, sample
-from autodist.search._moves import neighbours
+from autodist.search.searchers._moves import neighbours
 from autodist.simulator import ALL_REDUCE, SERVER, Domain
 from autodist.strategies import verify
 from tests.strategies.examples import BOTH, graph, graphs, spec, specs, variable

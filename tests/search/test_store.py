@@ -112,7 +112,7 @@ def test_one_reads_while_another_writes(tmp_path):
 
 def test_a_store_that_stays_locked_is_told(tmp_path, monkeypatch):
     path = tmp_path / "trials.db"
-    monkeypatch.setattr("autodist.search._store._WAIT_S", 0.1)
+    monkeypatch.setattr("autodist.search.store._store._WAIT_S", 0.1)
     with TrialStore(path) as one, TrialStore(path) as other:
         study = begun(one)
         with (
@@ -226,7 +226,7 @@ def test_a_migration_that_is_interrupted_changes_nothing(tmp_path, monkeypatch):
     old.executescript(V1)
     old.close()
     statements = {1: ["ALTER TABLE studies ADD COLUMN rules TEXT NOT NULL DEFAULT '[]'; nonsense"], 2: [], 3: []}
-    monkeypatch.setattr("autodist.search._store._MIGRATIONS", statements)
+    monkeypatch.setattr("autodist.search.store._store._MIGRATIONS", statements)
     with pytest.raises(StoreError):
         TrialStore(path)
     monkeypatch.undo()

@@ -1,10 +1,10 @@
 """Aspects: in what strategies differ, each with its options for a variable on a cluster."""
 
-from autodist.search._aspects._base import Aspect, Choice, Scene
-from autodist.search._aspects._compression import Compression
-from autodist.search._aspects._partition_aspect import Partitioning
-from autodist.search._aspects._serving import Proxies, Staleness, Stations
-from autodist.search._aspects._synchronizer import Synchronization
+from autodist.search.space.aspects._base import Aspect, Choice, Scene
+from autodist.search.space.aspects._compression import Compression
+from autodist.search.space.aspects._partition_aspect import Partitioning
+from autodist.search.space.aspects._serving import Proxies, Staleness, Stations
+from autodist.search.space.aspects._synchronizer import Synchronization
 
 __all__ = ["ASPECTS", "Aspect", "Choice", "Scene"]
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autodist.search._configs import strategies_of_choices
+from autodist.search.space._configs import strategies_of_choices
 from autodist.simulator import Floats, Ints, ShardTable, tabulate
 from autodist.strategies import Choice
 from autodist.strategies.synchronizers import words_of
 
 if TYPE_CHECKING:
-    from autodist.search._space import Space
+    from autodist.search.space._space import Space
 
 __all__ = ["Catalogue", "Rows", "spans"]
 

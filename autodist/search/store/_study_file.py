@@ -15,10 +15,10 @@ from autodist.documents import whole_file
 from autodist.errors import AutoDistError, StoreError
 from autodist.graph import without_directories
 from autodist.resource_spec import ResourceSpec
-from autodist.search._constraints import Rule
-from autodist.search._rehosting import without_access
-from autodist.search._store import Study, TrialStore
-from autodist.search._trials import Failure, Measurement, Trial
+from autodist.search.space import Rule
+from autodist.search.store._rehosting import without_access
+from autodist.search.store._store import Study, TrialStore
+from autodist.search.store._trials import Failure, Measurement, Trial
 from autodist.simulator import Profile
 from autodist.strategies import Strategy
 

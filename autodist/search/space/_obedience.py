@@ -9,14 +9,14 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from autodist.errors import UsageError
-from autodist.search._aspects import ASPECTS, Choice
-from autodist.search._constraints import Rule
 from autodist.search._utility import Time, Utility
+from autodist.search.space._constraints import Rule
+from autodist.search.space.aspects import ASPECTS, Choice
 from autodist.strategies import GraphConfig, Strategy, VariableConfig
 from autodist.strategies.synchronizers import words_of
 
 if TYPE_CHECKING:
-    from autodist.search._trials import Trial
+    from autodist.search.store import Trial
 
 __all__ = ["best_of", "keeps_results", "obeys", "refuse_meaningless"]
 

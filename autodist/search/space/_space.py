@@ -14,10 +14,10 @@ import numpy as np
 from autodist import carriers
 from autodist.carriers import Queue, installed_communicators
 from autodist.errors import SpaceEmpty
-from autodist.search._aspects import ASPECTS, Aspect, Choice, Scene
-from autodist.search._configs import strategies_of_choices
-from autodist.search._constraints import Rule
-from autodist.search._obedience import refuse_meaningless
+from autodist.search.space._configs import strategies_of_choices
+from autodist.search.space._constraints import Rule
+from autodist.search.space._obedience import refuse_meaningless
+from autodist.search.space.aspects import ASPECTS, Aspect, Choice, Scene
 from autodist.strategies import coupled_units, num_shards, verify
 from autodist.strategies.synchronizers import is_served
 

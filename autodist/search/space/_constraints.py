@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autodist.errors import UsageError
-from autodist.search._aspects import Choice
+from autodist.search.space.aspects import Choice
 from autodist.strategies.synchronizers import words_of
 
 __all__ = ["Rule", "adjacent_groups", "balanced_servers"]

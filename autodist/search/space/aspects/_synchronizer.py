@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import ClassVar, final
 
 from autodist import carriers
-from autodist.search._aspects._base import Aspect, Choice, Scene
+from autodist.search.space.aspects._base import Aspect, Choice, Scene
 from autodist.strategies import Form, synchronizers
 
 __all__ = ["Synchronization"]

@@ -17,8 +17,8 @@ from autodist.strategies import (
 
 if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
-    from autodist.search._aspects import Choice
-    from autodist.search._space import Unit
+    from autodist.search.space._space import Unit
+    from autodist.search.space.aspects import Choice
 
 __all__ = ["configs_of", "strategies_of_choices"]
 

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
-from autodist.search._moves import neighbours
-from autodist.search._proposals import Proposals
-from autodist.search._searchers._base import Found, Score, Searcher
-from autodist.search._searchers._random_searcher import RandomSearcher
+from autodist.search.searchers._base import Found, Score, Searcher
+from autodist.search.searchers._moves import neighbours
+from autodist.search.searchers._random_searcher import RandomSearcher
+from autodist.search.space import Proposals
 from autodist.simulator import Floats
 
 if TYPE_CHECKING:
-    from autodist.search._catalogue import Catalogue
-    from autodist.search._space import Space
+    from autodist.search.space import Catalogue, Space
 
 __all__ = ["LocalSearcher"]
 

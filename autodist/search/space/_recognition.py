@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from autodist.search._arrangement import numbered
-from autodist.search._configs import configs_of
-from autodist.search._proposals import Proposals
+from autodist.search.space._arrangement import numbered
+from autodist.search.space._configs import configs_of
+from autodist.search.space._proposals import Proposals
 from autodist.simulator import Ints
 from autodist.strategies import ShardConfig, Synchronizer, VariableConfig
 
 if TYPE_CHECKING:
-    from autodist.search._catalogue import Catalogue
-    from autodist.search._space import Space
+    from autodist.search.space._catalogue import Catalogue
+    from autodist.search.space._space import Space
     from autodist.strategies import Strategy
 
 __all__ = ["recognize"]

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import ClassVar, final
 
-from autodist.search._aspects._base import Aspect, Choice, Scene
+from autodist.search.space.aspects._base import Aspect, Choice, Scene
 from autodist.strategies import PSSynchronizer
 
 __all__ = ["Proxies", "Staleness", "Stations"]

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autodist.errors import AutoDistError, StoreError
-from autodist.search._constraints import Rule
-from autodist.search._trials import Failure, Measurement, Trial
+from autodist.search.space import Rule
+from autodist.search.store._trials import Failure, Measurement, Trial
 from autodist.simulator import Profile
 from autodist.strategies import Strategy
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from autodist.search._constraints import adjacent_groups, balanced_servers
-from autodist.search._proposals import Mask, Proposals
+from autodist.search.space._constraints import adjacent_groups, balanced_servers
+from autodist.search.space._proposals import Mask, Proposals
 from autodist.simulator import ALL_REDUCE, Floats, Ints, ShardTable, memory_needs, serving_needs
 
 if TYPE_CHECKING:
-    from autodist.search._catalogue import Rows
-    from autodist.search._space import Space
+    from autodist.search.space._catalogue import Rows
+    from autodist.search.space._space import Space
 
 __all__ = ["arranged", "grouped", "is_dense", "numbered", "places_of", "served"]
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autodist.search._arrangement import arranged, grouped, served
-from autodist.search._proposals import Mask, Proposals
+from autodist.search.space._arrangement import arranged, grouped, served
+from autodist.search.space._proposals import Mask, Proposals
 from autodist.simulator import Ints
 
 if TYPE_CHECKING:
-    from autodist.search._catalogue import Catalogue, Rows
-    from autodist.search._space import Space
+    from autodist.search.space._catalogue import Catalogue, Rows
+    from autodist.search.space._space import Space
 
 __all__ = ["rearranged", "sample", "sampled_choices", "united"]
 

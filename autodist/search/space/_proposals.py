@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from autodist.carriers import Queue
-from autodist.search._catalogue import Catalogue, spans
-from autodist.search._configs import configs_of
+from autodist.search.space._catalogue import Catalogue, spans
+from autodist.search.space._configs import configs_of
 from autodist.simulator import SERVER, Ints, ShardTable
 from autodist.strategies import GraphConfig, Strategy, VariableConfig
 
 if TYPE_CHECKING:
-    from autodist.search._aspects import Choice
-    from autodist.search._space import Space
+    from autodist.search.space._space import Space
+    from autodist.search.space.aspects import Choice
 
 __all__ = ["Mask", "Proposals"]
 

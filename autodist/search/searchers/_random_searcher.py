@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, final
 
-from autodist.search._sampling import sample
-from autodist.search._searchers._base import Found, Score, Searcher
+from autodist.search.searchers._base import Found, Score, Searcher
+from autodist.search.space import sample
 
 __all__ = ["RandomSearcher"]
 

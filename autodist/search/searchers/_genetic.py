@@ -6,9 +6,8 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from autodist.search._proposals import Proposals
-from autodist.search._sampling import rearranged, sample
-from autodist.search._searchers._base import Found, Score, Searcher
+from autodist.search.searchers._base import Found, Score, Searcher
+from autodist.search.space import Proposals, rearranged, sample
 from autodist.simulator import Floats
 
 __all__ = ["GeneticSearcher"]

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 
-from autodist.search._proposals import Proposals
+from autodist.search.space import Proposals
 from autodist.simulator import Floats, Ints
 
 if TYPE_CHECKING:
-    from autodist.search._catalogue import Catalogue
-    from autodist.search._space import Space
+    from autodist.search.space import Catalogue, Space
 
 __all__ = ["Found", "Score", "Searcher"]
 

@@ -6,14 +6,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autodist.search._arrangement import grouped, is_dense, numbered, places_of, served
-from autodist.search._proposals import Mask, Proposals
-from autodist.search._sampling import sampled_choices, united
+from autodist.search.space import (
+    Mask,
+    Proposals,
+    grouped,
+    is_dense,
+    numbered,
+    places_of,
+    sampled_choices,
+    served,
+    united,
+)
 from autodist.simulator import Ints
 
 if TYPE_CHECKING:
-    from autodist.search._catalogue import Catalogue, Rows
-    from autodist.search._space import Space
+    from autodist.search.space import Catalogue, Rows, Space
 
 __all__ = ["neighbours"]
 

@@ -1,0 +1,27 @@
+"""What is kept of trials: in one SQLite file, in files to publish, and as data to learn from."""
+
+from autodist.search.store._datasets import DataSet, data_sets, graph_of
+from autodist.search.store._excerpt import Allowance, excerpt
+from autodist.search.store._rehosting import are_alike, hardware_of, rehosted
+from autodist.search.store._store import Study, TrialStore
+from autodist.search.store._study_file import export_studies, import_studies
+from autodist.search.store._trials import Failure, Measurement, Reason, Trial
+
+__all__ = [
+    "Allowance",
+    "DataSet",
+    "Failure",
+    "Measurement",
+    "Reason",
+    "Study",
+    "Trial",
+    "TrialStore",
+    "are_alike",
+    "data_sets",
+    "excerpt",
+    "export_studies",
+    "graph_of",
+    "hardware_of",
+    "import_studies",
+    "rehosted",
+]
