@@ -3,14 +3,11 @@
 from autodist.launch._base import Job, Launcher, RunObserver, SilentObserver, WorkerCommand
 from autodist.launch._cluster import ClusterLauncher
 from autodist.launch._local_launcher import LocalLauncher
-from autodist.launch._logs import read_logs
 from autodist.launch._restarts import RestartingLauncher
-from autodist.launch._runs import find_run, list_runs
 from autodist.launch._secrets import is_secret
-from autodist.launch._status import read_status
-from autodist.launch._stop import stop_run
 from autodist.launch._transports import TRANSPORTS, TransportName, make_transport
 from autodist.launch._travelling_environment import requested_environment, travelling_environment
+from autodist.launch.run_files import find_run, list_runs, read_logs, read_status, stop_run
 from autodist.report import CheckpointProgress, FailureKind, FailureReport, OutputLine, RunInfo, RunResult
 
 __all__ = [

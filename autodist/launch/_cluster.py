@@ -18,25 +18,27 @@ from typing import Any, TypeVar
 from autodist.coordination import CoordinatorServer, FailureNote, make_certificate
 from autodist.errors import AutoDistError
 from autodist.launch._base import Job, Launcher, RunObserver, SilentObserver, WorkerCommand
-from autodist.launch._collection import collect
-from autodist.launch._failures import Verdict, exit_code_of, report_failure
-from autodist.launch._fleet import Fleet
 from autodist.launch._gang import Event, Interrupted, Reported
 from autodist.launch._interrupts import Interrupts
-from autodist.launch._launch_plan import Meeting, plan_workers
 from autodist.launch._loop import LoopThread
-from autodist.launch._machines import is_here, machines_with_ranks
-from autodist.launch._neighbour_watch import Neighbours
-from autodist.launch._permission_checks import check_permission
-from autodist.launch._preparation import compare_software, prepare
 from autodist.launch._restarts import checkpoint_progress
-from autodist.launch._run_directory import RunDirectory
-from autodist.launch._sites import expected_sites
-from autodist.launch._status import StatusKeeper
-from autodist.launch._strategy_argument import strategy_argument
-from autodist.launch._supervisor import Supervisor
 from autodist.launch._transports import TransportName, make_transport
 from autodist.launch._worker_output import OutputPump
+from autodist.launch.machines import (
+    Fleet,
+    Meeting,
+    check_permission,
+    collect,
+    compare_software,
+    expected_sites,
+    is_here,
+    machines_with_ranks,
+    plan_workers,
+    prepare,
+    strategy_argument,
+)
+from autodist.launch.run_files import RunDirectory, StatusKeeper
+from autodist.launch.watching import Neighbours, Supervisor, Verdict, exit_code_of, report_failure
 from autodist.remote import Transport
 from autodist.report import RunInfo, RunResult
 

@@ -9,7 +9,31 @@ from typing import Protocol
 
 from autodist.coordination import FailureNote
 
-__all__ = ["Event", "ExitStatus", "Exited", "Gang", "Interrupted", "Lost", "Reported", "StartedWorker"]
+__all__ = ["Event", "ExitStatus", "Exited", "Gang", "Interrupted", "Lost", "Progress", "Reported", "StartedWorker"]
+
+
+class Progress(Protocol):
+    """What the coordinator knows of a worker."""
+
+    @property
+    def steps(self) -> int:
+        """Training steps taken."""
+
+    @property
+    def in_step(self) -> bool | None:
+        """True while it waits for other workers in a step or for one, False between steps, None when unknown."""
+
+    @property
+    def changed_s(self) -> float:
+        """``time.monotonic()`` at which the number of steps last changed."""
+
+    @property
+    def pace_s(self) -> float:
+        """How long each of the steps took that were reported last; 0 before there are some."""
+
+    @property
+    def heard_s(self) -> float:
+        """``time.monotonic()`` at which the worker last said how far it is."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from autodist.coordination import CheckpointNote, CoordinatorServer
 from autodist.errors import LaunchError
 from autodist.launch._base import Job, Launcher, RunObserver, SilentObserver
 from autodist.launch._interrupts import Interrupts
-from autodist.launch._run_directory import RunDirectory
-from autodist.launch._status import end_restarts
+from autodist.launch.run_files import RunDirectory, end_restarts
 from autodist.report import CheckpointProgress, RunResult
 
 __all__ = ["RestartingLauncher", "checkpoint_progress"]

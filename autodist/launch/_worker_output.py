@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from io import FileIO
 
 from autodist.coordination import LAST_WORDS_MARK
-from autodist.launch._run_directory import RunDirectory
+from autodist.launch.run_files import RunDirectory
 from autodist.report import OutputLine
 
 __all__ = ["LineSplitter", "OutputPump"]

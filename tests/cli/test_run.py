@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from autodist.cli import main
-from autodist.launch._run_directory import RunDirectory
+from autodist.launch.run_files._run_directory import RunDirectory
 from tests.processes import marked
 
 STEP = "from autodist.coordination import current_worker; w = current_worker(); w.steps_taken += 1\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from autodist.launch import read_logs
-from autodist.launch._run_directory import RunDirectory
-from autodist.launch._status import StatusKeeper
+from autodist.launch.run_files._run_directory import RunDirectory
+from autodist.launch.run_files._status import StatusKeeper
 from tests.processes import marked
 
 STEP = "from autodist.coordination import current_worker; w = current_worker(); w.steps_taken += 1\n"

@@ -5,9 +5,9 @@ import hashlib
 import pytest
 
 from autodist.errors import UsageError
-from autodist.launch import _bundle
-from autodist.launch._bundle import Bundle
 from autodist.launch._program import Program
+from autodist.launch.machines import _bundle
+from autodist.launch.machines._bundle import Bundle
 
 
 @pytest.fixture

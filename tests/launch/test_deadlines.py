@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from autodist.coordination._coordinator_server import Progress
 from autodist.launch import FailureKind, Job
-from autodist.launch._deadlines import Standing, find_overdue
+from autodist.launch.watching._deadlines import Standing, find_overdue
 from autodist.resource_spec import ResourceSpec
 
 

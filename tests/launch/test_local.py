@@ -11,7 +11,7 @@ import pytest
 
 from autodist.errors import LaunchError, SpecError, StrategyError, UsageError
 from autodist.launch import FailureKind, Job, LocalLauncher
-from autodist.launch._run_directory import RunDirectory
+from autodist.launch.run_files._run_directory import RunDirectory
 from autodist.resource_spec import Host, ResourceSpec
 
 STEP = "w.steps_taken += 1\n"

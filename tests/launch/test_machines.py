@@ -1,7 +1,7 @@
 """Which workers share a machine, and what they are told of it."""
 
 from autodist.launch import ClusterLauncher, Job
-from autodist.launch._machines import is_here, machines_with_ranks, positions
+from autodist.launch.machines._machines import is_here, machines_with_ranks, positions
 from autodist.resource_spec import ResourceSpec
 
 SPEC = """

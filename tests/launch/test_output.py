@@ -3,8 +3,8 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodist.launch._run_directory import RunDirectory
 from autodist.launch._worker_output import LineSplitter, OutputPump
+from autodist.launch.run_files._run_directory import RunDirectory
 
 PIECES = st.lists(st.sampled_from(["a", "bc", " ", "\n", "\r", "\b\b", "\r\n", "é", "日本", "1/2 ==", "\x1b[1m"]))
 

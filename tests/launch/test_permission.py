@@ -8,7 +8,7 @@ from autodist import api
 from autodist.coordination import Worker, WorkerEnvironment
 from autodist.errors import LaunchError, StrategyError, UsageError
 from autodist.launch import ClusterLauncher, Job
-from autodist.launch._software import Software, check_can_encrypt
+from autodist.launch.machines._software import Software, check_can_encrypt
 from autodist.resource_spec import ResourceSpec
 from autodist.search import Auto
 from autodist.strategies import PS, AllReduce

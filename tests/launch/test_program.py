@@ -6,8 +6,8 @@ import pytest
 
 from autodist.errors import UsageError
 from autodist.launch import Job
-from autodist.launch._bundle import Bundle
 from autodist.launch._program import Program
+from autodist.launch.machines._bundle import Bundle
 from autodist.resource_spec import ResourceSpec
 
 

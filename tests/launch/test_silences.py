@@ -4,8 +4,8 @@ import pytest
 
 from autodist.coordination._coordinator_server import Progress
 from autodist.launch import FailureKind
-from autodist.launch._deadlines import Standing
-from autodist.launch._silences import Place, Silences, find_cut
+from autodist.launch.watching._deadlines import Standing
+from autodist.launch.watching._silences import Place, Silences, find_cut
 
 PLACES = {rank: Place((rank,), f"10.0.0.{rank + 1}", 1) for rank in range(3)}
 NOBODY = {0: set(), 1: set(), 2: set()}

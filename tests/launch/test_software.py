@@ -3,7 +3,7 @@
 import pytest
 
 from autodist.errors import LaunchError, NotInstalled
-from autodist.launch._software import Software, check_alone, check_software
+from autodist.launch.machines._software import Software, check_alone, check_software
 
 WITHOUT = {
     None: "a strategy that the script names must not use it",

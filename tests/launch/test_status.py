@@ -12,9 +12,9 @@ import pytest
 
 from autodist.coordination._coordinator_server import Progress
 from autodist.errors import LaunchError, UsageError
-from autodist.launch._process_id import is_alive, this_process
-from autodist.launch._run_directory import RunDirectory
-from autodist.launch._status import StatusKeeper, end_restarts, read_status
+from autodist.launch.run_files._process_id import is_alive, this_process
+from autodist.launch.run_files._run_directory import RunDirectory
+from autodist.launch.run_files._status import StatusKeeper, end_restarts, read_status
 from autodist.report import RunState, WorkerState
 
 STEP = "w.steps_taken += 1\n"
@@ -144,8 +144,8 @@ def test_progress_is_written_now_and_then(directory):
 
 def test_killed_launcher_is_lost(tmp_path):
     code = (
-        "import sys, os, pathlib\nfrom autodist.launch._run_directory import RunDirectory\n"
-        "from autodist.launch._status import StatusKeeper\n"
+        "import sys, os, pathlib\nfrom autodist.launch.run_files._run_directory import RunDirectory\n"
+        "from autodist.launch.run_files._status import StatusKeeper\n"
         "status = StatusKeeper(RunDirectory('x', pathlib.Path(sys.argv[1])), ['a']).__enter__()\n"
         "status.worker_started(0, 1)\nprint('ready', flush=True)\nsys.stdin.read()"
     )

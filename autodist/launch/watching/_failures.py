@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autodist.coordination import FailureNote
-from autodist.launch._deadlines import Overdue
 from autodist.launch._gang import ExitStatus, StartedWorker
-from autodist.launch._run_directory import RunDirectory
+from autodist.launch.run_files import RunDirectory
+from autodist.launch.watching._deadlines import Overdue
 from autodist.report import FailureKind, FailureReport
 
 __all__ = ["Symptom", "Verdict", "exit_code_of", "report_failure", "root_cause"]

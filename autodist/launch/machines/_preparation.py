@@ -10,13 +10,13 @@ from autodist.agent import Agent
 from autodist.coordination import CODE
 from autodist.errors import LaunchError
 from autodist.launch._base import Job
-from autodist.launch._bundle import Bundle
-from autodist.launch._fleet import Fleet
-from autodist.launch._machines import is_here
-from autodist.launch._run_directory import RunDirectory
 from autodist.launch._secrets import without_secrets
-from autodist.launch._sites import INPUT, OUTPUT, SPEC, Site, local_site, remote_site, strategy_file
-from autodist.launch._software import Software, check_alone, check_can_encrypt, check_software
+from autodist.launch.machines._bundle import Bundle
+from autodist.launch.machines._fleet import Fleet
+from autodist.launch.machines._machines import is_here
+from autodist.launch.machines._sites import INPUT, OUTPUT, SPEC, Site, local_site, remote_site, strategy_file
+from autodist.launch.machines._software import Software, check_alone, check_can_encrypt, check_software
+from autodist.launch.run_files import RunDirectory
 from autodist.remote import Machine
 
 __all__ = ["compare_software", "prepare"]

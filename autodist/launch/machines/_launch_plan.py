@@ -11,8 +11,8 @@ from pathlib import Path
 from autodist.coordination import HorovodPlace, WorkerEnvironment
 from autodist.errors import UsageError
 from autodist.launch._base import Job, WorkerCommand
-from autodist.launch._machines import Position, machines_with_ranks, positions
-from autodist.launch._sites import Site
+from autodist.launch.machines._machines import Position, machines_with_ranks, positions
+from autodist.launch.machines._sites import Site
 from autodist.resource_spec import Host
 
 __all__ = ["Meeting", "plan_workers"]

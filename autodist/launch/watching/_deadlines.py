@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from autodist.launch._base import Job
+from autodist.launch._gang import Progress
 from autodist.report import FailureKind
 
 __all__ = ["Overdue", "Standing", "find_overdue"]
@@ -14,30 +14,6 @@ __all__ = ["Overdue", "Standing", "find_overdue"]
 _IDLE = 0.5  # of what is allowed
 _SLOW = 2.0
 _SILENCE_S = 10.0  # workers say every two seconds how far they are
-
-
-class Progress(Protocol):
-    """What the coordinator knows of a worker."""
-
-    @property
-    def steps(self) -> int:
-        """Training steps taken."""
-
-    @property
-    def in_step(self) -> bool | None:
-        """True while it waits for other workers in a step or for one, False between steps, None when unknown."""
-
-    @property
-    def changed_s(self) -> float:
-        """``time.monotonic()`` at which the number of steps last changed."""
-
-    @property
-    def pace_s(self) -> float:
-        """How long each of the steps took that were reported last; 0 before there are some."""
-
-    @property
-    def heard_s(self) -> float:
-        """``time.monotonic()`` at which the worker last said how far it is."""
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from autodist.launch._run_directory import RunDirectory
-from autodist.launch._status import read_status
+from autodist.launch.run_files._run_directory import RunDirectory
+from autodist.launch.run_files._status import read_status
 from autodist.report import RunState
 
 __all__ = ["read_logs"]

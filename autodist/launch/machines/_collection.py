@@ -7,10 +7,10 @@ from pathlib import Path, PurePosixPath
 
 from autodist.agent import Agent, Fetched
 from autodist.launch._base import Job
-from autodist.launch._fleet import Fleet
-from autodist.launch._machines import is_here
-from autodist.launch._run_directory import RunDirectory, is_launchers_own
-from autodist.launch._sites import GRAPHS, OUTPUT
+from autodist.launch.machines._fleet import Fleet
+from autodist.launch.machines._machines import is_here
+from autodist.launch.machines._sites import GRAPHS, OUTPUT
+from autodist.launch.run_files import RunDirectory, is_launchers_own
 from autodist.remote import Machine
 
 __all__ = ["collect"]

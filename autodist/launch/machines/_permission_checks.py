@@ -5,7 +5,7 @@ from __future__ import annotations
 from autodist import carriers, strategies
 from autodist.errors import UsageError
 from autodist.launch._base import Job
-from autodist.launch._machines import is_here, machines_with_ranks
+from autodist.launch.machines._machines import is_here, machines_with_ranks
 
 __all__ = ["check_permission"]
 

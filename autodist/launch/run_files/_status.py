@@ -15,9 +15,9 @@ from typing import Any
 
 from autodist.documents import whole_file
 from autodist.errors import AutoDistError, LaunchError
-from autodist.launch._deadlines import Progress
-from autodist.launch._process_id import is_alive, this_process
-from autodist.launch._run_directory import RunDirectory
+from autodist.launch._gang import Progress
+from autodist.launch.run_files._process_id import is_alive, this_process
+from autodist.launch.run_files._run_directory import RunDirectory
 from autodist.report import RunState, RunStatus, WorkerState, WorkerStatus
 
 __all__ = ["STATUS_FILE", "StatusKeeper", "end_restarts", "read_status"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autodist.launch._deadlines import Overdue, Standing
+from autodist.launch.watching._deadlines import Overdue, Standing
 from autodist.report import FailureKind
 
 __all__ = ["SILENCE_S", "Pair", "Place", "Silences", "cut_between", "find_cut", "is_idle"]

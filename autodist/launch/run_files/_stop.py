@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autodist.errors import LaunchError, TimedOut
-from autodist.launch._process_id import is_alive, is_here
-from autodist.launch._status import read_status
+from autodist.launch.run_files._process_id import is_alive, is_here
+from autodist.launch.run_files._status import read_status
 from autodist.report import RunState, RunStatus
 
 __all__ = ["stop_run"]

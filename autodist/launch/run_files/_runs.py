@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from autodist.errors import LaunchError, UsageError
-from autodist.launch._status import STATUS_FILE, read_status
+from autodist.launch.run_files._status import STATUS_FILE, read_status
 from autodist.report import RunStatus
 
 __all__ = ["find_run", "list_runs"]

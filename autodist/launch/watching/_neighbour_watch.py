@@ -16,11 +16,10 @@ from dataclasses import replace
 from autodist.agent import Agent
 from autodist.coordination import SERVER_PORTS
 from autodist.errors import LaunchError
-from autodist.launch._deadlines import Overdue, Standing
-from autodist.launch._fleet import Fleet
 from autodist.launch._loop import LoopThread
-from autodist.launch._silences import SILENCE_S, Pair, Place, Silences, cut_between, find_cut, is_idle
-from autodist.launch._sites import Site
+from autodist.launch.machines import Fleet, Site
+from autodist.launch.watching._deadlines import Overdue, Standing
+from autodist.launch.watching._silences import SILENCE_S, Pair, Place, Silences, cut_between, find_cut, is_idle
 from autodist.remote import Machine
 
 __all__ = ["Neighbours"]

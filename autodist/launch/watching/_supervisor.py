@@ -10,12 +10,11 @@ from dataclasses import replace
 
 from autodist.coordination import INTERRUPTION_TOLD, SAVES_AT_END, SCRIPT_ENDED, CoordinatorServer
 from autodist.launch._base import Job, RunObserver
-from autodist.launch._deadlines import Standing, find_overdue
-from autodist.launch._failures import Symptom, Verdict, root_cause
 from autodist.launch._gang import Event, Exited, ExitStatus, Gang, Interrupted, Lost
-from autodist.launch._neighbour_watch import Neighbours
-from autodist.launch._run_directory import RunDirectory
-from autodist.launch._status import StatusKeeper
+from autodist.launch.run_files import RunDirectory, StatusKeeper
+from autodist.launch.watching._deadlines import Standing, find_overdue
+from autodist.launch.watching._failures import Symptom, Verdict, root_cause
+from autodist.launch.watching._neighbour_watch import Neighbours
 from autodist.report import RunState
 
 __all__ = ["Supervisor"]

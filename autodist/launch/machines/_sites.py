@@ -10,11 +10,11 @@ from pathlib import Path
 
 from autodist.coordination import CODE
 from autodist.launch._base import Job
-from autodist.launch._bundle import Bundle
-from autodist.launch._machines import is_here, machines_with_ranks
-from autodist.launch._run_directory import RunDirectory
-from autodist.launch._strategy_argument import file_of_strategy, strategy_argument
 from autodist.launch._travelling_environment import travelling_environment
+from autodist.launch.machines._bundle import Bundle
+from autodist.launch.machines._machines import is_here, machines_with_ranks
+from autodist.launch.machines._strategy_argument import file_of_strategy, strategy_argument
+from autodist.launch.run_files import RunDirectory
 from autodist.remote import Machine
 
 __all__ = [

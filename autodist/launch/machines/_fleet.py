@@ -15,8 +15,8 @@ from autodist.errors import AutoDistError, HostUnreachable, LaunchError
 from autodist.launch._base import WorkerCommand
 from autodist.launch._gang import Event, Exited, ExitStatus, Lost, StartedWorker
 from autodist.launch._loop import LoopThread
-from autodist.launch._machines import is_here
 from autodist.launch._worker_output import OutputPump
+from autodist.launch.machines._machines import is_here
 from autodist.remote import LocalTransport, Machine, Transport
 
 __all__ = ["Fleet", "raise_all"]

@@ -1,0 +1,25 @@
+"""The machines of a run, made ready for its workers: what goes there, what is checked, what comes back."""
+
+from autodist.launch.machines._collection import collect
+from autodist.launch.machines._fleet import Fleet
+from autodist.launch.machines._launch_plan import Meeting, plan_workers
+from autodist.launch.machines._machines import is_here, machines_with_ranks
+from autodist.launch.machines._permission_checks import check_permission
+from autodist.launch.machines._preparation import compare_software, prepare
+from autodist.launch.machines._sites import Site, expected_sites
+from autodist.launch.machines._strategy_argument import strategy_argument
+
+__all__ = [
+    "Fleet",
+    "Meeting",
+    "Site",
+    "check_permission",
+    "collect",
+    "compare_software",
+    "expected_sites",
+    "is_here",
+    "machines_with_ranks",
+    "plan_workers",
+    "prepare",
+    "strategy_argument",
+]

@@ -1,0 +1,19 @@
+"""What a run leaves in its directory, and what can be read of it and asked of it from there."""
+
+from autodist.launch.run_files._logs import read_logs
+from autodist.launch.run_files._run_directory import RunDirectory, is_launchers_own
+from autodist.launch.run_files._runs import find_run, list_runs
+from autodist.launch.run_files._status import StatusKeeper, end_restarts, read_status
+from autodist.launch.run_files._stop import stop_run
+
+__all__ = [
+    "RunDirectory",
+    "StatusKeeper",
+    "end_restarts",
+    "find_run",
+    "is_launchers_own",
+    "list_runs",
+    "read_logs",
+    "read_status",
+    "stop_run",
+]
