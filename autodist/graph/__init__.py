@@ -37,7 +37,6 @@ from autodist.graph.analysis import ROWLIKE, Extent, Reduction, StepAnalysis, Us
 from autodist.graph.annotations import (
     MARK,
     TARGET,
-    Join,
     Mark,
     adopt_marks,
     mark_v1_gradients,
@@ -79,7 +78,6 @@ __all__ = [
     "GraphEditor",
     "Identity",
     "Ids",
-    "Join",
     "Mark",
     "NoGradientError",
     "NodeList",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "output_shape",
     "output_types",
     "prune",
+    "reachable_functions",
     "split_tensor",
     "strip_missing_colocation",
     "tensor_dtype",
@@ -84,6 +85,23 @@ def called_functions(node: Any) -> Iterator[Any]:
     """The attributes of a node that name functions, as protobufs with a ``name``."""
     for attribute in node.attr.values():
         yield from [attribute.func] if attribute.func.name else attribute.list.func
+
+
+def reachable_functions(functions: Mapping[str, Any], node: Any) -> Iterator[Any]:
+    """The functions that a node runs, and those that they run.
+
+    Args:
+        functions: The library's, by name.
+        node: A node of the graph, or of a function.
+    """
+    seen: set[str] = set()
+    stack = [called.name for called in called_functions(node)]
+    while stack:
+        name = stack.pop()
+        if name in functions and name not in seen:
+            seen.add(name)
+            yield functions[name]
+            stack.extend(called.name for inner in functions[name].node_def for called in called_functions(inner))
 
 
 def data_inputs(node: Any) -> list[str]:

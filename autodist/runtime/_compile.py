@@ -209,8 +209,6 @@ class Compiler:
             if isinstance(error, AutoDistError):
                 raise
             raise reason from error  # one device could not do it either; the reason says more than TensorFlow does
-        if captured.graph.analysis.joins:
-            raise reason
         _check_trains(function, captured)
         if self._worker.is_chief:
             _LOG.info("a step is traced for batches of %d rows, of each other number anew: %s", rows, reason.message)

@@ -1,4 +1,4 @@
-"""Synchronized batch normalization where it can't be: each refusal says why, and what to do instead."""
+"""Synchronized batch normalization in odd places, and where it can't be: a refusal says why, and what to do instead."""
 
 import keras
 import numpy as np
@@ -58,20 +58,32 @@ def run(step, **options):
         ad.function(step)(X)
 
 
-@pytest.mark.parametrize(
-    ("loss", "message"),
-    [
-        (in_a_branch, "batch normalization is synchronized inside control flow: op `cond` .* at .*test_batch_norm.py:"),
-        (with_a_penalty, "a second derivative goes through synchronized batch normalization: op `.*` at .*test_batch"),
-        (by_tensorflow, r"can't be synchronized: op `.*` \(FusedBatchNormV3\) at .*test_batch_norm.py:"),
-    ],
-)
-def test_refused(loss, message):
-    with pytest.raises(CaptureError, match=message) as raised:
-        run(Training().step_of(loss), batch_norm="synchronized")
-    assert raised.value.hint
-    if loss is not in_a_branch:
-        run(Training().step_of(loss))
+@pytest.mark.parametrize("loss", [in_a_branch, with_a_penalty, by_tensorflow])
+def test_statistics_are_those_of_the_whole_batch_wherever_they_are_taken(loss):
+    def train(function):
+        training = Training()
+        function(training.step_of(loss))(X)
+        return training
+
+    plain = train(tf.function)
+    with autodist.scope(**TWO, batch_norm="synchronized") as ad:
+        found = train(ad.function)
+    assert np.abs(plain.kernel.numpy() - np.eye(4)).max() > 1e-4
+    np.testing.assert_allclose(found.kernel, plain.kernel, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.norm.moving_mean, plain.norm.moving_mean, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_losses_that_replicas_combine_by_themselves_leave_no_statistics_of_all(reduction):
+    def loss(training, x):
+        return mean_square(training.normalized(x) + x)
+
+    refused = r"batch normalization at .*test_batch_norm.py:\d+ can't be synchronized in this step"
+    with pytest.raises(CaptureError, match=refused) as raised:
+        run(Training().step_of(loss), batch_norm="synchronized", gradient_reduction=reduction)
+    assert "leave out `gradient_reduction=`" in raised.value.hint
+    run(Training().step_of(loss), batch_norm="synchronized")
+    run(Training().step_of(loss), gradient_reduction=reduction)
 
 
 def test_statistics_in_a_branch_would_be_updated_once_per_replica():

@@ -1,7 +1,6 @@
 """What refusals of steps advise is done here, word by word, and trains as one device does."""
 
 import keras
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -52,56 +51,6 @@ def test_a_second_derivative_through_a_sparse_gradient(remedy, strategy):
     with pytest.raises(CaptureError, match="a second derivative goes through a sparse gradient"):
         found_by(penalized, through_the_table, strategy=strategy)
     assert_trains(penalized, remedy, strategy=strategy)
-
-
-def normalized(ad, layer, call):
-    kernel, optimizer, normalize = (
-        tf.Variable(np.eye(4, 4, 1) - np.eye(4), dtype="float32"),
-        keras.optimizers.SGD(0.001),
-        layer(),
-    )
-    normalize.build((None, 4))
-
-    @ad.function
-    def step(x):
-        with tf.GradientTape() as tape:
-            loss = call(lambda h: normalize(h @ kernel, training=True), x)
-        variables = [kernel, *normalize.trainable_variables]
-        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
-        return loss
-
-    losses = [step(x) for x, _ in ad.shard(batches())]
-    return kernel, losses, list(normalize.variables)
-
-
-def with_a_penalty(normalize, x):
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        value = tf.reduce_sum(tf.square(normalize(x) + x), axis=1)
-    return tf.reduce_mean(value + tf.reduce_sum(tf.square(tape.gradient(value, x)), axis=1))
-
-
-def in_a_branch(normalize, x):
-    return square(tf.cond(tf.shape(x)[0] > 3, lambda: normalize(x) + x, lambda: x))
-
-
-def before_the_branch(normalize, x):
-    hidden = normalize(x)
-    return square(tf.cond(tf.shape(x)[0] > 3, lambda: hidden + x, lambda: x))
-
-
-@pytest.mark.parametrize("layer", [keras.layers.LayerNormalization, lambda: keras.layers.GroupNormalization(2)])
-def test_a_second_derivative_through_a_normalization(layer):
-    with pytest.raises(CaptureError, match="second derivative goes through synchronized batch normalization"):
-        found_by(normalized, keras.layers.BatchNormalization, with_a_penalty, batch_norm="synchronized")
-    assert_trains(normalized, layer, with_a_penalty, batch_norm="synchronized")
-
-
-def test_a_synchronized_batch_normalization_in_a_branch():
-    layer = keras.layers.BatchNormalization
-    with pytest.raises(CaptureError, match="batch normalization is synchronized inside control flow"):
-        found_by(normalized, layer, in_a_branch, batch_norm="synchronized")
-    assert_trains(normalized, layer, before_the_branch, batch_norm="synchronized")
 
 
 def counted(ad, computed):

@@ -27,7 +27,7 @@ from autodist.graph._graph_def import (
     tensor_dtype,
 )
 from autodist.graph.analysis._extent import ROWLIKE, Extent, ExtentRules
-from autodist.graph.annotations import RATIO, SEED, Join, by_of, join_of
+from autodist.graph.annotations import RATIO, SEED, by_of
 from autodist.graph.batch import BY, BY_REPLICA, EXTENT_OF, Follower, Rows, Value
 from autodist.graph.operators import Kind, is_kind, operator
 
@@ -85,9 +85,8 @@ class BatchDependence:
         for name in order:
             node = nodes[name]
             inputs = [node_of(tensor) for tensor in data_inputs(node)]
-            own = SEED in node.attr or join_of(node) is Join.OWN
             if (
-                own
+                SEED in node.attr
                 or self._has_own_gradient(node)
                 or (not self._differentiable.isdisjoint(inputs) and _carries_gradients(node))
             ):
@@ -237,8 +236,6 @@ class BatchDependence:
 
     def uses_global(self, name: str) -> bool:
         """Whether a node's copies in the replicas take global values as inputs, rather than make a part of one."""
-        if join_of(self.nodes[name]) is Join.OWN:
-            return False
         rows = any(extent in ROWLIKE for extent in self.extents.get(name, ()))
         return rows or name in self._differentiable
 

@@ -11,11 +11,21 @@ from functools import cached_property
 from typing import Any
 
 from autodist.graph._bodies import Bodies
-from autodist.graph._graph_def import BRANCHES, CALLS, LOOPS, data_inputs, is_stateful, node_of, topological_order
+from autodist.graph._graph_def import (
+    BRANCHES,
+    CALLS,
+    LOOPS,
+    data_inputs,
+    is_stateful,
+    node_of,
+    reachable_functions,
+    topological_order,
+)
 from autodist.graph.analysis._dependence import BatchDependence
 from autodist.graph.analysis._extent import Extent
 from autodist.graph.analysis._reduction import Reduction, reduction_of
-from autodist.graph.annotations import MARK, SECOND, TARGET, By, Join, Mark, Ratio, by_of, join_of, parse_mark, ratio_of
+from autodist.graph.annotations import MARK, SECOND, TARGET, By, Mark, Ratio, by_of, parse_mark, ratio_of
+from autodist.graph.batch import SYNCHRONIZED
 from autodist.graph.operators import Handle, Kind, handle_use, is_kind, passes_on
 
 __all__ = ["StepAnalysis", "Write"]
@@ -117,14 +127,9 @@ class StepAnalysis:
         return {name: mark for name, mark in found.items() if not (mark.late and behind.get(name))}
 
     @cached_property
-    def joins(self) -> dict[str, Join]:
-        """The nodes at which replicas meet in the midst of a step, and how; see :class:`Join`."""
-        return self._marked_joins | dict.fromkeys(sorted(self.dependence.joined), Join.GRADIENT)
-
-    @cached_property
-    def _marked_joins(self) -> dict[str, Join]:
-        kinds = {name: join_of(node) for name, node in self.nodes.items()}
-        return {name: kind for name, kind in kinds.items() if kind is not None}
+    def joined(self) -> frozenset[str]:
+        """The gradients at which replicas meet in the midst of a step; see :class:`BatchDependence`."""
+        return frozenset(self.dependence.joined)
 
     @cached_property
     def by_tensors(self) -> dict[str, By]:
@@ -138,6 +143,19 @@ class StepAnalysis:
         kinds = {name: ratio_of(node) for name, node in self.nodes.items()}
         return {name: ratio for name, ratio in kinds.items() if ratio is not None}
 
+    @cached_property
+    def synchronized(self) -> tuple[str, ...]:
+        """The nodes that have to be computed of the whole batch, whatever replicas do; see `graph/_batch_norm.py`."""
+        inside = {name for name, f in self.functions.items() if any(SYNCHRONIZED in n.attr for n in f.node_def)}
+
+        def is_synchronized(node: Any) -> bool:
+            if SYNCHRONIZED in node.attr:
+                return True
+            called = reachable_functions(self.functions, node) if inside else ()
+            return any(function.signature.name in inside for function in called)
+
+        return tuple(name for name in self.extents if is_synchronized(self.nodes[name]))
+
     def is_joined(self, name: str) -> bool:
         """Whether a node has the whole batch's value, although it is made from the replicas' own ones."""
         return self._is_marked(name) or name in self.dependence.joined
@@ -145,7 +163,7 @@ class StepAnalysis:
     def _is_marked(self, name: str) -> bool:
         if self.nodes[name].op == "RngReadAndSkip":  # the batch says how far it goes on, not where it is
             return True
-        return name in self.marks or self._marked_joins.get(name) in (Join.EACH, Join.GRADIENT)
+        return name in self.marks
 
     @cached_property
     def bodies(self) -> Bodies:

@@ -14,26 +14,21 @@ from autodist.graph.annotations._gradient_marks import (
     parse_mark,
 )
 from autodist.graph.annotations._patches import replace_method
-from autodist.graph.annotations._replica_joins import JOIN, Join, join_of, joined
 from autodist.graph.annotations._v1_marks import mark_v1_gradients
 
 __all__ = [
     "INSIDE",
-    "JOIN",
     "MARK",
     "RATIO",
     "SECOND",
     "SEED",
     "TARGET",
     "By",
-    "Join",
     "Mark",
     "Ratio",
     "adopt_marks",
     "attributed",
     "by_of",
-    "join_of",
-    "joined",
     "mark_gradients",
     "mark_v1_gradients",
     "marks_gradients",

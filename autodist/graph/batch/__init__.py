@@ -2,7 +2,7 @@
 
 from autodist.graph.batch._follow import Follower
 from autodist.graph.batch._picking import PICKING, UPDATING, picked_beyond, turns
-from autodist.graph.batch._rows import APART, BY, BY_REPLICA, EXTENT_OF, Kind, Rows, Value
+from autodist.graph.batch._rows import APART, BY, BY_REPLICA, EXTENT_OF, SYNCHRONIZED, Kind, Rows, Value
 from autodist.graph.batch._table import RULES
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "EXTENT_OF",
     "PICKING",
     "RULES",
+    "SYNCHRONIZED",
     "UPDATING",
     "Follower",
     "Kind",

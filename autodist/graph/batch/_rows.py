@@ -14,6 +14,7 @@ __all__ = [
     "BY_REPLICA",
     "EVERYWHERE",
     "EXTENT_OF",
+    "SYNCHRONIZED",
     "Batch",
     "Call",
     "Kind",
@@ -26,6 +27,9 @@ __all__ = [
 
 BY_REPLICA = "_autodist_by_replica"
 """NodeDef attribute of what computes values of all examples of a replica, which are meant to be its own."""
+
+SYNCHRONIZED = "_autodist_synchronized"
+"""NodeDef attribute of what computes statistics that have to be those of the whole batch."""
 
 APART = "_autodist_apart"
 """NodeDef attribute of what belongs to a function that is known to keep examples apart."""

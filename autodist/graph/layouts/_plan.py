@@ -28,6 +28,7 @@ from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Own, Part
 from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, NoPlanError, asks_for_sizes, size_bytes
 from autodist.graph.layouts._flows import Flows
 from autodist.graph.layouts._shapes import StepShapes
+from autodist.graph.layouts._sums import PartialRegion
 from autodist.graph.layouts._ways import Way, Ways, whole_way
 from autodist.graph.operators import Kind, is_kind
 
@@ -54,8 +55,6 @@ def plan_batch(graph: TrainingGraph) -> BatchPlan:
         NoPlanError: There is something in it that can't be shared, sent, or computed whole.
 
     """
-    if graph.analysis.joins:
-        raise NoPlanError("layers that synchronize by themselves")
     try:
         return _Planner(graph, by_rows=True).plan()
     except NoPlanError:
@@ -109,11 +108,14 @@ class _Planner:
         self.exchanged: set[tuple[str, Layout]] = set()
         self.wanted: dict[str, dict[int, dict[Layout, None]]] = {}
         self.marks: dict[str, Layout] = {}
+        self.put_together: set[str] = set()
+        """Sums that are put together at once: all that takes them takes them whole."""
 
     def plan(self) -> BatchPlan:
         """Choose ways, then find what is needed of each."""
         for name in self.order:
             self._choose(self.nodes[name])
+        self._put_together_once()
         self._settle_gradients()
         ways: dict[str, tuple[Way, ...]] = {}
         exchanges: dict[str, tuple[Exchange, ...]] = {}
@@ -167,6 +169,36 @@ class _Planner:
         """Whether a node asks for sizes that are known without its input."""
         return asks_for_sizes(self.shapes, node, self.ways.outputs_of(node))
 
+    def _put_together_once(self) -> None:
+        """Put sums together where that takes fewer bytes than all that is made of their parts; see `_sums.py`."""
+        wanted = [*self.exchanged, *((tensor, WHOLE) for tensor in self.outputs)]
+        region = PartialRegion(
+            {_canonical(t): self._times_sent(t, to) for t, to in wanted if self._layout(t) == Partial()}
+        )
+        for name in self.order:
+            way = self.primary[name]
+            if name not in self.analysis.marks and Partial() in way.inputs:
+                taken = zip(self._inputs(self.nodes[name]), way.inputs, strict=False)
+                parts = [_canonical(t) for t, to in taken if to == Partial() == self._layout(t)]
+                region.add(parts, (tensor_name(name, k) for k, to in enumerate(way.outputs) if to == Partial()))
+        found = region.worth(lambda tensor: self._times_sent(tensor, WHOLE))
+        self.put_together.update(found)
+        changed = {tensor for members in found.values() for tensor in members}
+        self.exchanged = {(tensor, to) for tensor, to in self.exchanged if _canonical(tensor) not in changed}
+        self.exchanged.update((tensor, WHOLE) for tensor in found)
+        self._choose_again(set(found))
+
+    def _choose_again(self, changed: set[str]) -> None:
+        """Choose the ways of all that takes tensors whose layouts have changed."""
+        for name in self.order if changed else ():
+            node = self.nodes[name]
+            if name in self.analysis.marks or changed.isdisjoint(map(_canonical, data_inputs(node))):
+                continue
+            before = self.primary[name].outputs
+            self._choose(node)
+            pairs = zip(before, self.primary[name].outputs, strict=True)
+            changed.update(tensor_name(name, k) for k, (old, new) in enumerate(pairs) if old != new)
+
     def _settle_gradients(self) -> None:
         """Decide how replicas have the gradients of variables when they meet: parts of a sum, or rows of each."""
         groups: dict[int, list[str]] = {}
@@ -212,8 +244,11 @@ class _Planner:
             return float("inf")
         if isinstance(target, Cut) and (tensor, WHOLE) in self.exchanged:
             return 0
-        times = 2 if source == Partial() and not _is_scattered(target) else 1
-        return times * self._bytes(tensor) + _LATENCY_BYTES
+        return self._times_sent(tensor, target) if source == Partial() else self._bytes(tensor) + _LATENCY_BYTES
+
+    def _times_sent(self, tensor: str, target: Layout) -> float:
+        """Bytes that are sent to put the parts of a sum together, all of them or each replica's rows."""
+        return (1 if _is_scattered(target) else 2) * self._bytes(tensor) + _LATENCY_BYTES
 
     def _bytes(self, tensor: str) -> float:
         shape = self._shape(tensor)
@@ -225,7 +260,8 @@ class _Planner:
         return self.shapes.shape(tensor)
 
     def _layout(self, tensor: str) -> Layout:
-        return self.layouts.get(_canonical(tensor), WHOLE)
+        tensor = _canonical(tensor)
+        return WHOLE if tensor in self.put_together else self.layouts.get(tensor, WHOLE)
 
     # Backward: what is needed ----------------------------------------------------------------------------------------
 

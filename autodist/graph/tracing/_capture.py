@@ -32,7 +32,6 @@ from autodist.graph.tracing._lines import SOURCE_GRAPH, Lines
 from autodist.graph.tracing._refusals import (
     foreign_resource,
     refuse_joins_in_control_flow,
-    refuse_other_batch_norms,
     refuse_second_derivatives,
 )
 from autodist.graph.tracing._row_counts import RowCounts, answers_matter, noticing_row_counts, refuse_fixed_rows
@@ -144,8 +143,6 @@ def _described(
     effects = (*filling, *_effects(analysis, tracing, outputs))
     roots = [*effects, *(node_of(o.tensor) for o in outputs)]
     refuse_second_derivatives(analysis, roots, lines.of)
-    if synchronized_batch_norm:
-        refuse_other_batch_norms(analysis, roots, lines.of)
     of_interest = _lines_of_interest(analysis, effects, outputs, lines)
     graph = TrainingGraph(flat, variables, inputs, outputs, effects, of_interest)
     graph.__dict__["analysis"] = analysis  # a cached property, of the same arguments

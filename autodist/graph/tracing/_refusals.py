@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from autodist.errors import CaptureError
-from autodist.graph._graph_def import BRANCHES, LOOPS, ancestors, called_functions
+from autodist.graph._graph_def import BRANCHES, LOOPS, ancestors, reachable_functions
 from autodist.graph.analysis import StepAnalysis
-from autodist.graph.annotations import INSIDE, JOIN, MARK, SECOND, Join, parse_mark
+from autodist.graph.annotations import INSIDE, MARK, SECOND, parse_mark
 
-__all__ = ["foreign_resource", "refuse_joins_in_control_flow", "refuse_other_batch_norms", "refuse_second_derivatives"]
+__all__ = ["foreign_resource", "refuse_joins_in_control_flow", "refuse_second_derivatives"]
 
 _CONTROL_FLOW = BRANCHES | LOOPS
 _TAKEN = (
@@ -23,11 +23,6 @@ _APPLIED = (
     "make the gradient outside of `tf.cond`, `tf.while_loop` and loops over tensors; to apply those of several steps "
     "at once, give Keras' optimizer `gradient_accumulation_steps`",
 )
-_NORMALIZED = (
-    "batch normalization is synchronized",
-    "call the layer outside of `tf.cond`, `tf.while_loop` and loops over tensors, or let it normalize by replica",
-)
-_BATCH_NORMS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
 _DATA = (
     "goes over a dataset",
     "a step takes one batch: write the loop outside of it, `for x, y in ad.shard(dataset): step(x, y)`",
@@ -60,31 +55,13 @@ def refuse_second_derivatives(analysis: StepAnalysis, roots: Iterable[str], line
     """Refuse to differentiate through what replicas can't join again, if the step needs the result."""
     marks = {name: parse_mark(node.attr[MARK].s) for name, node in analysis.nodes.items() if MARK in node.attr}
     sparse = {name for name, mark in marks.items() if mark.part == SECOND}
-    joins = {name for name, kind in analysis.joins.items() if kind is Join.SECOND}
-    needed = ancestors(analysis.nodes, roots) if sparse or joins else set()
+    needed = ancestors(analysis.nodes, roots) if sparse else set()
     for name in sorted(sparse & needed):
         raise CaptureError(
             f"a second derivative goes through a sparse gradient: op `{name}` at {line_of(name)}",
             hint="each replica has other rows of it: use `tf.stop_gradient(slices.values)`, or take the inner gradient "
             "by the looked-up rows",
         )
-    for name in sorted(joins & needed):
-        raise CaptureError(
-            f"a second derivative goes through synchronized batch normalization: op `{name}` at {line_of(name)}",
-            hint="use GroupNormalization or LayerNormalization in that model, or BatchNormalization by replica",
-        )
-
-
-def refuse_other_batch_norms(analysis: StepAnalysis, roots: Iterable[str], line_of: Callable[[str], str]) -> None:
-    """Refuse batch normalization that only knows its replica's batch, where all of it was to be synchronized."""
-    needed = ancestors(analysis.nodes, roots)
-    for name in analysis.order:
-        node = analysis.nodes[name]
-        if name in needed and node.op in _BATCH_NORMS and node.attr["is_training"].b:
-            raise CaptureError(
-                f"batch normalization can't be synchronized: op `{name}` ({node.op}) at {line_of(name)}",
-                hint="use `keras.layers.BatchNormalization` of Keras 3",
-            )
 
 
 def refuse_joins_in_control_flow(analysis: StepAnalysis, line_of: Callable[[str], str]) -> None:
@@ -92,8 +69,8 @@ def refuse_joins_in_control_flow(analysis: StepAnalysis, line_of: Callable[[str]
     functions = {f.signature.name: f for f in analysis.graph_def.library.function}
     kinds = {name: kind for name, f in functions.items() if (kind := _joined_in(f, analysis)) is not None}
     for node in analysis.nodes.values() if kinds else ():
-        called = [function.name for function in called_functions(node)] if node.op in _CONTROL_FLOW else []
-        found = _reachable(functions, called) & kinds.keys()
+        called = reachable_functions(functions, node) if node.op in _CONTROL_FLOW else ()
+        found = kinds.keys() & {function.signature.name for function in called}
         if found:
             what, hint = kinds[min(found)]
             where = f"op `{node.name}` ({node.op}) at {line_of(node.name)}"
@@ -106,24 +83,7 @@ def _joined_in(function: Any, analysis: StepAnalysis) -> tuple[str, str] | None:
     inside = [int(node.attr[INSIDE].s) for node in function.node_def if INSIDE in node.attr]
     if any(not mark.late for mark in marks) or any(analysis.reduction_of_target(target) != "sum" for target in inside):
         return _TAKEN
-    if marks:
-        return _APPLIED
-    return _NORMALIZED if any(JOIN in node.attr for node in function.node_def) else None
-
-
-def _reachable(functions: dict[str, Any], names: Sequence[str]) -> set[str]:
-    seen: set[str] = set()
-    stack = [name for name in names if name]
-    while stack:
-        name = stack.pop()
-        if name in seen or name not in functions:
-            continue
-        seen.add(name)
-        for node in functions[name].node_def:
-            for attr in node.attr.values():
-                stack.extend([attr.func.name] if attr.func.name else [])
-                stack.extend(f.name for f in attr.list.func)
-    return seen
+    return _APPLIED if marks else None
 
 
 def foreign_resource(op: str, op_type: str, line: str) -> CaptureError:

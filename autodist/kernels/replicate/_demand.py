@@ -81,7 +81,7 @@ class Demand:
                 self.cuts[name] = Extent.ROWS  # the gradient's own combination follows from its kind
                 self._stack.append((self.analysis.nodes[name].input[0], False))
             return
-        if name in self.analysis.joins and self.analysis.is_joined(name) and self._from_batch(name):
+        if name in self.analysis.joined and self._from_batch(name):
             if name not in self.cuts:
                 self.cuts[name] = Extent.SUM
                 self._stack.append((self.analysis.nodes[name].input[0], False))

@@ -11,7 +11,6 @@ import numpy as np
 from autodist.graph import (
     ID_DTYPE,
     Extent,
-    Join,
     NodeList,
     Role,
     StepAnalysis,
@@ -89,7 +88,7 @@ class Joins:
                 )
         gradients, others = self._sorted_cuts()
         for tensor in others:
-            if tensor in self.analysis.joins:
+            if tensor in self.analysis.joined:
                 self._join_in_step(tensor)
             else:
                 self._join_state(tensor, self.demand.cuts[tensor])
@@ -116,10 +115,6 @@ class Joins:
         if op is None:
             return None
         return op, self._shares.scalar("share", replica, tensor_dtype(self.analysis.nodes, name))
-
-    def weight_tensor(self, share: str, replica: int) -> str:
-        """What a replica's gradients are multiplied with, those that a node of kind ``Join.SHARE`` is about."""
-        return self._shares.scalar(self._weights.behind(share), replica, tensor_dtype(self.analysis.nodes, share))
 
     def borrowed(self, name: str, placeholder: Any) -> tuple[str, str]:
         """A placeholder for an example of an input, and what replicas without any take of it.
@@ -217,32 +212,11 @@ class Joins:
         self._point(marks[0], variable, Combine.CONCAT, local, dtypes, tuple(shapes), marks, parts)
 
     def _join_in_step(self, name: str) -> None:
-        """A value that the replicas go on with."""
+        """A gradient that the replicas go on with."""
         nodes, source = self.analysis.nodes, self.analysis.nodes[name].input[0]
         dtype, shape = tensor_dtype(nodes, name), tensor_shape(nodes, name)
-        if self.analysis.joins[name] is Join.EACH:
-            self._join_each(name, source, dtype, shape)
-        else:
-            local = self._weighted_sum(name, source, self._weights.behind(name), dtype)
-            self._point(name, None, Combine.SUM, (local,), (dtype,), (shape,), synced=(name,))
-
-    def _join_each(self, name: str, source: str, dtype: str, shape: tuple[int | None, ...] | None) -> None:
-        """Every replica's row; workers with fewer replicas than others add rows of zeros, to have as many."""
-        assert shape is not None, name
-        count = max(len(self._layout.copies(rank)) for rank in range(self._layout.world_size))
-        rows = [
-            self._term(f"replica_{r}/autodist/row/{name}", source, "active", "active", dtype, r)
-            for r in range(self._count)
-        ]
-        row = tuple(int(size or 0) for size in shape[1:])
-        if count > self._count:
-            zeros = np.zeros((count - self._count, *row))
-            rows.append(self.out.constant(f"autodist/local/{name}/none", zeros, dtype))
-        message = (1, count, *row)
-        joined = self.out.concat(f"autodist/local/{name}/rows", rows, dtype)
-        local = self.out.reshape(f"autodist/local/{name}", joined, message, dtype)
-        (synced,) = self._point(name, None, Combine.CONCAT, (local,), (dtype,), (message,), even=True)
-        self.out.reshape(name, synced, [-1, *row], dtype)
+        local = self._weighted_sum(name, source, self._weights.behind(name), dtype)
+        self._point(name, None, Combine.SUM, (local,), (dtype,), (shape,), synced=(name,))
 
     def _join_state(self, tensor: str, extent: Extent) -> None:
         dtype = tensor_dtype(self.analysis.nodes, tensor)
@@ -350,14 +324,13 @@ class Joins:
         shapes: tuple[tuple[int | None, ...] | None, ...],
         synced: tuple[str, ...] | None = None,
         parts: tuple[tuple[str, ...], ...] = (),
-        even: bool = False,
     ) -> tuple[str, ...]:
         names = synced or (f"autodist/synced/{label}",)
         for name, tensor, dtype in zip(names, local, dtypes, strict=True):
             self.out.identity(name, tensor, dtype)
         if self._own_state and variable is None:
             return names
-        self.points.append(SyncPoint(label, variable, combine, local, names, dtypes, shapes, parts=parts, even=even))
+        self.points.append(SyncPoint(label, variable, combine, local, names, dtypes, shapes, parts=parts))
         return names
 
 

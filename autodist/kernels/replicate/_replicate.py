@@ -13,7 +13,7 @@ is a mean) or sums, as the caller says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -22,7 +22,6 @@ from autodist.graph import (
     ROWLIKE,
     Extent,
     GraphEditor,
-    Join,
     NodeList,
     StepAnalysis,
     TrainingGraph,
@@ -80,17 +79,29 @@ class Replicate(Kernel):
 
         Of these, replicas exchange nothing before their gradients if each computes its own loss.
         """
+        synchronized = [name for name in demand.analysis.synchronized if name in demand.replica]
         if self.own_state or self.gradient_reduction != "auto" or not demand.analysis.split:
+            self._refuse_statistics(synchronized, "replicas combine gradients of their own losses")
             return None
         is_fixed = self.graph.fixed_rows is not None
-        is_needed = is_fixed or bool(inexact_of(self.graph, demand)) or bool(_writes_by_replicas(demand))
+        is_needed = is_fixed or bool(synchronized or inexact_of(self.graph, demand) or _writes_by_replicas(demand))
         if not (is_needed or _draws_by_row(demand)):
             return None
         try:
             plan = plan_batch(self.graph)
-        except NoPlanError:
+        except NoPlanError as error:
+            self._refuse_statistics(synchronized, f"{error}")
             return None
         return plan if is_needed or plan.is_apart else None
+
+    def _refuse_statistics(self, nodes: Sequence[str], why: str) -> None:
+        """Refuse batch normalization by the whole batch where each replica has its part alone."""
+        if nodes:
+            line = self.graph.lines.get(nodes[0], nodes[0])
+            raise CaptureError(
+                f"batch normalization at {line} can't be synchronized in this step: {why}",
+                hint="leave out `gradient_reduction=`, or let it normalize by replica: `batch_norm='replica'`",
+            )
 
 
 def _writes_by_replicas(demand: Demand) -> list[str]:
@@ -199,8 +210,6 @@ class _Copier:
             self.draws.vary(copy, inputs, self.layout.first_replica + replica, by_row=by_row)
             if name in self.borrowed:
                 inputs = [self._given(copy, name, replica)]
-            if self.analysis.joins.get(name) is Join.SHARE:
-                inputs = [self.joins.weight_tensor(name, replica)]
             factor = self.joins.factor(name, replica)
             if factor is not None:
                 op, number = factor

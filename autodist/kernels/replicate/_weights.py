@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from autodist.errors import CaptureError
-from autodist.graph import ROWLIKE, Join, Reduction, StepAnalysis
+from autodist.graph import ROWLIKE, Reduction, StepAnalysis
 from autodist.kernels.replicate._demand import Demand
 
 __all__ = ["Weights"]
@@ -73,7 +73,7 @@ class Weights:
     def _behind(self) -> dict[str, set[str]]:
         """By node at which gradients are joined in the step, the weights of the gradients behind it."""
         analysis = self._analysis
-        names = [name for name, kind in analysis.joins.items() if kind in (Join.GRADIENT, Join.SHARE)]
+        names = sorted(analysis.joined)
         behind = analysis.reached(names, analysis.marks)
         marks = [(behind.get(m, 0), self.of(m)) for m in self._demand.cuts if m in analysis.marks and names]
         return {name: {w for bits, w in marks if bits >> k & 1} or {"share"} for k, name in enumerate(names)}

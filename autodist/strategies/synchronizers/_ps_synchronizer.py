@@ -271,11 +271,14 @@ def _relaxed(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> It
 
 
 def _waits_within_steps(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    if not strategy.is_relaxed or graph.graph_def is None or spec.world_size == 1 or not graph.analysis.joins:
+    if not strategy.is_relaxed or graph.graph_def is None or spec.world_size == 1:
+        return
+    analysis = graph.analysis
+    if not (analysis.joined or analysis.synchronized):
         return
     names = [name for name, synchronizer in strategy.synchronized_by(PSSynchronizer) if synchronizer.is_relaxed]
     goes_on = "goes on with a gradient by what weights were made into"
-    what = goes_on if graph.analysis.dependence.joined else "has synchronized batch normalization"
+    what = goes_on if analysis.joined else "has synchronized batch normalization"
     reason = f"the step {what}, for which the workers wait for each other"
     yield Problem(None, "synchronization", f"relaxed for {listed(names)}", "`sync` true and staleness 0", reason)
 

@@ -1,0 +1,62 @@
+"""Where parts of a sum are put together: once, where several values are made of them.
+
+A way that takes parts as they are, a squeeze or a product with a constant, costs nothing by itself. But if what comes
+of a sum is needed whole in several places (a mean that is subtracted, and that a moving mean follows), then each of
+these would be an exchange of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["PartialRegion"]
+
+
+@dataclass
+class PartialRegion:
+    """The tensors of a step that replicas have as parts of sums.
+
+    Attributes:
+        sent: By tensor that has to be put together as things are, the bytes that this takes.
+        made: By tensor, the tensors that nodes make of it without putting it together.
+        sources: By tensor that is made of parts, these.
+    """
+
+    sent: Mapping[str, float]
+    made: dict[str, list[str]] = field(default_factory=dict)
+    sources: dict[str, set[str]] = field(default_factory=dict)
+
+    def add(self, parts: Sequence[str], outputs: Iterable[str]) -> None:
+        """A node that makes tensors, in parts, of parts; nodes are added in the order of the graph."""
+        for output in outputs:
+            self.sources[output] = set(parts)
+            for tensor in parts:
+                self.made.setdefault(tensor, []).append(output)
+
+    def behind(self, tensor: str) -> list[str]:
+        """What is whole as soon as a tensor is: it, and what is made of it alone."""
+        found, members = [tensor], {tensor}
+        for reached in found:
+            for output in self.made.get(reached, ()):
+                if output not in members and self.sources[output] <= members:
+                    found.append(output)
+                    members.add(output)
+        return found
+
+    def worth(self, bytes_of: Callable[[str], float]) -> dict[str, list[str]]:
+        """The tensors that are better put together at once, each with what is whole then.
+
+        Args:
+            bytes_of: What it takes to put a tensor together.
+        """
+        chosen: dict[str, list[str]] = {}
+        handled: set[str] = set()
+        for tensor in self.made:
+            if tensor in handled:
+                continue
+            members = self.behind(tensor)
+            if sum(self.sent.get(member, 0.0) for member in members) > bytes_of(tensor):
+                chosen[tensor] = members
+                handled.update(members)
+        return chosen
