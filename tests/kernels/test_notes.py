@@ -8,6 +8,11 @@ import tensorflow as tf
 from . import single
 
 
+def fused(x):
+    images = tf.reshape(x, [-1, 1, 1, 3])
+    return tf.reshape(tf.compat.v1.nn.fused_batch_norm(images, tf.ones([3]), tf.zeros([3]))[0], [-1, 3])
+
+
 def trained(*layers):
     """A step of a model with these layers, and a batch of 8 examples."""
     model = keras.Sequential([keras.Input((3,)), *layers, keras.layers.Dense(1)])
@@ -33,10 +38,15 @@ def trained(*layers):
             ["batch normalization", "random numbers"],
         ),
         ([lambda: keras.layers.BatchNormalization(synchronized=True)], []),
+        (
+            [lambda: keras.layers.BatchNormalization(synchronized=True), lambda: keras.layers.Dropout(0.5)],
+            [],
+        ),
+        ([lambda: keras.layers.Lambda(fused)], ["batch normalization"]),
         ([lambda: keras.layers.Dropout(0.5)], []),
         ([lambda: keras.layers.Dropout(0.5, noise_shape=(1, 3)), keras.layers.LayerNormalization], []),
     ],
-    ids=["batch_norm", "both", "synchronized", "dropout", "whole"],
+    ids=["batch_norm", "both", "synchronized", "synchronized and dropout", "fused", "dropout", "whole"],
 )
 def test_what_differs_as_is_documented_is_said(layers, said):
     step, arrays = trained(*(layer() for layer in layers))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from autodist.graph.batch._rows import EVERYWHERE, Call, Kind, Rows, Rule, Value
+from autodist.graph.batch._rows import EVERYWHERE, SYNCHRONIZED, Call, Kind, Rows, Rule, Value
 
 __all__ = [
     "by_example",
@@ -199,4 +199,5 @@ def sampled_boxes(call: Call) -> Value:
 def statistics(call: Call) -> Value | list[Value]:
     """``FusedBatchNorm``: in training by the statistics of a replica, as batch normalization is documented."""
     rows = call.rows()
-    return [rows, *([None] * (len(call.results) - 1))] if rows is not None and not rows.dim else MET
+    is_apart = rows is not None and not rows.dim and SYNCHRONIZED not in call.node.attr
+    return [rows, *([None] * (len(call.results) - 1))] if is_apart else MET

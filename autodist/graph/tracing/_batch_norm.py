@@ -15,7 +15,9 @@ from autodist.graph.annotations import replace_method
 from autodist.graph.batch import BY_REPLICA, SYNCHRONIZED
 from autodist.graph.tracing._apart import with_attribute
 
-__all__ = ["synchronize_batch_norm"]
+__all__ = ["mark_fused_batch_norms", "synchronize_batch_norm"]
+
+_FUSED = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
 
 
 @contextlib.contextmanager
@@ -46,6 +48,20 @@ def synchronize_batch_norm(*, everywhere: bool) -> Iterator[None]:
             for owner in owners[:1]:
                 replace_method(patches, owner, name, chosen_of_keras2)
         yield
+
+
+def mark_fused_batch_norms(graph_def: Any, *, everywhere: bool) -> None:
+    """Say of operators that normalize by the batch at once whose statistics these are.
+
+    Args:
+        graph_def: A traced step, changed in place.
+        everywhere: Those of the whole batch, else each replica's own.
+    """
+    attribute = SYNCHRONIZED if everywhere else BY_REPLICA
+    for nodes in (graph_def.node, *(function.node_def for function in graph_def.library.function)):
+        for node in nodes:
+            if node.op in _FUSED and node.attr["is_training"].b:
+                node.attr[attribute].s = b"1"
 
 
 def _moments(original: Any) -> Any:

@@ -23,7 +23,7 @@ from autodist.graph.analysis import (
 )
 from autodist.graph.annotations import mark_gradients, marks_gradients
 from autodist.graph.tracing._apart import known_to_keep_apart
-from autodist.graph.tracing._batch_norm import synchronize_batch_norm
+from autodist.graph.tracing._batch_norm import mark_fused_batch_norms, synchronize_batch_norm
 from autodist.graph.tracing._captured_step import CapturedStep, VariableNames
 from autodist.graph.tracing._frozen import embed_constants, freeze, large_arrays_as_tensors
 from autodist.graph.tracing._hoist import hoist_reads
@@ -120,6 +120,7 @@ def _described(
     num_arguments = len(tracing.inputs) - len(tracing.captures)
     lines = Lines(tracing)
     graph_def = tracing.as_graph_def(add_shapes=True)
+    mark_fused_batch_norms(graph_def, everywhere=synchronized_batch_norm)
     refuse_changes(graph_def, lines.of)
     tables = _tables(tracing, graph_def, lines)
     bare, handles = _variables(tracing, names, tables)
@@ -309,7 +310,7 @@ def _lines_of_interest(
     meetings = dependence.meetings(tensors)
     sources += [node_of(t) for name in meetings for t in data_inputs(analysis.nodes[name])]
     reduced = [name for name in analysis.nodes if reduction_of_met(dependence, name) is not None]
-    names = [*effects, *varying, *sources, *reduced, *meetings]
+    names = [*effects, *varying, *sources, *reduced, *meetings, *analysis.synchronized]
     return {name: lines.of(name) for name in dict.fromkeys(names)}
 
 
