@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from measuring import Result, Row, progress, ratio_row, row, times_of
 
-_STRATEGIES = ("AllReduce(communicator='horovod')", "AllReduce(communicator='collective')", "PSLoadBalancing()")
+_STRATEGIES = (
+    "AllReduce(communicator='tcp')",
+    "AllReduce(communicator='horovod')",
+    "AllReduce(communicator='collective')",
+    "PSLoadBalancing()",
+)
 _TIMEOUT_S = 1200.0
 
 
