@@ -1,4 +1,4 @@
-"""What things cost, one formula each: bytes over links, floating-point operations, memory of tensors.
+"""What things cost, one formula each: bytes over links; `autodist.cost.operations` has what a graph takes.
 
 It knows nothing of strategies. These, explanations, simulators and searches compute by it.
 
@@ -18,8 +18,6 @@ from autodist.cost._link_bytes import (
     ring_share,
     star,
 )
-from autodist.cost._liveness import activation_bytes
-from autodist.cost._node_costs import DEVICE_FLOPS, MEMORY_BYTES_PER_S, NodeCost, node_costs
 from autodist.cost._scheme_floats import (
     all_reduce_floats,
     best_scheme,
@@ -28,17 +26,11 @@ from autodist.cost._scheme_floats import (
     server_floats,
 )
 from autodist.cost._served_bytes import Served, fetched_bytes, pushed_bytes
-from autodist.cost._tensor_sizes import Sizes
 
 __all__ = [
-    "DEVICE_FLOPS",
-    "MEMORY_BYTES_PER_S",
     "Links",
-    "NodeCost",
     "Served",
     "Share",
-    "Sizes",
-    "activation_bytes",
     "added",
     "all_reduce_floats",
     "best_scheme",
@@ -48,7 +40,6 @@ __all__ = [
     "direct_share",
     "factor_push_floats",
     "fetched_bytes",
-    "node_costs",
     "pushed_bytes",
     "ring_gather",
     "ring_reduce",

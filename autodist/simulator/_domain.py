@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autodist.cost import activation_bytes, direct_share, shares_of
+from autodist.cost import direct_share, shares_of
+from autodist.cost.operations import activation_bytes
 from autodist.simulator._pruned_graph import neighbours
 from autodist.simulator.profiles import Profile
 from autodist.strategies import DEFAULT_BATCH_SIZE, in_backward_order

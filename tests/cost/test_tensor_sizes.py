@@ -2,7 +2,7 @@
 
 import pytest
 
-from autodist.cost import Sizes, node_costs
+from autodist.cost.operations import Sizes, node_costs
 from autodist.graph import VariableNames, capture
 
 BATCH, WORDS, WIDTH, CLASSES = 24, 5, 8, 11

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autodist.cost import node_costs
+from autodist.cost.operations import node_costs
 from autodist.graph import VariableNames, capture
 from autodist.simulator import Profile
 

@@ -30,7 +30,7 @@ def captured():
 
 
 def test_flops_of_products_are_those_of_their_shapes(captured):
-    from autodist.cost import node_costs
+    from autodist.cost.operations import node_costs
 
     costs = node_costs(captured, 32)
     products = sorted(costs[name].flops for name, node in captured.analysis.nodes.items() if node.op == "MatMul")
@@ -41,7 +41,7 @@ def test_flops_of_products_are_those_of_their_shapes(captured):
 def test_flops_of_convolutions_are_those_of_their_filters():
     import tensorflow as tf
 
-    from autodist.cost import node_costs
+    from autodist.cost.operations import node_costs
     from autodist.graph import VariableNames, capture
 
     deep, one = tf.Variable(tf.zeros([3, 3, 3, 4, 8])), tf.Variable(tf.zeros([3, 3, 16, 1]))

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
-from autodist.cost import DEVICE_FLOPS, MEMORY_BYTES_PER_S, node_costs
+from autodist.cost.operations import DEVICE_FLOPS, MEMORY_BYTES_PER_S, node_costs
 from autodist.errors import SimulatorError
 from autodist.graph import StepTrace, node_of
 from autodist.simulator.profiles._node_times import NodeTimes

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from autodist.cost._tensor_sizes import Sizes
+from autodist.cost.operations._tensor_sizes import Sizes
 from autodist.graph import LOOPS, Bodies, called_functions, data_inputs, static_value
 from autodist.graph.operators import operator
 
