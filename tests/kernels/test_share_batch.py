@@ -128,6 +128,17 @@ LOSSES = {
 }  # fmt: skip
 
 
+PICKED = {
+    "half": lambda n: tf.range(n // 2),
+    "every second": lambda n: tf.range(0, n, 2),
+    "but the first": lambda n: tf.range(1, n),
+    "backwards": lambda n: tf.range(n - 1, -1, -1),
+    "at most": lambda n: tf.range(tf.minimum(n, 5)),
+    "but three": lambda n: tf.range(n - 3),
+}
+"""Numbers of rows of the whole batch."""
+
+
 def step_of(losses, weights, rate=0.1):
     def step(x):
         values = []
@@ -147,6 +158,13 @@ def test_losses_in_which_examples_meet(name):
     ran = check(step_of(LOSSES, {name: w}), [[batch(8)], [batch(8, 1)]], SIZES, w)
     assert not ran.warnings
     assert np.abs(ran.variables["w"] - START).max() > 1e-3
+
+
+@pytest.mark.parametrize("numbers", PICKED)
+def test_rows_picked_by_numbers_made_of_how_many_there_are(numbers):
+    losses = {"w": lambda p, x: tf.reduce_mean(tf.square(tf.gather(p, PICKED[numbers](tf.shape(p)[0])) - 0.3))}
+    w = tf.Variable(START, name="w")
+    check(step_of(losses, {"w": w}), [[batch(8)]], (3, 5), w)
 
 
 def test_what_is_exchanged_is_named():
