@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from autodist.graph import VariableNames, capture
 from autodist.graph.layouts import Whole, plan_batch
-from autodist.graph.layouts._shapes import _SIZES as INFERRED
+from autodist.graph.layouts._shapes import _MANY as INFERRED
 
 from . import single
 from .single import specs_of
@@ -84,7 +84,7 @@ def as_long_as_needed(x, w):
 
 def beside_a_long_table(x, w):
     """One that changes something whole, which is as long as a batch by which shapes are inferred."""
-    state, table = x[:, 0], tf.fill([INFERRED[0], WIDTH], 2.0)
+    state, table = x[:, 0], tf.fill([INFERRED, WIDTH], 2.0)
     for step in tf.range(TIMES):
         state, table = tf.tanh(x[:, step] + state @ w), tf.tanh(table)
     return state * tf.reduce_sum(table) / 1e4

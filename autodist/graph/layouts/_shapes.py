@@ -1,12 +1,13 @@
 """Shapes and small whole numbers of a step, as functions of the number of examples.
 
-TensorFlow's own shape inference is asked twice, for batches of two sizes: a length that grows with the batch is a
+TensorFlow's own shape inference is asked for a large batch and for a small one: a length that grows with the batch is a
 multiple of it, one that is equal for both is fixed. What the step computes from shapes (the shape that a tensor is
 reshaped to, the dims that a gradient is summed over) is computed by TensorFlow for both as well.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from math import prod
 from typing import Any, TypeAlias
@@ -32,8 +33,11 @@ from autodist.graph.layouts._flows import Flows
 
 __all__ = ["Inference", "StepShapes", "Variables"]
 
-_SIZES = (5040, 7560)
-"""Two numbers of examples that most divisors divide, so that no step is refused which takes halves or quarters."""
+_MANY = 5040
+"""A number of examples that most divisors divide, so that no step is refused which takes halves or quarters."""
+_OTHERS = (2, 3, 5, 7, 11, 13, 12, 48, 60, 240, 420, 1680, 7560)
+"""Other numbers, of which the first is taken that the step can be for. They are small if possible: what takes the
+first 16 rows, or the rest of a division, gives another length for these, and is not taken for one that is fixed."""
 
 Variables: TypeAlias = Mapping[str, tuple[str, "tuple[int | None, ...]"]]
 """By placeholder of a handle, the element type and the shape of the variable."""
@@ -111,7 +115,7 @@ class Inference:
         except ValueError:  # shapes by such numbers don't fit
             self._opened = {}
             return False
-        return _are_equal(numbers, self._numbers)
+        return _are_among(numbers, self._numbers)
 
     def _infer(self, sized: Any, numbers: dict[str, np.ndarray]) -> None:
         self._shapes = _inferred(sized, numbers, self._opened)
@@ -139,6 +143,11 @@ class Inference:
         name, index = split_tensor(tensor)
         found = self._shapes.get(name, ())
         return found[index] if index < len(found) else None
+
+    def has_multiples(self, size: int) -> bool:
+        """Whether a length that does not grow with the examples is a multiple of this, and might be taken for one."""
+        lengths = {length for shapes in self._shapes.values() for shape in shapes for length in shape or () if length}
+        return any(length % size == 0 and length % self.size for length in lengths)
 
     def numbers(self, tensor: str) -> np.ndarray | None:
         """The value of a small tensor that depends on sizes alone."""
@@ -226,8 +235,9 @@ def _scaled(value: np.ndarray, before: int, after: int) -> np.ndarray:
     return np.where(of_pairs, wide // before**2 * after**2, of_examples).astype(value.dtype)
 
 
-def _are_equal(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
-    return one.keys() == other.keys() and all(np.array_equal(value, other[tensor]) for tensor, value in one.items())
+def _are_among(some: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> bool:
+    """Whether numbers are among those found: of fewer examples more vectors are small, and so have numbers."""
+    return all(tensor in found and np.array_equal(value, found[tensor]) for tensor, value in some.items())
 
 
 def _sized(graph_def: Any, split: Container[str], variables: Variables, size: int) -> Any:
@@ -284,7 +294,11 @@ def _inferred(
 
 
 def _run(graph_def: Any, given: Mapping[str, np.ndarray], wanted: list[str]) -> dict[str, np.ndarray]:
-    """The values of some tensors of a graph, some of whose inputs are given."""
+    """The values of some tensors of a graph, some of whose inputs are given.
+
+    Raises:
+        ValueError: TensorFlow refuses to compute them.
+    """
     import tensorflow as tf
 
     graph, names = tf.Graph(), {node.name for node in graph_def.node}
@@ -294,7 +308,10 @@ def _run(graph_def: Any, given: Mapping[str, np.ndarray], wanted: list[str]) -> 
         tf.graph_util.import_graph_def(graph_def, input_map={_full(t): c for t, c in fed.items()}, name="sizes")
     config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
     with tf.compat.v1.Session(graph=graph, config=config) as session:
-        values = session.run([f"sizes/{tensor}" for tensor in wanted])
+        try:
+            values = session.run([f"sizes/{tensor}" for tensor in wanted])
+        except tf.errors.OpError as error:
+            raise ValueError(error.message) from error
     return dict(zip(wanted, map(np.asarray, values), strict=True))
 
 
@@ -326,11 +343,16 @@ class StepShapes:
         self, graph_def: Any, split: Iterable[str], variables: Variables, flows: Flows, fixed: int | None = None
     ) -> None:
         batch = set(split)
-        self._sizes = _SIZES if fixed is None else (fixed,)
-        found: list[Inference] = []
-        for size in self._sizes:
-            found.append(Inference(graph_def, batch, variables, size, flows, *found))
-        self.cases = tuple(found)
+        first = Inference(graph_def, batch, variables, _MANY if fixed is None else fixed, flows)
+        self.cases: tuple[Inference, ...] = (first,)
+        for size in _OTHERS if fixed is None else ():
+            if not (flows and first.has_multiples(size)):
+                with contextlib.suppress(ValueError):  # the step can't be for so few
+                    self.cases = first, Inference(graph_def, batch, variables, size, flows, first)
+                    break
+        if fixed is None and len(self.cases) == 1:
+            raise ValueError(f"they are for {_MANY} examples, but for no other number")
+        self._sizes = tuple(case.size for case in self.cases)
         self._flows = flows
 
     def shape(self, tensor: str) -> Shape:
