@@ -14,7 +14,7 @@ FORBIDDEN_CALLS = {
     "subprocess.getoutput", "subprocess.getstatusoutput",
 }  # fmt: skip
 # What runs code that comes over the launcher's own connection, before any of it is there.
-EXEMPT = {"agent/_sources.py": {"exec"}}
+EXEMPT = {"agent/client/_sources.py": {"exec"}}
 
 
 def dangers(source: str) -> list[str]:

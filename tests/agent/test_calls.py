@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from autodist.agent import _sources
+from autodist.agent.client import _sources
 from autodist.errors import LaunchError, TimedOut
 from tests.agent.workbench import agent_here, run, spawn
 
@@ -27,8 +27,8 @@ def what(): return object()
 @pytest.fixture(autouse=True)
 def facts(monkeypatch: pytest.MonkeyPatch):
     """Send these functions instead of the agent's own."""
-    sources = {**_sources._modules(), "autodist.agent._facts": FACTS + "\n__all__.append('what')"}
-    monkeypatch.setattr(_sources, "_modules", lambda: sources)
+    sources = {**_sources.sources(), "autodist.agent.machine._facts": FACTS + "\n__all__.append('what')"}
+    monkeypatch.setattr(_sources, "sources", lambda: sources)
 
 
 def test_results_come_back():
@@ -98,8 +98,8 @@ SLOW_SITE = "import time\n__all__ = ['ping']\ndef ping(): time.sleep(1.0)\n"
 
 @pytest.mark.parametrize(("within_s", "losses"), [(0.2, 1), (30.0, 0)])
 def test_a_machine_is_lost_if_it_does_not_answer_in_the_time_that_it_is_given(monkeypatch, within_s, losses):
-    sources = {**_sources._modules(), "autodist.agent._site": SLOW_SITE}
-    monkeypatch.setattr(_sources, "_modules", lambda: sources)
+    sources = {**_sources.sources(), "autodist.agent.machine._site": SLOW_SITE}
+    monkeypatch.setattr(_sources, "sources", lambda: sources)
 
     async def test():
         async with agent_here() as (agent, events):

@@ -9,6 +9,8 @@ import pytest
 import autodist.agent as package
 
 
-@pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(package.__path__)])
+@pytest.mark.parametrize(
+    "name", [module.name for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
+)
 def test_doctests(name):
-    assert doctest.testmod(importlib.import_module(f"{package.__name__}.{name}")).failed == 0
+    assert doctest.testmod(importlib.import_module(name)).failed == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import autodist
-from autodist.agent import _addresses, _facts, _hardware
+from autodist.agent.machine import _addresses, _facts, _hardware
 
 
 @pytest.fixture(scope="module")

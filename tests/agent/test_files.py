@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autodist.agent._directory import RunDirectory, path_below, remove_abandoned
+from autodist.agent.holder._directory import RunDirectory, path_below, remove_abandoned
 from autodist.errors import HostUnreachable, LaunchError, TimedOut
 from autodist.remote import Machine
 from tests.agent.workbench import NOBODY, NOBODYS_PYTHON, AsNobody, agent_here, needs_nobody, run, spawn

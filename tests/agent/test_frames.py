@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodist.agent._frames import MOST_BYTES, Decoder, Frame, FrameError, Kind, encode, encode_json
+from autodist.agent.protocol._frames import MOST_BYTES, Decoder, Frame, FrameError, Kind, encode, encode_json
 
 FRAMES = st.lists(st.builds(Frame, st.sampled_from(Kind), st.integers(0, 2**32 - 1), st.binary(max_size=300)))
 

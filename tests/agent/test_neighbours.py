@@ -3,7 +3,7 @@
 import socket
 import time
 
-from autodist.agent import _neighbours
+from autodist.agent.machine import _neighbours
 
 
 def test_who_listens_and_who_refuses_is_reached():

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from autodist.agent import _probe
+from autodist.agent.machine import _probe
 
 TOKEN = secrets.token_hex(32)
 

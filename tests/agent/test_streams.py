@@ -8,9 +8,9 @@ import struct
 
 import pytest
 
-from autodist.agent._frames import Decoder, Frame, FrameError, Kind
-from autodist.agent._relay import join
-from autodist.agent._streams import WINDOW_BYTES, Stream, StreamReset, Streams
+from autodist.agent.protocol._frames import Decoder, Frame, FrameError, Kind
+from autodist.agent.protocol._relay import join
+from autodist.agent.protocol._streams import WINDOW_BYTES, Stream, StreamReset, Streams
 from tests.agent.workbench import run
 
 

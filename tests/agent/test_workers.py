@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autodist.agent._environment import of_another_run
+from autodist.agent.holder._environment import of_another_run
 from autodist.coordination import WorkerEnvironment
 from autodist.coordination._horovod_environment import HorovodPlace
 from autodist.errors import HostUnreachable, LaunchError

@@ -11,7 +11,7 @@ from autodist.strategies import synchronizers
 PACKAGE = Path(carriers.__file__).parent.parent
 OTHER_MEANINGS = {
     # what is installed on machines: packages and files, seen without importing anything
-    "agent/_versions.py", "agent/_facts.py", "cli/_env.py", "doctor/_show.py",
+    "agent/machine/_versions.py", "agent/machine/_facts.py", "cli/_env.py", "doctor/_show.py",
     "doctor/_checks/_packages.py", "doctor/_checks/_address.py",
     # Python's package of this name, which scripts import themselves, and the environment that it reads
     "worker/__main__.py", "coordination/_worker_environment.py",

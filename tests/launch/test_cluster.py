@@ -249,7 +249,7 @@ def test_interruption_while_a_host_does_not_answer(person):
 
 
 def test_the_name_that_debian_gives_a_machine_is_not_its_address(person):
-    ask = "import sys; from autodist.agent._site import place; print(place(sys.argv[1], sys.argv[2:]))"
+    ask = "import sys; from autodist.agent.machine._site import place; print(place(sys.argv[1], sys.argv[2:]))"
     there = {"address": "10.77.0.1", "interface": "eth0"}
     for address, others in (("10.77.0.1", []), ("trap", ["h2"]), ("alias of ssh", ["nowhere.invalid", "h2"])):
         person.cluster.run("h1", ["sh", "-c", "grep -q trap /etc/hosts || echo 127.0.1.1 trap >> /etc/hosts"])

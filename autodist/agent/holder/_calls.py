@@ -1,8 +1,8 @@
 """Functions that the launcher may call by name on the machine; runs there.
 
-``"facts.python"`` is the public function ``python`` of ``autodist/agent/_facts.py``: public are the names in its
-``__all__``. Such modules use the standard library only and are listed in ``_sources.py``; their functions take and
-return what JSON can hold. They run in threads of the agent, so they must not change what belongs to the whole process.
+``"facts.python"`` is the public function ``python`` of ``autodist/agent/machine/_facts.py``: public are the names in
+its ``__all__``. Such modules use the standard library only; their functions take and return what JSON can hold. They
+run in threads of the agent, so they must not change what belongs to the whole process.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ async def call(name: str, arguments: Mapping[str, Any], timeout_s: float) -> Any
 
 def _find(name: str) -> Callable[..., Any]:
     module_name, _, function_name = name.partition(".")
-    path = f"autodist.agent._{module_name}"
+    path = f"autodist.agent.machine._{module_name}"
     if module_name not in _CALLABLE or importlib.util.find_spec(path) is None:
         raise CallError(f"the agent has no functions `{module_name}`")
     module = importlib.import_module(path)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from autodist.agent._frames import CHUNK_BYTES
-from autodist.agent._streams import Stream, StreamReset
+from autodist.agent.protocol._frames import CHUNK_BYTES
+from autodist.agent.protocol._streams import Stream, StreamReset
 
 __all__ = ["join"]
 

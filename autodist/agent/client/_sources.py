@@ -13,7 +13,7 @@ from functools import cache
 
 from autodist.agent._settings import Settings
 
-__all__ = ["COMMAND", "MODULES", "OLDEST_PYTHON", "first_input"]
+__all__ = ["COMMAND", "OLDEST_PYTHON", "first_input", "sources"]
 
 OLDEST_PYTHON = (3, 10)
 
@@ -21,12 +21,9 @@ COMMAND = 'import os,sys;i=os.fdopen(0,"rb",0);exec(i.readline())'
 """Runs the first line of standard input, and reads not one byte beyond it. One line and no single quote or exclamation
 mark: any shell can quote it."""
 
-MODULES = (
-    "_addresses", "_agent_requests", "_calls", "_descriptors", "_directory", "_environment", "_facts", "_frames",
-    "_greeting", "_guard", "_hardware", "_holder", "_isolation", "_neighbours", "_ports", "_prepared_place", "_probe",
-    "_processes", "_relay", "_settings", "_site", "_start", "_streams", "_versions", "_workers",
-)  # fmt: skip
-"""What is sent; these import the standard library and each other only."""
+_FILES = ("_processes", "_settings")
+_FOLDERS = ("protocol", "holder", "machine")
+"""What is sent; its modules import the standard library and each other only."""
 
 _FIRST = """
 import sys
@@ -52,7 +49,8 @@ class Sent:
     def find_spec(self, name, path=None, target=None):
         if name not in sent["modules"]:
             return None
-        return importlib.util.spec_from_loader(name, self, origin="<%s>" % name)
+        is_package = any(other.startswith(name + ".") for other in sent["modules"])
+        return importlib.util.spec_from_loader(name, self, origin="<%s>" % name, is_package=is_package)
 
     def create_module(self, spec):
         return None
@@ -68,7 +66,7 @@ for name in ("autodist", "autodist.agent"):
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__path__ = []
 sys.meta_path.insert(0, Sent())
-from autodist.agent._guard import main
+from autodist.agent.holder._guard import main
 from autodist.agent._settings import Settings
 main(Settings(**sent["settings"]))
 """
@@ -77,11 +75,17 @@ main(Settings(**sent["settings"]))
 def first_input(settings: Settings) -> bytes:
     """Return what the agent's standard input begins with."""
     first = _FIRST.replace("MARKER", repr(settings.marker)).replace("OLDEST", repr(OLDEST_PYTHON))
-    sent = json.dumps({"modules": _modules(), "settings": dataclasses.asdict(settings)}).encode("ascii")
+    sent = json.dumps({"modules": sources(), "settings": dataclasses.asdict(settings)}).encode("ascii")
     return f"exec({first!r})\n{len(sent)}\n".encode("ascii") + sent
 
 
 @cache
-def _modules() -> dict[str, str]:
+def sources() -> dict[str, str]:
+    """Return the text of each module that is sent, by its name."""
     package = importlib.resources.files("autodist.agent")
-    return {f"autodist.agent.{name}": package.joinpath(f"{name}.py").read_text("utf-8") for name in MODULES}
+    found = {f"autodist.agent.{name}": package.joinpath(f"{name}.py") for name in _FILES}
+    for folder in _FOLDERS:
+        files = [file for file in package.joinpath(folder).iterdir() if file.name.endswith(".py")]
+        names = [f"autodist.agent.{folder}.{file.name.removesuffix('.py')}" for file in files]
+        found.update(zip((name.removesuffix(".__init__") for name in names), files, strict=True))
+    return {name: file.read_text("utf-8") for name, file in found.items()}

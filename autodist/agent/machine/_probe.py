@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from autodist.agent._ports import bound
+from autodist.agent.machine._ports import bound
 
 __all__ = ["bandwidth", "latency", "listen", "reach"]
 

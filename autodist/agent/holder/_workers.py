@@ -16,10 +16,10 @@ import termios
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from autodist.agent._descriptors import read_some
-from autodist.agent._environment import worker_environment
-from autodist.agent._frames import CHUNK_BYTES
 from autodist.agent._processes import descendants, send_signal
+from autodist.agent.holder._descriptors import read_some
+from autodist.agent.holder._environment import worker_environment
+from autodist.agent.protocol import CHUNK_BYTES
 
 __all__ = ["CannotStart", "Listener", "Worker", "start_worker"]
 
@@ -211,6 +211,6 @@ async def _read_all(descriptor: int) -> bytes:
 
 
 def _start_source() -> str:
-    loader = importlib.import_module("autodist.agent._start").__spec__.loader  # type: ignore[union-attr]
-    source: str = loader.get_source("autodist.agent._start")  # type: ignore[union-attr]
+    loader = importlib.import_module("autodist.agent.holder._start").__spec__.loader  # type: ignore[union-attr]
+    source: str = loader.get_source("autodist.agent.holder._start")  # type: ignore[union-attr]
     return source

@@ -8,9 +8,8 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from autodist.agent._complaints import Complaints
-from autodist.agent._frames import Decoder, Frame, FrameError, Kind, encode, encode_json
-from autodist.agent._streams import Streams
+from autodist.agent.client._complaints import Complaints
+from autodist.agent.protocol import Decoder, Frame, FrameError, Kind, Streams, encode, encode_json
 from autodist.errors import HostUnreachable, LaunchError, TimedOut
 from autodist.remote import Channel, Machine
 

@@ -17,11 +17,11 @@ import time
 import traceback
 from typing import NoReturn
 
-from autodist.agent._directory import RunDirectory
-from autodist.agent._isolation import enter_namespace, find_obstacle
-from autodist.agent._prepared_place import Place
 from autodist.agent._processes import KILL_S, Ending, become_subreaper
 from autodist.agent._settings import Settings
+from autodist.agent.holder._directory import RunDirectory
+from autodist.agent.holder._isolation import enter_namespace, find_obstacle
+from autodist.agent.holder._prepared_place import Place
 
 __all__ = ["main"]
 
@@ -70,7 +70,7 @@ def _hold(settings: Settings, place: Place, guard: socket.socket) -> NoReturn:
     """Be the holder."""
     try:
         os.setsid()  # so that no signal to a group or session reaches both
-        from autodist.agent._holder import main as hold
+        from autodist.agent.holder._holder import main as hold
 
         hold(settings, place, guard)
     except BaseException:

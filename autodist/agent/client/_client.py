@@ -9,16 +9,13 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from autodist.agent._complaints import Complaints
-from autodist.agent._frames import CHUNK_BYTES
-from autodist.agent._greeting import Greeting
-from autodist.agent._handshake import Handshake
-from autodist.agent._line import Line
 from autodist.agent._processes import KILL_S
-from autodist.agent._relay import join
 from autodist.agent._settings import Settings
-from autodist.agent._sources import COMMAND, first_input
-from autodist.agent._streams import Stream, StreamReset
+from autodist.agent.client._complaints import Complaints
+from autodist.agent.client._handshake import Handshake
+from autodist.agent.client._line import Line
+from autodist.agent.client._sources import COMMAND, first_input
+from autodist.agent.protocol import CHUNK_BYTES, Greeting, Stream, StreamReset, join
 from autodist.errors import HostUnreachable, LaunchError, TimedOut
 from autodist.remote import Machine, Transport
 
@@ -148,7 +145,7 @@ class Agent:
         """Run a function of the agent's own modules on the machine, in a thread, and return its result.
 
         Args:
-            function: ``"facts.python"`` is the public function ``python`` of ``autodist/agent/_facts.py``.
+            function: ``"facts.python"`` is the public function ``python`` of ``autodist/agent/machine/_facts.py``.
             timeout_s: Longest time, > 0.
             arguments: Keyword arguments; they and the result are what JSON can hold, at most 1 MB.
 

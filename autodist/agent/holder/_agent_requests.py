@@ -9,15 +9,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autodist.agent._calls import CallError, call
-from autodist.agent._directory import list_files, make_part, path_below
-from autodist.agent._frames import CHUNK_BYTES, FrameError, Kind, encode_json
-from autodist.agent._relay import join
-from autodist.agent._streams import Stream, StreamReset
-from autodist.agent._workers import CannotStart, start_worker
+from autodist.agent.holder._calls import CallError, call
+from autodist.agent.holder._directory import list_files, make_part, path_below
+from autodist.agent.holder._workers import CannotStart, start_worker
+from autodist.agent.protocol import CHUNK_BYTES, FrameError, Kind, Stream, StreamReset, encode_json, join
 
 if TYPE_CHECKING:
-    from autodist.agent._holder import Holder
+    from autodist.agent.holder._holder import Holder
 
 __all__ = ["Requests"]
 

@@ -11,7 +11,7 @@ import struct
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from autodist.agent._frames import CHUNK_BYTES, Frame, FrameError, Kind, encode
+from autodist.agent.protocol._frames import CHUNK_BYTES, Frame, FrameError, Kind, encode
 
 __all__ = ["WINDOW_BYTES", "Stream", "StreamReset", "Streams"]
 

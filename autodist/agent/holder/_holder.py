@@ -15,17 +15,15 @@ import sys
 from collections.abc import Coroutine
 from typing import Any, NoReturn
 
-from autodist.agent._agent_requests import Requests
-from autodist.agent._descriptors import Outlet, read_some
-from autodist.agent._directory import remove_abandoned
-from autodist.agent._frames import Decoder, Frame, FrameError, Kind, encode, encode_json
-from autodist.agent._greeting import Greeting
-from autodist.agent._isolation import mount_proc
-from autodist.agent._prepared_place import Place
 from autodist.agent._processes import Ending, become_subreaper, children_ended
 from autodist.agent._settings import Settings
-from autodist.agent._streams import Streams
-from autodist.agent._workers import Worker
+from autodist.agent.holder._agent_requests import Requests
+from autodist.agent.holder._descriptors import Outlet, read_some
+from autodist.agent.holder._directory import remove_abandoned
+from autodist.agent.holder._isolation import mount_proc
+from autodist.agent.holder._prepared_place import Place
+from autodist.agent.holder._workers import Worker
+from autodist.agent.protocol import Decoder, Frame, FrameError, Greeting, Kind, Streams, encode, encode_json
 
 __all__ = ["main"]
 

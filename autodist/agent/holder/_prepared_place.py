@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autodist.agent._directory import RunDirectory
+from autodist.agent.holder._directory import RunDirectory
 
 __all__ = ["Place"]
 

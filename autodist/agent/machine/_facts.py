@@ -15,9 +15,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autodist.agent._addresses import interfaces, meanings, reached_by
-from autodist.agent._hardware import cores, gpus, memory
-from autodist.agent._versions import compiler, versions
+from autodist.agent.machine._addresses import interfaces, meanings, reached_by
+from autodist.agent.machine._hardware import cores, gpus, memory
+from autodist.agent.machine._versions import compiler, versions
 
 __all__ = ["clock", "gather"]
 

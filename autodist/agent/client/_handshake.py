@@ -7,9 +7,9 @@ import contextlib
 import json
 from typing import Any
 
-from autodist.agent._complaints import Complaints
-from autodist.agent._greeting import Greeting
-from autodist.agent._sources import OLDEST_PYTHON
+from autodist.agent.client._complaints import Complaints
+from autodist.agent.client._sources import OLDEST_PYTHON
+from autodist.agent.protocol import Greeting
 from autodist.errors import HostUnreachable
 from autodist.remote import Channel, Machine
 

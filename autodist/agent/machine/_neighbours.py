@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from autodist.agent._ports import bound, family_of
+from autodist.agent.machine._ports import bound, family_of
 
 __all__ = ["listen", "silent"]
 

@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 
-from autodist.agent._addresses import reached_by
+from autodist.agent.machine._addresses import reached_by
 
 __all__ = ["expand", "has_files", "ping", "place"]
 

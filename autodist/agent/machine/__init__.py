@@ -1,0 +1,6 @@
+"""What a machine is like, and what is around it; runs on the machine."""
+
+from autodist.agent.machine import _hardware as hardware
+from autodist.agent.machine._versions import compiler, versions
+
+__all__ = ["compiler", "hardware", "versions"]
