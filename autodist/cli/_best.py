@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autodist.cli._cost import bill_of, examples_option, utility_for, utility_option
-from autodist.cli._options import debug_option
-from autodist.cli._output_files import check_output, write_output
 from autodist.cli._trials_command import open_store, store_option, study_option, the_study
+from autodist.cli.options import (
+    bill_of,
+    check_output,
+    debug_option,
+    examples_option,
+    utility_for,
+    utility_option,
+    write_output,
+)
 from autodist.errors import UsageError
 
 if TYPE_CHECKING:

@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autodist.cli._cluster_options import ClusterOptions, cluster_options, resolve_spec
-from autodist.cli._job import permission_options
-from autodist.cli._options import debug_option
-from autodist.cli._script import ScriptWords, script_argument
+from autodist.cli.options import (
+    ClusterOptions,
+    ScriptWords,
+    cluster_options,
+    debug_option,
+    permission_options,
+    resolve_spec,
+    script_argument,
+)
 from autodist.errors import CertificateFailed
 
 if TYPE_CHECKING:

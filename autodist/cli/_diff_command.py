@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autodist.cli._options import debug_option
-from autodist.cli._subject import SubjectOptions, find_subject, subject_options
+from autodist.cli.options import SubjectOptions, debug_option, find_subject, subject_options
 
 if TYPE_CHECKING:
     from autodist.strategies import StrategyDiff

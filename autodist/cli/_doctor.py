@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autodist.cli._cluster_options import DEFAULT_SPEC, ClusterOptions, cluster_options, resolve_spec
-from autodist.cli._options import debug_option
+from autodist.cli.options import DEFAULT_SPEC, ClusterOptions, cluster_options, debug_option, resolve_spec
 from autodist.errors import UsageError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from autodist.cli._options import debug_option
+from autodist.cli.options import debug_option
 
 __all__ = ["env"]
 

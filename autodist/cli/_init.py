@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autodist.cli._cluster_options import DEFAULT_SPEC
-from autodist.cli._options import debug_option
+from autodist.cli.options import DEFAULT_SPEC, debug_option
 from autodist.errors import SpecError, UsageError
 
 if TYPE_CHECKING:

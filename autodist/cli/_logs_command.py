@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from autodist.cli._options import RanksType, debug_option
+from autodist.cli.options import RanksType, debug_option
 from autodist.errors import UsageError
 
 __all__ = ["logs"]

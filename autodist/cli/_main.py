@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import click
 
 from autodist import __version__
-from autodist.cli._options import debug_option, is_debugging
+from autodist.cli.options import debug_option, is_debugging
 from autodist.errors import AutoDistError, LaunchError
 from autodist.installation import explain_import_error
 

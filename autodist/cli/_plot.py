@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from autodist.cli._options import debug_option
 from autodist.cli._trials_command import open_store, store_option, the_study
+from autodist.cli.options import debug_option
 
 __all__ = ["plot"]
 

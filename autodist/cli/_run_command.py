@@ -11,11 +11,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autodist.cli._cluster_options import ClusterOptions, cluster_options, resolve_spec
-from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
-from autodist.cli._options import RanksType, debug_option
-from autodist.cli._script import ScriptWords, script_argument
-from autodist.cli._sections import ScriptCommand
+from autodist.cli.options import (
+    JOB_SECTIONS,
+    ClusterOptions,
+    JobOptions,
+    RanksType,
+    ScriptCommand,
+    ScriptWords,
+    cluster_options,
+    debug_option,
+    job_options,
+    resolve_spec,
+    script_argument,
+    seconds_option,
+)
 from autodist.errors import GraphError, StoreError, UsageError
 
 if TYPE_CHECKING:

@@ -14,16 +14,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autodist.cli._cluster_options import ClusterOptions, cluster_options, resolve_spec
-from autodist.cli._cost import examples_option, utility_option
-from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
-from autodist.cli._launcher import new_directory, silent_launcher
-from autodist.cli._options import NamesOption, debug_option
-from autodist.cli._output_files import check_output, write_output
-from autodist.cli._script import ScriptWords, script_argument
 from autodist.cli._search_watcher import Watcher, next_command
-from autodist.cli._sections import ScriptCommand
 from autodist.cli._trials_command import row_of, store_option, trial_json
+from autodist.cli.options import (
+    JOB_SECTIONS,
+    ClusterOptions,
+    JobOptions,
+    NamesOption,
+    ScriptCommand,
+    ScriptWords,
+    check_output,
+    cluster_options,
+    debug_option,
+    examples_option,
+    job_options,
+    new_directory,
+    resolve_spec,
+    script_argument,
+    seconds_option,
+    silent_launcher,
+    utility_option,
+    write_output,
+)
 from autodist.errors import AutoDistError, SearchFailed, UsageError
 
 if TYPE_CHECKING:

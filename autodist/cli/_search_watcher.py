@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autodist.cli._cluster_options import ClusterOptions
-from autodist.cli._script import ScriptWords
+from autodist.cli.options import ClusterOptions, ScriptWords
 
 if TYPE_CHECKING:
     from autodist.search import Rule, Space, Trial, Utility

@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from autodist.cli._cluster_options import ClusterOptions, resolve_spec
-from autodist.cli._job import JobOptions
-from autodist.cli._launcher import new_directory, silent_launcher
-from autodist.cli._output_files import write_output
-from autodist.cli._script import ScriptWords
 from autodist.cli._search_watcher import Watcher, next_command
-from autodist.cli._subject import SubjectOptions, find_subject
 from autodist.cli._trials_command import mixture_of
+from autodist.cli.options import (
+    ClusterOptions,
+    JobOptions,
+    ScriptWords,
+    SubjectOptions,
+    find_subject,
+    new_directory,
+    resolve_spec,
+    silent_launcher,
+    write_output,
+)
 from autodist.errors import UsageError
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from autodist.cli._options import debug_option
-from autodist.cli._output_files import check_output
 from autodist.cli._trials_command import open_store, store_option
+from autodist.cli.options import check_output, debug_option
 from autodist.errors import SimulatorError, UsageError
 
 if TYPE_CHECKING:

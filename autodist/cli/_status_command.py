@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autodist.cli._options import debug_option
+from autodist.cli.options import debug_option
 
 if TYPE_CHECKING:
     from autodist.errors import LaunchError

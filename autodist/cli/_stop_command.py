@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from autodist.cli._options import debug_option
+from autodist.cli.options import debug_option
 
 __all__ = ["stop"]
 

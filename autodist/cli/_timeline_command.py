@@ -9,13 +9,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autodist.cli._cluster_options import ClusterOptions, cluster_options, resolve_spec
-from autodist.cli._job import JOB_SECTIONS, JobOptions, job_options, seconds_option
-from autodist.cli._launcher import new_directory, silent_launcher
-from autodist.cli._options import debug_option
-from autodist.cli._output_files import check_output, write_output
-from autodist.cli._script import ScriptWords, script_argument
-from autodist.cli._sections import ScriptCommand
+from autodist.cli.options import (
+    JOB_SECTIONS,
+    ClusterOptions,
+    JobOptions,
+    ScriptCommand,
+    ScriptWords,
+    check_output,
+    cluster_options,
+    debug_option,
+    job_options,
+    new_directory,
+    resolve_spec,
+    script_argument,
+    seconds_option,
+    silent_launcher,
+    write_output,
+)
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from autodist.cli._cost import bill_of, examples_option
-from autodist.cli._options import debug_option
+from autodist.cli.options import bill_of, debug_option, examples_option
 from autodist.errors import UsageError
 
 if TYPE_CHECKING:

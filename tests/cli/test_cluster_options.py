@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from autodist.cli import _cluster_options as options
+from autodist.cli.options import _cluster_options as options
 from autodist.errors import SpecError, UsageError
 
 from .conftest import STEP

@@ -9,7 +9,7 @@ import pytest
 from autodist import __version__
 from autodist.cli import main
 from autodist.cli._main import _COMMANDS, autodist
-from autodist.cli._options import RanksType
+from autodist.cli.options._options import RanksType
 from autodist.errors import CertificateFailed, CheckpointFailed, SpecError, TimedOut, WorkerFailed
 
 

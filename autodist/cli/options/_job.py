@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autodist.cli._options import environment_options, resolve_environment
-from autodist.cli._script import ScriptWords
+from autodist.cli.options._options import environment_options, resolve_environment
+from autodist.cli.options._script import ScriptWords
 
 if TYPE_CHECKING:
     from autodist.launch import Job, TransportName

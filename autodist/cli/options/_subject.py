@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autodist.cli._cluster_options import ClusterOptions, cluster_options, load_spec, resolve_spec
+from autodist.cli.options._cluster_options import ClusterOptions, cluster_options, load_spec, resolve_spec
 from autodist.errors import GraphError, StrategyError, UsageError
 
 if TYPE_CHECKING:

@@ -1,0 +1,41 @@
+"""Options and arguments that several commands have, and what comes of them."""
+
+from autodist.cli.options._cluster_options import DEFAULT_SPEC, ClusterOptions, cluster_options, resolve_spec
+from autodist.cli.options._cost import bill_of, examples_option, utility_for, utility_option
+from autodist.cli.options._job import JOB_SECTIONS, JobOptions, job_options, permission_options, seconds_option
+from autodist.cli.options._launcher import new_directory, silent_launcher
+from autodist.cli.options._options import NamesOption, RanksType, debug_option, is_debugging
+from autodist.cli.options._output_files import check_output, write_output
+from autodist.cli.options._script import ScriptWords, script_argument
+from autodist.cli.options._sections import ScriptCommand
+from autodist.cli.options._subject import SubjectOptions, find_subject, subject_options
+
+__all__ = [
+    "DEFAULT_SPEC",
+    "JOB_SECTIONS",
+    "ClusterOptions",
+    "JobOptions",
+    "NamesOption",
+    "RanksType",
+    "ScriptCommand",
+    "ScriptWords",
+    "SubjectOptions",
+    "bill_of",
+    "check_output",
+    "cluster_options",
+    "debug_option",
+    "examples_option",
+    "find_subject",
+    "is_debugging",
+    "job_options",
+    "new_directory",
+    "permission_options",
+    "resolve_spec",
+    "script_argument",
+    "seconds_option",
+    "silent_launcher",
+    "subject_options",
+    "utility_for",
+    "utility_option",
+    "write_output",
+]
