@@ -22,7 +22,8 @@ from autodist.graph._graph_def import (
     topological_order,
 )
 from autodist.graph.analysis._dependence import BatchDependence
-from autodist.graph.analysis._extent import Extent
+from autodist.graph.analysis._extent import ROWLIKE, Extent
+from autodist.graph.analysis._own_gradients import bent_gradients
 from autodist.graph.analysis._reduction import Reduction, reduction_of
 from autodist.graph.annotations import MARK, SECOND, TARGET, By, Mark, Ratio, by_of, parse_mark, ratio_of
 from autodist.graph.batch import SYNCHRONIZED
@@ -155,6 +156,12 @@ class StepAnalysis:
             return any(function.signature.name in inside for function in called)
 
         return tuple(name for name in self.extents if is_synchronized(self.nodes[name]))
+
+    @cached_property
+    def bent(self) -> tuple[str, ...]:
+        """The nodes of gradients that are not linear in what comes from above; see `_own_gradients.py`."""
+        backward = [name for name in self.order if self.dependence.is_backward(name)]
+        return bent_gradients(self.nodes, backward, lambda tensor: self.extent(tensor) in ROWLIKE, self.bodies)
 
     def is_joined(self, name: str) -> bool:
         """Whether a node has the whole batch's value, although it is made from the replicas' own ones."""

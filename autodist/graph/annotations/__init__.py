@@ -13,12 +13,14 @@ from autodist.graph.annotations._gradient_marks import (
     marks_gradients,
     parse_mark,
 )
+from autodist.graph.annotations._own_backward import OWN_BACKWARD, mark_own_gradients
 from autodist.graph.annotations._patches import replace_method
 from autodist.graph.annotations._v1_marks import mark_v1_gradients
 
 __all__ = [
     "INSIDE",
     "MARK",
+    "OWN_BACKWARD",
     "RATIO",
     "SECOND",
     "SEED",
@@ -30,6 +32,7 @@ __all__ = [
     "attributed",
     "by_of",
     "mark_gradients",
+    "mark_own_gradients",
     "mark_v1_gradients",
     "marks_gradients",
     "parse_mark",

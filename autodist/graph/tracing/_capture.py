@@ -21,7 +21,7 @@ from autodist.graph.analysis import (
     reduction_of_met,
     sum_up_means,
 )
-from autodist.graph.annotations import mark_gradients, marks_gradients
+from autodist.graph.annotations import mark_gradients, mark_own_gradients, marks_gradients
 from autodist.graph.tracing._apart import known_to_keep_apart
 from autodist.graph.tracing._batch_norm import mark_fused_batch_norms, synchronize_batch_norm
 from autodist.graph.tracing._captured_step import CapturedStep, VariableNames
@@ -203,6 +203,7 @@ def _traced(
 
     with (
         mark_gradients() as marked,
+        mark_own_gradients(),
         synchronize_batch_norm(everywhere=synchronized_batch_norm),
         known_to_keep_apart(),
         lookups_with_shapes(),
@@ -310,7 +311,7 @@ def _lines_of_interest(
     meetings = dependence.meetings(tensors)
     sources += [node_of(t) for name in meetings for t in data_inputs(analysis.nodes[name])]
     reduced = [name for name in analysis.nodes if reduction_of_met(dependence, name) is not None]
-    names = [*effects, *varying, *sources, *reduced, *meetings, *analysis.synchronized]
+    names = [*effects, *varying, *sources, *reduced, *meetings, *analysis.synchronized, *analysis.bent]
     return {name: lines.of(name) for name in dict.fromkeys(names)}
 
 

@@ -32,7 +32,7 @@ def warnings_of(
 
 def inexact_of(graph: TrainingGraph, demand: Demand, gradient_reduction: str = "auto") -> tuple[str, ...]:
     """What differs from one device if each replica computes the loss of its own examples; see :func:`warnings_of`."""
-    losses = (*_of_losses(graph, demand, gradient_reduction), *_of_sources(graph, demand))
+    losses = (*_of_losses(graph, demand, gradient_reduction), *_of_sources(graph, demand), *_of_bent(graph, demand))
     return (*losses, *_of_values(graph, demand))
 
 
@@ -85,6 +85,16 @@ def _of_sources(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
             f"a gradient is taken with respect to the output of {place}, which each replica computes of its own part "
             "of the batch: gradients, and so weights, will differ from those of a single device. Take it with respect "
             "to a tensor with a row for each example, or to one that is the same for all"
+        )
+
+
+def _of_bent(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
+    """Gradients of the program's own that are not linear in what comes from the loss of a replica's examples."""
+    for place, _ in _by_line(graph, demand, (name for name in demand.analysis.bent if name in demand.replica)):
+        yield (
+            f"a gradient that the program defines itself, {place}, is not linear in what comes from the loss, or takes "
+            "examples together, and each replica has the loss of its own part of the batch: gradients, and so weights, "
+            "will differ from those of a single device"
         )
 
 
