@@ -33,7 +33,16 @@ from autodist.graph._serialize import without_directories
 from autodist.graph._step_trace import NodeTime, StepTrace, TraceSubject
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph._variables import Gradient, Output, Piece, Role, StepInput, Variable
-from autodist.graph.analysis import ROWLIKE, Extent, Reduction, StepAnalysis, Use, Write, reduction_of_met, takes_rows
+from autodist.graph.analysis import (
+    ROWLIKE,
+    BatchScaling,
+    Reduction,
+    StepAnalysis,
+    Use,
+    Write,
+    reduction_of_met,
+    takes_rows,
+)
 from autodist.graph.annotations import (
     MARK,
     TARGET,
@@ -43,7 +52,7 @@ from autodist.graph.annotations import (
     marks_gradients,
     parse_mark,
 )
-from autodist.graph.batch import EXTENT_OF
+from autodist.graph.batch import SCALING_OF
 from autodist.graph.products import ID_DTYPE, Factor, FactoredGradient, Factors, Ids, Product, factors_of
 from autodist.graph.tracing import (
     SOURCE_GRAPH,
@@ -60,17 +69,17 @@ from autodist.graph.updates import Domain, Obstacle, UpdateRegion, UpdateRegions
 __all__ = [
     "BRANCHES",
     "CALLS",
-    "EXTENT_OF",
     "ID_DTYPE",
     "LOOPS",
     "MARK",
     "ROWLIKE",
+    "SCALING_OF",
     "SOURCE_GRAPH",
     "TARGET",
+    "BatchScaling",
     "Bodies",
     "CapturedStep",
     "Domain",
-    "Extent",
     "Factor",
     "FactoredGradient",
     "Factors",

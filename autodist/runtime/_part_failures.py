@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from autodist.errors import CaptureError
-from autodist.graph import CapturedStep, Extent, StepAnalysis, data_inputs
+from autodist.graph import BatchScaling, CapturedStep, StepAnalysis, data_inputs
 from autodist.graph.batch import PICKING, UPDATING
 from autodist.kernels import PICKED, DistributedGraph
 
@@ -55,5 +55,5 @@ def _picks_examples(analysis: StepAnalysis, name: str) -> bool:
     if node is None or node.op not in _PICKING | UPDATING:
         return False
     source = data_inputs(node)[1 if node.op == "Split" else 0]
-    have_met = dependence.extent(source) is not Extent.CONSTANT and dependence.dim_of_batch(source) is None
+    have_met = dependence.scaling(source) is not BatchScaling.CONSTANT and dependence.dim_of_batch(source) is None
     return have_met or name in dependence.causes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autodist.graph import Extent, Role, TrainingGraph, data_inputs
+from autodist.graph import BatchScaling, Role, TrainingGraph, data_inputs
 
 __all__ = ["averages"]
 
@@ -13,13 +13,13 @@ def averages(graph: TrainingGraph) -> list[str]:
     Not those that it makes from sums and counts, such as metrics: their average over workers would mean nothing.
     """
     analysis = graph.analysis
-    found: dict[str, set[Extent]] = {}
+    found: dict[str, set[BatchScaling]] = {}
     for write in analysis.writes.values():
-        extents = {analysis.extent(tensor) for tensor in data_inputs(analysis.nodes[write.node])}
+        scalings = {analysis.scaling(tensor) for tensor in data_inputs(analysis.nodes[write.node])}
         for handle in write.handles:
-            found.setdefault(handle, set()).update(extents)
-    wanted = {Extent.MEAN, Extent.MIXED}
-    unwanted = {Extent.SUM, Extent.COUNT}
+            found.setdefault(handle, set()).update(scalings)
+    wanted = {BatchScaling.MEAN, BatchScaling.MIXED}
+    unwanted = {BatchScaling.SUM, BatchScaling.COUNT}
     return [
         v.name
         for v in graph.variables

@@ -1,4 +1,4 @@
-"""What a capture says of a step: variables, roles, couplings, extents, and what it refuses."""
+"""What a capture says of a step: variables, roles, couplings, scalings, and what it refuses."""
 
 import re
 
@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from autodist.errors import CaptureError
-from autodist.graph import Extent, Role, StepAnalysis, VariableNames, capture, node_of
+from autodist.graph import BatchScaling, Role, StepAnalysis, VariableNames, capture, node_of
 
 X = tf.TensorSpec([8, 4])
 
@@ -126,29 +126,29 @@ def test_nested_functions_are_flattened_and_compute_the_same():
     assert [v.name for v in graph.trainable] == ["w"]
 
 
-# One function per extent, applied to rows x of shape [n, 4] and to a mask that selects some of them.
+# One function per scaling, applied to rows x of shape [n, 4] and to a mask that selects some of them.
 EXTENTS = {
-    "rows": (lambda x: tf.reduce_sum(x, axis=1), Extent.ROWS),
-    "selected rows": (lambda x: tf.boolean_mask(x, x[:, 0] > 0), Extent.SUBSET),
-    "mean": (lambda x: tf.reduce_mean(x), Extent.MEAN),
-    "mean over the batch only": (lambda x: tf.reduce_mean(x, axis=0), Extent.MEAN),
-    "mean and a constant": (lambda x: 3.0 * tf.reduce_mean(x) + 1.0, Extent.MEAN),
-    "sum": (lambda x: tf.reduce_sum(x, axis=0), Extent.SUM),
-    "size": (lambda x: tf.shape(x)[0], Extent.COUNT),
-    "number of elements": (lambda x: tf.size(x), Extent.COUNT),
-    "static dim": (lambda x: tf.shape(x)[1], Extent.SAME),
-    "sum over size": (lambda x: tf.reduce_sum(x) / tf.cast(tf.shape(x)[0], tf.float32), Extent.MEAN),
-    "mean times size": (lambda x: tf.reduce_mean(x) * tf.cast(tf.shape(x)[0], tf.float32), Extent.SUM),
-    "contraction over the batch": (lambda x: tf.matmul(x, x, transpose_a=True), Extent.SUM),
-    "root of a mean": (lambda x: tf.sqrt(tf.reduce_mean(x * x)), Extent.MIXED),
-    "sum and a constant": (lambda x: tf.reduce_sum(x) + 1.0, Extent.MIXED),
-    "ratio of sums": (lambda x: tf.reduce_sum(x) / tf.reduce_sum(x * x), Extent.MIXED),
-    "maximum": (lambda x: tf.reduce_max(x), Extent.MIXED),
+    "rows": (lambda x: tf.reduce_sum(x, axis=1), BatchScaling.ROWS),
+    "selected rows": (lambda x: tf.boolean_mask(x, x[:, 0] > 0), BatchScaling.SUBSET),
+    "mean": (lambda x: tf.reduce_mean(x), BatchScaling.MEAN),
+    "mean over the batch only": (lambda x: tf.reduce_mean(x, axis=0), BatchScaling.MEAN),
+    "mean and a constant": (lambda x: 3.0 * tf.reduce_mean(x) + 1.0, BatchScaling.MEAN),
+    "sum": (lambda x: tf.reduce_sum(x, axis=0), BatchScaling.SUM),
+    "size": (lambda x: tf.shape(x)[0], BatchScaling.COUNT),
+    "number of elements": (lambda x: tf.size(x), BatchScaling.COUNT),
+    "static dim": (lambda x: tf.shape(x)[1], BatchScaling.SAME),
+    "sum over size": (lambda x: tf.reduce_sum(x) / tf.cast(tf.shape(x)[0], tf.float32), BatchScaling.MEAN),
+    "mean times size": (lambda x: tf.reduce_mean(x) * tf.cast(tf.shape(x)[0], tf.float32), BatchScaling.SUM),
+    "contraction over the batch": (lambda x: tf.matmul(x, x, transpose_a=True), BatchScaling.SUM),
+    "root of a mean": (lambda x: tf.sqrt(tf.reduce_mean(x * x)), BatchScaling.MIXED),
+    "sum and a constant": (lambda x: tf.reduce_sum(x) + 1.0, BatchScaling.MIXED),
+    "ratio of sums": (lambda x: tf.reduce_sum(x) / tf.reduce_sum(x * x), BatchScaling.MIXED),
+    "maximum": (lambda x: tf.reduce_max(x), BatchScaling.MIXED),
 }
 
 
 @pytest.mark.parametrize("name", EXTENTS)
-def test_extents(name):
+def test_scalings(name):
     function, expected = EXTENTS[name]
     w = tf.Variable(tf.ones([4]), name="w")
 
@@ -159,7 +159,7 @@ def test_extents(name):
         return function(x)
 
     graph = graph_of(step)
-    assert analysis_of(graph).extent(graph.outputs[0].tensor) is expected
+    assert analysis_of(graph).scaling(graph.outputs[0].tensor) is expected
 
 
 def names_op_and_line(error, op):

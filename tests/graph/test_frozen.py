@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from autodist.graph import Extent, Role, TrainingGraph, VariableNames, capture
+from autodist.graph import BatchScaling, Role, TrainingGraph, VariableNames, capture
 from tests.runtime.programs import assert_same
 
 X = [tf.TensorSpec([8], tf.int32), tf.TensorSpec([8, 1])]
@@ -153,7 +153,7 @@ def test_no_gradient_flows_through_it():
     sums = [name for name, node in graph.analysis.nodes.items() if node.op == "Sum"]
     assert any(graph.analysis.dependence.is_global(name) for name in sums)
     [target] = graph.analysis.targets.values()
-    assert graph.analysis.extent(target[0]) is Extent.SUM
+    assert graph.analysis.scaling(target[0]) is BatchScaling.SUM
 
 
 @pytest.mark.parametrize("megabytes", [64])

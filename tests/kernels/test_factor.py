@@ -9,7 +9,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autodist.graph import Extent, VariableNames, capture, factors_of
+from autodist.graph import BatchScaling, VariableNames, capture, factors_of
 from autodist.kernels import Combine, prepare
 from autodist.resource_spec import ResourceSpec
 from autodist.strategies import AllReduce, PSLoadBalancing, ShardConfig, VariableConfig
@@ -209,4 +209,6 @@ def test_factored_gradients_are_marked_in_the_place_of_the_whole():
     assert set(gradient.tensors) < set(factored.analysis.marks)
     assert graph.variable("kernel").gradients[0].dense not in factored.analysis.marks
     assert strategy.config("kernel").shards[0].compressor is None
-    assert {factored.analysis.extent(factored.analysis.nodes[t].input[0]) for t in gradient.tensors} == {Extent.ROWS}
+    assert {factored.analysis.scaling(factored.analysis.nodes[t].input[0]) for t in gradient.tensors} == {
+        BatchScaling.ROWS
+    }

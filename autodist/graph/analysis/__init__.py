@@ -1,6 +1,6 @@
 """What the nodes of a flat step do: how its tensors depend on the batch, and what its variables are."""
 
-from autodist.graph.analysis._extent import ROWLIKE, Extent
+from autodist.graph.analysis._batch_scaling import ROWLIKE, BatchScaling
 from autodist.graph.analysis._lookups import look_up_before_casting, takes_rows
 from autodist.graph.analysis._means import sum_up_means
 from autodist.graph.analysis._reduction import Reduction, reduction_of_met
@@ -11,7 +11,7 @@ from autodist.graph.analysis._uses import Use, variable_uses
 __all__ = [
     "ROWLIKE",
     "BareVariable",
-    "Extent",
+    "BatchScaling",
     "Reduction",
     "StepAnalysis",
     "Use",

@@ -1,4 +1,4 @@
-"""How the tensors of a step depend on the batch: their extents, and where each of them can be computed.
+"""How the tensors of a step depend on the batch: their scalings, and where each of them can be computed.
 
 A sum or mean over the batch that no gradient flows through (the number of tokens that are no padding, the mean of an
 input) is *global*: replicas use its value for the whole batch. It is data to whatever is computed from it, so that a
@@ -26,9 +26,9 @@ from autodist.graph._graph_def import (
     split_tensor,
     tensor_dtype,
 )
-from autodist.graph.analysis._extent import ROWLIKE, Extent, ExtentRules
+from autodist.graph.analysis._batch_scaling import ROWLIKE, BatchScaling, ScalingRules
 from autodist.graph.annotations import RATIO, SEED, by_of
-from autodist.graph.batch import BY, BY_REPLICA, EXTENT_OF, Follower, Rows, Value
+from autodist.graph.batch import BY, BY_REPLICA, SCALING_OF, Follower, Rows, Value
 from autodist.graph.operators import Kind, is_kind, operator
 
 __all__ = ["WHOLE", "BatchDependence"]
@@ -36,9 +36,9 @@ __all__ = ["WHOLE", "BatchDependence"]
 WHOLE = "_autodist_whole"
 """NodeDef attribute of a number of examples that replicas use with its value for the whole batch."""
 
-_REDUCED = frozenset({Extent.SUM, Extent.COUNT, Extent.MEAN, Extent.SAME})
+_REDUCED = frozenset({BatchScaling.SUM, BatchScaling.COUNT, BatchScaling.MEAN, BatchScaling.SAME})
 _NO_SIZES = ("float", "bfloat", "complex", "bool")
-_GLOBAL = frozenset({Extent.SUM, Extent.MEAN, Extent.MIXED})
+_GLOBAL = frozenset({BatchScaling.SUM, BatchScaling.MEAN, BatchScaling.MIXED})
 
 
 class BatchDependence:
@@ -54,7 +54,7 @@ class BatchDependence:
         bodies: The functions of the graph.
 
     Attributes:
-        extents: By node name, the extents of its outputs; a node that is not in it does not depend on the batch.
+        scalings: By node name, the scalings of its outputs; a node that is not in it does not depend on the batch.
         joined: The gradients by what is the same for all examples: each replica has a part of them.
     """
 
@@ -68,20 +68,20 @@ class BatchDependence:
         bodies: Bodies,
     ) -> None:
         self.nodes = nodes
-        self.extents: dict[str, tuple[Extent, ...]] = dict.fromkeys(split, (Extent.ROWS,))
-        has_batch = bool(self.extents)
+        self.scalings: dict[str, tuple[BatchScaling, ...]] = dict.fromkeys(split, (BatchScaling.ROWS,))
+        has_batch = bool(self.scalings)
         self.joined: set[str] = set()
-        self._evaluable: dict[str, bool] = dict.fromkeys(self.extents, False)
+        self._evaluable: dict[str, bool] = dict.fromkeys(self.scalings, False)
         self._differentiable = {handle for handle in handles if FROZEN not in nodes[handle].attr}
         self._differentiable |= {node_of(node.input[1]) for node in nodes.values() if BY in node.attr}
         self._sizes: set[str] = set()
         self._computable: dict[str, bool] = {}
         self._backward: set[str] = set()
         self._follower = Follower(
-            nodes, bodies, dict.fromkeys(self.extents, (Rows(0),)), self.is_global, self._differentiable
+            nodes, bodies, dict.fromkeys(self.scalings, (Rows(0),)), self.is_global, self._differentiable
         )
-        as_data = ExtentRules(nodes, self._as_data, self._value, self._follower.is_multiple)
-        as_it_is = ExtentRules(nodes, self.extent, self._value, self._follower.is_multiple)
+        as_data = ScalingRules(nodes, self._as_data, self._value, self._follower.is_multiple)
+        as_it_is = ScalingRules(nodes, self.scaling, self._value, self._follower.is_multiple)
         for name in order:
             node = nodes[name]
             inputs = [node_of(tensor) for tensor in data_inputs(node)]
@@ -91,17 +91,17 @@ class BatchDependence:
                 or (not self._differentiable.isdisjoint(inputs) and _carries_gradients(node))
             ):
                 self._differentiable.add(name)
-            if name in self.extents or is_joined(name):
+            if name in self.scalings or is_joined(name):
                 continue
             if self._is_joined_gradient(node):
                 self.joined.add(name)
                 continue
             if self._is_of_backward_pass(node, inputs):
                 self._backward.add(name)  # as apart as the forward pass that it belongs to
-            if any(i in self.extents for i in inputs):
+            if any(i in self.scalings for i in inputs):
                 self._visit(node, as_data if name in self._differentiable else as_it_is)
             elif RATIO in node.attr and has_batch:  # the replicas have other weights
-                self.extents[name], self._evaluable[name] = (Extent.MIXED,), False
+                self.scalings[name], self._evaluable[name] = (BatchScaling.MIXED,), False
 
     def _has_own_gradient(self, node: Any) -> bool:
         """Whether the program defines a gradient that flows through a node, and on to something that has one."""
@@ -109,10 +109,10 @@ class BatchDependence:
             return False
         return not self._differentiable.isdisjoint(node.attr[OWN_GRADIENT].s.decode().split(","))
 
-    def _visit(self, node: Any, rules: ExtentRules) -> None:
+    def _visit(self, node: Any, rules: ScalingRules) -> None:
         if node.name not in self._backward:
             self._follower.visit(node)
-        self.extents[node.name] = rules.outputs(node)
+        self.scalings[node.name] = rules.outputs(node)
         self._evaluable[node.name] = self._can_be_evaluated(node)
         if self._is_size(node):
             self._sizes.add(node.name)
@@ -125,20 +125,20 @@ class BatchDependence:
 
     def _is_joined_gradient(self, node: Any) -> bool:
         """Whether a gradient was taken by something that is the same for all examples, and for all replicas."""
-        if BY not in node.attr or node_of(node.input[0]) not in self.extents:
+        if BY not in node.attr or node_of(node.input[0]) not in self.scalings:
             return False
         source = node.input[1]
-        return self.extent(source) in (Extent.CONSTANT, Extent.SAME) or self.is_global(source)
+        return self.scaling(source) in (BatchScaling.CONSTANT, BatchScaling.SAME) or self.is_global(source)
 
-    def extent(self, tensor: str) -> Extent:
-        """Extent of a tensor."""
+    def scaling(self, tensor: str) -> BatchScaling:
+        """How a tensor scales with the batch."""
         name, index = split_tensor(tensor)
-        found = self.extents.get(name, (Extent.CONSTANT,))
+        found = self.scalings.get(name, (BatchScaling.CONSTANT,))
         return found[index] if index < len(found) else found[-1]
 
     def is_reduced(self, tensor: str) -> bool:
         """Whether the replicas' values of a tensor make that of the whole batch by a sum."""
-        return self.extent(tensor) in _REDUCED or self.static_shape(tensor) is not None
+        return self.scaling(tensor) in _REDUCED or self.static_shape(tensor) is not None
 
     def is_evaluable(self, tensor: str) -> bool:
         """Whether a tensor can be computed from reduced ones of the whole batch, or is one itself."""
@@ -146,7 +146,7 @@ class BatchDependence:
 
     def is_in_order(self, tensor: str) -> bool:
         """Whether the replicas' rows of a tensor, one after another, are those of one device."""
-        if self.extent(tensor) not in (Extent.ROWS, Extent.SUBSET):
+        if self.scaling(tensor) not in (BatchScaling.ROWS, BatchScaling.SUBSET):
             return False
         name, index = split_tensor(tensor)
         shape, rows = output_shape(self.nodes[name], index), self._value(tensor)
@@ -169,7 +169,8 @@ class BatchDependence:
             self._computable[name] = False
             is_alone = name in self._backward or is_stateful(node.op) or node.op == "Placeholder"
             self._computable[name] = not (is_alone or self._is_costly(node)) and all(
-                self.extent(source) is Extent.CONSTANT or self.is_computable(source) for source in data_inputs(node)
+                self.scaling(source) is BatchScaling.CONSTANT or self.is_computable(source)
+                for source in data_inputs(node)
             )
         return self._computable[name]
 
@@ -180,17 +181,17 @@ class BatchDependence:
         return not (is_alone or self._is_costly(node)) and all(map(self._is_value, data_inputs(node)))
 
     def _is_value(self, tensor: str) -> bool:
-        extent = self.extent(tensor)
-        if extent is Extent.CONSTANT or self.is_reduced(tensor):
+        scaling = self.scaling(tensor)
+        if scaling is BatchScaling.CONSTANT or self.is_reduced(tensor):
             return True
-        return extent is Extent.MIXED and tensor_dtype(self.nodes, tensor).startswith(("float", "bfloat"))
+        return scaling is BatchScaling.MIXED and tensor_dtype(self.nodes, tensor).startswith(("float", "bfloat"))
 
     def _is_costly(self, node: Any) -> bool:
         """Whether a node applies weights, which each replica does for its own examples alone."""
         if not (is_kind(node.op, Kind.PRODUCT, Kind.CONVOLUTION) or node.op in BRANCHES | LOOPS):
             return False
         return any(
-            node_of(source) in self._differentiable and self.extent(source) is Extent.CONSTANT
+            node_of(source) in self._differentiable and self.scaling(source) is BatchScaling.CONSTANT
             for source in data_inputs(node)
         )
 
@@ -198,8 +199,8 @@ class BatchDependence:
         """Whether replicas use a tensor's value for the whole batch; see the module's docstring."""
         name = node_of(tensor)
         if WHOLE in self.nodes[name].attr:
-            return name in self.extents
-        if self.extent(tensor) not in _GLOBAL or name in self._differentiable or BY_REPLICA in self.nodes[name].attr:
+            return name in self.scalings
+        if self.scaling(tensor) not in _GLOBAL or name in self._differentiable or BY_REPLICA in self.nodes[name].attr:
             return False
         # Whole numbers may be sizes, and a replica's tensors have its own sizes.
         is_size = name in self._sizes or not tensor_dtype(self.nodes, tensor).startswith(_NO_SIZES)
@@ -224,26 +225,26 @@ class BatchDependence:
         stack = [tensor for tensor in tensors if not self.is_global(tensor)]
         while stack:
             name = node_of(stack.pop())
-            if name in seen or name not in self.extents:
+            if name in seen or name not in self.scalings:
                 continue
             seen.add(name)
             node = self.nodes[name]
-            if EXTENT_OF in node.attr:
-                stack.append(node.attr[EXTENT_OF].s.decode())
+            if SCALING_OF in node.attr:
+                stack.append(node.attr[SCALING_OF].s.decode())
             elif not is_kind(node.op, Kind.SHAPE):
                 stack.extend(tensor for tensor in data_inputs(node) if not self.is_global(tensor))
         return seen
 
     def uses_global(self, name: str) -> bool:
         """Whether a node's copies in the replicas take global values as inputs, rather than make a part of one."""
-        rows = any(extent in ROWLIKE for extent in self.extents.get(name, ()))
+        rows = any(scaling in ROWLIKE for scaling in self.scalings.get(name, ()))
         return rows or name in self._differentiable
 
     def static_shape(self, tensor: str) -> tuple[int | None, ...] | None:
         """For the shape of a tensor with a batch dim: its entries, None for the batch."""
         name, index = split_tensor(tensor)
         node = self.nodes[name]
-        if node.op not in ("Shape", "ShapeN") or self.extent(tensor) is not Extent.SHAPE:
+        if node.op not in ("Shape", "ShapeN") or self.scaling(tensor) is not BatchScaling.SHAPE:
             return None
         source, output = split_tensor(data_inputs(node)[index])
         shape = output_shape(self.nodes[source], output)
@@ -261,18 +262,18 @@ class BatchDependence:
     def _value(self, tensor: str) -> Value:
         return self._follower.value(tensor)
 
-    def _as_data(self, tensor: str) -> Extent:
-        return Extent.CONSTANT if self.is_global(tensor) else self.extent(tensor)
+    def _as_data(self, tensor: str) -> BatchScaling:
+        return BatchScaling.CONSTANT if self.is_global(tensor) else self.scaling(tensor)
 
     def _is_size(self, node: Any) -> bool:
         """Whether a node depends on how many examples there are, but not on what they are."""
         if node.op in ("Shape", "ShapeN", "Size"):
-            return Extent.SUBSET not in map(self.extent, data_inputs(node))
-        varying = [node_of(t) for t in data_inputs(node) if node_of(t) in self.extents]
+            return BatchScaling.SUBSET not in map(self.scaling, data_inputs(node))
+        varying = [node_of(t) for t in data_inputs(node) if node_of(t) in self.scalings]
         return self._sizes.issuperset(varying)
 
     def _can_be_evaluated(self, node: Any) -> bool:
-        if any(extent in ROWLIKE for extent in self.extents[node.name]):
+        if any(scaling in ROWLIKE for scaling in self.scalings[node.name]):
             return False
         return all(self.is_evaluable(tensor) for tensor in data_inputs(node))
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor, tensor_dtype
 from autodist.graph._nodes import NodeList
+from autodist.graph.analysis._batch_scaling import BatchScaling
 from autodist.graph.analysis._dependence import WHOLE
-from autodist.graph.analysis._extent import Extent
 from autodist.graph.analysis._reduction import reductions_of, terms_of
 from autodist.graph.analysis._step_analysis import StepAnalysis
 from autodist.graph.batch import BY_REPLICA
@@ -34,7 +34,7 @@ def sum_up_means(analysis: StepAnalysis) -> bool:
     Returns:
         Whether it was changed: then `analysis` is out of date.
     """
-    picked = [node for node in analysis.nodes.values() if _is_mean(analysis, node, Extent.SUBSET)]
+    picked = [node for node in analysis.nodes.values() if _is_mean(analysis, node, BatchScaling.SUBSET)]
     added = NodeList()
     for node in picked:
         _divide_by_count(analysis, node, added)
@@ -44,11 +44,14 @@ def sum_up_means(analysis: StepAnalysis) -> bool:
     return _sum_unlike_losses(analysis) or bool(picked)
 
 
-def _is_mean(analysis: StepAnalysis, node: Any, extent: Extent) -> bool:
+def _is_mean(analysis: StepAnalysis, node: Any, scaling: BatchScaling) -> bool:
     """Whether a node is the mean over all examples of a forward pass, of rows of this kind."""
     if node.op != "Mean" or BY_REPLICA in node.attr or analysis.dependence.is_backward(node.name):
         return False
-    return analysis.extent(node.input[0]) is extent and analysis.extent(node.name) in (Extent.MIXED, Extent.MEAN)
+    return analysis.scaling(node.input[0]) is scaling and analysis.scaling(node.name) in (
+        BatchScaling.MIXED,
+        BatchScaling.MEAN,
+    )
 
 
 def _divide_by_count(analysis: StepAnalysis, node: Any, added: NodeList) -> str | None:
@@ -96,7 +99,7 @@ def _sum_unlike_losses(analysis: StepAnalysis) -> bool:
         kinds = {kind for target in targets for kind in reductions_of(analysis.dependence, target)}
         if kinds != {"mean", "sum"}:
             continue
-        means = {term: None for target in targets for term in terms_of(analysis.dependence, target, Extent.MEAN)}
+        means = {term: None for target in targets for term in terms_of(analysis.dependence, target, BatchScaling.MEAN)}
         if not all(_can_be_sum(analysis, term) for term in means):
             continue
         unlike.update(means)
@@ -110,8 +113,11 @@ def _sum_unlike_losses(analysis: StepAnalysis) -> bool:
 def _can_be_sum(analysis: StepAnalysis, term: str) -> bool:
     node = analysis.nodes[node_of(term)]
     if linearity_of(node.op) is Linearity.NUMERATOR:
-        return analysis.extent(node.input[0]) is Extent.SUM and analysis.extent(node.input[1]) is Extent.COUNT
-    if not _is_mean(analysis, node, Extent.ROWS):
+        return (
+            analysis.scaling(node.input[0]) is BatchScaling.SUM
+            and analysis.scaling(node.input[1]) is BatchScaling.COUNT
+        )
+    if not _is_mean(analysis, node, BatchScaling.ROWS):
         return False
     return _elements_of_results(analysis, *data_inputs(node)[:2]) is not None
 

@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from autodist.graph._graph_def import data_inputs, node_of
+from autodist.graph.analysis._batch_scaling import ROWLIKE, BatchScaling, adds_up_rows
 from autodist.graph.analysis._dependence import BatchDependence
-from autodist.graph.analysis._extent import ROWLIKE, Extent, adds_up_rows
 from autodist.graph.operators import Kind, Linearity, Passes, is_kind, linearity_of, passes_on
 
 __all__ = ["Reduction", "reduction_of", "reduction_of_met", "reductions_of", "terms_of"]
 
 Reduction: TypeAlias = Literal["mean", "sum"]
 
-_INVARIANT = frozenset({Extent.CONSTANT, Extent.SAME})
-_BY_EXTENT: dict[Extent, Reduction] = {
-    Extent.MEAN: "mean",
-    Extent.SUM: "sum",
-    Extent.COUNT: "sum",
-    Extent.ROWS: "sum",  # gradients of a tensor are those of the sum of its elements
-    Extent.SUBSET: "sum",
-    Extent.MET: "sum",
+_INVARIANT = frozenset({BatchScaling.CONSTANT, BatchScaling.SAME})
+_BY_SCALING: dict[BatchScaling, Reduction] = {
+    BatchScaling.MEAN: "mean",
+    BatchScaling.SUM: "sum",
+    BatchScaling.COUNT: "sum",
+    BatchScaling.ROWS: "sum",  # gradients of a tensor are those of the sum of its elements
+    BatchScaling.SUBSET: "sum",
+    BatchScaling.MET: "sum",
 }
 
 
@@ -38,8 +38,8 @@ def reduction_of(dependence: BatchDependence, tensor: str) -> Reduction | None:
 
 def reductions_of(dependence: BatchDependence, tensor: str) -> set[Reduction | None]:
     """How the gradients of a tensor's terms combine; see :func:`reduction_of`."""
-    terms = [(term, extent) for term, extent in _terms(dependence, tensor) if extent not in _INVARIANT]
-    return {_BY_EXTENT.get(extent) or reduction_of_met(dependence, term) for term, extent in terms}
+    terms = [(term, scaling) for term, scaling in _terms(dependence, tensor) if scaling not in _INVARIANT]
+    return {_BY_SCALING.get(scaling) or reduction_of_met(dependence, term) for term, scaling in terms}
 
 
 def reduction_of_met(dependence: BatchDependence, tensor: str) -> Reduction | None:
@@ -49,27 +49,27 @@ def reduction_of_met(dependence: BatchDependence, tensor: str) -> Reduction | No
     """
     node = dependence.nodes[node_of(tensor)]
     kind: Reduction | None = "mean" if node.op == "Mean" else "sum" if adds_up_rows(node.op) else None
-    return kind if kind is not None and dependence.extent(node.input[0]) is Extent.MET else None
+    return kind if kind is not None and dependence.scaling(node.input[0]) is BatchScaling.MET else None
 
 
-def terms_of(dependence: BatchDependence, tensor: str, wanted: Extent) -> list[str]:
-    """The terms of a loss that have an extent: what is added up in it, without factors that are equal everywhere."""
-    return [term for term, extent in _terms(dependence, tensor) if extent is wanted]
+def terms_of(dependence: BatchDependence, tensor: str, wanted: BatchScaling) -> list[str]:
+    """The terms of a loss that have a scaling: what is added up in it, without factors that are equal everywhere."""
+    return [term for term, scaling in _terms(dependence, tensor) if scaling is wanted]
 
 
-def _terms(dependence: BatchDependence, tensor: str) -> Iterator[tuple[str, Extent]]:
-    extent, node = dependence.extent(tensor), dependence.nodes[node_of(tensor)]
+def _terms(dependence: BatchDependence, tensor: str) -> Iterator[tuple[str, BatchScaling]]:
+    scaling, node = dependence.scaling(tensor), dependence.nodes[node_of(tensor)]
     inputs = data_inputs(node)
-    varying = [t for t in inputs if dependence.extent(t) is not Extent.CONSTANT and not dependence.is_global(t)]
+    varying = [t for t in inputs if dependence.scaling(t) is not BatchScaling.CONSTANT and not dependence.is_global(t)]
     is_scaled = _scales(node.op) and (varying == inputs[:1] or (node.op == "Mul" and len(varying) == 1))
     is_sum = linearity_of(node.op) is Linearity.JOINT or (
-        node.op in ("Sum", "Mean") and not ROWLIKE.intersection(map(dependence.extent, inputs))
+        node.op in ("Sum", "Mean") and not ROWLIKE.intersection(map(dependence.scaling, inputs))
     )
-    if extent not in _INVARIANT and (is_sum or is_scaled):
+    if scaling not in _INVARIANT and (is_sum or is_scaled):
         for term in varying:
             yield from _terms(dependence, term)
     else:
-        yield tensor, extent
+        yield tensor, scaling
 
 
 def _scales(op: str) -> bool:

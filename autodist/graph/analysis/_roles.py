@@ -9,7 +9,7 @@ from typing import Any
 
 from autodist.graph._graph_def import data_inputs, node_of
 from autodist.graph._variables import Gradient, Role, Variable
-from autodist.graph.analysis._extent import Extent
+from autodist.graph.analysis._batch_scaling import BatchScaling
 from autodist.graph.analysis._step_analysis import StepAnalysis
 
 __all__ = ["BareVariable", "assign_roles"]
@@ -160,7 +160,7 @@ class _Roles:
 
     def _from_batch(self, node: str) -> bool:
         inputs = data_inputs(self.analysis.nodes[node])
-        return any(self.analysis.extent(tensor) is not Extent.CONSTANT for tensor in inputs)
+        return any(self.analysis.scaling(tensor) is not BatchScaling.CONSTANT for tensor in inputs)
 
     @cached_property
     def _seeds(self) -> set[str]:

@@ -21,8 +21,8 @@ from autodist.graph._graph_def import (
     reachable_functions,
     topological_order,
 )
+from autodist.graph.analysis._batch_scaling import ROWLIKE, BatchScaling
 from autodist.graph.analysis._dependence import BatchDependence
-from autodist.graph.analysis._extent import ROWLIKE, Extent
 from autodist.graph.analysis._own_gradients import bent_gradients
 from autodist.graph.analysis._reduction import Reduction, reduction_of
 from autodist.graph.annotations import MARK, SECOND, TARGET, By, Mark, Ratio, by_of, parse_mark, ratio_of
@@ -155,13 +155,13 @@ class StepAnalysis:
             called = reachable_functions(self.functions, node) if inside else ()
             return any(function.signature.name in inside for function in called)
 
-        return tuple(name for name in self.extents if is_synchronized(self.nodes[name]))
+        return tuple(name for name in self.scalings if is_synchronized(self.nodes[name]))
 
     @cached_property
     def bent(self) -> tuple[str, ...]:
         """The nodes of gradients that are not linear in what comes from above; see `_own_gradients.py`."""
         backward = [name for name in self.order if self.dependence.is_backward(name)]
-        return bent_gradients(self.nodes, backward, lambda tensor: self.extent(tensor) in ROWLIKE, self.bodies)
+        return bent_gradients(self.nodes, backward, lambda tensor: self.scaling(tensor) in ROWLIKE, self.bodies)
 
     def is_joined(self, name: str) -> bool:
         """Whether a node has the whole batch's value, although it is made from the replicas' own ones."""
@@ -183,20 +183,20 @@ class StepAnalysis:
         return BatchDependence(self.nodes, self.order, self.split, self.handles, self._is_marked, self.bodies)
 
     @property
-    def extents(self) -> dict[str, tuple[Extent, ...]]:
-        """Extents of the nodes that depend on the batch; see :class:`Extent`."""
-        return self.dependence.extents
+    def scalings(self) -> dict[str, tuple[BatchScaling, ...]]:
+        """Scalings of the nodes that depend on the batch; see :class:`BatchScaling`."""
+        return self.dependence.scalings
 
-    def extent(self, tensor: str) -> Extent:
-        """Extent of a tensor."""
-        return self.dependence.extent(tensor)
+    def scaling(self, tensor: str) -> BatchScaling:
+        """How a tensor scales with the batch."""
+        return self.dependence.scaling(tensor)
 
     @cached_property
     def targets(self) -> dict[int, tuple[str, ...]]:
         """By number of a differentiation, the tensors that were differentiated, so far as they depend on the batch."""
         found: dict[int, tuple[str, ...]] = {}
         for node in self.nodes.values():
-            if TARGET in node.attr and self.extent(node.input[0]) is not Extent.CONSTANT:
+            if TARGET in node.attr and self.scaling(node.input[0]) is not BatchScaling.CONSTANT:
                 number = int(node.attr[TARGET].s)
                 found[number] = (*found.get(number, ()), node.input[0])
         return found

@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from autodist.graph._graph_def import data_inputs, node_of, output_shape, split_tensor
-from autodist.graph.analysis._extent import Extent
+from autodist.graph.analysis._batch_scaling import BatchScaling
 from autodist.graph.annotations import MARK
 from autodist.graph.operators import Kind, Passes, is_kind, lookup_in, passes_on
 
@@ -146,7 +146,7 @@ class _Counter:
         if shape is None or None in shape[1:]:
             return _UNKNOWN
         inner = float(prod(size for size in shape[1:] if size is not None))
-        if shape and self.graph.analysis.extent(tensor) is Extent.ROWS:
+        if shape and self.graph.analysis.scaling(tensor) is BatchScaling.ROWS:
             return _Rows(by_example=inner)
         size = shape[0] if shape else 1
         return _UNKNOWN if size is None else _Rows(by_replica=size * inner)

@@ -2,16 +2,16 @@
 
 from autodist.graph.batch._follow import Follower
 from autodist.graph.batch._picking import PICKING, UPDATING, picked_beyond, turns
-from autodist.graph.batch._rows import APART, BY, BY_REPLICA, EXTENT_OF, SYNCHRONIZED, Kind, Rows, Value
+from autodist.graph.batch._rows import APART, BY, BY_REPLICA, SCALING_OF, SYNCHRONIZED, Kind, Rows, Value
 from autodist.graph.batch._table import RULES
 
 __all__ = [
     "APART",
     "BY",
     "BY_REPLICA",
-    "EXTENT_OF",
     "PICKING",
     "RULES",
+    "SCALING_OF",
     "SYNCHRONIZED",
     "UPDATING",
     "Follower",

@@ -22,7 +22,7 @@ from autodist.graph._graph_def import (
 from autodist.graph.batch._computing import chosen
 from autodist.graph.batch._lists import RULES as LISTS
 from autodist.graph.batch._lists import merged
-from autodist.graph.batch._rows import APART, BY, BY_REPLICA, EXTENT_OF, Batch, Call, Kind, Rows, Shape, Value
+from autodist.graph.batch._rows import APART, BY, BY_REPLICA, SCALING_OF, Batch, Call, Kind, Rows, Shape, Value
 from autodist.graph.batch._sizes import Sizes
 from autodist.graph.batch._table import CREATIONS, RULES, rule_of
 from autodist.graph.operators import Kind as OperatorKind
@@ -138,8 +138,8 @@ class Follower:
         count = len(call.results)
         if APART in call.node.attr:
             return _Found([_by_shape(shape) for shape in call.results])
-        if EXTENT_OF in call.node.attr:
-            return _Found([_alike(self.value(call.node.attr[EXTENT_OF].s.decode()))])
+        if SCALING_OF in call.node.attr:
+            return _Found([_alike(self.value(call.node.attr[SCALING_OF].s.decode()))])
         if BY in call.node.attr:
             return _Found([call.values[1]] * count)
         if is_kind(call.node.op, OperatorKind.SHAPE):

@@ -13,7 +13,7 @@ __all__ = [
     "BY",
     "BY_REPLICA",
     "EVERYWHERE",
-    "EXTENT_OF",
+    "SCALING_OF",
     "SYNCHRONIZED",
     "Batch",
     "Call",
@@ -37,7 +37,7 @@ APART = "_autodist_apart"
 BY = "_autodist_by"
 """NodeDef attribute of an IdentityN with a gradient, and what it was taken by: `graph/annotations/_by_tensors.py`."""
 
-EXTENT_OF = "_autodist_extent_of"
+SCALING_OF = "_autodist_extent_of"
 """NodeDef attribute that names a tensor with whose batch a node's output comes, where its op does not show it."""
 
 EVERYWHERE = -1

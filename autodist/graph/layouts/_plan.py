@@ -66,7 +66,7 @@ def _with_batch(analysis: StepAnalysis) -> Any:
 
     What follows upon gradients, half of the nodes with some optimizers, is the same on all workers.
     """
-    kept = ancestors(analysis.nodes, [*analysis.extents, *analysis.split])
+    kept = ancestors(analysis.nodes, [*analysis.scalings, *analysis.split])
     part = type(analysis.graph_def)(versions=analysis.graph_def.versions, library=analysis.graph_def.library)
     for node in analysis.graph_def.node:
         if node.name in kept:
@@ -207,7 +207,7 @@ class _Planner:
             if mark is not None:
                 groups.setdefault(mark.gradient, []).append(name)
         for marks in groups.values():
-            varying = [m for m in marks if node_of(self.nodes[m].input[0]) in self.analysis.extents]
+            varying = [m for m in marks if node_of(self.nodes[m].input[0]) in self.analysis.scalings]
             parts = [m for m in varying if self.analysis.marks[m].part == "dense"]
             rows = [m for m in marks if self.analysis.marks[m].part in _OF_ROWS] if varying else []
             cut = self._cut_of(rows) if rows else None

@@ -17,7 +17,7 @@ from typing import Any
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph._variables import Gradient
-from autodist.graph.analysis import Extent, StepAnalysis
+from autodist.graph.analysis import BatchScaling, StepAnalysis
 from autodist.graph.operators import Kind, Linearity, is_kind, linearity_of
 from autodist.graph.products._products import Obstacle, Product, product_of, rows_per_example
 
@@ -124,7 +124,7 @@ def _refuse_intermediate(graph: TrainingGraph, mark: str) -> None:
     dependence = analysis.dependence
     for name in _behind(graph, mark):
         of_replica = dependence.is_reduced(name) or not dependence.is_evaluable(name)
-        if name in analysis.extents and of_replica and name not in analysis.writes:
+        if name in analysis.scalings and of_replica and name not in analysis.writes:
             node = analysis.nodes[name]
             raise Obstacle(f"op `{name}` ({node.op}) computes with its gradient and the batch: a second derivative")
 
@@ -159,7 +159,7 @@ class _Search:
         Raises:
             Obstacle: There is something else in it.
         """
-        if self.analysis.extent(tensor) is Extent.CONSTANT:
+        if self.analysis.scaling(tensor) is BatchScaling.CONSTANT:
             self.added.append(tensor)
             return
         node = self.analysis.nodes[node_of(tensor)]
@@ -177,7 +177,7 @@ class _Search:
     def _parts(self, node: Any, shape: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]]:
         """The inputs of a node of the tail that depend on the batch, and their shapes; constant ones are noted."""
         inputs = data_inputs(node)
-        varying = [t for t in inputs if self.analysis.extent(t) is not Extent.CONSTANT]
+        varying = [t for t in inputs if self.analysis.scaling(t) is not BatchScaling.CONSTANT]
         linear = _is(node.op, Linearity.JOINT) or (len(varying) == 1 and varying[0] == self._argument(node))
         if not linear:
             raise Obstacle(f"op `{node.name}` ({node.op}) is neither a product over the batch nor linear in one")
@@ -188,7 +188,7 @@ class _Search:
         """The input that a node is linear in."""
         inputs = data_inputs(node)
         if node.op == "Mul":
-            return next((t for t in inputs if self.analysis.extent(t) is not Extent.CONSTANT), None)
+            return next((t for t in inputs if self.analysis.scaling(t) is not BatchScaling.CONSTANT), None)
         is_linear = _is(node.op, Linearity.FIRST, Linearity.NUMERATOR) or node.op in ("Reshape", "Transpose")
         return inputs[0] if is_linear else None
 

@@ -159,7 +159,7 @@ def _named(node: Any) -> str:
 def _checked(analysis: StepAnalysis, node: Any, product: tuple[Factor, Factor, tuple[int, ...]]) -> Product:
     left, right, dims = product
     for factor in (left, right):
-        if analysis.extent(factor.tensor) not in ROWLIKE:
+        if analysis.scaling(factor.tensor) not in ROWLIKE:
             raise Obstacle(f"{_named(node)} does not contract the batch: its input `{factor.tensor}` has no rows of it")
     dtype = tensor_dtype(analysis.nodes, left.tensor)
     if dtype.startswith("complex") or dtype != tensor_dtype(analysis.nodes, right.tensor):
@@ -206,7 +206,7 @@ def _summed(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -> tuple[
 def _rows_by_number(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -> Product:
     """Rows that are added up by their numbers: a product with one-hot rows, as which the gradient of lookups comes."""
     rows, numbers = data_inputs(node)[:2]
-    if any(analysis.extent(tensor) not in ROWLIKE for tensor in (rows, numbers)):
+    if any(analysis.scaling(tensor) not in ROWLIKE for tensor in (rows, numbers)):
         raise Obstacle(f"{_named(node)} does not contract the batch: its inputs have no rows of it")
     traced = _shape(analysis, rows)
     if len(shape) != 2 or traced is None or len(traced) != 2 or len(_shape(analysis, numbers) or ()) != 1:

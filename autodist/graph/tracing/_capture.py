@@ -14,7 +14,7 @@ from autodist.graph._training_graph import TrainingGraph
 from autodist.graph._variables import Output, StepInput
 from autodist.graph.analysis import (
     BareVariable,
-    Extent,
+    BatchScaling,
     StepAnalysis,
     assign_roles,
     look_up_before_casting,
@@ -306,7 +306,7 @@ def _lines_of_interest(
     tensors = [*(o.tensor for o in outputs), *(t for targets in analysis.targets.values() for t in targets)]
     tensors += [tensor for effect in effects for tensor in data_inputs(analysis.nodes[effect])]
     tensors += [analysis.nodes[name].input[1] for name in analysis.by_tensors]
-    varying = [node_of(t) for t in tensors if analysis.extent(t) is not Extent.CONSTANT]
+    varying = [node_of(t) for t in tensors if analysis.scaling(t) is not BatchScaling.CONSTANT]
     sources = [node_of(t) for name in varying for t in data_inputs(analysis.nodes[name])]
     meetings = dependence.meetings(tensors)
     sources += [node_of(t) for name in meetings for t in data_inputs(analysis.nodes[name])]

@@ -9,7 +9,7 @@ from typing import Any
 from autodist.errors import FixedRowsError
 from autodist.graph._graph_def import ancestors, data_inputs, node_of, output_shape, split_tensor
 from autodist.graph._training_graph import TrainingGraph
-from autodist.graph.analysis import Extent, StepAnalysis
+from autodist.graph.analysis import BatchScaling, StepAnalysis
 from autodist.graph.operators import Passes, broadcasts, passes_on
 
 __all__ = ["refuse_fixed_beside_rows"]
@@ -64,7 +64,7 @@ def _fixed_beside_rows(analysis: StepAnalysis, node: Any) -> Iterator[tuple[str,
 def _place_of_rows(analysis: StepAnalysis, tensor: str, rank: int) -> int | None:
     """Which dim, counted from the last one, a tensor has for the batch; tracing may have left others open."""
     dim = analysis.dependence.dim_of_batch(tensor)
-    is_open = analysis.extent(tensor) in (Extent.ROWS, Extent.SUBSET)
+    is_open = analysis.scaling(tensor) in (BatchScaling.ROWS, BatchScaling.SUBSET)
     return None if dim is None or not is_open else rank - 1 - dim
 
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from autodist.graph import (
-    Extent,
+    BatchScaling,
     StepAnalysis,
     TrainingGraph,
     data_inputs,
@@ -36,7 +36,7 @@ class Demand:
         self.analysis = analysis
         self.worker: set[str] = set()
         self.replica: set[str] = set()
-        self.cuts: dict[str, Extent] = {}
+        self.cuts: dict[str, BatchScaling] = {}
         self.inexact: dict[str, str] = {}
         self._stack: list[tuple[str, bool]] = []
         self._shared: list[str] = []
@@ -78,26 +78,26 @@ class Demand:
         name = node_of(tensor)
         if name in self.analysis.marks and self._from_batch(name):
             if name not in self.cuts:
-                self.cuts[name] = Extent.ROWS  # the gradient's own combination follows from its kind
+                self.cuts[name] = BatchScaling.ROWS  # the gradient's own combination follows from its kind
                 self._stack.append((self.analysis.nodes[name].input[0], False))
             return
         if name in self.analysis.joined and self._from_batch(name):
             if name not in self.cuts:
-                self.cuts[name] = Extent.SUM
+                self.cuts[name] = BatchScaling.SUM
                 self._stack.append((self.analysis.nodes[name].input[0], False))
             return
-        dependence, extent = self.analysis.dependence, self.analysis.extent(tensor)
+        dependence, scaling = self.analysis.dependence, self.analysis.scaling(tensor)
         is_cut = dependence.is_reduced(tensor) or dependence.is_in_order(tensor)
         is_computed = dependence.is_computable(tensor) or dependence.is_of_values(tensor)
-        if extent is Extent.CONSTANT or (is_computed and not is_cut):
+        if scaling is BatchScaling.CONSTANT or (is_computed and not is_cut):
             self._add(name)
         elif tensor not in self.cuts:
-            self.cuts[tensor] = extent if is_cut else self._inexact(tensor)
+            self.cuts[tensor] = scaling if is_cut else self._inexact(tensor)
             self._stack.append((tensor, False))
 
     def _demand_in_replica(self, tensor: str) -> None:
         name = node_of(tensor)
-        if name not in self.analysis.extents:
+        if name not in self.analysis.scalings:
             self._shared.append(name)
             self._stack.append((tensor, True))
         elif name not in self.replica:
@@ -111,7 +111,7 @@ class Demand:
         """Whether a node's copy in a replica takes that replica's value of a tensor, rather than the worker's."""
         dependence = self.analysis.dependence
         in_worker = dependence.is_global(tensor) and dependence.uses_global(consumer)
-        return node_of(tensor) in self.analysis.extents and not in_worker
+        return node_of(tensor) in self.analysis.scalings and not in_worker
 
     def _find_intermediate(self) -> frozenset[str]:
         """Marks whose gradients replicas compute with: inner gradients of second derivatives."""
@@ -133,7 +133,7 @@ class Demand:
 
     def _from_batch(self, mark: str) -> bool:
         """Whether a mark has another value on each replica, or has to be joined along with one that has."""
-        if self.analysis.extent(self.analysis.nodes[mark].input[0]) is not Extent.CONSTANT:
+        if self.analysis.scaling(self.analysis.nodes[mark].input[0]) is not BatchScaling.CONSTANT:
             return True
         if mark not in self.analysis.marks:
             return False
@@ -147,17 +147,17 @@ class Demand:
         lengths = {g: (tensor_shape(self.analysis.nodes, name) or (None,))[0] for g, name in values.items()}
         return {name: lengths.get(m.gradient, 0) for name, m in marks.items() if m.part == "indices"}
 
-    def _inexact(self, tensor: str) -> Extent:
+    def _inexact(self, tensor: str) -> BatchScaling:
         """How the replicas' values of a tensor become one that is not that of one device."""
         shape = tensor_shape(self.analysis.nodes, tensor)
         dtype = tensor_dtype(self.analysis.nodes, tensor)
-        chosen, way = Extent.SAME, "the first replica's"
+        chosen, way = BatchScaling.SAME, "the first replica's"
         if shape is None or shape.count(None) == 1:
-            chosen, way = Extent.ROWS, "the replicas', one after another"
+            chosen, way = BatchScaling.ROWS, "the replicas', one after another"
         elif None not in shape and dtype.startswith(("float", "bfloat")):
-            chosen, way = Extent.MEAN, "averaged over the replicas"
+            chosen, way = BatchScaling.MEAN, "averaged over the replicas"
             if reduction_of_met(self.analysis.dependence, tensor) == "sum":
-                chosen, way = Extent.SUM, "added over the replicas"
+                chosen, way = BatchScaling.SUM, "added over the replicas"
         name = node_of(tensor)
         while self.analysis.nodes[name].op == "Identity":  # of a returned tensor; the user knows what it returns
             name = node_of(self.analysis.nodes[name].input[0])

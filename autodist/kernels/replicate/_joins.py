@@ -10,7 +10,7 @@ import numpy as np
 
 from autodist.graph import (
     ID_DTYPE,
-    Extent,
+    BatchScaling,
     NodeList,
     Role,
     StepAnalysis,
@@ -105,7 +105,7 @@ class Joins:
     def replica_tensor(self, tensor: str, replica: int) -> str:
         """A replica's own copy of a tensor; the worker's, where it does not depend on the batch."""
         name, index = split_tensor(tensor)
-        if name not in self.analysis.extents:
+        if name not in self.analysis.scalings:
             return self.renamed.get(tensor, tensor)
         return f"replica_{replica}/{name}" + (f":{index}" if index > 0 else "")
 
@@ -218,20 +218,20 @@ class Joins:
         local = self._weighted_sum(name, source, self._weights.behind(name), dtype)
         self._point(name, None, Combine.SUM, (local,), (dtype,), (shape,), synced=(name,))
 
-    def _join_state(self, tensor: str, extent: Extent) -> None:
+    def _join_state(self, tensor: str, scaling: BatchScaling) -> None:
         dtype = tensor_dtype(self.analysis.nodes, tensor)
         label = tensor.replace(":", "_")
         shape = tensor_shape(self.analysis.nodes, tensor)
-        if extent is Extent.SAME:
+        if scaling is BatchScaling.SAME:
             self.renamed[tensor] = self.replica_tensor(tensor, 0)
-        elif extent is Extent.SHAPE:
+        elif scaling is BatchScaling.SHAPE:
             self.renamed[tensor] = self._joined_shape(label, tensor, dtype)
-        elif extent in (Extent.ROWS, Extent.SUBSET):
+        elif scaling in (BatchScaling.ROWS, BatchScaling.SUBSET):
             dim = _batch_dim(shape)
             local = self.out.concat(f"autodist/local/{label}", self._rows(label, tensor, dtype, None, dim), dtype, dim)
             self.renamed[tensor] = self._point(label, None, Combine.CONCAT, (local,), (dtype,), (shape,))[0]
         else:
-            weight = self._state_share if extent is Extent.MEAN else "active"
+            weight = self._state_share if scaling is BatchScaling.MEAN else "active"
             local = self._weighted_sum(label, tensor, weight, dtype)
             self.renamed[tensor] = self._point(label, None, Combine.SUM, (local,), (dtype,), (shape,))[0]
 
@@ -267,7 +267,7 @@ class Joins:
             parts = [self._term(f"{name}/{k}", t, weight, share, dtype, replica) for k, t in terms]
             count = {"N": len(parts)} if node.op == "AddN" else {}
             return self.out.add(node.op, name, parts, T=dtype, device=self.device(replica), **count)
-        kind = weight if node.name in self.analysis.extents else share
+        kind = weight if node.name in self.analysis.scalings else share
         factor = self._shares.scalar(kind, replica, dtype)
         return self._times(name, self.replica_tensor(tensor, replica), factor, dtype, replica)
 
@@ -280,10 +280,10 @@ class Joins:
 
     def _has_constant_part(self, tensor: str) -> bool:
         node = self.analysis.nodes[node_of(tensor)]
-        if node.op not in _ADDITIONS or node.name not in self.analysis.extents:
+        if node.op not in _ADDITIONS or node.name not in self.analysis.scalings:
             return False
         inputs = data_inputs(node)
-        return any(node_of(t) not in self.analysis.extents or self._has_constant_part(t) for t in inputs)
+        return any(node_of(t) not in self.analysis.scalings or self._has_constant_part(t) for t in inputs)
 
     def _rows(self, label: str, tensor: str, dtype: str, weight: str | None, dim: int = 0) -> list[str]:
         """The rows of each active replica, perhaps weighted."""

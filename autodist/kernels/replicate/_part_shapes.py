@@ -16,8 +16,8 @@ from typing import Any
 from autodist.errors import FixedRowsError
 from autodist.graph import (
     LOOPS,
+    BatchScaling,
     Bodies,
-    Extent,
     Role,
     TrainingGraph,
     ancestors,
@@ -149,11 +149,13 @@ class _Check:
                 name,
                 _WHOLE if params in self.arguments else _GRAPHS,
             )
-        elif self.analysis.extent(node.input[1]) is Extent.CONSTANT and self._shape(node.input[1])[:1] == (self.rows,):
+        elif self.analysis.scaling(node.input[1]) is BatchScaling.CONSTANT and self._shape(node.input[1])[:1] == (
+            self.rows,
+        ):
             self._refuse(f"picks {self.rows} rows of the batch by numbers", name, _NUMBERS)
 
     def _picks_rows(self, node: Any) -> bool:
-        if self.analysis.extent(node.input[0]) is not Extent.ROWS or self._shape(node.input[0])[:1] != (None,):
+        if self.analysis.scaling(node.input[0]) is not BatchScaling.ROWS or self._shape(node.input[0])[:1] != (None,):
             return False
         if node.op == "GatherNd":
             return True
@@ -163,7 +165,7 @@ class _Check:
         """Refuse a shape that begins with the number of rows and leaves it open what else there is."""
         node = self.nodes[name]
         wanted = constant_value(self.nodes[node_of(node.input[1])]) if node.op == "Reshape" else None
-        if wanted is None or not wanted.size or self.analysis.extent(node.input[0]) is not Extent.ROWS:
+        if wanted is None or not wanted.size or self.analysis.scaling(node.input[0]) is not BatchScaling.ROWS:
             return
         if wanted[0] == self.rows and -1 in wanted and self._shape(node.input[0])[:1] == (None,):
             self._refuse(f"has the shape {wanted.tolist()}, with the batch's {self.rows} rows", name, _NUMBERS)

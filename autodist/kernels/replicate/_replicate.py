@@ -7,7 +7,7 @@ Starting from what the step must deliver (its effects and outputs), each tensor 
 * of a *replica*: once per replica, from that replica's part of the batch.
 
 Where the worker's context demands a tensor that only replicas have, a :class:`SyncPoint` joins their values by the
-tensor's extent: sums are added, means averaged by batch share, rows concatenated. Gradients are means (of a loss that
+tensor's scaling: sums are added, means averaged by batch share, rows concatenated. Gradients are means (of a loss that
 is a mean) or sums, as the caller says.
 """
 
@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from autodist.errors import CaptureError, FixedRowsError
 from autodist.graph import (
     ROWLIKE,
-    Extent,
+    BatchScaling,
     GraphEditor,
     NodeList,
     StepAnalysis,
@@ -185,7 +185,7 @@ class _Copier:
 
     def _local_tensor(self, tensor: str) -> str:
         """An output for local batches: rows of this worker only."""
-        if self.demand.cuts.get(tensor) in (Extent.ROWS, Extent.SUBSET) and tensor in self.joins.renamed:
+        if self.demand.cuts.get(tensor) in (BatchScaling.ROWS, BatchScaling.SUBSET) and tensor in self.joins.renamed:
             synced = self.joins.renamed[tensor]
             return next((p.local[0] for p in self.joins.points if p.synced[0] == synced), synced)
         return self._worker_tensor(tensor)
@@ -206,7 +206,7 @@ class _Copier:
                 continue
             copy = self._copied(name, f"replica_{replica}/{name}", self.joins.device(replica))
             inputs = [self._replica_input(t, name, replica) for t in data_inputs(self.analysis.nodes[name])]
-            by_row = self.analysis.extents[name][0] in ROWLIKE
+            by_row = self.analysis.scalings[name][0] in ROWLIKE
             self.draws.vary(copy, inputs, self.layout.first_replica + replica, by_row=by_row)
             if name in self.borrowed:
                 inputs = [self._given(copy, name, replica)]

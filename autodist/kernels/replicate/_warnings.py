@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from autodist.graph import ROWLIKE, Extent, TrainingGraph, itemsize, node_of, reduction_of_met, tensor_dtype
+from autodist.graph import ROWLIKE, BatchScaling, TrainingGraph, itemsize, node_of, reduction_of_met, tensor_dtype
 from autodist.graph.batch import BY_REPLICA
 from autodist.graph.operators import Kind, is_kind
 from autodist.kernels.replicate._demand import Demand, tensor_shape
@@ -38,14 +38,14 @@ def inexact_of(graph: TrainingGraph, demand: Demand, gradient_reduction: str = "
 
 def notes_of(demand: Demand) -> tuple[str, ...]:
     """What differs from one device as is documented, where each replica computes the loss of its own examples."""
-    nodes, extents = demand.analysis.nodes, demand.analysis.extents
+    nodes, scalings = demand.analysis.nodes, demand.analysis.scalings
     notes = []
     if any(BY_REPLICA in nodes[name].attr for name in demand.replica):
         notes.append(
             "batch normalization takes mean and variance of each replica's part of the batch, so weights differ from "
             'those of one device, less so the larger the parts; `scope(batch_norm="synchronized")` takes them of all'
         )
-    if any(is_kind(nodes[name].op, Kind.RANDOM) and extents[name][0] in ROWLIKE for name in demand.replica):
+    if any(is_kind(nodes[name].op, Kind.RANDOM) and scalings[name][0] in ROWLIKE for name in demand.replica):
         notes.append(
             "random numbers by example (Dropout, noise) are each replica's own in this step, so weights differ from "
             "those of one device"
@@ -79,7 +79,7 @@ def _of_sources(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
         for name, by in analysis.by_tensors.items()
         if by.is_returned and name in demand.replica
     }
-    unlike = {node_of(source) for source in sources.values() if analysis.extent(source) not in ROWLIKE}
+    unlike = {node_of(source) for source in sources.values() if analysis.scaling(source) not in ROWLIKE}
     for place, _ in _by_line(graph, demand, sorted(unlike)):
         yield (
             f"a gradient is taken with respect to the output of {place}, which each replica computes of its own part "
@@ -108,7 +108,7 @@ def _of_values(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
 def _gathered(graph: TrainingGraph, demand: Demand) -> list[str]:
     """The tensors whose rows are gathered for values of the whole batch, beside what the step returns."""
     returned = {output.tensor for output in graph.outputs} | demand.analysis.marks.keys()
-    rows = (tensor for tensor, extent in demand.cuts.items() if extent in (Extent.ROWS, Extent.SUBSET))
+    rows = (tensor for tensor, scaling in demand.cuts.items() if scaling in (BatchScaling.ROWS, BatchScaling.SUBSET))
     return sorted(tensor for tensor in rows if tensor not in returned)
 
 

@@ -56,7 +56,7 @@ class Weights:
 
     def exchanged(self, name: str) -> str | None:
         """By which op a gradient with which replicas go on takes the share of the batch; None if its weight stays."""
-        if name in self._analysis.by_tensors and self._analysis.extent(name) in ROWLIKE:
+        if name in self._analysis.by_tensors and self._analysis.scaling(name) in ROWLIKE:
             weights = (self.of(name), "active")
         elif name in self._analysis.ratios:
             inner, outer = self._analysis.ratios[name]

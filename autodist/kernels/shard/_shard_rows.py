@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from autodist.graph import EXTENT_OF, NodeList
+from autodist.graph import SCALING_OF, NodeList
 from autodist.strategies import ShardSlice
 
 __all__ = ["Grid", "Rows", "join", "look_up", "with_shape"]
@@ -186,7 +186,7 @@ def look_up(
     whole_shape = nodes.concat(f"{prefix}/shape", [shape, row_shape], "int32")
     nodes.add("Reshape", original.name, [joined, whole_shape], T=dtype, Tshape="int32")
     nodes.nodes[-1].attr["_output_shapes"].CopyFrom(original.attr["_output_shapes"])
-    nodes.nodes[-1].attr[EXTENT_OF].s = ids.encode()
+    nodes.nodes[-1].attr[SCALING_OF].s = ids.encode()
 
 
 def _line(grid: Grid, dim: int) -> list[ShardSlice]:

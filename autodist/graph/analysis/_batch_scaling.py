@@ -1,4 +1,4 @@
-"""Extent: how a tensor of the step scales with the batch, as a physical unit would.
+"""Batch scaling: how a tensor of the step scales with the batch, as a physical unit would.
 
 A loss is a mean over the batch, a count of hits is a sum, logits have a row per example. From this follows how the
 values of several replicas make the value of the global batch: means are averaged by batch share, sums are added, rows
@@ -15,14 +15,14 @@ from collections.abc import Callable
 from typing import Any
 
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
-from autodist.graph.batch import EXTENT_OF, Rows, Value
+from autodist.graph.batch import SCALING_OF, Rows, Value
 from autodist.graph.batch import Kind as BatchKind
 from autodist.graph.operators import Kind, Linearity, Reducer, is_kind, linearity_of, reducer_of
 
-__all__ = ["ROWLIKE", "Extent", "ExtentRules", "adds_up_rows"]
+__all__ = ["ROWLIKE", "BatchScaling", "ScalingRules", "adds_up_rows"]
 
 
-class Extent(enum.Enum):
+class BatchScaling(enum.Enum):
     """How a tensor depends on the batch."""
 
     CONSTANT = "constant"
@@ -47,12 +47,12 @@ class Extent(enum.Enum):
     """Anything else."""
 
 
-ROWLIKE = frozenset({Extent.ROWS, Extent.SUBSET, Extent.MET})
+ROWLIKE = frozenset({BatchScaling.ROWS, BatchScaling.SUBSET, BatchScaling.MET})
 """Those of tensors that have a dim for the batch."""
 
-_INVARIANT = frozenset({Extent.CONSTANT, Extent.SAME})
-_ADDITIVE = frozenset({Extent.COUNT, Extent.SUM})
-_LINEAR = _ADDITIVE | {Extent.MEAN, Extent.SAME}
+_INVARIANT = frozenset({BatchScaling.CONSTANT, BatchScaling.SAME})
+_ADDITIVE = frozenset({BatchScaling.COUNT, BatchScaling.SUM})
+_LINEAR = _ADDITIVE | {BatchScaling.MEAN, BatchScaling.SAME}
 
 _BATCH_NORMS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
 
@@ -62,12 +62,12 @@ def adds_up_rows(op: str) -> bool:
     return reducer_of(op) is Reducer.SUM and is_kind(op, Kind.REDUCTION, Kind.SCATTER)
 
 
-class ExtentRules:
-    """The extents of a node's outputs from those of its inputs.
+class ScalingRules:
+    """The scalings of a node's outputs from those of its inputs.
 
     Args:
         nodes: The flat graph, by name.
-        extent_of: The extent of a tensor as one consumer sees it.
+        scaling_of: The scaling of a tensor as one consumer sees it.
         value_of: Where a tensor of the forward pass has the batch; None for all others.
         is_multiple: Whether a number is known to be a multiple of that of the examples.
     """
@@ -75,24 +75,24 @@ class ExtentRules:
     def __init__(
         self,
         nodes: dict[str, Any],
-        extent_of: Callable[[str], Extent],
+        scaling_of: Callable[[str], BatchScaling],
         value_of: Callable[[str], Value],
         is_multiple: Callable[[str], bool],
     ) -> None:
         self.nodes = nodes
-        self.of = extent_of
+        self.of = scaling_of
         self.value_of = value_of
         self.is_multiple = is_multiple
 
-    def outputs(self, node: Any) -> tuple[Extent, ...]:
-        """The extents of all outputs of a node."""
-        if EXTENT_OF in node.attr:
-            return (self.of(node.attr[EXTENT_OF].s.decode()),)
+    def outputs(self, node: Any) -> tuple[BatchScaling, ...]:
+        """The scalings of all outputs of a node."""
+        if SCALING_OF in node.attr:
+            return (self.of(node.attr[SCALING_OF].s.decode()),)
         count = max(1, len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1)
         inputs = [self.of(tensor) for tensor in data_inputs(node)]
         return tuple(self._output(node, inputs, index) for index in range(count))
 
-    def _output(self, node: Any, inputs: list[Extent], index: int) -> Extent:
+    def _output(self, node: Any, inputs: list[BatchScaling], index: int) -> BatchScaling:
         shape = output_shape(node, index)
         if node.op in ("Shape", "ShapeN", "Size"):
             return self._sizes(node, inputs)
@@ -100,10 +100,10 @@ class ExtentRules:
             return self._rows(node, inputs, index)
         if ROWLIKE & set(inputs):
             return self._reduced(node, inputs, index)
-        if Extent.SHAPE in inputs:
+        if BatchScaling.SHAPE in inputs:
             return self._of_shape(node, inputs)
-        if node.op == "FloorDiv" and inputs[0] is Extent.COUNT and inputs[1] in _INVARIANT:
-            return Extent.COUNT if self.is_multiple(node.name) else Extent.MIXED
+        if node.op == "FloorDiv" and inputs[0] is BatchScaling.COUNT and inputs[1] in _INVARIANT:
+            return BatchScaling.COUNT if self.is_multiple(node.name) else BatchScaling.MIXED
         return _combined(node, inputs, self._zeros(node) if linearity_of(node.op) is Linearity.JOINT else 0)
 
     def _zeros(self, node: Any) -> int:
@@ -111,59 +111,59 @@ class ExtentRules:
         terms = (constant_value(self.nodes[node_of(tensor)]) for tensor in data_inputs(node))
         return sum(term is not None and term.shape == () and not term for term in terms)
 
-    def _rows(self, node: Any, inputs: list[Extent], index: int) -> Extent:
-        """Extent of a tensor with a batch dim: of what belongs to a backward pass, that of its inputs."""
+    def _rows(self, node: Any, inputs: list[BatchScaling], index: int) -> BatchScaling:
+        """The scaling of a tensor with a batch dim: of what belongs to a backward pass, that of its inputs."""
         value = self.value_of(f"{node.name}:{index}")
         if value is BatchKind.MET:
-            return Extent.MET
-        selected = value.selected if isinstance(value, Rows) else Extent.SUBSET in inputs
-        return Extent.SUBSET if selected else Extent.ROWS
+            return BatchScaling.MET
+        selected = value.selected if isinstance(value, Rows) else BatchScaling.SUBSET in inputs
+        return BatchScaling.SUBSET if selected else BatchScaling.ROWS
 
-    def _sizes(self, node: Any, inputs: list[Extent]) -> Extent:
+    def _sizes(self, node: Any, inputs: list[BatchScaling]) -> BatchScaling:
         if inputs[0] not in ROWLIKE:
-            return Extent.SAME
-        if node.op == "Size" and inputs[0] is not Extent.MET:
-            return Extent.SUM if inputs[0] is Extent.SUBSET else Extent.COUNT
-        return Extent.SHAPE
+            return BatchScaling.SAME
+        if node.op == "Size" and inputs[0] is not BatchScaling.MET:
+            return BatchScaling.SUM if inputs[0] is BatchScaling.SUBSET else BatchScaling.COUNT
+        return BatchScaling.SHAPE
 
-    def _reduced(self, node: Any, inputs: list[Extent], index: int) -> Extent:
-        """Extent of a tensor without batch dim that is made from tensors with one."""
+    def _reduced(self, node: Any, inputs: list[BatchScaling], index: int) -> BatchScaling:
+        """The scaling of a tensor without batch dim that is made from tensors with one."""
         if self.value_of(f"{node.name}:{index}") is BatchKind.MET:
-            return Extent.MIXED
+            return BatchScaling.MIXED
         if reducer_of(node.op) is Reducer.SUM:
-            return Extent.SUM
-        if node.op == "Mean" and inputs[0] is Extent.ROWS:
-            return Extent.MEAN
+            return BatchScaling.SUM
+        if node.op == "Mean" and inputs[0] is BatchScaling.ROWS:
+            return BatchScaling.MEAN
         if node.op in _BATCH_NORMS and index in (1, 2):
-            return Extent.MEAN
-        return Extent.MIXED
+            return BatchScaling.MEAN
+        return BatchScaling.MIXED
 
-    def _of_shape(self, node: Any, inputs: list[Extent]) -> Extent:
-        """Extent of what is computed from the shape of a tensor with a batch dim."""
+    def _of_shape(self, node: Any, inputs: list[BatchScaling]) -> BatchScaling:
+        """The scaling of what is computed from the shape of a tensor with a batch dim."""
         if node.op in ("Identity", "Cast"):
-            return Extent.SHAPE
+            return BatchScaling.SHAPE
         if node.op == "Prod" and self.nodes[node_of(node.input[0])].op == "Pack":
             return self._size_of_pack(self.nodes[node_of(node.input[0])])
         dims = self._shape_dims(node.input[0])
         if dims is None:
-            return Extent.MIXED
+            return BatchScaling.MIXED
         source, sizes = dims
-        additive = Extent.SUM if source is Extent.SUBSET else Extent.COUNT
+        additive = BatchScaling.SUM if source is BatchScaling.SUBSET else BatchScaling.COUNT
         if node.op == "Prod":
             return additive
         picked = self._picked(node, sizes)
         if picked is None:
-            return Extent.MIXED
+            return BatchScaling.MIXED
         if None not in picked:
-            return Extent.SAME
-        return additive if not output_shape(node) else Extent.SHAPE
+            return BatchScaling.SAME
+        return additive if not output_shape(node) else BatchScaling.SHAPE
 
-    def _size_of_pack(self, pack: Any) -> Extent:
-        """Extent of the product of dims of which exactly one varies."""
+    def _size_of_pack(self, pack: Any) -> BatchScaling:
+        """The scaling of the product of dims of which exactly one varies."""
         return next(e for e in map(self.of, data_inputs(pack)) if e in _ADDITIVE)
 
-    def _shape_dims(self, tensor: str) -> tuple[Extent, tuple[int | None, ...]] | None:
-        """The extent and the static shape of the tensor whose shape this is."""
+    def _shape_dims(self, tensor: str) -> tuple[BatchScaling, tuple[int | None, ...]] | None:
+        """The scaling and the static shape of the tensor whose shape this is."""
         node = self.nodes[node_of(tensor)]
         while node.op in ("Identity", "Cast"):
             node = self.nodes[node_of(node.input[0])]
@@ -192,48 +192,50 @@ class ExtentRules:
         return sizes[begin:stop]
 
 
-def _combined(node: Any, inputs: list[Extent], zeros: int) -> Extent:
-    """Extent of a function of sums, means and constants."""
-    varying = [extent for extent in inputs if extent not in _INVARIANT]
+def _combined(node: Any, inputs: list[BatchScaling], zeros: int) -> BatchScaling:
+    """The scaling of a function of sums, means and constants."""
+    varying = [scaling for scaling in inputs if scaling not in _INVARIANT]
     if not varying:
-        return Extent.SAME
-    if Extent.MIXED in varying:
-        return Extent.MIXED
+        return BatchScaling.SAME
+    if BatchScaling.MIXED in varying:
+        return BatchScaling.MIXED
     if node.op == "Pack" and len(varying) == 1 < len(inputs) and varying[0] in _ADDITIVE:
-        return Extent.SHAPE
+        return BatchScaling.SHAPE
     if node.op == "Prod" and output_shape(node) == () and inputs[0] in _ADDITIVE:
         return inputs[0]  # the shape of a vector: one entry
     if linearity_of(node.op) is Linearity.FIRST:
-        return inputs[0] if inputs[0] in _LINEAR and len(varying) == 1 else Extent.MIXED
+        return inputs[0] if inputs[0] in _LINEAR and len(varying) == 1 else BatchScaling.MIXED
     if linearity_of(node.op) is Linearity.JOINT:
         return _added(varying, len(inputs) - zeros)
     if node.op == "Mul":
         return _multiplied(varying)
     if linearity_of(node.op) is Linearity.NUMERATOR:
         return _divided(inputs[0], inputs[1])
-    return Extent.MIXED
+    return BatchScaling.MIXED
 
 
-def _added(varying: list[Extent], num_inputs: int) -> Extent:
+def _added(varying: list[BatchScaling], num_inputs: int) -> BatchScaling:
     kinds = set(varying)
-    if kinds == {Extent.MEAN}:
-        return Extent.MEAN  # batch shares add up to one, so a constant term survives the averaging
+    if kinds == {BatchScaling.MEAN}:
+        return BatchScaling.MEAN  # batch shares add up to one, so a constant term survives the averaging
     if len(varying) == num_inputs and kinds <= _ADDITIVE:
-        return Extent.COUNT if kinds == {Extent.COUNT} else Extent.SUM
-    return Extent.MIXED
+        return BatchScaling.COUNT if kinds == {BatchScaling.COUNT} else BatchScaling.SUM
+    return BatchScaling.MIXED
 
 
-def _multiplied(varying: list[Extent]) -> Extent:
+def _multiplied(varying: list[BatchScaling]) -> BatchScaling:
     if len(varying) == 1:
         return varying[0]
-    if sorted(extent.value for extent in varying) == ["count", "mean"]:
-        return Extent.SUM
-    return Extent.MIXED
+    if sorted(scaling.value for scaling in varying) == ["count", "mean"]:
+        return BatchScaling.SUM
+    return BatchScaling.MIXED
 
 
-def _divided(numerator: Extent, denominator: Extent) -> Extent:
+def _divided(numerator: BatchScaling, denominator: BatchScaling) -> BatchScaling:
     if denominator in _INVARIANT:
         return numerator
-    if denominator is Extent.COUNT:
-        return {Extent.SUM: Extent.MEAN, Extent.COUNT: Extent.SAME}.get(numerator, Extent.MIXED)
-    return Extent.MIXED
+    if denominator is BatchScaling.COUNT:
+        return {BatchScaling.SUM: BatchScaling.MEAN, BatchScaling.COUNT: BatchScaling.SAME}.get(
+            numerator, BatchScaling.MIXED
+        )
+    return BatchScaling.MIXED

@@ -4,18 +4,18 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autodist.graph import Extent, StepAnalysis, VariableNames, capture, node_of
+from autodist.graph import BatchScaling, StepAnalysis, VariableNames, capture, node_of
 
 from .expressions import expressions
 
 W = tf.Variable([[1.0, 2.0], [0.5, -1.0]], name="w")
 
 
-def captured_extents(step, *specs):
+def captured_scalings(step, *specs):
     graph = capture(step, specs or [tf.TensorSpec([8, 2])], VariableNames()).graph
     split = [node_of(i.tensor) for i in graph.inputs if i.split]
     analysis = StepAnalysis(graph.graph_def, [v.handle for v in graph.variables], split)
-    return [analysis.extent(output.tensor) for output in graph.outputs], analysis, graph
+    return [analysis.scaling(output.tensor) for output in graph.outputs], analysis, graph
 
 
 def with_moments(x):
@@ -58,9 +58,9 @@ def with_moments(x):
         (lambda x: with_moments(x)[0], "mean"),
     ],
 )
-def test_extents(step, expected):
-    (extent,), _, _ = captured_extents(step)
-    assert extent is Extent(expected)
+def test_scalings(step, expected):
+    (scaling,), _, _ = captured_scalings(step)
+    assert scaling is BatchScaling(expected)
 
 
 def test_sums_of_inputs_are_global_and_sizes_are_not():
@@ -68,36 +68,36 @@ def test_sums_of_inputs_are_global_and_sizes_are_not():
         tokens = tf.reduce_sum(tf.cast(x > 0, tf.float32))
         return tokens, tf.cast(tf.shape(x)[0], tf.float32), tf.reduce_sum(x @ W), tokens / 2.0, tf.size(x)
 
-    _, analysis, graph = captured_extents(step)
+    _, analysis, graph = captured_scalings(step)
     is_global = [analysis.dependence.is_global(output.tensor) for output in graph.outputs]
     assert is_global == [True, False, False, True, False]
 
 
 def test_statistics_that_gradients_flow_through_are_a_replicas_own():
-    _, analysis, graph = captured_extents(lambda x: with_moments(x))
+    _, analysis, graph = captured_scalings(lambda x: with_moments(x))
     assert not any(analysis.dependence.is_global(output.tensor) for output in graph.outputs)
 
 
 @settings(max_examples=60, deadline=None)
 @given(expressions(), st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(0, 2**16))
-def test_parts_combine_by_extent(step, sizes, seed):
-    extents, analysis, _ = captured_extents(step)
+def test_parts_combine_by_scaling(step, sizes, seed):
+    scalings, analysis, _ = captured_scalings(step)
     if any(analysis.dependence.is_global(name) for name in analysis.nodes):
         return  # parts use values of the whole batch; the replicated graph is tested in tests/kernels
     x = np.random.default_rng(seed).normal(size=(sum(sizes), 2)).astype(np.float32)
     whole = [np.asarray(value) for value in step(tf.constant(x))]
     parts = [[np.asarray(v) for v in step(tf.constant(p))] for p in np.split(x, np.cumsum(sizes)[:-1])]
-    for extent, expected, *values in zip(extents, whole, *parts, strict=True):
-        combined = combine(extent, values, sizes)
+    for scaling, expected, *values in zip(scalings, whole, *parts, strict=True):
+        combined = combine(scaling, values, sizes)
         if combined is not None:
-            np.testing.assert_allclose(combined, expected, rtol=2e-4, atol=1e-4, err_msg=f"{step.__doc__}: {extent}")
+            np.testing.assert_allclose(combined, expected, rtol=2e-4, atol=1e-4, err_msg=f"{step.__doc__}: {scaling}")
 
 
-def combine(extent, values, sizes):
-    if extent in (Extent.SUM, Extent.COUNT):
+def combine(scaling, values, sizes):
+    if scaling in (BatchScaling.SUM, BatchScaling.COUNT):
         return sum(values)
-    if extent is Extent.MEAN:
+    if scaling is BatchScaling.MEAN:
         return sum(value * size for value, size in zip(values, sizes, strict=True)) / sum(sizes)
-    if extent in (Extent.ROWS, Extent.SUBSET):
+    if scaling in (BatchScaling.ROWS, BatchScaling.SUBSET):
         return np.concatenate(values)
-    return values[0] if extent in (Extent.SAME, Extent.CONSTANT) else None
+    return values[0] if scaling in (BatchScaling.SAME, BatchScaling.CONSTANT) else None
