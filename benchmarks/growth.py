@@ -23,10 +23,9 @@ from training_steps import TOKENS, training_step, transformer
 from autodist.graph import CapturedStep, VariableNames, capture
 from autodist.kernels import Layout, kernels_for, rewrite
 from autodist.resource_spec import ResourceSpec
-from autodist.strategies import compose
+from autodist.strategies import compose, needs_servers
 
-_STRATEGIES = ("AllReduce(communicator='collective')", "PSLoadBalancing(communicator='queue')")
-_BY_HOSTS = (*_STRATEGIES, "PSLoadBalancing(communicator='tcp')")
+_STRATEGIES = ("AllReduce(communicator='collective')", "PSLoadBalancing")
 _LAYERS = (1, 6, 24, 72)
 _HOSTS = (2, 8, 32, 128)
 _WORKERS = (2, 4, 8)
@@ -65,7 +64,7 @@ def _by_graph(sizes: Sequence[int]) -> list[Row]:
 def _by_hosts(counts: Sequence[int]) -> list[Row]:
     step = _captured(_LAYERS_FOR_HOSTS)
     rows = []
-    for name in _BY_HOSTS:
+    for name in _STRATEGIES:
         for who, rank in (("chief", 0), ("last worker", -1)):
             progress(f"growth: rewriting for {counts[-1]} hosts, {name}, {who}")
             seconds = {count: min(_rewritten_s(step, name, count, rank % count) for _ in range(2)) for count in counts}
@@ -83,7 +82,7 @@ def _rewritten_s(step: CapturedStep, name: str, hosts: int, rank: int) -> float:
     spec = ResourceSpec.local(workers=hosts)
     strategy = compose(name, step.graph, spec)
     began = time.process_time()
-    layout = Layout.of(strategy, spec, rank, server=strategy.has_servers)
+    layout = Layout.of(strategy, spec, rank, server=needs_servers(strategy))
     rewrite(step.graph, layout, kernels_for(step.graph, strategy))
     return time.process_time() - began
 

@@ -3,7 +3,6 @@
 import pytest
 
 ONE_PER_CARRIER = [
-    "PSLoadBalancing(communicator='queue')",
     "AllReduce(communicator='collective')",
     "AllReduce(communicator='tcp')",
     "PSLoadBalancing(communicator='tcp')",

@@ -7,6 +7,7 @@
 from autodist.carriers._base import Carrier, Load, Place, Process
 from autodist.carriers._carrier_registry import (
     ENTRY_POINT_GROUP,
+    FORMER,
     CarrierName,
     carrier_of_servers,
     carriers,
@@ -20,14 +21,14 @@ from autodist.carriers._carrier_registry import (
 from autodist.carriers._collective import Collective
 from autodist.carriers._communicator import Communicator
 from autodist.carriers._horovod import Horovod
-from autodist.carriers._queue import Queue
 from autodist.carriers._scatter import Scattered, rows_of
 from autodist.carriers._tcp import Tcp
 from autodist.carriers._widened import Widened
-from autodist.cost import Links, direct_gather, direct_reduce, ring_gather, ring_reduce, star
+from autodist.cost import Links, direct_gather, direct_reduce, ring_gather, ring_reduce
 
 __all__ = [
     "ENTRY_POINT_GROUP",
+    "FORMER",
     "Carrier",
     "CarrierName",
     "Collective",
@@ -37,7 +38,6 @@ __all__ = [
     "Load",
     "Place",
     "Process",
-    "Queue",
     "Scattered",
     "Tcp",
     "Widened",
@@ -54,5 +54,4 @@ __all__ = [
     "ring_gather",
     "ring_reduce",
     "rows_of",
-    "star",
 ]

@@ -107,11 +107,8 @@ class Carrier(Named, abc.ABC):
     called: ClassVar[str]
     """What sentences call it."""
 
-    carries_gradients: ClassVar[bool] = True
-    """Whether it carries collectives of gradients, or small state of a step alone."""
-
     unfit: ClassVar[str] = ""
-    """Why it can't be used in sessions with parameter servers or queues; empty if it can."""
+    """Why it can't be used in sessions with parameter servers; empty if it can."""
 
     has_streams: ClassVar[bool] = False
     """Whether what servers get and give goes with it, by operators that the kernels of streams know."""
@@ -145,7 +142,7 @@ class Carrier(Named, abc.ABC):
 
     @property
     def fits_servers(self) -> bool:
-        """Whether it can be used in sessions with parameter servers or queues."""
+        """Whether it can be used in sessions with parameter servers."""
         return not self.unfit
 
     def is_available(self) -> bool:

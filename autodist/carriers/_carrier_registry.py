@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Annotated, TypeAlias
 
 from autodist.carriers._base import Carrier
 from autodist.carriers._collective import Collective
 from autodist.carriers._horovod import Horovod
-from autodist.carriers._queue import Queue
 from autodist.carriers._tcp import Tcp
 from autodist.errors import StrategyError
 from autodist.registry import OneOf, Registry, suggestion
 
 __all__ = [
     "ENTRY_POINT_GROUP",
+    "FORMER",
     "CarrierName",
     "carrier_of_servers",
     "carriers",
@@ -29,8 +29,11 @@ __all__ = [
 
 ENTRY_POINT_GROUP = "autodist.carriers"
 
-CARRIERS: tuple[type[Carrier], ...] = (Tcp, Horovod, Collective, Queue)
+CARRIERS: tuple[type[Carrier], ...] = (Tcp, Horovod, Collective)
 """Our own, the fastest first, as ``docs/performance.md`` has measured on CPUs."""
+
+FORMER = {"queue": "`queue`, TensorFlow's servers, is no longer there: `tcp` does all that it did"}
+"""By carriers that earlier versions had, and that records of their trials name, what takes their place."""
 
 _REGISTRY: Registry[Carrier] = Registry("carrier", Carrier, ENTRY_POINT_GROUP, CARRIERS)
 _OWN = {cls.name: cls() for cls in CARRIERS}
@@ -49,6 +52,8 @@ def get(name: str) -> Carrier:
 @functools.cache  # of those that are found; what isn't raises, and is looked for again
 def _of_others(name: str) -> Carrier:
     cls = _REGISTRY.find(name)
+    if cls is None and name in FORMER:
+        raise StrategyError(FORMER[name], hint="say `tcp` instead")
     if cls is None:
         raise StrategyError(
             f"there is no carrier `{name}`{suggestion(name, names())}, known are {', '.join(names())}",
@@ -93,7 +98,7 @@ def names_of(fits: Callable[[Carrier], object]) -> tuple[str, ...]:
 
 @functools.cache
 def installed_communicators() -> tuple[str, ...]:
-    """The carriers of gradients that work on this machine, the fastest first; TensorFlow's collectives always do.
+    """The carriers that work on this machine, the fastest first; TensorFlow's collectives always do.
 
     Looks for AutoDist's library and for Horovod's without loading them: that takes a second and starts threads.
 
@@ -102,25 +107,32 @@ def installed_communicators() -> tuple[str, ...]:
         True
 
     """
-    return names_of(lambda carrier: carrier.carries_gradients and carrier.is_available())
+    return names_of(lambda carrier: carrier.is_available())
 
 
-def carrier_of_servers(installed: Collection[str]) -> str:
-    """What carries what servers get and give where nobody has said it.
+def carrier_of_servers() -> str:
+    """What carries what servers get and give where nobody has said it; verification tells where it is not installed.
 
     Example:
-        >>> carrier_of_servers(["tcp", "collective"]), carrier_of_servers(["horovod", "collective"])
-        ('tcp', 'queue')
+        >>> carrier_of_servers()
+        'tcp'
 
     """
-    return next((name for name in installed if get(name).has_streams), Queue.name)
+    return next(name for name in names() if get(name).has_streams)
 
 
-def one_of(fits: Callable[[Carrier], object], *others: str) -> OneOf:
-    """The names of the carriers for which something holds, as a parameter allows them; others before them."""
+def one_of(fits: Callable[[Carrier], object], *others: str, reads_former: bool = False) -> OneOf:
+    """The names of the carriers for which something holds, as a parameter allows them.
+
+    Args:
+        fits: What has to hold.
+        others: What stands before them.
+        reads_former: Whether names are read as well that earlier versions had.
+
+    """
     own = (*others, *(name for name, carrier in _OWN.items() if fits(carrier)))
-    return OneOf(own, lambda: (*others, *names_of(fits)))
+    return OneOf(own, lambda: (*others, *names_of(fits)), FORMER, reads_former)
 
 
-CarrierName: TypeAlias = Annotated[str, one_of(lambda carrier: carrier.carries_gradients)]
-"""What may carry gradients."""
+CarrierName: TypeAlias = Annotated[str, one_of(lambda carrier: True)]
+"""What may carry collectives."""

@@ -30,7 +30,7 @@ class Collective(Carrier):
     called: ClassVar[str] = "TensorFlow's collectives"
     unfit: ClassVar[str] = (
         "TensorFlow's collectives number the steps of all workers in one sequence, and the clean-up after one worker's "
-        "step then aborts what servers compute, and queues hold, for another's"
+        "step then aborts what servers compute for another's"
     )
     needs_servers: ClassVar[bool] = True
     missing: ClassVar[str] = ""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
-_SCHEMA_VERSION = 2
+_SCHEMA_VERSION = 3
 _DOES_NOT_FIT = 3
 
 

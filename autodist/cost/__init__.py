@@ -16,7 +16,6 @@ from autodist.cost._link_bytes import (
     ring_gather,
     ring_reduce,
     ring_share,
-    star,
 )
 from autodist.cost._scheme_floats import (
     all_reduce_floats,
@@ -46,5 +45,4 @@ __all__ = [
     "ring_share",
     "server_floats",
     "shares_of",
-    "star",
 ]

@@ -14,7 +14,6 @@ __all__ = [
     "ring_gather",
     "ring_reduce",
     "ring_share",
-    "star",
 ]
 
 Links: TypeAlias = "dict[tuple[str, str], float]"
@@ -76,16 +75,6 @@ def direct_reduce(size_bytes: float, parts: Mapping[str, float]) -> Links:
 def direct_gather(parts: Mapping[str, float]) -> Links:
     """Every part goes to every other host."""
     return {(host, other): part for host, part in parts.items() for other in parts if host != other}
-
-
-def star(size_bytes: float, parts: Mapping[str, float]) -> Links:
-    """All hosts send to the first one, which sends the sum and all parts back."""
-    chief, *others = parts
-    links: Links = {}
-    for host in others:
-        links[host, chief] = size_bytes + parts[host]
-        links[chief, host] = size_bytes + sum(parts.values())
-    return links
 
 
 def added(one: Links, other: Links) -> Links:

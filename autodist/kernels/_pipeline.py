@@ -22,7 +22,7 @@ from autodist.kernels._synchronizers import bound, refuse_orphans
 from autodist.kernels.collectives import AllReduceGradients, AllReduceState, BroadcastFactors, FactorGradients, InTurn
 from autodist.kernels.replicate import Replicate
 from autodist.kernels.requests import Requests
-from autodist.kernels.servers import LocalProxies, PackReads, ParameterServers, RelaxedServers, Stations, StreamValues
+from autodist.kernels.servers import LocalProxies, ParameterServers, RelaxedServers, Stations, StreamValues
 from autodist.kernels.shard import Partition
 from autodist.strategies import Strategy
 
@@ -126,9 +126,8 @@ def kernels_for(
         # Streams bring values along with the gradients' messages, so servers need not be asked for those.
         StreamValues(strategy, step),
         ParameterServers(strategy, step, container),
-        # Copies of served values take the remaining reads of servers; what is left of these travels in one message.
+        # Copies of served values take the remaining reads of servers.
         LocalProxies(strategy, container),
-        PackReads(strategy),
         # Collectives take the gradients that are left, then small state: it may wait, gradients may not.
         AllReduceGradients(strategy, step),
         BroadcastFactors(strategy, step),

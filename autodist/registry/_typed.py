@@ -7,7 +7,7 @@ import difflib
 import functools
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from autodist.errors import StrategyError
@@ -42,15 +42,21 @@ class OneOf:
     Attributes:
         own: Those that are known in any case.
         find: Finds all, with those of other packages.
+        former: By what earlier versions knew, what takes its place.
+        reads_former: Whether these are read as well: in records of what those versions have done.
 
     """
 
     own: tuple[str, ...]
     find: Callable[[], tuple[str, ...]]
+    former: Mapping[str, str] = field(default_factory=dict, hash=False)
+    reads_former: bool = False
 
     def has(self, value: object) -> bool:
         """Whether a value is one of them."""
-        return type(value) is str and (value in self.own or value in self.find())
+        if type(value) is not str:
+            return False
+        return value in self.own or value in self.find() or (self.reads_former and value in self.former)
 
 
 class _Placed(str):
@@ -205,7 +211,7 @@ def read(hint: Any, value: Any, where: str, mistakes: list[str]) -> Any:
         element = get_args(hint)[0]
         return tuple(read(element, part, here.item(i), mistakes) for i, part in enumerate(value))
     if not _fits(hint, value):
-        mistakes.append(here.mistake(f"is {_short(value)}, allowed: {describe(hint)}"))
+        mistakes.append(here.mistake(f"is {_short(value)}, allowed: {describe(hint)}{_instead(hint, value)}"))
     return value
 
 
@@ -250,6 +256,12 @@ def _one_of(hint: Any) -> OneOf:
     [found] = hint.__metadata__
     assert isinstance(found, OneOf), hint
     return found
+
+
+def _instead(hint: Any, value: Any) -> str:
+    """What takes the place of something that there was, in brackets."""
+    found = _one_of(hint).former.get(value) if type(value) is str and _origin(hint) is Annotated else None
+    return f" ({found})" if found else ""
 
 
 def _short(value: Any) -> str:

@@ -152,14 +152,8 @@ def _totals(explanation: Explanation) -> str:
         "collectives": f"over {' and '.join(carriers)}" if carriers else "",
         "replicas": f"{len(explanation.replicas)} ({_some(explanation.replicas)})",
         "loss, metrics": f"over {explanation.communicator}",
-        "packed": _packed(explanation),
     }
     return "\n".join(f"{name:>13}  {value}" for name, value in lines.items() if value)
-
-
-def _packed(explanation: Explanation) -> str:
-    size = explanation.pack_bytes
-    return "" if size is None else f"what is up to {megabytes(size)} MB, by server"
 
 
 def _show_cost(cost: Cost, console: Console, show_all: bool) -> None:

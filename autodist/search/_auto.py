@@ -37,7 +37,7 @@ from autodist.simulator import (
     Simulator,
     calibrated,
 )
-from autodist.strategies import AllReduce, Strategy, StrategyBuilder, carriers_of, check
+from autodist.strategies import AllReduce, Strategy, StrategyBuilder, check
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -76,8 +76,8 @@ class Auto(StrategyBuilder):
         seed: Of what is drawn.
         online: How many strategies are tried in the first training steps, so far as none was measured before; they
             train as all others do. 1 takes the one that is expected to be the fastest.
-        over: Names of what may carry what it chooses, with spaces between them: of ``tcp``, ``horovod``,
-            ``collective`` and ``queue``. None allows what the run does.
+        over: Names of what may carry what it chooses, with spaces between them: of ``tcp``, ``horovod`` and
+            ``collective``. None allows what the run does.
 
     """
 
@@ -193,7 +193,7 @@ class Auto(StrategyBuilder):
         """Whether it can be used here, with all devices."""
         if set(strategy.graph.replicas) != {device.name for device in spec.replicas}:
             return False
-        if not carriers_of(strategy) <= self._over:
+        if not self._over.issuperset(strategy.carriers):
             return False
         try:
             check(strategy, graph, spec)
@@ -227,7 +227,7 @@ class Auto(StrategyBuilder):
         space = Space(domain, allowed=self._over)
         searcher = LocalSearcher(space, Catalogue.of(space), self.seed)
         known = {name: fits for name, fits in known_strategies(domain) if isinstance(fits, Strategy)}
-        baselines = {name: fits for name, fits in known.items() if carriers_of(fits) <= self._over}
+        baselines = {name: fits for name, fits in known.items() if self._over.issuperset(fits.carriers)}
         baselines |= self._fastest_elsewhere(store, graph, spec)
         left_s = max(min(_LEAST_RANKING_S, self.time_s), self.time_s - (time.monotonic() - begun_s))
         ranking = rank_offline(searcher, _Wary(advice.simulator), Effort(self.proposals, left_s), baselines)

@@ -24,7 +24,7 @@ _NAMES_OF_SEVERAL_REPLICAS = (
 
 def _names() -> Iterator[str]:
     """All of them over the fastest carrier, then what is known of each other one."""
-    fastest, *others = (carrier for carrier in carriers.carriers() if carrier.carries_gradients)
+    fastest, *others = carriers.carriers()
     yield f"AllReduce(communicator={fastest.name!r})"
     yield from ("PSLoadBalancing", "PartitionedPS")
     yield from (f"{system}(communicator={fastest.name!r})" for system in ("Poseidon", "Parallax"))

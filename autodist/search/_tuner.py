@@ -207,11 +207,8 @@ class Tuner:
         proposals, numbers = recognize([trial.strategy for trial in trials], self.space, self.catalogue)
         if len(numbers):
             self.searcher.tell(proposals, np.array([_time_of(trials[number]) for number in numbers], np.float32))
-        # What was tried is not tried again because its groups have other numbers; but what was not packed, is packed.
-        for k, number in enumerate(numbers):
-            same = proposals.strategy(k, self.space, self.catalogue)
-            if same.graph.pack_bytes == trials[number].strategy.graph.pack_bytes:
-                self._known.add(same.id)
+        # What was tried is not tried again because its groups have other numbers.
+        self._known.update(proposals.strategy(k, self.space, self.catalogue).id for k in range(len(numbers)))
 
     def _batch(self) -> bool:
         """Measure one batch of candidates; False if nothing new was found."""

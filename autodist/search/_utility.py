@@ -56,7 +56,7 @@ class Cost(Utility):
         >>> from autodist.resource_spec import Host
         >>> from autodist.strategies import GraphConfig
         >>> spec = ResourceSpec((Host("a", "a", price_per_hour=2), Host("b", "b", price_per_hour=7)))
-        >>> Cost(spec).of(Strategy(GraphConfig(("a:CPU:0",), "queue"), ()), step_s=1800)
+        >>> Cost(spec).of(Strategy(GraphConfig(("a:CPU:0",), "tcp"), ()), step_s=1800)
         1.0
 
     """
@@ -113,7 +113,7 @@ class Bill:
         >>> from autodist.resource_spec import Host
         >>> from autodist.strategies import GraphConfig
         >>> bill = Bill(ResourceSpec((Host("a", "a", price_per_hour=2),)), batch_size=100, examples=850)
-        >>> bill.unit, bill.of(Strategy(GraphConfig(("a:CPU:0",), "queue"), ()), step_s=200.0)  # 9 steps
+        >>> bill.unit, bill.of(Strategy(GraphConfig(("a:CPU:0",), "tcp"), ()), step_s=200.0)  # 9 steps
         ('epoch', 1.0)
 
     """

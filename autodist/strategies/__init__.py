@@ -33,7 +33,7 @@ from autodist.strategies._coupled import coupled_units
 from autodist.strategies._diff import Difference, StrategyDiff, diff
 from autodist.strategies._explain import Cost, Explanation, ExplanationRow, HostTraffic, LinkTraffic, explain
 from autodist.strategies._messages import shard_messages
-from autodist.strategies._permission import Permission, carriers_of, needs_servers
+from autodist.strategies._permission import Permission, needs_servers
 from autodist.strategies._problem import Problem, sentences
 from autodist.strategies._shard_messages import ShardMessages, host_of
 from autodist.strategies._shards import Partition, ShardSlice, num_shards, shard_slices
@@ -115,7 +115,6 @@ __all__ = [
     "VariableConfig",
     "builders",
     "can_split",
-    "carriers_of",
     "check",
     "compose",
     "coupled_units",

@@ -99,7 +99,7 @@ def diff(
     Example:
         >>> from autodist.strategies import GraphConfig, PSSynchronizer
         >>> one, other = (
-        ...     Strategy(GraphConfig(("a:CPU:0",), "queue"), (VariableConfig.whole("w", PSSynchronizer(home)),))
+        ...     Strategy(GraphConfig(("a:CPU:0",), "tcp"), (VariableConfig.whole("w", PSSynchronizer(home)),))
         ...     for home in ("a:CPU:0", "b:CPU:0")
         ... )
         >>> diff(one, other).differences

@@ -131,7 +131,6 @@ class Explanation:
         builder: Who built it.
         replicas: The devices that hold a copy of the graph.
         communicator: What carries the batch size, the loss and the metrics.
-        pack_bytes: Up to which size what a server gets, or gives, travels together; None if nothing does.
         rows: One per shard, in the strategy's order.
         num_variables: Number of variables.
         num_shards_by_synchronizer: Number of shards of each kind.
@@ -147,7 +146,6 @@ class Explanation:
     builder: str
     replicas: tuple[str, ...]
     communicator: str
-    pack_bytes: int | None
     rows: tuple[ExplanationRow, ...]
     num_variables: int
     num_shards_by_synchronizer: Mapping[str, int]
@@ -184,7 +182,7 @@ def explain(
     Example:
         >>> from autodist.strategies import GraphConfig, PSSynchronizer
         >>> config = VariableConfig.whole("w", PSSynchronizer("a:CPU:0", staleness=2))
-        >>> explain(Strategy(GraphConfig(("a:CPU:0",), "queue"), (config,))).rows[0].synchronizer
+        >>> explain(Strategy(GraphConfig(("a:CPU:0",), "tcp"), (config,))).rows[0].synchronizer
         'PS (staleness=2)'
 
     """
@@ -207,7 +205,6 @@ def explain(
         builder=strategy.builder,
         replicas=strategy.graph.replicas,
         communicator=strategy.graph.communicator,
-        pack_bytes=strategy.graph.pack_bytes,
         rows=told,
         num_variables=len(strategy.variables),
         num_shards_by_synchronizer=dict(sorted(Counter(s.type for s in synchronizers).items())),

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from autodist import carriers
-from autodist.carriers import Carrier, Queue, Tcp
+from autodist.carriers import Carrier, Tcp
 from autodist.errors import StrategyError
 from autodist.strategies._builders import StrategyBuilder
 from autodist.strategies._strategy import Strategy
 
-__all__ = ["Permission", "carriers_of", "needs_servers"]
+__all__ = ["Permission", "needs_servers"]
 
 _INSTEAD = "`--strategy \"AllReduce(communicator='tcp')\"`, or `\"PartitionedPS(communicator='tcp')\"`"
 
@@ -53,7 +53,7 @@ class Permission:
             "TensorFlow's collectives need `--allow-open-ports`"
 
         """
-        refused = " and ".join(self._refused(carriers_of(strategy)))
+        refused = " and ".join(self._refused(strategy.carriers))
         what = "can't be encrypted" if self.encrypts else "need `--allow-open-ports`"
         return f"{refused} {what}" if refused else ""
 
@@ -64,7 +64,7 @@ class Permission:
             StrategyError: Something is not.
 
         """
-        self._check(_name(strategy), carriers_of(strategy))
+        self._check(_name(strategy), strategy.carriers)
 
     def check_chosen(self, text: str, chosen: Strategy | StrategyBuilder, installed: Collection[str]) -> None:
         """See that what somebody wants is allowed, as far as that is known before it is built.
@@ -116,15 +116,9 @@ class Permission:
         )
 
 
-def carriers_of(strategy: Strategy) -> frozenset[str]:
-    """Return names of everything that carries values of a strategy, those of its servers too."""
-    queues = strategy.has_servers and not strategy.graph.has_streams
-    return frozenset({*strategy.carriers, *((Queue.name,) if queues else ())})
-
-
 def needs_servers(strategy: Strategy) -> bool:
-    """Whether workers reach each other through TensorFlow's servers: queues and its collectives do so."""
-    return any(carriers.get(name).needs_servers for name in carriers_of(strategy))
+    """Whether workers reach each other through TensorFlow's servers: its collectives do so."""
+    return any(carriers.get(name).needs_servers for name in strategy.carriers)
 
 
 def _name(strategy: Strategy) -> str:

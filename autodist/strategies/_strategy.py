@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -32,7 +32,7 @@ __all__ = [
 
 SCHEMA_VERSION = 1
 PACK_BYTES = 1 << 19
-"""What builders pack beside servers: on links of 1 Gbit/s as good as any other size, or better."""
+"""Up to this size small values share messages: on links of 1 Gbit/s as good as any other size, or better."""
 
 _FORMERLY = (("order", "ring"), ("order", "hierarchical"))
 """What an all-reduce says in older files and is passed over: it never changed what ran."""
@@ -42,7 +42,8 @@ _FACTORS = re.compile(r"\s*SufficientFactors\s*(\(\s*\)\s*)?")
 Communicator: TypeAlias = CarrierName
 S = TypeVar("S", bound=Synchronizer)
 
-GraphCommunicator: TypeAlias = Annotated[str, one_of(lambda carrier: True)]
+GraphCommunicator: TypeAlias = Annotated[str, one_of(lambda carrier: True, reads_former=True)]
+"""What carries small state, in records of earlier versions too; verification refuses what there is no longer."""
 
 
 @dataclass(frozen=True)
@@ -113,12 +114,9 @@ class GraphConfig:
 
     Attributes:
         replicas: The devices that each hold a copy of G; the batch is split in this order.
-        communicator: What carries the small per-step state: batch size, loss, metrics. ``queue`` is queues on the
-            chief's TensorFlow server; next to parameter servers it takes the place of ``collective``. ``tcp`` also
-            carries what servers get and give.
-        pack_bytes: Up to this size, gradients that a worker sends to one server share messages, and so do values that
-            it reads there; with it, values of any size come once for all reads that wait for nothing. None if each
-            travels alone. Not where staleness lets workers go on.
+        communicator: What carries the small per-step state: batch size, loss, metrics. Next to parameter servers it
+            is ``tcp``, which also carries what they get and give.
+        pack_bytes: In records of earlier versions: up to this size, what a server got and gave shared messages.
 
     """
 
@@ -126,21 +124,9 @@ class GraphConfig:
     communicator: GraphCommunicator
     pack_bytes: int | None = None
 
-    @classmethod
-    def packing(
-        cls,
-        replicas: tuple[str, ...],
-        communicator: GraphCommunicator,
-        variables: Iterable[VariableConfig],
-        pack_bytes: int | None = PACK_BYTES,
-    ) -> GraphConfig:
-        """Return the config of these variables' graph that packs what servers get and give, if there are any."""
-        packs = _have_servers(variables) and not cls(replicas, communicator).has_streams
-        return cls(replicas, communicator, pack_bytes if packs else None)
-
     @property
     def has_streams(self) -> bool:
-        """Whether what servers get and give goes from worker to worker by AutoDist's own library."""
+        """Whether what servers get and give goes from worker to worker, as in all but records of earlier versions."""
         carrier = carriers.find(self.communicator)
         return carrier is not None and carrier.has_streams
 
@@ -198,7 +184,7 @@ class Strategy:
     @property
     def has_servers(self) -> bool:
         """Whether any shard lives on a parameter server."""
-        return _have_servers(self.variables)
+        return any(synchronizer.home is not None for _, synchronizer in self.synchronizers)
 
     @property
     def is_relaxed(self) -> bool:
@@ -271,10 +257,6 @@ class Strategy:
             return cls.from_json(text)
         except StrategyError as error:
             raise StrategyError(f"`{os.fspath(path)}`: {error.message}", hint=error.hint) from error
-
-
-def _have_servers(variables: Iterable[VariableConfig]) -> bool:
-    return any(shard.synchronizer.home is not None for config in variables for shard in config.shards)
 
 
 def _content(text: str, mistakes: list[str]) -> Any:

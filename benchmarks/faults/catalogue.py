@@ -18,7 +18,6 @@ CARRIERS = {
     "tcp": "AllReduce(communicator='tcp')",
     "horovod": "AllReduce(communicator='horovod')",
     "collective": "AllReduce(communicator='collective')",
-    "servers over queues": "PSLoadBalancing(communicator='queue')",
     "servers over tcp": "PartitionedPS(communicator='tcp', min_shard_bytes=0)",
 }
 """What moves the values of a training from worker to worker, and a strategy that uses it."""

@@ -15,7 +15,7 @@ from .data import STEPS
 
 SCRIPT = Path(__file__).with_name("cases.py")
 STRATEGIES = (
-    "PSLoadBalancing(communicator='queue')",
+    "PSLoadBalancing(communicator='tcp')",
     "AllReduce(communicator='horovod')",
     "AllReduce(communicator='collective')",
     "AllReduce(communicator='tcp')",

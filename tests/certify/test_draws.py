@@ -66,7 +66,7 @@ def test_draws_have_every_aspect(graph):
     servers = {f"server on {device.name}" for device in SPEC.devices}
     carried = {f"all-reduce over {c}" for c in ("horovod", "collective")}
     wanted = servers | carried | {
-        "graph over horovod", "graph over queue", "graph over collective",
+        "graph over horovod", "graph over tcp", "graph over collective",
         "3 replicas", "4 replicas",
         "partition of 1 dims", "partition of 2 dims", "uneven parts", "1 kinds of shards", "2 kinds of shards",
         "compressor None", "compressor SufficientFactors",

@@ -1,4 +1,4 @@
-"""Servers beside Horovod, with proxies (by queues and by streams) and through stations: equal to one device."""
+"""Servers beside Horovod, with proxies and through stations: equal to one device."""
 
 import pytest
 
@@ -9,25 +9,22 @@ pytestmark = pytest.mark.timeout(1200)  # the first test of a place runs all cas
 HYBRID = "Parallax(communicator='horovod')"
 HYBRID_OF_OUR_OWN = "Parallax(min_shard_bytes=0)"
 PROXIES = "PSLoadBalancing(local_proxy=True)"
-STREAMED = "PSLoadBalancing(local_proxy=True, communicator='tcp')"
 STATIONS = "HierarchicalPS()"
 CASES = ("fit-lookup-adam", "loop-embedding-momentum", "raw-dense-sgd")
-QUICK = ((STREAMED, CASES[0]), (HYBRID_OF_OUR_OWN, CASES[1]))
+QUICK = ((PROXIES, CASES[0]), (HYBRID_OF_OUR_OWN, CASES[1]))
 """On two workers, in the launch that other cases share."""
 
 
 def parameters():
     for strategy, layouts in (
         (HYBRID, ((2, 1), (2, 2), (3, 1))),
-        (PROXIES, ((2, 1), (2, 2))),
-        (STREAMED, ((2, 2), (3, 1))),
+        (PROXIES, ((2, 1), (2, 2), (3, 1))),
         (STATIONS, ((2, 2),)),
     ):
         for layout in layouts:
             for case in CASES:
                 marks = [pytest.mark.slow, *([pytest.mark.horovod] if strategy == HYBRID else [])]
                 name = f"{case}-{strategy.partition('(')[0]}-{layout[0]}x{layout[1]}"
-                name += "-tcp" if strategy == STREAMED else ""
                 yield pytest.param(case, Place(strategy, *layout), marks=marks, id=name)
     for strategy, case in QUICK:
         behind, place = quick_place(strategy)

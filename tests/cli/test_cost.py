@@ -11,7 +11,7 @@ from autodist.strategies import GraphConfig, PSSynchronizer, Strategy, VariableC
 
 def on(*hosts):
     config = VariableConfig.whole("w", PSSynchronizer(f"{hosts[0]}:CPU:0"))
-    return Strategy(GraphConfig(tuple(f"{host}:CPU:0" for host in hosts), "queue"), (config,))
+    return Strategy(GraphConfig(tuple(f"{host}:CPU:0" for host in hosts), "tcp"), (config,))
 
 
 TRIALS = [

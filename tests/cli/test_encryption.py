@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from autodist.search import Measurement, TrialStore
-from autodist.strategies import carriers_of
 
 ETH_P_ALL = 3
 TRAIN = str(Path(__file__).parents[1] / "tuning" / "train.py")
@@ -51,7 +50,7 @@ for strategy in ("AllReduce(communicator='tcp')", "PartitionedPS(communicator='t
         os._exit(3)  # after which all is begun anew, with another secret
 if os.environ["AUTODIST_CERTIFICATE"]:
     try:
-        with autodist.scope(strategy="PartitionedPS(communicator='queue')") as ad:
+        with autodist.scope(strategy="AllReduce(communicator='collective')") as ad:
             ad.function(train()[1].python_function)(x)
     except StrategyError as error:
         print("refused:", error.message)
@@ -119,7 +118,7 @@ def test_what_is_heard_on_the_network(shell, options, restarts):
     assert (whole or part) is is_open
     assert asked is is_open
     if not is_open:
-        assert done.stdout.count("refused: the run is to be encrypted (`--encrypt`), but PartitionedPS") == 2
+        assert done.stdout.count("refused: the run is to be encrypted (`--encrypt`), but AllReduce") == 2
 
 
 @pytest.mark.slow  # quick is a run; these start it in the same way
@@ -138,7 +137,7 @@ def test_searches_and_certificates_are_encrypted_too(shell):
         [study] = store.studies()
         trials = store.trials(study)
     assert len(trials) == 8
-    assert {carrier for trial in trials for carrier in carriers_of(trial.strategy)} == {"tcp"}
+    assert {carrier for trial in trials for carrier in trial.strategy.carriers} == {"tcp"}
     assert any(isinstance(trial.outcome, Measurement) for trial in trials)
 
     certified = shell("certify", TRAIN, "--strategy", "auto", "--encrypt", "--steps", "1", "--json")

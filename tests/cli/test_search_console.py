@@ -51,11 +51,11 @@ def test_on_a_terminal_one_line_changes():
 
 def test_trials_as_a_table():
     shown = console()
-    rows = [TrialRow(3, "random", 0.2, "8 PS over queue"), TrialRow(4, "random", None, "8 PS", "memory: too much")]
+    rows = [TrialRow(3, "random", 0.2, "8 PS over tcp"), TrialRow(4, "random", None, "8 PS", "memory: too much")]
     show_trials(rows, 0.25, shown)
     header, _, first, second = (line.rstrip() for line in shown.file.getvalue().splitlines())
     assert header.split() == ["Trial", "From", "ms/step", "Against", "Strategy", "Note"]
-    assert first.split() == ["3", "random", "200", "-20", "%", "8", "PS", "over", "queue"]
+    assert first.split() == ["3", "random", "200", "-20", "%", "8", "PS", "over", "tcp"]
     assert second.split() == ["4", "random", "-", "8", "PS", "memory:", "too", "much"]
 
 

@@ -60,13 +60,12 @@ def is_open(place: tuple[str, int]) -> bool:
 @pytest.mark.parametrize(
     ("strategy", "serves"),
     [
-        ("PSLoadBalancing(communicator='queue')", True),
+        ("AllReduce(communicator='collective')", True),
         # tests/runtime/test_sessions.py counts the ports of workers without a server of TensorFlow.
         pytest.param("PSLoadBalancing(staleness=1)", False, marks=pytest.mark.slow),
         pytest.param("PSLoadBalancing", False, marks=pytest.mark.slow),
         pytest.param("AllReduce(communicator='tcp')", False, marks=pytest.mark.slow),
         pytest.param("AllReduce(communicator='horovod')", True, marks=(pytest.mark.horovod, pytest.mark.slow)),
-        pytest.param("AllReduce(communicator='collective')", True, marks=pytest.mark.slow),
     ],
 )
 def test_what_a_run_shows(shell, strategy, serves):

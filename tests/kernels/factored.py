@@ -36,7 +36,7 @@ class Factored(StrategyBuilder):
                 has_factors = factors_of(graph, variable.name).obstacle is None
                 configs[variable.name] = self.config(variable, home, other, has_factors)
         replicas = tuple(device.name for device in spec.replicas)
-        carrier = "queue" if self.to == "server" and self.communicator != "tcp" else self.communicator
+        carrier = "tcp" if self.to == "server" else self.communicator
         return Strategy(GraphConfig(replicas, carrier), tuple(configs[v.name] for v in graph.trainable), str(self))
 
     def config(self, variable, home, other, has_factors):

@@ -3,7 +3,7 @@
 import itertools
 
 from autodist.resource_spec import Host, ResourceSpec
-from autodist.strategies import PACK_BYTES, GraphConfig, PSSynchronizer, Strategy, VariableConfig
+from autodist.strategies import GraphConfig, PSSynchronizer, Strategy, VariableConfig
 
 
 def hosts(*cpus):
@@ -11,7 +11,7 @@ def hosts(*cpus):
     return ResourceSpec(tuple(Host(f"h{k}", f"h{k}", cpus=count) for k, count in enumerate(cpus)))
 
 
-def served(graph, replicas, destinations, pack_bytes=PACK_BYTES, **options):
+def served(graph, replicas, destinations, **options):
     """A strategy that gives all variables to servers, to the destinations in turn, coupled ones to the same."""
     homes = itertools.cycle(destinations)
     chosen = {}
@@ -19,4 +19,4 @@ def served(graph, replicas, destinations, pack_bytes=PACK_BYTES, **options):
         if min(variable.coupled) not in chosen:
             chosen[min(variable.coupled)] = next(homes)
     configs = [VariableConfig.whole(v.name, PSSynchronizer(chosen[min(v.coupled)], **options)) for v in graph.trainable]
-    return Strategy(GraphConfig(tuple(replicas), "queue", pack_bytes), tuple(configs))
+    return Strategy(GraphConfig(tuple(replicas), "tcp"), tuple(configs))

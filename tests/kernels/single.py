@@ -24,7 +24,7 @@ def specs_of(arrays):
     return [tf.TensorSpec(a.shape, tf.string if a.dtype.kind == "O" else a.dtype) for a in map(np.asarray, arrays)]
 
 
-def rewritten(step, arrays, replicas, strategy="PSLoadBalancing(communicator='queue')", fixed=False, **options):
+def rewritten(step, arrays, replicas, strategy="PSLoadBalancing(communicator='tcp')", fixed=False, **options):
     """The captured step, and the graph that `replicas` devices of this machine run."""
     captured = capture(step, specs_of(arrays), VariableNames(), fixed=fixed)
     spec = ResourceSpec.local(cpus=replicas)

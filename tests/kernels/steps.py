@@ -1,10 +1,13 @@
 """Steps to be rewritten, and their rewritings for every worker of a made-up cluster."""
 
+import itertools
+
 import tensorflow as tf
 
 from autodist.graph import VariableNames, capture
 from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
+from autodist.strategies import needs_servers
 
 
 def captured(num_dense=3, sparse=True):
@@ -30,11 +33,37 @@ def captured(num_dense=3, sparse=True):
     return capture(step, specs, VariableNames()).graph
 
 
-def rewritten(graph, builder, workers, replicas, *, observer=None, server=True):
-    """The graph of each worker, where TensorFlow's servers connect several, or nothing does."""
+def layers(*widths, dtype="float32", rounds=1):
+    """A step of dense layers with biases; each round updates all variables by their gradients at the new values."""
+    sizes = (4, *widths)
+    weights = [
+        tf.Variable(tf.cast(tf.sin(tf.reshape(tf.range(float(a * b)) + k, [a, b])), dtype), name=f"w{k}")
+        for k, (a, b) in enumerate(itertools.pairwise(sizes))
+    ]
+    biases = [tf.Variable(tf.zeros([b], dtype), name=f"b{k}") for k, b in enumerate(widths)]
+    variables = [v for pair in zip(weights, biases, strict=True) for v in pair]
+
+    def step(x):
+        for _ in range(rounds):
+            with tf.GradientTape() as tape:
+                value = tf.cast(x, dtype)
+                for weight, bias in zip(weights, biases, strict=True):
+                    value = tf.tanh(value @ weight + bias)
+                loss = tf.reduce_mean(tf.square(value - 0.5))
+            for variable, gradient in zip(variables, tape.gradient(loss, variables), strict=True):
+                variable.assign_sub(0.1 * gradient)
+        return loss
+
+    return step
+
+
+def rewritten(graph, builder, workers, replicas, *, observer=None):
+    """The graph of each worker."""
     spec = ResourceSpec.local(workers=workers, cpus=replicas)
     graph, strategy = prepare(graph, builder.build(graph, spec))
-    layouts = [Layout.of(strategy, spec, rank, server=server and workers > 1) for rank in range(workers)]
+    layouts = [
+        Layout.of(strategy, spec, rank, server=workers > 1 and needs_servers(strategy)) for rank in range(workers)
+    ]
     return [rewrite(graph, layout, kernels_for(graph, strategy), observer)[0] for layout in layouts]
 
 

@@ -181,7 +181,7 @@ def test_only_the_server_rebuilds_the_gradient():
     server, other = rewritten(one_layer(), SERVER, 2, 1)
     rebuilt = [[n for n in ops(graph, "MatMul") if n.startswith("autodist/factors/")] for graph in (server, other)]
     assert [len(names) for names in rebuilt] == [1, 0]
-    components = [len(other.nodes[n].attr["Tcomponents"].list.type) for n in ops(other, "QueueEnqueueV2")]
+    components = [len(other.nodes[n].attr["T"].list.type) for n in ops(other, "AutodistSend")]
     assert components.count(2) == 1
 
 

@@ -14,7 +14,7 @@ from autodist.graph import VariableNames, capture
 from autodist.kernels import DistributedGraph, Layout, kernels_for, rewrite
 from autodist.kernels._pipeline import PREPARATIONS
 from autodist.resource_spec import ResourceSpec
-from autodist.strategies import get
+from autodist.strategies import get, needs_servers
 
 from .factored import Factored
 
@@ -29,14 +29,13 @@ CASES = {
     "gradients_wait_for_the_last": ("AllReduce(communicator='tcp')", 2, 1, False),
     "sums_of_hosts_first": ("AllReduce(communicator='tcp')", 2, 2, True),
     "encoded": ("AllReduce(communicator='tcp', compressor='FP16')", 2, 1, True),
-    "servers_by_queues": ("PS(communicator='queue')", 2, 1, True),
     "servers_by_tcp": ("PSLoadBalancing(communicator='tcp')", 2, 1, True),
-    "servers_with_proxies": ("PSLoadBalancing(communicator='queue', local_proxy=True)", 2, 1, True),
+    "servers_with_proxies": ("PSLoadBalancing(communicator='tcp', local_proxy=True)", 2, 1, True),
     "stale_servers": ("PSLoadBalancing(communicator='tcp', staleness=1)", 2, 1, True),
-    "servers_with_stations": ("HierarchicalPS(communicator='queue')", 2, 2, True),
+    "servers_with_stations": ("HierarchicalPS(communicator='tcp')", 2, 2, True),
     "shards_at_servers": ("PartitionedPS(communicator='tcp', min_shard_bytes=0)", 2, 1, True),
     "factors": (Factored(communicator="tcp"), 2, 1, True),
-    "asynchronous_servers": ("PSLoadBalancing(communicator='queue', sync=False)", 2, 1, True),
+    "asynchronous_servers": ("PSLoadBalancing(communicator='tcp', sync=False)", 2, 1, True),
 }
 
 
@@ -70,8 +69,7 @@ def told(strategy, workers, devices, overlap):
     spec = ResourceSpec.local(workers=workers, cpus=devices)
     graph, builder = small_step(), get(strategy) if isinstance(strategy, str) else strategy
     built = builder.build(graph, spec)
-    by_tensorflow = bool({"collective", "queue"} & set(built.carriers))
-    layout = Layout.of(built, spec, workers - 1, server=workers > 1 and by_tensorflow)
+    layout = Layout.of(built, spec, workers - 1, server=workers > 1 and needs_servers(built))
     found, before = [], []
 
     def observe(one, rewritten):

@@ -1,29 +1,25 @@
 """Overlap: a gradient leaves as soon as it exists, unless it is told to wait for all others."""
 
-import dataclasses
-
 import pytest
 import tensorflow as tf
 
 from autodist.graph import StepAnalysis, VariableNames, ancestors, capture, node_of
 from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
-from autodist.strategies import AllReduce, PSLoadBalancing
+from autodist.strategies import AllReduce, PSLoadBalancing, needs_servers
 
 from .factored import Factored
 from .steps import captured
 from .test_order import updating
 from .test_replicate import batch, check
 
-BUILDERS = [PSLoadBalancing(communicator="queue"), AllReduce(chunk_size=1, communicator="collective"), Factored()]
+BUILDERS = [PSLoadBalancing(communicator="tcp"), AllReduce(chunk_size=1, communicator="collective"), Factored()]
 
 
 def for_second_worker(graph, builder, *, overlap, replicas=1):
     spec = ResourceSpec.local(workers=2, cpus=replicas)
-    built = builder.build(graph, spec)
-    apart = dataclasses.replace(built, graph=dataclasses.replace(built.graph, pack_bytes=None))
-    training, strategy = prepare(graph, apart)
-    layout = Layout.of(strategy, spec, 1, server=True)
+    training, strategy = prepare(graph, builder.build(graph, spec))
+    layout = Layout.of(strategy, spec, 1, server=needs_servers(strategy))
     return rewrite(training, layout, kernels_for(training, strategy, overlap=overlap))[0]
 
 
@@ -32,7 +28,7 @@ def gradients_before_sending(graph):
     sending = [
         name
         for name, node in graph.nodes.items()
-        if (node.op == "QueueEnqueueV2" and "push_gradient" in name)
+        if (node.op == "AutodistSend" and "push_gradient" in name)
         or (node.op == "CollectiveReduceV2" and "/group_" in name)
     ]
     return {s: sum("/autodist/weighted/" in n for n in ancestors(graph.nodes, [s])) for s in sending}

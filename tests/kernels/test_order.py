@@ -8,12 +8,12 @@ from autodist.errors import CaptureError
 from autodist.graph import StepAnalysis, VariableNames, capture, node_of
 from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
-from autodist.strategies import compose
+from autodist.strategies import compose, needs_servers
 
 from . import single
 
 X = np.ones((8, 2), np.float32)
-BUILDERS = ("PSLoadBalancing(communicator='queue')", "AllReduce(communicator='collective')")
+BUILDERS = ("PSLoadBalancing(communicator='tcp')", "AllReduce(communicator='collective')")
 
 
 def updating(times):
@@ -35,14 +35,13 @@ def for_rank(step, rank, builder, workers=2, arrays=(X,)):
     captured = capture(step, single.specs_of(arrays), VariableNames())
     spec = ResourceSpec.local(workers=workers)
     training, strategy = prepare(captured.graph, compose(builder, captured.graph, spec))
-    layout = Layout.of(strategy, spec, rank, server=True)
+    layout = Layout.of(strategy, spec, rank, server=needs_servers(strategy))
     return rewrite(training, layout, kernels_for(training, strategy))[0]
 
 
-def queues(graph, op):
-    """Names of the queues that nodes of a type use."""
-    nodes = graph.nodes
-    return {nodes[node_of(node.input[0])].attr["shared_name"].s.decode() for node in nodes.values() if node.op == op}
+def messages(graph, op):
+    """Names of the messages that nodes of a type send or receive."""
+    return {node.attr["collective"].s.decode() for node in graph.nodes.values() if node.op == op}
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
@@ -57,25 +56,23 @@ def test_nothing_waits_for_itself(rank, builder, times):
 
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_every_message_has_a_sender_and_a_receiver(times):
-    zero, one = (for_rank(updating(times), rank, "PSLoadBalancing(communicator='queue')") for rank in (0, 1))
+    zero, one = (for_rank(updating(times), rank, "PSLoadBalancing(communicator='tcp')") for rank in (0, 1))
     for sender, receiver in ((zero, one), (one, zero)):
-        assert queues(sender, "QueueEnqueueV2") == queues(receiver, "QueueDequeueV2")
+        assert messages(sender, "AutodistSend") == messages(receiver, "AutodistReceive")
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_there_is_a_token_for_every_update_that_others_wait_for(times):
-    sent = queues(for_rank(updating(times), 0, "PSLoadBalancing(communicator='queue')"), "QueueEnqueueV2")
+    sent = messages(for_rank(updating(times), 0, "PSLoadBalancing(communicator='tcp')"), "AutodistSend")
     assert sum("token" in name for name in sent) == times
 
 
 def test_a_read_after_an_update_waits_for_its_token():
-    graph = for_rank(updating(2), 1, "PSLoadBalancing(communicator='queue')")
-    analysis = graph.analyze()
-    reads = [node for node in graph.nodes.values() if node.op == "ReadVariableOp"]
-    before = [node for node in reads if not any("token" in tensor for tensor in node.input)]
-    assert before
-    assert any("take_token_0" in tensor for node in reads for tensor in node.input)
-    assert not analysis.writes
+    graph = for_rank(updating(2), 1, "PSLoadBalancing(communicator='tcp')")
+    [question] = [node for node in graph.nodes.values() if node.op == "AutodistAsk"]
+    assert any("take_token_0" in tensor for tensor in question.input)
+    assert [node.name for node in graph.nodes.values() if node.op == "AutodistReceive" and "value" in node.name]
+    assert not graph.analyze().writes
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -100,7 +97,7 @@ def test_an_inner_gradient_reaches_all_workers():
         w.assign_sub(0.1 * tape.gradient(loss, w))
         return loss
 
-    graph = for_rank(step, 1, "PSLoadBalancing(communicator='queue')")
+    graph = for_rank(step, 1, "PSLoadBalancing(communicator='tcp')")
     state = [point.name for point in graph.points if point.variable is None]
     assert sum(name.startswith("autodist_gradient") or "/autodist_gradient" in name for name in state) == 2
 

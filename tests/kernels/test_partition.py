@@ -43,7 +43,7 @@ class Cut(StrategyBuilder):
 
     def build(self, graph, spec):
         configs = [self.config(graph, variable, spec) for variable in graph.trainable]
-        return Strategy(GraphConfig(tuple(d.name for d in spec.replicas), "queue"), tuple(configs))
+        return Strategy(GraphConfig(tuple(d.name for d in spec.replicas), "tcp"), tuple(configs))
 
     def config(self, graph, variable, spec):
         partition = self.partitions.get(variable.name)

@@ -61,7 +61,8 @@ def test_only_the_proxy_is_read():
     for node in reads:
         assert "task:1/" in node.device
         assert other.nodes[node_of(node.input[0])].attr["shared_name"].s == b"w/proxy"
-    assert len([n for n in ops(owner, "AssignVariableOp") if "task:1/" in owner.nodes[n].device]) == 1
+    assert not [name for name in ops(owner, "AssignVariableOp") if "task:1/" in owner.nodes[name].device]
+    assert len(set(ops(other, "AssignVariableOp")) - refresh) == 1, "what the server has sent"
     made.close()
 
 

@@ -58,7 +58,7 @@ def graph_of(kind):
 
 @pytest.fixture(scope="module", params=BUILDERS)
 def graphs(request):
-    return rewritten(graph_of(request.param), BUILDERS[request.param], 2, 1, server=False)
+    return rewritten(graph_of(request.param), BUILDERS[request.param], 2, 1)
 
 
 def questions(graph):
@@ -114,13 +114,13 @@ def reaches(nodes, name, op):
 
 
 def test_rows_are_checked_by_who_asks():
-    for graph in rewritten(graph_of("loop"), STREAMS, 2, 1, server=False):
+    for graph in rewritten(graph_of("loop"), STREAMS, 2, 1):
         inside = [node for function in graph.graph_def.library.function for node in function.node_def]
         assert all(node.attr["below"].i == 6 for node in inside if node.op == "AutodistAsk")
 
 
 def test_an_update_waits_for_what_others_have_asked_for():
-    owner, other = sorted(rewritten(graph_of("late"), STREAMS, 2, 1, server=False), key=lambda graph: len(graph.asks))
+    owner, other = sorted(rewritten(graph_of("late"), STREAMS, 2, 1), key=lambda graph: len(graph.asks))
     [asking] = ops(other, "AutodistAsk")
     after = [name for name in ops(other, "AutodistSend") if f"^{asking}" in other.nodes[name].input]
     assert after  # the gradient, for which the owner's second update waits
@@ -137,7 +137,7 @@ def test_several_values_are_asked_for_at_once():
 
     parts = [tf.Variable(tf.ones([4]), name=f"part_{k}") for k in range(6)]
     graph = capture(step, [tf.TensorSpec([None, 4])], VariableNames()).graph
-    for own in rewritten(graph, PSLoadBalancing(staleness=1, communicator="tcp"), 2, 1, server=False):
+    for own in rewritten(graph, PSLoadBalancing(staleness=1, communicator="tcp"), 2, 1):
         values = [q for asked in own.asks for q in asked.questions if q.answers == 3 and q.tensors == 1]
         assert len(values) == 2  # all values, all tokens
         assert len(questions(own)) == 2 + 3  # and each gradient

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.emulated
 CARRIERS = {
     "tcp": "AllReduce(communicator='tcp')",
     "servers over tcp": "PartitionedPS(communicator='tcp')",
-    "queue": "PSLoadBalancing(communicator='queue')",
     "horovod": "AllReduce(communicator='horovod')",
     "collective": "AllReduce(communicator='collective')",
 }

@@ -27,8 +27,6 @@ def job(tmp_path):
         ("AllReduce(communicator='horovod')", "Horovod"),
         ("AllReduce(communicator='collective')", "TensorFlow's collectives"),
         ("Horovod(communicator='horovod')", "Horovod"),
-        ("PSLoadBalancing(communicator='queue')", "TensorFlow's servers"),
-        ("PartitionedPS(communicator='queue')", "TensorFlow's servers"),
     ],
 )
 def test_carriers_that_cannot_encrypt_are_named(job, strategy, named):
@@ -51,8 +49,6 @@ def test_what_goes_over_our_own_connections_is_planned(job, strategy):
     ("strategy", "named"),
     [
         ("AllReduce(communicator='collective')", "TensorFlow's collectives"),
-        ("PSLoadBalancing(communicator='queue')", "TensorFlow's servers"),
-        ("PartitionedPS(communicator='queue')", "TensorFlow's servers"),
     ],
 )
 def test_what_opens_ports_asks_for_the_option(job, monkeypatch, strategy, named):
@@ -85,7 +81,7 @@ def test_what_a_script_chooses_itself_is_refused_where_it_does(monkeypatch):
     assert api._permitted("AllReduce", worker) == AllReduce()
     alone = Worker(WorkerEnvironment())
     assert api._permitted(Auto(), alone) == Auto()
-    assert api._permitted("PS(communicator='queue')", alone) == PS(communicator="queue")
+    assert api._permitted("PS(communicator='tcp')", alone) == PS(communicator="tcp")
 
 
 def test_one_worker_has_nobody_to_speak_to(job):

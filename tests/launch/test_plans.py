@@ -7,7 +7,7 @@ from autodist.launch import Job, LocalLauncher
 from autodist.resource_spec import ResourceSpec
 from autodist.strategies import GraphConfig, PSSynchronizer, Strategy, VariableConfig
 
-HOME = Strategy(GraphConfig(("h0:CPU:0",), "queue"), (VariableConfig.whole("w", PSSynchronizer("h0:CPU:0")),))
+HOME = Strategy(GraphConfig(("h0:CPU:0",), "tcp"), (VariableConfig.whole("w", PSSynchronizer("h0:CPU:0")),))
 
 
 @pytest.fixture

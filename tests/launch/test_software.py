@@ -106,7 +106,7 @@ def test_our_own_library_must_be_on_all_hosts_if_the_run_uses_it_or_may(strategy
 
 @pytest.mark.parametrize(
     ("strategy", "chief_has_it"),
-    [("PS(communicator='queue')", True), ("PS", False), ("Horovod", True), (None, False), ("auto", False)],
+    [("Horovod", True), (None, False), ("auto", False)],
 )
 def test_our_own_library_may_be_missing_where_it_is_not_used(strategy, chief_has_it):
     found = {"h1": software(has_tcp=chief_has_it), "h2": software(has_tcp=not chief_has_it)}
@@ -137,7 +137,6 @@ def test_a_plan_uses_what_it_names(tmp_path, plan):
 @pytest.mark.parametrize(
     "plan",
     [
-        "graph: {communicator: queue}\n'*': {ps: {}}\n",
         "'*': {all_reduce: {communicator: collective}}\n",
         "graph: {communicator: collective}\n'*': {all_reduce: {}}\n",
     ],

@@ -28,7 +28,7 @@ class LastOnlyServes(StrategyBuilder):
             VariableConfig.whole(v.name, PSSynchronizer(homes[k % len(homes)], local_proxy=not v.is_sparse))
             for k, v in enumerate(graph.trainable)
         )
-        return Strategy(GraphConfig(replicas or spec.replicas[:1], "queue"), tuple(configs))
+        return Strategy(GraphConfig(replicas or spec.replicas[:1], "tcp"), tuple(configs))
 
 
 def main():

@@ -35,7 +35,7 @@ class Watching:
 def dumped(tmp_path_factory):
     directory = tmp_path_factory.mktemp("dump")
     watching = Watching(GraphDump.of_step(directory, 0, "step"))
-    rewritten(captured(), PSLoadBalancing(communicator="queue"), 1, 2, observer=watching)
+    rewritten(captured(), PSLoadBalancing(communicator="tcp"), 1, 2, observer=watching)
     return directory / "rank_0" / "step", watching.seen
 
 
@@ -73,7 +73,7 @@ def test_the_index_has_one_line_per_kernel(dumped):
 def test_a_full_disk_ends_no_run(tmp_path, caplog):
     (tmp_path / "file").write_text("")
     watching = Watching(GraphDump.of_step(tmp_path / "file", 0, "step"))
-    rewritten(captured(num_dense=1, sparse=False), PSLoadBalancing(communicator="queue"), 1, 2, observer=watching)
+    rewritten(captured(num_dense=1, sparse=False), PSLoadBalancing(communicator="tcp"), 1, 2, observer=watching)
     assert len(watching.seen) > 3
     assert [record.message for record in caplog.records if "can't be written" in record.message][1:] == []
     assert "Not a directory" in caplog.text

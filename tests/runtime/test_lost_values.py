@@ -20,8 +20,7 @@ READS = (
 @pytest.mark.timeout(240)
 def test_who_reads_a_lost_value_is_told_which_and_whose_it_was(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    strategy = "PSLoadBalancing(communicator='tcp')"
-    job = Job(SCRIPT, ResourceSpec.local(workers=2), strategy=strategy, run_dir=tmp_path / "run")
+    job = Job(SCRIPT, ResourceSpec.local(workers=2), strategy="PSLoadBalancing", run_dir=tmp_path / "run")
     assert LocalLauncher().launch(job).failure.rank == 1
     found = json.loads((tmp_path / "found.json").read_text())
 
@@ -49,12 +48,15 @@ def test_who_reads_a_lost_value_is_told_which_and_whose_it_was(tmp_path, monkeyp
 
 @pytest.mark.timeout(240)
 @pytest.mark.slow  # quick is one that leaves the scope by its error
-@pytest.mark.parametrize("carrier", ["tcp", "queue"])
-def test_who_catches_the_error_inside_the_scope_is_told_as_well(tmp_path, monkeypatch, carrier):
+def test_who_catches_the_error_inside_the_scope_is_told_as_well(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    strategy = f"PSLoadBalancing(communicator={carrier!r})"
     job = Job(
-        SCRIPT, ResourceSpec.local(workers=2), ("inside",), strategy=strategy, run_dir=tmp_path / "run", grace_s=100.0
+        SCRIPT,
+        ResourceSpec.local(workers=2),
+        ("inside",),
+        strategy="PSLoadBalancing",
+        run_dir=tmp_path / "run",
+        grace_s=100.0,
     )
     assert LocalLauncher().launch(job).failure.rank == 1
     found = json.loads((tmp_path / "found.json").read_text())

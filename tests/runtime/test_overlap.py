@@ -46,7 +46,7 @@ def last(spans):
 
 
 STRATEGIES = [
-    "PSLoadBalancing(communicator='queue')",
+    "PSLoadBalancing(communicator='tcp')",
     pytest.param("AllReduce(chunk_size=1, communicator='horovod')", marks=pytest.mark.horovod),
     "AllReduce(chunk_size=1, communicator='collective')",
 ]

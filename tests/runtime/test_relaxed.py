@@ -14,14 +14,8 @@ STRATEGIES = [
     pytest.param("PSLoadBalancing(sync=False)", marks=pytest.mark.slow),
     pytest.param("PSLoadBalancing(sync=False, local_proxy=True)", marks=pytest.mark.slow),
     pytest.param("PartitionedPS(staleness=2, local_proxy=True, min_shard_bytes=0)", marks=pytest.mark.slow),
-    pytest.param("PSLoadBalancing(staleness=2, communicator='queue')", marks=pytest.mark.slow),
-    pytest.param("PSLoadBalancing(sync=False, communicator='queue')", marks=pytest.mark.slow),
-    pytest.param("PSLoadBalancing(sync=False, local_proxy=True, communicator='queue')", marks=pytest.mark.slow),
-    pytest.param("PSLoadBalancing(staleness=1, local_proxy=True, communicator='queue')", marks=pytest.mark.slow),
-    pytest.param("PSLoadBalancing(local_proxy=True, communicator='queue')", marks=pytest.mark.slow),
-    pytest.param(
-        "PartitionedPS(staleness=2, local_proxy=True, min_shard_bytes=0, communicator='queue')", marks=pytest.mark.slow
-    ),
+    pytest.param("PSLoadBalancing(staleness=1, local_proxy=True)", marks=pytest.mark.slow),
+    pytest.param("PSLoadBalancing(local_proxy=True)", marks=pytest.mark.slow),
 ]
 
 
@@ -46,8 +40,6 @@ def test_what_the_program_sees(strategy, tmp_path):
 @pytest.mark.parametrize(
     "strategy",
     [
-        "PSLoadBalancing(sync=False, communicator='queue')",
-        "PSLoadBalancing(staleness=1, communicator='queue')",
         "PSLoadBalancing(sync=False)",
         "PSLoadBalancing(staleness=1)",
     ],

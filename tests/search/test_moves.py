@@ -10,11 +10,11 @@ from autodist.search import ASPECTS, Catalogue, Rule, Space, sample
 from autodist.search.searchers._moves import neighbours
 from autodist.simulator import ALL_REDUCE, SERVER, Domain
 from autodist.strategies import verify
-from tests.strategies.examples import BOTH, graph, graphs, spec, specs, variable
+from tests.strategies.examples import ALL, graph, graphs, spec, specs, variable
 
 
 def setting(g, d, *rules, **options):
-    space = Space(Domain.of(g, d), rules, communicators=BOTH, **options)
+    space = Space(Domain.of(g, d), rules, communicators=ALL, **options)
     return space, Catalogue.of(space)
 
 
@@ -36,7 +36,7 @@ def test_neighbours_are_strategies_that_fit(data):
     space, catalogue = setting(g, d, aspects=data.draw(st.sampled_from([None, ASPECTS])))
     _, children = children_of(space, catalogue, count=8, seed=data.draw(st.integers(0, 99)))
     for number in range(8):
-        assert not verify(children.strategy(number, space, catalogue), g, d, available_communicators=BOTH)
+        assert not verify(children.strategy(number, space, catalogue), g, d, available_communicators=ALL)
 
 
 def test_most_neighbours_keep_most_of_their_parents():

@@ -15,13 +15,13 @@ from autodist.strategies import (
     VariableConfig,
 )
 from autodist.strategies.synchronizers import words_of
-from tests.strategies.examples import BOTH, graph, spec, variable
+from tests.strategies.examples import ALL, graph, spec, variable
 
 G = graph(variable("embeddings/word", (512, 64), sparse=True), variable("layer_0/kernel", (512, 64)))
 
 
 def space(*rules):
-    return Space(Domain.of(G, spec("a", "b")), rules, communicators=BOTH)
+    return Space(Domain.of(G, spec("a", "b")), rules, communicators=ALL)
 
 
 def test_rules_that_name_nothing_are_told_all_at_once():
@@ -71,7 +71,7 @@ PS = PSSynchronizer("a:CPU:0", local_proxy=True, transfer=("b:CPU:0",))
     ],
 )
 def test_what_a_strategy_chooses_can_be_pinned_and_forbidden(config, words):
-    strategy = Strategy(GraphConfig((), "queue"), (config,))
+    strategy = Strategy(GraphConfig((), "tcp"), (config,))
     known = words | {"ps", "allreduce", "broadcast", "horovod", "collective", "partition", "fp16", "async"}
     for word in known:
         assert obeys(strategy, [Rule("*", word, True)]) is (word in words)
@@ -90,7 +90,7 @@ def test_a_choice_is_called_what_its_config_is_called():
 
 
 def trial(number, synchronizer, step_s):
-    strategy = Strategy(GraphConfig((), "queue"), (VariableConfig.whole("w", synchronizer),))
+    strategy = Strategy(GraphConfig((), "tcp"), (VariableConfig.whole("w", synchronizer),))
     outcome = Failure("error", "no") if step_s is None else Measurement((step_s,))
     return Trial(number, strategy, outcome, "baseline me")
 

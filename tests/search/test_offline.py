@@ -19,7 +19,7 @@ from autodist.search import (
 )
 from autodist.simulator import Domain, EventSimulator
 from autodist.strategies import AllReduce, PSLoadBalancing
-from tests.strategies.examples import BOTH, graph, variable
+from tests.strategies.examples import ALL, graph, variable
 
 HOSTS = tuple(Host(name, name, bandwidth_gbps=0.1 if name == "c" else 1.0) for name in "abc")
 ALIKE = (Host("a", "a"), Host("b", "b"))
@@ -27,7 +27,7 @@ ALIKE = (Host("a", "a"), Host("b", "b"))
 
 def searcher(kind=RandomSearcher, *rules, count=10, hosts=HOSTS, seed=0):
     g = graph(*(variable(f"w{n}", (256, 16 * (1 + n % 5)), order=n) for n in range(count)))
-    space = Space(Domain.of(g, ResourceSpec(hosts)), rules, communicators=("collective",))
+    space = Space(Domain.of(g, ResourceSpec(hosts)), rules, communicators=("tcp", "collective"))
     return kind(space, Catalogue.of(space), seed)
 
 
@@ -59,7 +59,7 @@ def test_a_baseline_that_is_predicted_fastest_wins():
 
 
 def test_of_equals_the_one_that_users_know_is_the_best():
-    rules = [Rule.fix("*=allreduce"), Rule.fix("*=whole")]
+    rules = [Rule.fix("*=allreduce"), Rule.fix("*=whole"), Rule.fix("*=collective")]
     found = searcher(RandomSearcher, *rules, count=1)
     known = {"mine": rank_offline(found, EventSimulator(), Effort(10)).best.strategy}
     found.space.rules = ()
@@ -115,7 +115,7 @@ def bert_large(width=1024, layers=24):
 @pytest.mark.slow
 def test_a_graph_like_that_of_bert_large_on_16_hosts_is_ranked():
     spec = ResourceSpec(tuple(Host(f"h{n}", f"h{n}") for n in range(16)))
-    space = Space(Domain.of(bert_large(), spec), communicators=BOTH)
+    space = Space(Domain.of(bert_large(), spec), communicators=ALL)
     found = RandomSearcher(space, Catalogue.of(space))
     ranking = rank_offline(found, EventSimulator(), Effort(1000), baselines(found))
     assert len(space.domain.variables) == 393

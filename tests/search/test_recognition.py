@@ -17,11 +17,11 @@ LARGE = (512, 64)
 
 
 def space(g, d, *rules, **options):
-    found = Space(Domain.of(g, d), rules, communicators=BOTH, **options)
+    found = Space(Domain.of(g, d), rules, communicators=("tcp", *BOTH), **options)
     return found, Catalogue.of(found)
 
 
-def strategy(d, *configs, communicator="queue"):
+def strategy(d, *configs, communicator="tcp"):
     return Strategy(GraphConfig(tuple(device.name for device in d.replicas), communicator), configs)
 
 
@@ -38,7 +38,7 @@ def test_strategies_are_the_proposals_that_they_were_made_of(data):
 
 
 @pytest.mark.parametrize(
-    "name", ["AllReduce(communicator='horovod')", "PSLoadBalancing", "Parallax(communicator='horovod')"]
+    "name", ["AllReduce(communicator='horovod')", "PSLoadBalancing", "Parallax(communicator='tcp')"]
 )
 def test_what_users_know_is_in_the_space(name):
     g, d = graph(variable("v", LARGE, order=1), variable("w", LARGE, sparse=True)), spec("a", "b", "c")
@@ -75,7 +75,8 @@ def test_what_is_not_in_the_space_is_left_out():
         dataclasses.replace(fitting, variables=(v, VariableConfig.whole("w", PSSynchronizer("b:CPU:1")))),
         dataclasses.replace(fitting, variables=(v, VariableConfig.whole("w", AllReduceSynchronizer(0)))),
         dataclasses.replace(fitting, variables=(v,)),
-        dataclasses.replace(fitting, graph=GraphConfig(("a:CPU:0",), "queue")),
+        dataclasses.replace(fitting, graph=GraphConfig(("a:CPU:0",), "tcp")),
+        dataclasses.replace(fitting, graph=GraphConfig(fitting.graph.replicas, "queue", 1 << 19)),
     ]
     _, numbers = recognize([*others, fitting], found, catalogue)
     assert numbers.tolist() == [len(others)]

@@ -36,7 +36,7 @@ def slot(name):
     return replace(variable(f"slot of {name}", (256, 64), order=-1, role=Role.SLOT), owners=(name,))
 
 
-def space(small_bytes, *rules, names="abc", communicators=("collective",)):
+def space(small_bytes, *rules, names="abc", communicators=("tcp", "collective")):
     """Ten variables with a slot each; the last host has so much memory, the others enough."""
     variables = [variable(f"w{n}", (256, 64), order=n) for n in range(10)]
     g = graph(*variables, *(slot(v.name) for v in variables))

@@ -24,14 +24,14 @@ from autodist.search import (
 )
 from autodist.simulator import AnalyticSimulator, Domain, EventSimulator
 from autodist.strategies import PSLoadBalancing, verify
-from tests.strategies.examples import BOTH, graph, graphs, specs, variable
+from tests.strategies.examples import ALL, graph, graphs, specs, variable
 
 
 @pytest.fixture(scope="module")
 def setting():
     g = graph(*(variable(f"w{n}", (256, 16 * (1 + n % 5)), order=n) for n in range(20)))
     d = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=0.1 if name == "c" else 1.0) for name in "abc"))
-    found = Space(Domain.of(g, d), communicators=BOTH)
+    found = Space(Domain.of(g, d), communicators=ALL)
     return found, Catalogue.of(found)
 
 
@@ -65,11 +65,11 @@ def test_the_same_seed_finds_the_same(setting, searcher):
 @settings(max_examples=25, deadline=None)
 def test_children_are_strategies_that_fit(data):
     g, d = data.draw(graphs().filter(lambda g: g.trainable)), data.draw(specs())
-    space = Space(Domain.of(g, d), communicators=BOTH)
+    space = Space(Domain.of(g, d), communicators=ALL)
     catalogue = Catalogue.of(space)
     found = GeneticSearcher(space, catalogue).ask(scored(space.domain), 600, 6)
     for number in range(len(found.scores)):
-        assert not verify(found.proposals.strategy(number, space, catalogue), g, d, available_communicators=BOTH)
+        assert not verify(found.proposals.strategy(number, space, catalogue), g, d, available_communicators=ALL)
 
 
 def test_what_was_measured_is_bred_from(setting):
@@ -137,7 +137,7 @@ def test_local_search_finds_better_ones_than_random_and_genetic_search():
     g = graph(*(variable(f"w{n}", (64 << n % 4, 300), sparse=n % 7 == 0, order=n) for n in range(20)))
     hosts = [Host(f"h{n}", f"h{n}", bandwidth_gbps=0.25 if n == 0 else 1.0) for n in range(4)]
     # With copies as well the genetic algorithm finds what local search finds, within half a percent.
-    space = Space(Domain.of(g, ResourceSpec(tuple(hosts))), [Rule.exclude("proxy")], communicators=BOTH)
+    space = Space(Domain.of(g, ResourceSpec(tuple(hosts))), [Rule.exclude("proxy")], communicators=ALL)
     catalogue, score = Catalogue.of(space), scored(space.domain, EventSimulator())
     best = {
         searcher: np.mean([searcher(space, catalogue, seed).ask(score, 2000, 5).scores[0] for seed in range(8)])

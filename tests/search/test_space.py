@@ -13,12 +13,12 @@ from autodist.search import ASPECTS, Catalogue, Choice, Rule, Space, adjacent_gr
 from autodist.simulator import Domain, tabulate
 from autodist.strategies import verify
 from autodist.strategies.synchronizers import words_of
-from tests.strategies.examples import BOTH, graph, graphs, spec, specs, variable
+from tests.strategies.examples import ALL, graph, graphs, spec, specs, variable
 
 LARGE = (512, 64)
 
 
-def space(g, d, *rules, communicators=BOTH, aspects=None):
+def space(g, d, *rules, communicators=ALL, aspects=None):
     return Space(Domain.of(g, d), rules, communicators=communicators, aspects=aspects)
 
 
@@ -32,7 +32,7 @@ def in_order(table):
 def test_every_proposal_is_a_strategy_that_fits(data):
     g, d = data.draw(graphs().filter(lambda g: g.trainable)), data.draw(specs())
     aspects = data.draw(st.sampled_from([None, ASPECTS]))
-    communicators = data.draw(st.sampled_from([BOTH, ("collective",), ("tcp", *BOTH)]))
+    communicators = data.draw(st.sampled_from([ALL, ("collective",), ("tcp",)]))
     found = space(g, d, communicators=communicators, aspects=aspects)
     catalogue = Catalogue.of(found)
     proposals = sample(found, catalogue, 5, np.random.default_rng(data.draw(st.integers(0, 99))))
@@ -65,7 +65,7 @@ def test_draws_have_every_kind_of_synchronization():
     proposals = sample(found, catalogue, 400, np.random.default_rng(0))
     assert set(proposals.choices.ravel().tolist()) == set(range(catalogue.first[-1]))
     families = {proposals.strategy(number, found, catalogue).carriers for number in range(100)}
-    assert families == {("queue",), ("horovod",), ("collective",)}
+    assert families == {("tcp",), ("horovod",), ("collective",)}
 
 
 def test_lossy_aspects_are_left_out_unless_asked_for():
@@ -85,8 +85,9 @@ def test_copies_are_offered_where_some_links_are_clearly_slower(slowest_gbps, of
 
 
 def test_collectives_of_tensorflow_are_not_mixed_with_servers():
-    families = space(graph(variable("v"), variable("w")), spec("a", "b"), communicators=("collective",)).families
-    assert [family.name for family in families] == ["servers", "collective"]
+    families = space(graph(variable("v"), variable("w")), spec("a", "b")).families
+    names = ["servers", "tcp", "horovod", "collective", "servers and tcp"]
+    assert [family.name for family in families] == names
 
 
 def test_the_size_counts_choices_servers_and_groups():
@@ -104,7 +105,7 @@ def test_what_is_pinned_and_forbidden_is_so():
     choices = {unit.name: {choice.synchronizer for choice in unit.choices} for unit in found.units}
     assert choices == {"embedding/table": {"PS"}, "dense": {"AllReduce"}}
     assert all(choice.partition is None for unit in found.units for choice in unit.choices)
-    assert [family.name for family in found.families] == ["servers and horovod"]
+    assert [family.name for family in found.families] == ["servers and tcp"]
 
 
 def test_a_partition_can_be_pinned_by_its_parts():
@@ -128,7 +129,7 @@ def test_rules_that_no_family_fits_are_named():
 def test_of_several_rules_those_are_named_that_have_to_be_dropped():
     g, d = graph(variable("v"), variable("w")), spec("a", "b")
     with pytest.raises(SpaceEmpty) as caught:
-        space(g, d, Rule.fix("v=horovod"), Rule.fix("w=ps"), Rule.exclude("w=ps"), Rule.exclude("partition"))
+        space(g, d, Rule.fix("v=tcp"), Rule.fix("w=ps"), Rule.exclude("w=ps"), Rule.exclude("partition"))
     assert caught.value.hint == "drop `--fix w=ps` or `--exclude w=ps`"
     with pytest.raises(SpaceEmpty) as caught:
         space(g, d, Rule.fix("v=ps"), Rule.exclude("v=ps"), Rule.fix("w=ps"), Rule.exclude("w=ps"))

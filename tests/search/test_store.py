@@ -19,7 +19,7 @@ from autodist.strategies import AllReduceSynchronizer, GraphConfig, Strategy, Va
 PROFILE = Profile(0.2, {"w": 0.0}, {"w": 0.2}, 32, "measured", processor_s=0.3)
 SPEC = ResourceSpec.local(workers=2, cpus=1)
 STRATEGY = Strategy(
-    GraphConfig(("localhost:CPU:0",), "queue"), (VariableConfig.whole("w", AllReduceSynchronizer(0)),), builder="me"
+    GraphConfig(("localhost:CPU:0",), "tcp"), (VariableConfig.whole("w", AllReduceSynchronizer(0)),), builder="me"
 )
 TRIALS = [
     Trial(0, STRATEGY, Measurement((0.1, 0.3, 0.2), 10, 0.7), "random", 0.15),

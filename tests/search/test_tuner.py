@@ -48,7 +48,7 @@ class Simulated:
 def space():
     g = graph(*(variable(f"w{n}", (256, 16 * (1 + n % 5)), order=n) for n in range(10)))
     hosts = tuple(Host(name, name, bandwidth_gbps=0.1 if name == "c" else 1.0) for name in "abc")
-    return Space(Domain.of(g, ResourceSpec(hosts)), communicators=("collective",))
+    return Space(Domain.of(g, ResourceSpec(hosts)), communicators=("tcp", "collective"))
 
 
 def tuner(space, bench=None, trials=15, kind=RandomSearcher, **options):
@@ -61,7 +61,7 @@ def tuner(space, bench=None, trials=15, kind=RandomSearcher, **options):
 
 
 def baselines(space):
-    return {"PSLoadBalancing": PSLoadBalancing(communicator="queue").build(space.domain.graph, space.domain.spec)}
+    return {"PSLoadBalancing": PSLoadBalancing(communicator="tcp").build(space.domain.graph, space.domain.spec)}
 
 
 def test_the_best_is_never_slower_than_a_baseline_and_nothing_is_tried_twice(space):
@@ -75,7 +75,7 @@ def test_the_best_is_never_slower_than_a_baseline_and_nothing_is_tried_twice(spa
 
 
 def test_what_breaks_the_rules_is_measured_and_never_the_best(space):
-    ruled = Space(space.domain, [Rule.exclude("ps")], communicators=("collective",))
+    ruled = Space(space.domain, [Rule.exclude("ps")], communicators=("tcp", "collective"))
     known = baselines(ruled)
     bench = Simulated(ruled.domain)
     search = tuner(ruled, bench)
@@ -87,7 +87,7 @@ def test_what_breaks_the_rules_is_measured_and_never_the_best(space):
 
 
 def test_what_users_know_and_the_rules_allow_may_be_the_best(space):
-    ruled = Space(space.domain, [Rule.exclude("partition")], communicators=("collective",))
+    ruled = Space(space.domain, [Rule.exclude("partition")], communicators=("tcp", "collective"))
     bench = Simulated(ruled.domain)
     search = tuner(ruled, bench)
     bench.measure = lambda number, strategy, hopeless_s: Measurement((0.5 if number == 0 else 1.0,))
@@ -264,7 +264,7 @@ def test_time_is_left_to_measure_the_best_again(space, monkeypatch):
 
 def test_who_breaks_the_rules_is_no_finalist(space):
     bench = Lucky({})
-    without_servers = Space(space.domain, (Rule.exclude("ps"),), communicators=("collective",))
+    without_servers = Space(space.domain, (Rule.exclude("ps"),), communicators=("tcp", "collective"))
     search = tuner(without_servers, bench, plan=replace(SMALL, finalists=2))
     best = search.run(baselines(space))
     again = [search.trials[number] for number in bench.measured[15:]]

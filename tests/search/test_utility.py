@@ -38,7 +38,7 @@ D = priced(a=1.0, b=2.0, c=4.0)
 def on(*hosts, server=None, stations=()):
     synchronizer = PSSynchronizer(f"{server or hosts[0]}:CPU:0", transfer=tuple(f"{s}:CPU:0" for s in stations))
     replicas = tuple(f"{host}:CPU:0" for host in hosts)
-    return Strategy(GraphConfig(replicas, "queue"), (VariableConfig.whole("w", synchronizer),))
+    return Strategy(GraphConfig(replicas, "tcp"), (VariableConfig.whole("w", synchronizer),))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_is_missing_or_unknown_is_told():
 
 @pytest.mark.parametrize(("utility", "best"), [(Time(), 0), (Cost(D), 1)])
 def test_the_best_trial_is_the_fastest_or_the_cheapest(utility, best):
-    space = Space(Domain.of(G, D), communicators=("collective",))
+    space = Space(Domain.of(G, D), communicators=("tcp", "collective"))
     catalogue = Catalogue.of(space)
     trials = [
         Trial(0, on("a", "b", "c"), Measurement((1.0,)), "me"),

@@ -1,5 +1,7 @@
 """Simulators that learn, from strategies whose times a known rule makes: they find the rule where formulas can't."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -23,21 +25,35 @@ from autodist.simulator import (
     save_simulator,
 )
 from autodist.simulator.learned._scaling import Scaling
+from autodist.strategies.synchronizers import is_served
 from tests.strategies.examples import graph, variable
 
 
 def measured(hosts, count, seed, num_variables=12, noise=0.03):
-    """Strategies that take what the event simulation says, and a little more or less; nothing is packed, nor a copy.
+    """Strategies that take what the event simulation says, and a little more or less; without copies.
 
-    What single messages cost is then a good part of a step, and what formulas know least of.
+    Each value travels in a message of its own, as with TensorFlow's collectives and the servers of earlier versions,
+    whose trials are kept: what single messages cost is then a good part of a step, and what formulas know least of.
     """
     wanted = graph(*(variable(f"w{n}", (256, 16 * (1 + n % 5)), order=n) for n in range(num_variables)))
-    space = Space(Domain.of(wanted, ResourceSpec(hosts)), [Rule.exclude("proxy")], communicators=("collective",))
+    space = without_connections_of_ours(Domain.of(wanted, ResourceSpec(hosts)))
     drawn = sample(space, Catalogue.of(space), count, np.random.default_rng(seed))
-    table = drawn.table.replaced(is_packed=np.zeros(len(drawn.table), bool))
+    no, one = np.zeros(len(drawn.table), bool), np.ones(len(drawn.table), np.float32)
+    table = drawn.table.replaced(messages=one, has_own_connections=no, is_coded=no)
     times = EventSimulator().score(table, space.domain, count)
     disturbed = times * np.random.default_rng(seed).lognormal(0, noise, count)
     return Measured(space.domain, table, disturbed.astype(np.float32))
+
+
+def without_connections_of_ours(domain):
+    """Servers, or collectives of TensorFlow, as they were before AutoDist had connections of its own."""
+    space = Space(domain, [Rule.exclude("proxy")], communicators=("tcp", "collective"))
+    space.families = tuple(family for family in space.families if family.name in ("servers", "collective"))
+    space.units = tuple(
+        replace(unit, choices=tuple(c for c in unit.choices if is_served(c) or c.communicator == "collective"))
+        for unit in space.units
+    )
+    return space
 
 
 ALIKE = tuple(Host(name, name, bandwidth_gbps=1.0) for name in "abc")

@@ -17,7 +17,7 @@ from autodist.strategies import (
 DENSE = Gradient(dense="g:0")
 SPARSE = Gradient(values="g:0", indices="g:1")
 BOTH = ("horovod", "collective")
-GRAPH_COMMUNICATORS = (*BOTH, "queue")
+ALL = ("tcp", *BOTH)
 
 
 def variable(name, shape=(4, 3), dtype="float32", sparse=False, coupled=(), order=0, role=Role.TRAINABLE):
@@ -67,8 +67,8 @@ def fitting_strategies(draw, g, d):
     cpus = [device.name for host in d.hosts for device in host.cpu_devices]
     homes = {unit: draw(st.none() | st.sampled_from(cpus)) for unit in units}
     has_servers = any(homes.values())
-    communicator = draw(st.sampled_from(("horovod", "queue") if has_servers else GRAPH_COMMUNICATORS))
-    carriers = ("horovod",) if has_servers or communicator == "queue" else BOTH
+    communicator = draw(st.sampled_from(("tcp",) if has_servers else ALL))
+    carriers = ("tcp", "horovod") if has_servers else ALL
     configs = []
     for group, v in enumerate(g.trainable):
         home = homes[v.coupled or (v.name,)]
@@ -108,7 +108,7 @@ any_strategies = st.builds(
     st.builds(
         GraphConfig,
         st.lists(_names, max_size=3).map(tuple),
-        st.sampled_from(GRAPH_COMMUNICATORS),
+        st.sampled_from((*ALL, "queue")),
         st.none() | st.integers(1, 1 << 21),
     ),
     st.lists(_configs, max_size=4).map(tuple),

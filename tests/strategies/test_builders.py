@@ -63,7 +63,7 @@ def any_builder(draw):
     if cls in (Parallax, Poseidon) and chosen.get("communicator") == "collective":
         chosen["communicator"] = "horovod"
     if issubclass(cls, OnlyServers) and chosen.get("communicator") in BOTH:
-        chosen["communicator"] = "queue"
+        chosen["communicator"] = "tcp"
     if chosen.get("sync", True) is False:
         chosen["staleness"] = 0
     return cls(**chosen)
@@ -191,15 +191,17 @@ def test_auto_takes_the_first_communicator_that_is_installed(monkeypatch, instal
     assert strategy.graph.communicator == strategy.config("w").synchronizer.communicator == chosen
 
 
-@pytest.mark.parametrize(
-    ("installed", "chosen"), [(("tcp", *BOTH), "tcp"), (BOTH, "queue"), (("collective",), "queue")]
-)
+@pytest.mark.parametrize("installed", [("tcp", *BOTH), ("collective",)])
 @pytest.mark.parametrize("builder", SERVERS, ids=lambda cls: cls.name)
-def test_servers_go_over_our_own_library_where_it_is_installed(monkeypatch, builder, installed, chosen):
+def test_servers_go_over_our_own_library(monkeypatch, builder, installed):
     monkeypatch.setattr(_servers, "installed_communicators", lambda: installed)
-    for options in ({}, {"staleness": 2}, {"sync": False}):
-        assert builder(**options).build(graph(variable("w")), spec("h0", "h1")).graph.communicator == chosen
-    assert builder(communicator="queue").build(graph(variable("w")), spec("h0", "h1")).graph.communicator == "queue"
+    for options in ({}, {"staleness": 2}, {"sync": False}, {"communicator": "tcp"}):
+        g, d = graph(variable("w")), spec("h0", "h1")
+        strategy = builder(**options).build(g, d)
+        assert strategy.graph.communicator == "tcp"
+        assert bool(verify(strategy, g, d, available_communicators=installed)) is ("tcp" not in installed)
+    with pytest.raises(StrategyError, match="`queue`, TensorFlow's servers, is no longer there: `tcp` does all"):
+        builder(communicator="queue")
 
 
 @pytest.mark.parametrize("chunk_size", [0, -1, True, 1.5, "2", None])

@@ -17,7 +17,7 @@ from autodist.strategies import (
     verify,
 )
 
-from .examples import BOTH, graph, spec, variable
+from .examples import ALL, graph, spec, variable
 
 D = spec("h0", "h1")
 HOME = PSSynchronizer("h0:CPU:0")
@@ -43,12 +43,12 @@ def dense():
     return capture(step, [tf.TensorSpec([8], tf.int32)], VariableNames()).graph
 
 
-def problems(g, communicator="horovod", **configs):
+def problems(g, communicator="tcp", **configs):
     parts = {"kernel": RING, "bias": dataclasses.replace(RING, group=1), "table": dataclasses.replace(RING, group=2)}
     parts = {name: VariableConfig.whole(name, synchronizer) for name, synchronizer in parts.items()}
     replicas = ("h0:CPU:0", "h1:CPU:0")
     strategy = Strategy(GraphConfig(replicas, communicator), tuple((parts | configs).values()))
-    return verify(strategy, g, D, available_communicators=BOTH)
+    return verify(strategy, g, D, available_communicators=ALL)
 
 
 def whole(name, synchronizer, compressor=None):
@@ -66,8 +66,6 @@ def test_the_kernel_of_a_dense_layer_may_travel_as_factors(dense, synchronizer, 
 def test_collectives_carry_factors_where_they_carry_gradients(dense):
     collective = BroadcastSynchronizer("collective")
     assert problems(dense, "collective", **whole("kernel", collective)) == ()
-    (beside_queues,) = problems(dense, "queue", **whole("kernel", collective))
-    assert (beside_queues.variable, beside_queues.aspect) == ("kernel", "communicator")
     (beside_servers,) = problems(dense, **whole("kernel", collective), **whole("bias", HOME))
     assert (beside_servers.variable, beside_servers.allowed) == (
         "kernel",
@@ -100,16 +98,16 @@ def test_what_has_factors_is_not_partitioned(dense, synchronizer, compressor):
 
 def test_a_missing_communicator_is_named():
     g = graph(variable("kernel"))
-    strategy = Strategy(GraphConfig(("h0:CPU:0", "h1:CPU:0"), "queue"), (VariableConfig.whole("kernel", TO_ALL),))
-    assert strategy.carriers == ("horovod", "queue")
-    found = verify(strategy, g, D, available_communicators=("collective",))
+    strategy = Strategy(GraphConfig(("h0:CPU:0", "h1:CPU:0"), "tcp"), (VariableConfig.whole("kernel", TO_ALL),))
+    assert strategy.carriers == ("horovod", "tcp")
+    found = verify(strategy, g, D, available_communicators=("tcp", "collective"))
     assert [p.given for p in found if "communicator" in p.aspect] == ["'horovod'"]
 
 
 def test_a_graph_without_ops_has_no_factors():
     g = graph(variable("kernel"))
-    strategy = Strategy(GraphConfig(("h0:CPU:0", "h1:CPU:0"), "queue"), (VariableConfig.whole("kernel", TO_ALL),))
-    (found,) = verify(strategy, g, D, available_communicators=BOTH)
+    strategy = Strategy(GraphConfig(("h0:CPU:0", "h1:CPU:0"), "tcp"), (VariableConfig.whole("kernel", TO_ALL),))
+    (found,) = verify(strategy, g, D, available_communicators=ALL)
     assert found.reason == "it has no sufficient factors: the graph's ops are not known"
 
 
@@ -117,5 +115,5 @@ def test_coupled_variables_may_be_broadcast_and_reduced():
     g = graph(variable("a", coupled=("a", "b")), variable("b", coupled=("a", "b")))
     configs = (VariableConfig.whole("a", TO_ALL), VariableConfig.whole("b", RING))
     strategy = Strategy(GraphConfig(("h0:CPU:0", "h1:CPU:0"), "horovod"), configs)
-    found = verify(strategy, g, D, available_communicators=BOTH)
+    found = verify(strategy, g, D, available_communicators=ALL)
     assert not [p for p in found if "coupled" in p.aspect]

@@ -35,8 +35,8 @@ def problems(g, partition, *shards, name="w"):
         else VariableConfig.whole(v.name, PSSynchronizer(SERVERS[0]))
         for v in g.trainable
     ]
-    strategy = Strategy(GraphConfig(tuple(d.name for d in SPEC.replicas), "queue"), tuple(configs))
-    return [str(p) for p in verify(strategy, g, SPEC, available_communicators=["horovod", "collective"])]
+    strategy = Strategy(GraphConfig(tuple(d.name for d in SPEC.replicas), "tcp"), tuple(configs))
+    return [str(p) for p in verify(strategy, g, SPEC, available_communicators=["tcp", "horovod", "collective"])]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import tensorflow as tf
 from autodist.graph import VariableNames, capture
 from autodist.strategies import GraphConfig, PSSynchronizer, Strategy, VariableConfig, verify
 
-from .examples import BOTH, graph, spec, variable
+from .examples import ALL, graph, spec, variable
 
 D = spec("h0", "h1", cpus=2)
 G = graph(variable("a"), variable("b"))
@@ -13,11 +13,11 @@ G = graph(variable("a"), variable("b"))
 
 def servers(a, b=None, replicas=("h0:CPU:0", "h1:CPU:0")):
     configs = (VariableConfig.whole("a", a), VariableConfig.whole("b", a if b is None else b))
-    return Strategy(GraphConfig(replicas, "queue"), configs)
+    return Strategy(GraphConfig(replicas, "tcp"), configs)
 
 
 def problems(s, g=G, d=D):
-    return [str(p) for p in verify(s, g, d, available_communicators=BOTH)]
+    return [str(p) for p in verify(s, g, d, available_communicators=ALL)]
 
 
 @pytest.mark.parametrize("destination", ["h0:CPU:1", "h1:CPU:0", "h1:CPU:1"])
@@ -33,7 +33,7 @@ def test_a_host_may_only_serve(destination):
 def test_stations():
     def of(*transfer, replicas=("h0:CPU:0", "h1:CPU:0")):
         both = PSSynchronizer("h1:CPU:0", transfer=transfer)
-        found = verify(servers(both, replicas=replicas), G, D, available_communicators=BOTH)
+        found = verify(servers(both, replicas=replicas), G, D, available_communicators=ALL)
         assert {p.variable for p in found} <= {"a", "b"}
         return list(dict.fromkeys(p.statement for p in found))
 
@@ -114,7 +114,7 @@ def test_what_needs_its_own_update_is_not_relaxed(step, options):
     def found(d=D, **how):
         config = VariableConfig.whole("w", PSSynchronizer("h0:CPU:0", **how))
         replicas = tuple(f"{host.name}:CPU:0" for host in d.hosts)
-        return problems(Strategy(GraphConfig(replicas, "queue"), (config,)), g, d)
+        return problems(Strategy(GraphConfig(replicas, "tcp"), (config,)), g, d)
 
     assert found() == found(spec("h0"), **options) == []
     given = "sync is False, allowed: True" if "sync" in options else "staleness is 2, allowed: 0"
@@ -135,7 +135,7 @@ def test_synchronized_batch_norm_is_not_relaxed(options):
     g = capture(step, [tf.TensorSpec([None, 3])], VariableNames()).graph
     (gamma,) = (v.name for v in g.trainable)
     config = VariableConfig.whole(gamma, PSSynchronizer("h0:CPU:0", **options))
-    found = problems(Strategy(GraphConfig(("h0:CPU:0", "h1:CPU:0"), "queue"), (config,)), g)
+    found = problems(Strategy(GraphConfig(("h0:CPU:0", "h1:CPU:0"), "tcp"), (config,)), g)
     assert found == [
         f"synchronization is relaxed for `{gamma}`, allowed: `sync` true and staleness 0 (the step has "
         "synchronized batch normalization, for which the workers wait for each other)"

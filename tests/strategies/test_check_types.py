@@ -41,7 +41,7 @@ junk = st.one_of(
     st.tuples(st.just("a"), st.integers(0, 2)),
 )
 devices = st.sampled_from(["h0:CPU:0", "h1:CPU:0", "h2:CPU:0"]) | junk
-words = st.sampled_from(["horovod", "collective", "queue", "ring", "tree"]) | junk
+words = st.sampled_from(["horovod", "collective", "tcp", "ring", "tree"]) | junk
 synchronizers = st.one_of(
     st.builds(PSSynchronizer, devices, junk, junk, junk, st.tuples(devices) | junk),
     st.builds(AllReduceSynchronizer, junk, words, words),
@@ -70,7 +70,7 @@ def test_nonsense_is_refused_in_words(strategy):
 
 def test_all_wrong_types_are_told_at_once_with_their_variable_and_place():
     relaxed = VariableConfig.whole("a", PSSynchronizer("h0:CPU:0", staleness=math.nan))
-    strategy = Strategy(GraphConfig(["h0:CPU:0"], "queue"), (relaxed, VariableConfig("b", (HOME,))))
+    strategy = Strategy(GraphConfig(["h0:CPU:0"], "tcp"), (relaxed, VariableConfig("b", (HOME,))))
     with pytest.raises(StrategyError) as caught:
         check(strategy, G, D)
     why = "(a strategy is made of value objects, tuples, texts and whole numbers)"
@@ -84,7 +84,7 @@ def test_all_wrong_types_are_told_at_once_with_their_variable_and_place():
 
 def test_staleness_is_no_larger_than_what_a_server_can_keep():
     served = (VariableConfig.whole("a", PSSynchronizer("h0:CPU:0", staleness=2**31)), VariableConfig.whole("b", HOME))
-    found = verify(Strategy(GraphConfig(("h0:CPU:0", "h1:CPU:0"), "queue"), served), G, D)
+    found = verify(Strategy(GraphConfig(("h0:CPU:0", "h1:CPU:0"), "tcp"), served), G, D)
     assert [(p.variable, p.aspect, p.given, p.allowed) for p in found] == [
         ("a", "staleness", "2147483648", "up to 1000000")
     ]

@@ -64,15 +64,15 @@ def test_explain_shows_every_shard_and_the_totals(path):
 
 def test_explain_leaves_out_what_no_variable_has(tmp_path):
     config = VariableConfig.whole("w", PSSynchronizer("h0:CPU:0"))
-    Strategy(GraphConfig(("h0:CPU:0",), "queue"), (config,)).save(tmp_path / "s.json")
+    Strategy(GraphConfig(("h0:CPU:0",), "tcp"), (config,)).save(tmp_path / "s.json")
     output = run(explain, str(tmp_path / "s.json"))
     assert cells(output, "Variable") == ["Variable", "Synchronizer"]
-    assert cells(output, "loss, metrics ") == ["loss, metrics", "over queue"]
+    assert cells(output, "loss, metrics ") == ["loss, metrics", "over tcp"]
 
 
 def test_explain_as_json(path):
     told = json.loads(run(explain, path, "--json"))
-    assert told["schema_version"] == 2
+    assert told["schema_version"] == 3
     assert told["id"] == MIXED.id
     assert told["num_shards_by_synchronizer"] == {"AllReduce": 1, "Broadcast": 1, "PS": 2}
     assert told["rows"][2] == {

@@ -23,7 +23,7 @@ from tests.strategies.examples import any_strategies, graph, graphs, spec, specs
 PS = PSSynchronizer("a:CPU:0")
 
 
-def strategy(*configs, replicas=("a:CPU:0",), communicator="queue"):
+def strategy(*configs, replicas=("a:CPU:0",), communicator="tcp"):
     return Strategy(GraphConfig(replicas, communicator), configs)
 
 
@@ -59,7 +59,7 @@ def test_aspects_of_variables_and_the_graph():
     assert found(strategy(whole), strategy()) == [("w", None, "variable", "present", None)]
     assert found(strategy(), strategy(replicas=("a:CPU:0", "b:CPU:0"), communicator="horovod")) == [
         (None, None, "replicas", "a:CPU:0", "a:CPU:0, b:CPU:0"),
-        (None, None, "communicator", "queue", "horovod"),
+        (None, None, "communicator", "tcp", "horovod"),
     ]
     second = VariableConfig.whole("v", PS)
     assert found(strategy(whole, second), strategy(second, whole)) == [

@@ -137,17 +137,6 @@ def test_poseidon_counts_a_pair_of_factors_for_each_place_of_a_sequence(length, 
     assert kinds(Poseidon(batch_size=4).build(g, spec("h0", "h1"))) == {"w": kind}
 
 
-def test_poseidon_without_horovod_serves_everything_and_says_so(captured, monkeypatch):
-    monkeypatch.setattr(_collectives, "installed_communicators", lambda: ("collective",))
-    strategy = Poseidon(batch_size=3).build(captured, spec("h0", "h1"))
-    assert set(kinds(strategy).values()) == {"PS"}
-    remark = "all variables on servers, for factors beside them need AutoDist's own library or Horovod"
-    assert strategy.builder == f"Poseidon(batch_size=3): {remark}"
-    assert (
-        kinds(Poseidon(batch_size=3, communicator="horovod").build(captured, spec("h0", "h1")))["wide"] == "Broadcast"
-    )
-
-
 def test_poseidon_on_servers_cuts_parts_and_stops_at_the_hosts_cpu():
     g, d = graph(variable("w", (10, 256))), spec("h0", "h1", cpus=2)
     config = Poseidon(part_bytes=4096).build(g, d).config("w")

@@ -22,7 +22,7 @@ from autodist.strategies import (
 )
 from autodist.strategies._builders import _manual
 
-from .examples import BOTH, graph, graphs, spec, specs, variable
+from .examples import ALL, BOTH, graph, graphs, spec, specs, variable
 
 G = graph(
     variable("embedding/table", (100, 8), sparse=True, order=3),
@@ -70,12 +70,13 @@ def test_the_first_match_wins(build):
     assert [shard.synchronizer.destination[:2] for shard in table.shards] == ["h0", "h1", "h0", "h1"]
     assert all(shard.synchronizer.staleness == 2 for shard in table.shards)
     assert strategy.groups == {7: ("dense/bias",), 8: ("head/kernel",), 9: ("dense/kernel",)}
-    assert strategy.graph.communicator == "horovod"
+    assert strategy.graph.communicator == "tcp"
+    assert strategy.config("dense/bias").synchronizer.communicator == "horovod"
     assert problems(strategy) == []
 
 
 def problems(strategy, g=G, d=D):
-    return [str(problem) for problem in verify(strategy, g, d, available_communicators=BOTH)]
+    return [str(problem) for problem in verify(strategy, g, d, available_communicators=ALL)]
 
 
 def test_every_aspect_can_be_said(build):
@@ -83,7 +84,7 @@ def test_every_aspect_can_be_said(build):
         """
         graph:
           replicas: ["h0:CPU:0", "h1:CPU:0"]
-          communicator: queue
+          communicator: tcp
         embedding/table:
           partition: [[60, 40], 1]
           shards:
@@ -109,7 +110,7 @@ def test_every_aspect_can_be_said(build):
     )
     assert strategy.config("dense/kernel") == VariableConfig("dense/kernel", (kernel, kernel), (1, (1, 3)))
     assert strategy.config("head/kernel").synchronizer.type == "Broadcast"
-    assert strategy.graph.communicator == "queue"
+    assert strategy.graph.communicator == "tcp"
     assert Strategy.from_json(strategy.to_json()) == strategy
 
 
@@ -123,7 +124,7 @@ def test_what_is_fixed_on_a_server_counts_as_its_load(build):
     homes = {config.variable: config.synchronizer.destination for config in strategy.variables}
     assert homes.pop("embedding/table") == "h0:CPU:0"
     assert set(homes.values()) == {"h1:CPU:0"}
-    assert strategy.graph.communicator == "queue"
+    assert strategy.graph.communicator == "tcp"
 
 
 def test_coupled_variables_are_balanced_as_one_and_never_left_without_a_home(build):
@@ -194,8 +195,8 @@ graph: {replica: ["h0:CPU:0"]}
         ("a: {all_reduce: {group: 0, chunk_size: 2}}", "plan.yml:1:28: `a.all_reduce.chunk_size` stands beside"),
         ("a: {all_reduce: {group: -1}}", "`a.all_reduce.group` is -1, allowed: a whole number of at least 0"),
         (
-            "graph: {pack_bytes: -1}\na: {ps: {}}",
-            "`graph.pack_bytes` is -1, allowed: a whole number of at least 0",
+            "graph: {communicator: queue}\na: {ps: {}}",
+            "`graph.communicator` is 'queue', allowed: `auto` or `tcp` or `horovod` or `collective` (`queue`, Tensor",
         ),
         ("a: {ps: {staleness: -1}}", "`a.ps.staleness` is -1, allowed: a whole number of at least 0"),
         ("a: {ps: {staleness: true}}", "`a.ps.staleness` is True, allowed: a whole number"),

@@ -119,7 +119,7 @@ def _changed(synchronizer):
     [
         dataclasses.replace(SMALL, graph=GraphConfig(("b:CPU:0", "a:CPU:0"), "collective")),
         dataclasses.replace(SMALL, graph=GraphConfig(("a:CPU:0", "b:CPU:0"), "horovod")),
-        dataclasses.replace(SMALL, graph=GraphConfig(("a:CPU:0", "b:CPU:0"), "queue")),
+        dataclasses.replace(SMALL, graph=GraphConfig(("a:CPU:0", "b:CPU:0"), "tcp")),
         dataclasses.replace(SMALL, variables=SMALL.variables[:1]),
         dataclasses.replace(
             SMALL, variables=(VariableConfig("w", SMALL.variables[0].shards, (1,)), SMALL.variables[1])
@@ -175,7 +175,8 @@ def test_every_mistake_in_the_json_is_listed():
             "`variables[2].shards[0].synchronizer.group` is 1.0, allowed: a whole number",
             "`variables[2].shards[0].synchronizer.order` is unknown, allowed: group, communicator",
             "`variables[2].shards[0].synchronizer.communicator` is 'queue', allowed: "
-            "`tcp` or `horovod` or `collective`",
+            "`tcp` or `horovod` or `collective` (`queue`, TensorFlow's servers, is no longer there: `tcp` does all "
+            "that it did)",
             "`variables[3]` is 7, allowed: an object",
         ]
     )

@@ -1,6 +1,5 @@
 """Builders that do what a known system does."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,8 +10,8 @@ from autodist.strategies import (
     HierarchicalPS,
     Horovod,
     Parallax,
-    PSSynchronizer,
     shard_slices,
+    verify,
 )
 from autodist.strategies._builders import _collectives
 
@@ -79,27 +78,24 @@ def test_parallax_shares_tables_and_reduces_the_rest(monkeypatch):
     assert strategy.config("table").partition == (2, 1)
     assert [shard.synchronizer.destination for shard in strategy.config("table").shards] == ["h0:CPU:0", "h1:CPU:0"]
     assert strategy.groups == {0: ("kernel", "bias")}
-    assert strategy.graph.communicator == strategy.config("bias").synchronizer.communicator == "horovod"
+    assert strategy.config("bias").synchronizer.communicator == "horovod"
+    assert strategy.graph.communicator == "tcp"
 
 
-def test_parallax_without_horovod_serves_everything_and_says_so(monkeypatch):
+def test_parallax_without_our_own_library_reduces_what_has_no_tables(monkeypatch):
     monkeypatch.setattr(_collectives, "installed_communicators", lambda: ("collective",))
-    strategy = parallax()
-    assert {type(shard.synchronizer) for config in strategy.variables for shard in config.shards} == {PSSynchronizer}
-    assert strategy.config("table").partition == (2, 1)
-    reason = "for all-reduce beside them needs AutoDist's own library or Horovod"
-    assert strategy.builder == f"Parallax(): all variables on servers, {reason}"
-    assert strategy.graph.communicator == "queue"
+    d = spec("h0", "h1")
+    g = graph(variable("table", (100, 64), sparse=True), variable("kernel"))
+    found = verify(Parallax().build(g, d), g, d, available_communicators=("collective",))
+    assert [p.given for p in found if "not installed" in p.reason] == ["'tcp'"]
     dense = Parallax().build(graph(variable("w")), spec("h0", "h1"))
     assert dense.config("w").synchronizer == AllReduceSynchronizer(0, communicator="collective")
     assert dense.builder == "Parallax()"
     assert parallax(communicator="horovod").config("bias").synchronizer.communicator == "horovod"
 
 
-@pytest.mark.parametrize("installed", [BOTH, ("collective",)])
-def test_parallax_has_no_rounds_of_messages_with_servers(monkeypatch, installed):
-    monkeypatch.setattr(_collectives, "installed_communicators", lambda: installed)
+def test_parallax_has_no_rounds_of_messages_with_servers(monkeypatch):
+    monkeypatch.setattr(_collectives, "installed_communicators", lambda: BOTH)
     strategy = parallax(compressor="PowerSGD(rank=2)")
-    expected = "PowerSGD(rank=2)" if installed == BOTH else None
-    assert strategy.config("kernel").shards[0].compressor == expected
+    assert strategy.config("kernel").shards[0].compressor == "PowerSGD(rank=2)"
     assert {shard.compressor for shard in strategy.config("table").shards} == {None}

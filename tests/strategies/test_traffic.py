@@ -81,7 +81,7 @@ def test_every_replica_sends_its_gradient_unless_a_station_or_an_encoder_joins_t
 def test_a_host_that_only_serves_has_no_gradients():
     d, g = spec("a", "b", "c"), graph(variable("w", (5, 5)))
     served = Strategy(
-        GraphConfig(("a:CPU:0", "b:CPU:0"), "queue"), (VariableConfig.whole("w", PSSynchronizer("a:CPU:0")),)
+        GraphConfig(("a:CPU:0", "b:CPU:0"), "tcp"), (VariableConfig.whole("w", PSSynchronizer("a:CPU:0")),)
     )
     assert links(traffic(served, g, d)) == {("b", "a"): 100, ("a", "b"): 100}
 
@@ -118,12 +118,6 @@ def test_gathered_rows_go_around_the_ring():
     assert links(found) == {("a", "b"): 5 * row, ("b", "c"): 5 * row, ("c", "a"): 4 * row}
     found = traffic(AllReduce(communicator="collective").build(g, d), g, d, batch_size=27)
     assert links(found) == dict.fromkeys([("a", "b"), ("b", "c"), ("c", "a")], 2 * 10 * row)  # 9 padded to 10
-
-
-def test_the_queue_is_a_star_around_the_chief():
-    d, g = spec("a", "b", "c"), graph(variable("w"))
-    found = traffic(PSLoadBalancing(communicator="queue").build(g, d), g, d)
-    assert links(found, -1) == dict.fromkeys([("a", "b"), ("a", "c"), ("b", "a"), ("c", "a")], STATE)
 
 
 def test_each_shard_goes_its_own_way():

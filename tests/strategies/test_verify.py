@@ -20,7 +20,7 @@ from autodist.strategies import (
     verify,
 )
 
-from .examples import BOTH, GRAPH_COMMUNICATORS, fitting_strategies, graph, graphs, spec, specs, variable
+from .examples import ALL, BOTH, fitting_strategies, graph, graphs, spec, specs, variable
 
 D = spec("h0", "h1")
 G = graph(variable("a"), variable("b"), variable("slot", role=Role.SLOT))
@@ -28,14 +28,14 @@ HOME = PSSynchronizer("h0:CPU:0")
 RING = AllReduceSynchronizer(0, communicator="horovod")
 
 
-def strategy(configs, replicas=("h0:CPU:0", "h1:CPU:0"), communicator="queue"):
+def strategy(configs, replicas=("h0:CPU:0", "h1:CPU:0"), communicator="tcp"):
     whole = {name: s for name, s in configs.items() if not isinstance(s, VariableConfig)}
     variables = (VariableConfig.whole(name, whole[name]) if name in whole else configs[name] for name in configs)
     return Strategy(GraphConfig(tuple(replicas), communicator), tuple(variables))
 
 
 def problems(s, g=G, d=D):
-    return verify(s, g, d, available_communicators=BOTH)
+    return verify(s, g, d, available_communicators=ALL)
 
 
 def test_a_strategy_that_fits_has_no_problems():
@@ -47,8 +47,9 @@ def test_a_strategy_that_fits_has_no_problems():
 def test_mixtures_fit_until_a_collective_runs_beside_a_server(data, g, d):
     s = data.draw(fitting_strategies(g, d))
     assert problems(s, g, d) == ()
-    planted = dataclasses.replace(s, graph=dataclasses.replace(s.graph, communicator="collective"))
-    assert bool(problems(planted, g, d)) == s.has_servers
+    for communicator in BOTH:
+        planted = dataclasses.replace(s, graph=dataclasses.replace(s.graph, communicator=communicator))
+        assert bool(problems(planted, g, d)) == s.has_servers
 
 
 @pytest.mark.parametrize(
@@ -76,35 +77,46 @@ def test_our_own_library_carries_everything():
 
 BESIDE = (
     "(TensorFlow's collectives number the steps of all workers in one sequence, and the clean-up after one worker's "
-    "step then aborts what servers compute, and queues hold, for another's)"
+    "step then aborts what servers compute for another's)"
 )
 
 
 def test_collectives_do_not_run_beside_parameter_servers():
     s = strategy({"a": HOME, "b": AllReduceSynchronizer(0)}, communicator="collective")
     assert [str(p) for p in problems(s)] == [
-        "communicator of the graph is 'collective', allowed: 'horovod', 'queue' or 'tcp' beside parameter servers "
-        f"{BESIDE}",
+        "communicator of the graph is 'collective', allowed: 'tcp' beside parameter servers (it does not carry what "
+        "servers get and give)",
         f"`b`: communicator is 'collective', allowed: 'horovod' or 'tcp' beside parameter servers {BESIDE}",
     ]
 
 
-@pytest.mark.parametrize("communicator", GRAPH_COMMUNICATORS)
+@pytest.mark.parametrize("communicator", ALL)
 def test_without_servers_every_communicator_is_fine(communicator):
-    for ring in (RING, AllReduceSynchronizer(0)) if communicator != "queue" else (RING,):
+    for ring in (RING, AllReduceSynchronizer(0)):
         assert problems(strategy({"a": ring, "b": ring}, communicator=communicator)) == ()
 
 
-def test_collectives_do_not_run_beside_queues():
-    s = strategy({"a": AllReduceSynchronizer(0), "b": AllReduceSynchronizer(0)}, communicator="queue")
-    assert [(p.variable, p.given) for p in problems(s)] == [("a", "'collective'"), ("b", "'collective'")]
-    assert problems(strategy({"a": RING, "b": RING}, communicator="queue")) == ()
+GONE = "`queue`, TensorFlow's servers, is no longer there: `tcp` does all that it did"
 
 
-def test_queues_are_no_carrier_of_groups():
+@pytest.mark.parametrize("configs", [{"a": HOME, "b": RING}, {"a": RING, "b": RING}])
+def test_what_earlier_versions_had_says_what_takes_its_place(configs):
+    s = strategy(configs, communicator="queue")
+    assert Strategy.from_json(s.to_json()) == s
+    assert [str(p) for p in problems(s)] == [
+        f"communicator is 'queue', allowed: 'tcp' or 'horovod' or 'collective' ({GONE})"
+    ]
     ring = AllReduceSynchronizer(0, communicator="queue")
     (found,) = problems(strategy({"a": HOME, "b": ring}))
-    assert (found.variable, found.aspect, found.given) == ("b", "communicator", "'queue'")
+    assert (found.variable, found.given, found.reason) == ("b", "'queue'", GONE)
+
+
+def test_servers_of_earlier_versions_are_refused_beside_other_carriers_and_with_what_they_packed():
+    found = problems(strategy({"a": HOME, "b": RING}, communicator="horovod"))
+    assert [(p.given, p.allowed) for p in found] == [("'horovod'", "'tcp' beside parameter servers")]
+    s = strategy({"a": HOME, "b": HOME})
+    packed = dataclasses.replace(s, graph=dataclasses.replace(s.graph, pack_bytes=1 << 19))
+    assert [(p.aspect, p.given) for p in problems(packed)] == [("`pack_bytes` of the graph", "524288")]
 
 
 def test_unknown_missing_and_repeated_variables():
@@ -256,20 +268,16 @@ def test_coupled_variables_may_be_in_different_groups():
 
 
 @pytest.mark.parametrize(
-    ("other", "for_graph", "for_groups"),
-    [(RING, "'collective' or 'queue'", "'collective'"), (HOME, "'queue'", "no groups beside parameter servers")],
+    ("other", "carrier", "allowed"), [(RING, "horovod", "'collective'"), (HOME, "tcp", "none here")]
 )
-def test_communicators_that_are_missing_here(other, for_graph, for_groups):
-    s = strategy({"a": RING, "b": other}, communicator="horovod")
-    assert [str(p) for p in verify(s, G, D, available_communicators=("collective",))] == [
-        f"communicator of the graph is 'horovod', allowed: {for_graph} (horovod is not installed here)",
-        f"communicator of the groups is 'horovod', allowed: {for_groups} (horovod is not installed here)",
-    ]
+def test_communicators_that_are_missing_here(other, carrier, allowed):
+    s = strategy({"a": RING, "b": other}, communicator=carrier)
+    found = [str(p) for p in verify(s, G, D, available_communicators=("collective",))]
+    assert len(found) == 2
+    assert found[0].startswith(f"communicator of the graph is '{carrier}', allowed: {allowed} ({carrier} is not ")
+    assert found[1].startswith(f"communicator of the groups is 'horovod', allowed: {allowed} (horovod is not installed")
+    assert ("apt-get install g++" in found[0]) is (carrier == "tcp")
     assert verify(s, G, D) == verify(s, G, D, available_communicators=installed_communicators())
-
-
-def test_queues_are_always_there():
-    assert verify(strategy({"a": HOME, "b": HOME}), G, D, available_communicators=()) == ()
 
 
 def test_check_lists_all_planted_mistakes_at_once():
@@ -301,7 +309,7 @@ def test_check_lists_all_planted_mistakes_at_once():
         "replica is 'h9:CPU:0',",
         "`a`: destination is 'nowhere:CPU:0',",
         "`a`: staleness is -1, allowed: at least 0",
-        "communicator of the graph is 'collective', allowed: 'horovod', 'queue' or 'tcp'",
+        "communicator of the graph is 'collective', allowed: 'tcp'",
         "`d`, `x`: communicator is 'collective', allowed: 'horovod'",
         "synchronizer of coupled variables is AllReduce for `b` but PS for `c`,",
         "number of replicas on `h1` is 0,",

@@ -6,7 +6,7 @@ single-device order, which optimizers that look at single slices (Keras' Adam sq
 
 from __future__ import annotations
 
-import sys
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -15,9 +15,8 @@ from typing import Any, ClassVar
 from autodist import carriers
 from autodist.carriers import Communicator, Place
 from autodist.errors import CaptureError
-from autodist.graph import NodeList
+from autodist.graph import NodeList, itemsize
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
-from autodist.kernels._packing import small_parcel
 from autodist.kernels._synchronizers import given_to
 from autodist.kernels.collectives._words import from_words, num_words, to_words
 from autodist.strategies import AllReduceSynchronizer, Strategy, Synchronizer
@@ -27,6 +26,7 @@ __all__ = ["AllReduceGradients", "AllReduceState"]
 _JOINED_BYTES = 4 << 10
 """Up to which a gradient costs more as a message of its own than by waiting for others."""
 _BUFFER_BYTES = 16 << 10
+_NUMBERS = re.compile("b?float|u?int")
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _reduced(
                 message = f"{name}{label_of_message}"
                 inputs |= _fused(nodes, message, together, carry.all_reduce)
                 if not carry.joins_all:
-                    sizes.setdefault(carrier, {})[message] = sum(map(_size_bytes, together))
+                    sizes.setdefault(carrier, {})[message] = sum(_size_bytes(point) or 0 for point in together)
         inputs |= _scattered(nodes, f"autodist/reduce_scatter/{label}", points, carry, graph.layout.place(step))
         messages = [p for p in points if p.combine is Combine.CONCAT and p.even]
         if messages:
@@ -134,10 +134,11 @@ def _scattered(
     }
 
 
-def _size_bytes(point: SyncPoint) -> int:
-    """Bytes of a value; 0 where they are not known."""
-    parcel = small_parcel(point.local[0], point.dtypes[0], point.shapes[0], sys.maxsize)
-    return parcel.size_bytes if parcel else 0
+def _size_bytes(point: SyncPoint) -> int | None:
+    """Bytes of numbers of a static shape; None of anything else."""
+    sizes = [size for size in point.shapes[0] or () if size is not None]
+    is_known = point.shapes[0] is not None and len(sizes) == len(point.shapes[0])
+    return prod(sizes) * itemsize(point.dtypes[0]) if is_known and _NUMBERS.match(point.dtypes[0]) else None
 
 
 def _messages(points: Sequence[SyncPoint], joins_all: bool, joined_bytes: int) -> Iterator[tuple[str, list[SyncPoint]]]:
@@ -156,15 +157,15 @@ def _buffers(points: Iterable[SyncPoint], joined_bytes: int) -> Iterator[list[Sy
     small: list[SyncPoint] = []
     filled = 0
     for point in points:
-        parcel = small_parcel(point.local[0], point.dtypes[0], point.shapes[0], joined_bytes)
-        if parcel is None:
+        size = _size_bytes(point)
+        if size is None or size > joined_bytes:
             yield [point]
             continue
-        if filled + parcel.size_bytes > _BUFFER_BYTES:
+        if filled + size > _BUFFER_BYTES:
             yield small
             small, filled = [], 0
         small.append(point)
-        filled += parcel.size_bytes
+        filled += size
     if small:
         yield small
 

@@ -1,6 +1,5 @@
 """Parameter servers: one worker holds a variable and its slots, applies its updates, and sends its values."""
 
-from autodist.kernels.servers._pack_reads import PackReads
 from autodist.kernels.servers._proxies import LocalProxies, proxy_name
 from autodist.kernels.servers._ps import ParameterServers
 from autodist.kernels.servers._relaxed import RelaxedServers
@@ -9,7 +8,6 @@ from autodist.kernels.servers._stream_values import StreamValues
 
 __all__ = [
     "LocalProxies",
-    "PackReads",
     "ParameterServers",
     "RelaxedServers",
     "Stations",

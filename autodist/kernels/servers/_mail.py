@@ -1,90 +1,54 @@
-"""What workers send to a parameter server, and get from it: by queues on its device, or by streams to its worker."""
+"""What workers send to a parameter server, and get from it.
+
+By streams to its worker, or, where updates are applied beside the steps, by queues on its device.
+"""
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from autodist.graph import NodeList
 from autodist.transport import register
 
-__all__ = ["Mail", "Queues", "Streams"]
+__all__ = ["Queues", "Streams"]
 
 
 @dataclass(frozen=True)
-class Mail(abc.ABC):
-    """Channels between the workers and the one of a parameter server, one per sender, receiver and purpose.
+class Queues:
+    """Queues on the server's device: what another worker does with one, it asks the server's worker for.
 
     Attributes:
         nodes: Where to add nodes.
         device: TensorFlow's name of the server's device.
         prefix: Of the nodes' names.
-        shared_prefix: Of the channels' names, by which workers find them.
+        shared_prefix: Of the queues' names, by which workers find them.
+        capacity: How many messages a queue holds; a sender waits while it is full.
     """
 
     nodes: NodeList
     device: str
     prefix: str
     shared_prefix: str
-
-    @abc.abstractmethod
-    def put(
-        self, channel: str, name: str, tensors: Sequence[str], dtypes: Sequence[str], waits: Sequence[str], to: int
-    ) -> str:
-        """Send tensors to a worker, after some nodes have run."""
-
-    @abc.abstractmethod
-    def take(self, channel: str, name: str, dtypes: Sequence[str], source: int, after: Sequence[str]) -> str:
-        """Receive what a worker has sent.
-
-        Args:
-            channel: The channel.
-            name: Of the node.
-            dtypes: Of the tensors.
-            source: The worker.
-            after: Nodes of this worker without which nothing can be done with what is received. What TensorFlow
-                can't interrupt waits for them: else a step that fails before them would not end.
-        """
-
-    @abc.abstractmethod
-    def signal(self, channel: str, name: str, waits: Sequence[str], to: int) -> str:
-        """Send nothing but the news that some nodes have run."""
-
-
-@dataclass(frozen=True)
-class Queues(Mail):
-    """Queues on the server's device, which whoever sends or receives reaches by TensorFlow's servers.
-
-    Attributes:
-        capacity: How many messages a queue holds; a sender waits while it is full.
-    """
-
-    capacity: int = 2
+    capacity: int
     _made: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def put(
-        self,
-        channel: str,
-        name: str,
-        tensors: Sequence[str],
-        dtypes: Sequence[str],
-        waits: Sequence[str] = (),
-        to: int = -1,
+        self, channel: str, name: str, tensors: Sequence[str], dtypes: Sequence[str], waits: Sequence[str] = ()
     ) -> str:
-        """See the base class; whoever takes it is the one that it is for."""
+        """Send tensors, after some nodes have run."""
         inputs = [self._queue(channel, dtypes), *tensors, *(f"^{wait}" for wait in waits)]
         full = f"{self.prefix}/{name}"
         return self.nodes.add("QueueEnqueueV2", full, inputs, device=self.device, Tcomponents=list(dtypes))
 
-    def take(self, channel: str, name: str, dtypes: Sequence[str], source: int = -1, after: Sequence[str] = ()) -> str:
-        """See the base class."""
+    def take(self, channel: str, name: str, dtypes: Sequence[str]) -> str:
+        """Receive what was sent."""
         full = f"{self.prefix}/{name}"
         queue = self._queue(channel, dtypes)
         return self.nodes.add("QueueDequeueV2", full, [queue], device=self.device, component_types=list(dtypes))
 
-    def signal(self, channel: str, name: str, waits: Sequence[str], to: int = -1) -> str:
-        """See the base class."""
+    def signal(self, channel: str, name: str, waits: Sequence[str]) -> str:
+        """Send nothing but the news that some nodes have run."""
         self.nodes.device = self.device
         value = self.nodes.constant(f"{self.prefix}/{name}/value", True, "bool")
         return self.put(channel, name, [value], ["bool"], waits)
@@ -119,15 +83,25 @@ class Queues(Mail):
 
 
 @dataclass(frozen=True)
-class Streams(Mail):
+class Streams:
     """Messages from worker to worker by AutoDist's own library; both ends are in the graphs of their own workers.
 
+    There is a channel for each sender, receiver and purpose.
+
     Attributes:
+        nodes: Where to add nodes.
+        device: TensorFlow's name of the server's device.
+        prefix: Of the nodes' names.
+        shared_prefix: Of the channels' names, by which workers find them.
         own_device: TensorFlow's name of a CPU of this worker.
         priority: What has a lower number leaves first.
     """
 
-    own_device: str = ""
+    nodes: NodeList
+    device: str
+    prefix: str
+    shared_prefix: str
+    own_device: str
     priority: int = 0
 
     def __post_init__(self) -> None:
@@ -137,7 +111,7 @@ class Streams(Mail):
     def put(
         self, channel: str, name: str, tensors: Sequence[str], dtypes: Sequence[str], waits: Sequence[str], to: int
     ) -> str:
-        """See the base class."""
+        """Send tensors to a worker, after some nodes have run."""
         return self.broadcast(channel, name, tensors, dtypes, waits, [to])
 
     def broadcast(
@@ -164,7 +138,16 @@ class Streams(Mail):
         )
 
     def take(self, channel: str, name: str, dtypes: Sequence[str], source: int, after: Sequence[str] = ()) -> str:
-        """See the base class."""
+        """Receive what a worker has sent.
+
+        Args:
+            channel: The channel.
+            name: Of the node.
+            dtypes: Of the tensors.
+            source: The worker.
+            after: Nodes of this worker without which nothing can be done with what is received. TensorFlow can't
+                interrupt who waits for a message: else a step that fails before them would not end.
+        """
         return self.nodes.add(
             "AutodistReceive",
             f"{self.prefix}/{name}",
@@ -176,7 +159,7 @@ class Streams(Mail):
         )
 
     def signal(self, channel: str, name: str, waits: Sequence[str], to: int) -> str:
-        """See the base class."""
+        """Send nothing but the news that some nodes have run."""
         self.nodes.device = self.own_device
         value = self.nodes.constant(f"{self.prefix}/{name}/value", True, "bool")
         return self.put(channel, name, [value], ["bool"], waits, to)

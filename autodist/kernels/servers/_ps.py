@@ -1,9 +1,8 @@
 """Parameter servers: one device holds the variable and its slots, and its own worker applies the update.
 
-For every gradient and every other worker there is one queue on the destination. A worker pushes its gradient as soon as
-it exists, small ones of one server together; the destination's worker takes one from each queue, combines them in rank
-order (so that a run can be replayed bit by bit), applies the update and hands every worker a token. Reads of the next
-step come after the token, and no update starts before every worker has read and pushed, so that the step is
+A worker sends each gradient as soon as it exists; the destination's worker receives one of each other worker, combines
+them in rank order (so that a run can be replayed bit by bit), applies the update and hands every worker a token. Reads
+of the next step come after the token, and no update starts before every worker has read and pushed, so that the step is
 bulk-synchronous (thesis 7.3.2). Where a step itself goes on with the new value, that holds for each of its
 :class:`Stages`.
 
@@ -14,12 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from autodist.graph import node_of, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
-from autodist.kernels._packing import Parcel, packed, small_parcels
-from autodist.kernels.servers._mail import Mail, Queues, Streams
+from autodist.kernels.servers._mail import Streams
 from autodist.kernels.servers._proxies import ProxyWriter
 from autodist.kernels.servers._proxy_streams import ProxyStreams
 from autodist.kernels.servers._quiet import quiet_units
@@ -36,7 +34,7 @@ class ParameterServers(Kernel):
 
     Attributes:
         strategy: Says which variables, and where to.
-        step: Name of the compiled step, part of the queues' names.
+        step: Name of the compiled step, part of the streams' names.
         container: Resource container of the variables.
     """
 
@@ -66,7 +64,6 @@ class _Rewriting:
 
     def __init__(self, graph: DistributedGraph, units: list[Unit], kernel: ParameterServers) -> None:
         self.graph = graph
-        self.pack_bytes = kernel.strategy.graph.pack_bytes or 0
         self.layout = graph.layout
         self.nodes = graph.edit()
         self.units = {unit.name: unit for unit in units}
@@ -91,18 +88,16 @@ class _Rewriting:
         self.behind = self._behind_gradients()
         self.stages = self._stages()
         self.num_stages = {name: self._count_stages(name) for name in self.units}
-        self.quiet = self._quiet() if kernel.strategy.graph.has_streams else frozenset[str]()
+        self.quiet = self._quiet()
         self.joint = [
             Streams(self.nodes, "", f"autodist/ps/of_{rank}", f"{kernel.step}/of_{rank}", self.layout.main_device)
             for rank in (range(self.layout.world_size) if self.quiet else ())
         ]
 
-    def _mail(self, number: int, unit: Unit, kernel: ParameterServers) -> Mail:
+    def _mail(self, number: int, unit: Unit, kernel: ParameterServers) -> Streams:
         # The number, since a variable's name is not always one that a node may have.
         prefix, shared = f"autodist/ps/{number}", f"{kernel.step}/{unit.name}"
         device = self.layout.tf_device(unit.destination)
-        if not kernel.strategy.graph.has_streams:
-            return Queues(self.nodes, device, prefix, shared)
         return Streams(self.nodes, device, prefix, shared, self.layout.main_device)
 
     def apply(self) -> DistributedGraph:
@@ -340,7 +335,7 @@ class _Rewriting:
 
     def _pushes(self) -> list[str]:
         """Push this worker's gradients, after it has read the variables they belong to; a bare signal without any."""
-        reads, arrived = self._reads(), self._packed()
+        reads = self._reads()
         added = []
         for name in self.remote:
             mail, empty = self.mail[name], set(range(self.num_stages[name]))
@@ -350,33 +345,11 @@ class _Rewriting:
                     empty.discard(stage)
                     waits = reads.get((name, stage), [])
                     channel, node = f"gradient_{number}_from_{part.label}", _pushed(number, part)
-                    tensors = [arrived.get((mail.device, tensor), tensor) for tensor in part.tensors(point)]
-                    added.append(mail.put(channel, node, tensors, point.dtypes, waits, self.owners[name]))
+                    added.append(mail.put(channel, node, part.tensors(point), point.dtypes, waits, self.owners[name]))
             for stage in sorted(empty):
                 channel, waits = f"stage_{stage}_from_{self.layout.rank}", reads.get((name, stage), [])
                 added.append(mail.signal(channel, f"push_stage_{stage}", waits, self.owners[name]))
         return added
-
-    def _packed(self) -> dict[tuple[str, str], str]:
-        """By server and tensor, what arrives of small gradients: together go those that don't wait for each other.
-
-        Those of one layer lie behind the same gradients. But an update waits for all gradients of its unit, also for
-        those that it does not take, so those that travel together must have waited for the same updates as well.
-        """
-        together: dict[tuple[Any, ...], list[Parcel]] = {}
-        order = {point.name: number for number, point in enumerate(self.graph.points)}  # that of the backward pass
-        owned = [(point, name) for name in self.remote for point in self.points[name]]
-        for point, name in sorted(owned, key=lambda pair: order[pair[0].name]):
-            tensors = [part.tensors(point) for part in self._mine(name, point)]
-            small = [p for t in tensors for p in small_parcels(t, point.dtypes, point.shapes, self.pack_bytes)]
-            passed = self.stages.passed(node_of(parcel.tensor) for parcel in small)
-            together.setdefault((self.mail[name].device, point.layer, passed), []).extend(small)
-        arrived = {}
-        for number, ((server, *_), parcels) in enumerate(together.items()):
-            label = f"autodist/packed/gradients_{number}"
-            found = packed(self.nodes, label, parcels, self.layout.main_device, server, self.pack_bytes)
-            arrived.update({(server, tensor): piece for tensor, piece in found.items()})
-        return arrived
 
     def _reads(self) -> dict[tuple[str, int], list[str]]:
         """By unit and stage, the reads of its variables among the nodes that are left."""

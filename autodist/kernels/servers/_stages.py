@@ -9,8 +9,6 @@ stage 1 those that have seen the first, and so on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import reduce
-from operator import or_
 
 from autodist.graph import StepAnalysis, node_of
 
@@ -50,11 +48,6 @@ class Stages:
     def of(self, node: str, unit: str) -> int:
         """How many updates of a unit come before a node, as seen from another worker than the unit's own."""
         return sum(bool(level.get(node, 0) & self._bit[unit]) for level in self._levels)
-
-    def passed(self, nodes: Iterable[str]) -> tuple[int, ...]:
-        """Of which units another worker has had the tokens of each level when it has run all these nodes; as bits."""
-        names = list(nodes)
-        return tuple(reduce(or_, (level.get(name, 0) for name in names), 0) for level in self._levels)
 
     def _needed_elsewhere(self, roots: Iterable[str], behind: Mapping[str, int]) -> dict[str, int]:
         """By node, the units for which workers other than the unit's own run it."""

@@ -39,7 +39,7 @@ class Software:
     @property
     def communicators(self) -> tuple[str, ...]:
         """What carries gradients there, the fastest first."""
-        return carriers.names_of(lambda one: one.carries_gradients and self.has(one))
+        return carriers.names_of(self.has)
 
     def has(self, carrier: Carrier) -> bool:
         """Whether a carrier is there."""

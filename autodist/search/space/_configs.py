@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from autodist.carriers import Queue
+from autodist.carriers import carrier_of_servers
 from autodist.strategies import (
     GraphConfig,
     ShardConfig,
@@ -63,4 +63,4 @@ def strategies_of_choices(units: Sequence[Unit], spec: ResourceSpec) -> Iterator
         for communicator in dict.fromkeys(unit.choices[number].communicator for unit in having):
             alike = [unit for unit in having if unit.choices[number].communicator == communicator]
             configs = [config for unit in alike for config in configs_of(unit, unit.choices[number], spec)]
-            yield number, Strategy(GraphConfig.packing(replicas, communicator or Queue.name, configs), tuple(configs))
+            yield number, Strategy(GraphConfig(replicas, communicator or carrier_of_servers()), tuple(configs))

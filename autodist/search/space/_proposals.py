@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autodist.carriers import Queue
+from autodist.carriers import carrier_of_servers
 from autodist.search.space._catalogue import Catalogue, spans
 from autodist.search.space._configs import configs_of
 from autodist.simulator import SERVER, Ints, ShardTable
@@ -129,10 +129,10 @@ class Proposals:
         by_name = {config.variable: config for config in configs}
         ordered = tuple(by_name[variable.name] for variable in space.domain.graph.trainable)
         used = {c.communicator for c in self._chosen(number, space, catalogue)} - {None}
-        communicator = used.pop() if used else Queue.name
+        communicator = used.pop() if used else carrier_of_servers()
         replicas = tuple(device.name for device in space.domain.spec.replicas)
         assert communicator is not None
-        return Strategy(GraphConfig.packing(replicas, communicator, ordered), ordered, builder=builder)
+        return Strategy(GraphConfig(replicas, communicator), ordered, builder=builder)
 
     def _chosen(self, number: int, space: Space, catalogue: Catalogue) -> list[Choice]:
         return [

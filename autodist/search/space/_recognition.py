@@ -70,6 +70,8 @@ class _Known:
         configs = {config.variable: config for config in strategy.variables}
         if strategy.graph.replicas != self._replicas or configs.keys() != self._space.domain.number_of.keys():
             return None
+        if strategy.has_servers and not strategy.graph.has_streams:
+            return None  # of an earlier version, whose servers took other times
         choices: list[int] = []
         shards: list[ShardConfig] = []
         for unit, known in zip(self._space.units, self._choices, strict=True):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autodist import carriers
-from autodist.carriers import Queue, installed_communicators
+from autodist.carriers import installed_communicators
 from autodist.errors import SpaceEmpty
 from autodist.search.space._configs import strategies_of_choices
 from autodist.search.space._constraints import Rule
@@ -65,23 +65,14 @@ class Family:
 
     def has(self, choice: Choice) -> bool:
         """Whether a choice belongs to it."""
-        if is_served(choice):
-            return self.has_servers and self._serves(choice.communicator)
-        return choice.communicator == self.communicator
-
-    def _serves(self, streams: str | None) -> bool:
-        """Whether servers that these streams reach, or queues, can stand beside the collectives."""
-        if self.communicator is None:
-            return True
-        return streams == (self.communicator if carriers.get(self.communicator).has_streams else None)
+        return self.has_servers if is_served(choice) else choice.communicator == self.communicator
 
 
 def _families() -> tuple[Family, ...]:
-    gradients = carriers.names_of(lambda carrier: carrier.carries_gradients)
-    beside = carriers.names_of(lambda carrier: carrier.carries_gradients and carrier.fits_servers)
+    beside = carriers.names_of(lambda carrier: carrier.has_streams)
     return (
         Family("servers", True, None),
-        *(Family(name, False, name) for name in gradients),
+        *(Family(name, False, name) for name in carriers.names()),
         *(Family(f"servers and {name}", True, name) for name in beside),
     )
 
@@ -94,7 +85,7 @@ class Space:
         rules: What is pinned and forbidden.
         aspects: What strategies differ in; those that change results only where they are asked for.
         communicators: What carries collectives; by default what is installed here.
-        allowed: What may carry anything, ``queue`` for what servers exchange; None for all.
+        allowed: What may carry anything; None for all.
 
     Raises:
         SpaceEmpty: The rules leave nothing for some variable; names the rules.
@@ -126,7 +117,6 @@ class Space:
         self.aspects = tuple(a for a in ASPECTS if not a.changes_results) if aspects is None else tuple(aspects)
         found = installed_communicators() if communicators is None else communicators
         self.communicators = tuple(name for name in found if allowed is None or name in allowed)
-        self._has_queues = allowed is None or Queue.name in allowed
         order = {variable.name: number for number, variable in enumerate(domain.variables)}
         units = sorted(coupled_units(domain.graph), key=lambda unit: min(order[v.name] for v in unit))
         self._given = [(unit, self._options(unit)) for unit in units]
@@ -146,7 +136,7 @@ class Space:
         return {u.name for u in self.units if not u.choices or not self.families}
 
     def _options(self, unit: tuple[Variable, ...]) -> tuple[Choice, ...]:
-        scene = Scene(self.domain.graph, self.domain.spec, unit, self.communicators, self._has_queues)
+        scene = Scene(self.domain.graph, self.domain.spec, unit, self.communicators)
         choices = [Choice()]
         for aspect in self.aspects:
             choices = [option for choice in choices for option in aspect.options(choice, scene)]

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from autodist.carriers import Queue
+from autodist.carriers import carrier_of_servers
 from autodist.registry import Named
 
 if TYPE_CHECKING:
@@ -59,13 +59,13 @@ class StrategyBuilder(Named, abc.ABC):
     def carriers(self, installed: Sequence[Communicator]) -> tuple[GraphCommunicator, ...]:
         """Return what may carry its strategies' collectives on machines that have these communicators.
 
-        It is what its field ``communicator`` says; without such a field ``queue``, which all machines have.
+        It is what its field ``communicator`` says; without such a field what carries servers.
 
         Args:
             installed: The communicators, the fastest first.
 
         """
-        communicator: GraphCommunicator = getattr(self, "communicator", Queue.name)
+        communicator: GraphCommunicator = getattr(self, "communicator", carrier_of_servers())
         return (self._automatic(installed) if communicator == "auto" else communicator,)
 
     def _automatic(self, installed: Sequence[Communicator]) -> GraphCommunicator:

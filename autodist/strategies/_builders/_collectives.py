@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from autodist import carriers
 from autodist.carriers import installed_communicators, one_of
 from autodist.strategies._shards import num_shards
 from autodist.strategies._strategy import Communicator, ShardConfig, VariableConfig
@@ -24,28 +23,18 @@ __all__ = [
     "chunks",
     "grouped",
     "in_backward_order",
-    "needed_beside_servers",
 ]
 
-AnyCommunicator: TypeAlias = Annotated[str, one_of(lambda carrier: carrier.carries_gradients, "auto")]
-BesideServers: TypeAlias = Annotated[
-    str, one_of(lambda carrier: carrier.carries_gradients and carrier.fits_servers, "auto")
-]
+AnyCommunicator: TypeAlias = Annotated[str, one_of(lambda carrier: True, "auto")]
+BesideServers: TypeAlias = Annotated[str, one_of(lambda carrier: carrier.fits_servers, "auto")]
 
 CHUNK_BYTES = 4 * 2**20
 """A group that is larger keeps the network waiting for its last gradient; a smaller one costs messages."""
 
 
-def needed_beside_servers() -> str:
-    """What carries collectives beside servers, in a sentence."""
-    fit = (one.called for one in carriers.carriers() if one.carries_gradients and one.fits_servers)
-    return " or ".join(fit)
-
-
 def carrier_of(builder: StrategyBuilder) -> Communicator:
     """What carries a builder's collectives here."""
     [found] = builder.carriers(installed_communicators())
-    assert carriers.get(found).carries_gradients, f"{builder.name} has no collectives"
     return found
 
 

@@ -126,8 +126,7 @@ class _Draft:
             shards = tuple(ShardConfig(synchronizers[key], self.shards[key].compressor) for key in keys)
             configs.append(VariableConfig(variable.name, shards, self.partitions[variable.name]))
         replicas = self.plan.graph.replicas or replica_names(self.spec)
-        pack_bytes = self.plan.graph.pack_bytes or None
-        graph = GraphConfig.packing(replicas, self._communicator(synchronizers), configs, pack_bytes)
+        graph = GraphConfig(replicas, self._communicator(synchronizers))
         return Strategy(graph, tuple(configs), builder=builder)
 
     # From patterns to shards ------------------------------------------------------------------------------------------
@@ -253,12 +252,10 @@ class _Draft:
     def _communicator(self, synchronizers: dict[_Shard, Synchronizer]) -> GraphCommunicator:
         if self.plan.graph.communicator != "auto":
             return self.plan.graph.communicator
-        used = {carrier for s in synchronizers.values() if (carrier := s.carrier) is not None}
-        served = any(s.home is not None for s in synchronizers.values())
-        fit = [name for name in sorted(used) if carriers.get(name).fits_servers]
-        if fit:
-            return fit[0]
-        return carrier_of_servers(installed_communicators()) if served else Collective.name
+        if any(s.home is not None for s in synchronizers.values()):
+            return carrier_of_servers()
+        used = sorted(carrier for s in synchronizers.values() if (carrier := s.carrier) is not None)
+        return next((name for name in used if carriers.get(name).fits_servers), Collective.name)
 
 
 def _devices(plan: Plan) -> Iterator[tuple[tuple[str | int, ...], str]]:

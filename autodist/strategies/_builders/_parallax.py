@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
-from autodist import carriers
-from autodist.carriers import Queue
 from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._collectives import (
     BesideServers,
@@ -14,7 +12,6 @@ from autodist.strategies._builders._collectives import (
     chunks,
     grouped,
     in_backward_order,
-    needed_beside_servers,
 )
 from autodist.strategies._builders._encoded_variables import encoder
 from autodist.strategies._builders._partitions import MIN_SHARD_BYTES, can_split, shard_limit, split
@@ -40,9 +37,6 @@ class Parallax(ServerBuilder):
     is split into nearly even parts of rows, one per server. A dense variable that is coupled with a sparse one goes to
     its server. ``sync``, ``staleness``, ``local_proxy`` concern the variables on servers.
 
-    All-reduce beside servers needs AutoDist's own library or Horovod. Where neither is built, dense variables go to
-    servers as well, and the strategy says so in its ``builder``.
-
     Attributes:
         sync: Whether a step waits for the gradients of all replicas.
         staleness: How many steps the fastest worker may be ahead of the slowest, >= 0.
@@ -50,8 +44,8 @@ class Parallax(ServerBuilder):
         chunk_size: How many dense variables a group holds at most, >= 1.
         max_shards: The most shards of one variable, >= 1; None is the number of servers.
         min_shard_bytes: The least size of a shard in bytes, >= 0.
-        communicator: ``tcp``, AutoDist's own library, also carries what servers get and give. ``auto`` takes the
-            fastest that is installed; the others are refused where they aren't.
+        communicator: What carries all-reduces; ``auto`` takes the fastest that is installed. What servers get and give
+            goes by ``tcp``, AutoDist's own library, in any case.
         compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.
 
     """
@@ -68,11 +62,6 @@ class Parallax(ServerBuilder):
         units = coupled_units(graph)
         served = {v.name for unit in units for v in unit if any(member.is_sparse for member in unit)}
         carrier = carrier_of(self)
-        if served and not carriers.get(carrier).fits_servers:
-            every = {variable.name for variable in graph.trainable}
-            reason = f"all variables on servers, for all-reduce beside them needs {needed_beside_servers()}"
-            remark = reason if every != served else ""
-            return assemble(self, graph, spec, self._on_servers(graph, spec, every), Queue.name, remark)
         dense = [variable for variable in in_backward_order(graph) if variable.name not in served]
         groups = chunks(dense, self.chunk_size)
         configs = {

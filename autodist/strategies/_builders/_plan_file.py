@@ -15,7 +15,6 @@ from autodist.carriers import carrier_of_servers, one_of
 from autodist.errors import StrategyError
 from autodist.registry import Mistake, read
 from autodist.strategies._builders._collectives import AnyCommunicator
-from autodist.strategies._strategy import PACK_BYTES
 
 if TYPE_CHECKING:
     from autodist.documents import Document
@@ -100,11 +99,10 @@ class VariableSection(ShardSection):
 
 @dataclass(frozen=True)
 class GraphSection:
-    """``graph``: where replicas are, what carries small state, and what is packed; 0 packs nothing."""
+    """``graph``: where replicas are, and what carries small state."""
 
     replicas: tuple[str, ...] | None = None
     communicator: Annotated[str, one_of(lambda carrier: True, "auto")] = "auto"
-    pack_bytes: int = PACK_BYTES
 
 
 @dataclass(frozen=True)
@@ -128,18 +126,17 @@ class Plan:
         own = [self.automatic(installed) if one.communicator == "auto" else one.communicator for one in groups]
         if self.graph.communicator != "auto":
             return (*own, self.graph.communicator)
-        return tuple(own or ([carrier_of_servers(installed)] if self._has_servers else []))
+        return tuple([*own, carrier_of_servers()] if self._has_servers else own)
 
     def automatic(self, installed: Sequence[Communicator]) -> Communicator:
         """What carries collectives where it leaves that open: what the graph has, else the fastest beside its servers.
 
-        Where none is installed that goes with servers it is Horovod, and :func:`~autodist.strategies.verify` says so.
+        Where none is installed that goes with servers :func:`~autodist.strategies.verify` says so.
         """
-        given = self.graph.communicator
-        if given != "auto" and carriers.get(given).carries_gradients:
-            return given
+        if self.graph.communicator != "auto":
+            return self.graph.communicator
         fit = (name for name in installed if carriers.get(name).fits_servers or not self._has_servers)
-        return next(fit, carriers.Horovod.name)
+        return next(fit, carrier_of_servers())
 
     @property
     def _has_servers(self) -> bool:
@@ -187,8 +184,6 @@ def _section(document: Document, cls: Any, key: str) -> Any:
         document.add((key, *path), mistake.removesuffix(" or null"), at_key=True)
     if mistakes and isinstance(data, dict):
         found = read(cls, {name: value for name, value in data.items() if name not in wrong}, key, [])
-    if isinstance(found, GraphSection) and found.pack_bytes < 0:
-        _add(document, (key, "pack_bytes"), f"is {found.pack_bytes}, allowed: a whole number of at least 0")
     for where, problem in _problems(found) if isinstance(found, VariableSection) else ():
         if where or not wrong:  # the synchronizer that is missing may be among what is wrong
             _add(document, (key, *where), problem)

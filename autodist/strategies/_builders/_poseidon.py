@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
-from autodist import carriers
 from autodist.strategies._builders._assemble import assemble
-from autodist.strategies._builders._collectives import BesideServers, carrier_of, needed_beside_servers
+from autodist.strategies._builders._collectives import BesideServers, carrier_of
 from autodist.strategies._builders._factored_variables import factors_are_cheaper, has_factors
 from autodist.strategies._builders._servers import (
     ServerBuilder,
@@ -54,8 +53,8 @@ class Poseidon(ServerBuilder):
             same variables with batches of other sizes need one K.
         part_bytes: Size of a part on servers in bytes, >= 1; rows are never cut. Poseidon's own default is 2 MB.
         max_shards: The most parts of one variable, >= 1; where ``part_bytes`` makes more, they are larger.
-        communicator: ``tcp``, AutoDist's own library, also carries what servers get and give. ``auto`` takes the
-            fastest that is installed; the others are refused where they aren't.
+        communicator: What carries factors; ``auto`` takes the fastest that is installed. What servers get and give
+            goes by ``tcp``, AutoDist's own library, in any case.
 
     """
 
@@ -70,8 +69,6 @@ class Poseidon(ServerBuilder):
         examples, carrier = self._examples(graph, spec), carrier_of(self)
         factored = set() if examples is None else self._factored(graph, spec, examples)
         remark = _UNKNOWN if examples is None and any(has_factors(graph, v) for v in graph.trainable) else ""
-        if not carriers.get(carrier).fits_servers and 0 < len(factored) < len(graph.trainable):
-            factored, remark = set(), f"{_SERVED}, for factors beside them need {needed_beside_servers()}"
         served = [variable for variable in graph.trainable if variable.name not in factored]
         partitions = fixed_partitions(graph, served, spec, self.part_bytes, self.max_shards)
         homes, transfer = balanced(graph, partitions, server_devices(spec), partitions), transfer_devices(spec)

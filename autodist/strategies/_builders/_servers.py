@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from autodist.carriers import Queue, carrier_of_servers, installed_communicators, one_of
+from autodist.carriers import carrier_of_servers, installed_communicators, one_of
 from autodist.registry import raise_mistakes
 from autodist.strategies._builders._parameters import CheckedBuilder
 from autodist.strategies._builders._partitions import can_split, fixed_parts, shard_limit
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-OfServers: TypeAlias = Annotated[str, one_of(lambda carrier: carrier.has_streams or carrier.name == Queue.name, "auto")]
+OfServers: TypeAlias = Annotated[str, one_of(lambda carrier: carrier.has_streams, "auto")]
 
 
 @dataclass(frozen=True)
@@ -78,15 +78,15 @@ class OnlyServers(ServerBuilder):
     """A builder that puts all variables on parameter servers.
 
     Attributes:
-        communicator: What carries what servers get and give, and small state: ``tcp`` is AutoDist's own library,
-            ``queue`` TensorFlow's servers, with queues; ``auto`` takes ``tcp`` where it is built.
+        communicator: What carries what servers get and give, and small state: ``tcp``, AutoDist's own library, which
+            ``auto`` stands for as well.
 
     """
 
     communicator: OfServers = "auto"
 
     def _automatic(self, installed: Sequence[Communicator]) -> GraphCommunicator:
-        return carrier_of_servers(installed)
+        return carrier_of_servers()
 
     @property
     def carrier(self) -> GraphCommunicator:

@@ -23,7 +23,7 @@ def check_factors(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) 
         >>> from autodist.graph import TrainingGraph
         >>> from autodist.strategies import AllReduceSynchronizer, GraphConfig
         >>> config = VariableConfig.whole("w", AllReduceSynchronizer(0), "SufficientFactors")
-        >>> strategy = Strategy(GraphConfig((), "queue"), (config,))
+        >>> strategy = Strategy(GraphConfig((), "tcp"), (config,))
         >>> [str(p)[:61] for p in check_factors(strategy, TrainingGraph(None, (), (), (), ()), None)]
         ["`w`: compressor of an AllReduce is 'SufficientFactors', allow"]
 

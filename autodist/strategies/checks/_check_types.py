@@ -24,7 +24,7 @@ def wrong_types(strategy: object) -> tuple[Problem, ...]:
 
     Example:
         >>> from autodist.strategies import GraphConfig
-        >>> print(wrong_types(Strategy(GraphConfig(["a:CPU:0"], "queue"), ()))[0].statement)  # doctest: +ELLIPSIS
+        >>> print(wrong_types(Strategy(GraphConfig(["a:CPU:0"], "tcp"), ()))[0].statement)  # doctest: +ELLIPSIS
         `graph.replicas` is ['a:CPU:0'], allowed: a tuple (a strategy is made of ...)
 
     """

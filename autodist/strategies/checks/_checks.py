@@ -71,41 +71,24 @@ def _idle_hosts(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) ->
 
 def _packing(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     size = strategy.graph.pack_bytes
-    if size is not None and size < 1:
-        reason = "tensors up to this size travel together; without the entry each travels alone"
-        yield Problem(None, "`pack_bytes` of the graph", f"{size}", "at least 1", reason)
+    if size is not None:
+        reason = "it is of earlier versions, whose servers were reached through TensorFlow's"
+        yield Problem(None, "`pack_bytes` of the graph", f"{size}", "no such entry", reason)
 
 
 def _beside_servers(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     if not strategy.has_servers:
         return
-    if (carrier := _unfit(strategy.graph.communicator)) is not None:
-        allowed = f"{_that_fit(lambda one: one.fits_servers)} beside parameter servers"
-        yield Problem(None, "communicator of the graph", f"{carrier.name!r}", allowed, carrier.unfit)
-    for name, synchronizer in strategy.synchronizers:
-        if (carrier := _unfit(synchronizer.carrier)) is not None:
-            allowed = f"{_collectives()} beside parameter servers"
-            yield Problem(name, "communicator", f"{carrier.name!r}", allowed, carrier.unfit)
-
-
-def _beside_queues(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     small = carriers.find(strategy.graph.communicator)
-    if small is None or small.carries_gradients or strategy.has_servers:
-        return
+    if small is not None and not small.has_streams:
+        allowed = f"{_that_fit(lambda one: one.has_streams)} beside parameter servers"
+        reason = "it does not carry what servers get and give"
+        yield Problem(None, "communicator of the graph", f"{small.name!r}", allowed, reason)
     for name, synchronizer in strategy.synchronizers:
-        if (carrier := _unfit(synchronizer.carrier)) is not None:
-            allowed = f"{_collectives()} beside queues, or {carrier.name!r} for the graph as well"
+        carrier = None if synchronizer.carrier is None else carriers.find(synchronizer.carrier)
+        if carrier is not None and not carrier.fits_servers:
+            allowed = f"{_that_fit(lambda one: one.fits_servers)} beside parameter servers"
             yield Problem(name, "communicator", f"{carrier.name!r}", allowed, carrier.unfit)
-
-
-def _unfit(communicator: str | None) -> Carrier | None:
-    """The carrier of this name, if it can't be used beside servers and queues."""
-    carrier = None if communicator is None else carriers.find(communicator)
-    return None if carrier is None or carrier.fits_servers else carrier
-
-
-def _collectives() -> str:
-    return _that_fit(lambda carrier: carrier.fits_servers and carrier.carries_gradients)
 
 
 def _that_fit(fits: Callable[[Carrier], object]) -> str:
@@ -132,11 +115,10 @@ def _communicators(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec)
     for variable, communicator in ((None, strategy.graph.communicator), *of_shards):
         if communicator is None:
             continue
-        carrier, of_gradients = carriers.find(communicator), variable is not None
-        if carrier is None or (of_gradients and not carrier.carries_gradients):
-            known = [one.name for one in carriers.carriers() if one.carries_gradients or not of_gradients]
-            allowed = " or ".join(f"{name!r}" for name in known)
-            yield Problem(variable, "communicator", f"{communicator!r}", allowed, "there is no other")
+        if carriers.find(communicator) is None:
+            allowed = " or ".join(f"{name!r}" for name in carriers.names())
+            reason = carriers.FORMER.get(communicator, "there is no other")
+            yield Problem(variable, "communicator", f"{communicator!r}", allowed, reason)
 
 
 def _kinds(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
@@ -155,7 +137,6 @@ CHECKS: tuple[Check, ...] = (
     _packing,
     _kinds,
     _beside_servers,
-    _beside_queues,
     _coupled,
     _idle_hosts,
     compressors,

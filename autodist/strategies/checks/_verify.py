@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from autodist import carriers
-from autodist.carriers import installed_communicators
+from autodist.carriers import FORMER, Carrier, installed_communicators
 from autodist.registry import raise_mistakes
 from autodist.strategies._problem import Problem, sentences
 from autodist.strategies._strategy import Strategy
@@ -66,17 +66,22 @@ def check(
 def missing_communicators(strategy: Strategy, available: Collection[str]) -> Iterator[Problem]:
     """Yield a problem per communicator that the strategy wants and the machine has not.
 
-    What carries small state alone is always there.
+    What there is no longer on any machine, another check tells.
     """
-    usable = [name for name in available if carriers.get(name).fits_servers or not strategy.has_servers]
-    always = carriers.names_of(lambda carrier: not carrier.carries_gradients and carrier.is_available())
-    wanted = {synchronizer.carrier for _, synchronizer in strategy.synchronizers if synchronizer.carrier is not None}
-    for name in sorted({strategy.graph.communicator} - {*available, *always}):
-        yield _missing("communicator of the graph", name, list(dict.fromkeys([*usable, *always])))
-    for name in sorted(wanted - {*available, *always}):
-        yield _missing("communicator of the groups", name, usable)
+    small, wanted = strategy.graph.communicator, {carrier for _, s in strategy.synchronizers if (carrier := s.carrier)}
+    missing = set(strategy.carriers) - {*available, *FORMER}
+    for name in sorted({small} & missing):
+        fits = (lambda carrier: carrier.has_streams) if strategy.has_servers else (lambda carrier: True)
+        yield _missing("communicator of the graph", name, fits, available)
+    for name in sorted(wanted & missing):
+        fits = (lambda carrier: carrier.fits_servers) if strategy.has_servers else (lambda carrier: True)
+        yield _missing("communicator of the groups", name, fits, available)
 
 
-def _missing(aspect: str, name: str, usable: list[str]) -> Problem:
-    allowed = " or ".join(f"{other!r}" for other in usable) or "no groups beside parameter servers"
-    return Problem(None, aspect, f"{name!r}", allowed, f"{name} is not installed here")
+def _missing(aspect: str, name: str, fits: Callable[[Carrier], bool], available: Collection[str]) -> Problem:
+    usable = (f"{other!r}" for other in available if fits(carriers.get(other)))
+    carrier = carriers.find(name)
+    way_out = "" if carrier is None else f": {carrier.remedy}"
+    return Problem(
+        None, aspect, f"{name!r}", " or ".join(usable) or "none here", f"{name} is not installed here{way_out}"
+    )

@@ -20,7 +20,7 @@ class Choice:
     Attributes:
         synchronizer: The ``type`` of its synchronizer.
         partition: None leaves it whole.
-        communicator: Of collectives; of servers that whose streams reach them or, for queues, None.
+        communicator: Of collectives, or what carries what a server gets and gives; None if nothing is chosen.
         transfer: Whether stations sum and fetch for whole hosts.
         local_proxy: Whether every worker reads a cached copy.
         sync: Whether a step waits for all gradients.
@@ -52,7 +52,6 @@ class Scene:
         spec: D.
         variables: Coupled variables, for which one choice is made; most are alone.
         communicators: What carries collectives, the fastest first.
-        has_queues: Whether servers may do without streams.
 
     """
 
@@ -60,4 +59,3 @@ class Scene:
     spec: ResourceSpec
     variables: tuple[Variable, ...]
     communicators: tuple[str, ...]
-    has_queues: bool = True

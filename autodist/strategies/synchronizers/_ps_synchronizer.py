@@ -162,7 +162,7 @@ class PSSynchronizer(Synchronizer):
         return cls(home, choice.sync, choice.staleness, choice.local_proxy, transfer)
 
     def choice(self, graph: GraphConfig) -> Choice:
-        """See the base class; servers are reached by streams, or by queues."""
+        """See the base class; nothing says so of records of earlier versions, which no search would choose."""
         return Choice(
             self.type,
             communicator=graph.communicator if graph.has_streams else None,

@@ -39,7 +39,7 @@ def certify_in_process(
         AssertionError: They differ, or nothing was trained.
 
     Example:
-        >>> certify_in_process(make_step, [(x, y)], "PS(communicator='queue')", spec)         # doctest: +SKIP
+        >>> certify_in_process(make_step, [(x, y)], "PS", spec)         # doctest: +SKIP
 
     """
     with InProcessCluster(make_step(), batches[0], strategy, spec) as cluster:

@@ -29,7 +29,7 @@ class InProcessCluster:
     """Workers of a strategy in this process, ready to take steps: for tests of strategies, synchronizers and kernels.
 
     Each has what the kernels make for it, a session with a TensorFlow server, and a thread. Nothing is launched, so
-    carriers that connect processes (``tcp``, ``horovod``) are not there: what is sent goes over TensorFlow's queues.
+    what connects processes is not there: what ``tcp`` carries goes over queues of these servers.
 
     Args:
         step: A training step on variables, which keep their values.
@@ -58,7 +58,7 @@ class InProcessCluster:
         ...     return loss
         >>> spec = ResourceSpec((Host("a", "a"), Host("b", "b")))
         >>> batch = np.float32([[1.0], [3.0]])
-        >>> with InProcessCluster(step, [batch], "PS(communicator='queue')", spec) as cluster:
+        >>> with InProcessCluster(step, [batch], "PS", spec) as cluster:
         ...     outputs = cluster.step(batch)
         ...     values = cluster.values()
         >>> [float(loss) for (loss,) in outputs], [value.tolist() for [value] in values.values()]

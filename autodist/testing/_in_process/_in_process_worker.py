@@ -13,6 +13,7 @@ from autodist.kernels import DistributedGraph
 from autodist.runtime.data import split_global
 from autodist.runtime.session import Server
 from autodist.testing._in_process._local_servers import server_targets, session_config
+from autodist.testing._in_process._local_streams import by_queues
 
 __all__ = ["Array", "InProcessWorker"]
 
@@ -42,7 +43,8 @@ class InProcessWorker:
         self._container = container
         self._imported = tf.Graph()
         with self._imported.as_default():
-            tf.graph_util.import_graph_def(graph.graph_def, name="step")
+            local = by_queues(graph.graph_def, self.rank, graph.layout.world_size)
+            tf.graph_util.import_graph_def(local, name="step")
         self.session = tf.compat.v1.Session(server_targets()[self.rank], graph=self._imported, config=session_config())
         self._reads: dict[str, Any] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from autodist.carriers import Queue
+from autodist.carriers import carrier_of_servers
 from autodist.graph import Gradient, Role, TrainingGraph, Variable
 from autodist.kernels import DistributedGraph, ExtraKernel, Layout, kernels_for, prepare, rewrite
 from autodist.registry import plain, read
@@ -19,6 +19,7 @@ from autodist.strategies import (
     Terms,
     VariableConfig,
     explain,
+    needs_servers,
     shard_messages,
     verify,
 )
@@ -76,8 +77,7 @@ def _small() -> TrainingGraph:
 def _strategy(synchronizer: Synchronizer, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
     configs = tuple(VariableConfig.whole(variable.name, synchronizer) for variable in graph.trainable)
     replicas = tuple(device.name for device in spec.replicas)
-    carrier = synchronizer.carrier or Queue.name
-    return Strategy(GraphConfig.packing(replicas, carrier, configs), configs)
+    return Strategy(GraphConfig(replicas, synchronizer.carrier or carrier_of_servers()), configs)
 
 
 def _broken_costs(synchronizer: Synchronizer) -> Iterator[str]:
@@ -101,7 +101,7 @@ def _broken_costs(synchronizer: Synchronizer) -> Iterator[str]:
 def _broken_choice(synchronizer: Synchronizer) -> Iterator[str]:
     home, group = synchronizer.home or "localhost:CPU:0", synchronizer.group_number or 0
     stations = tuple(device for device in synchronizer.devices if device != home)
-    graph = GraphConfig((), synchronizer.carrier or Queue.name)
+    graph = GraphConfig((), synchronizer.carrier or carrier_of_servers())
     choice, problem = attempted(lambda: synchronizer.choice(graph))
     if not isinstance(choice, Choice) or choice.synchronizer != synchronizer.type:
         yield f"its choice is {problem or repr(choice)}, allowed: one of {synchronizer.type}"
@@ -119,7 +119,7 @@ def _broken_graphs(synchronizer: Synchronizer, kernels: Sequence[ExtraKernel] | 
     graph, strategy = prepare(step, _strategy(synchronizer, step, spec))
 
     def rewritten(rank: int) -> DistributedGraph:
-        layout = Layout.of(strategy, spec, rank, server=True)
+        layout = Layout.of(strategy, spec, rank, server=needs_servers(strategy))
         return rewrite(graph, layout, kernels_for(graph, strategy, extras=kernels))[0]
 
     for rank in range(spec.world_size):

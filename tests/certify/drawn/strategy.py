@@ -70,7 +70,7 @@ class Draw:
             if variable.name not in self.configs:
                 self.configs[variable.name] = self.config(variable)
         configs = tuple(self.configs[variable.name] for variable in self.graph.trainable)
-        communicator = self.chance.choice(["horovod", "queue"] if self.servers else ["horovod", "collective"])
+        communicator = "tcp" if self.servers else self.chance.choice(["horovod", "collective"])
         return Strategy(GraphConfig(self.replicas(), communicator), configs, builder=builder)
 
     def replicas(self):

@@ -33,7 +33,7 @@ class InParts(StrategyBuilder):
             shards = [ShardConfig(next(kinds)) for _ in range(num_shards(partition))]
             configs.append(VariableConfig(variable.name, tuple(shards), partition))
         replicas = tuple(device.name for device in spec.replicas)
-        communicator = {"servers": "queue", "mixed": "horovod"}.get(self.laying, self.laying)
+        communicator = {"servers": "tcp", "mixed": "tcp"}.get(self.laying, self.laying)
         return Strategy(GraphConfig(replicas, communicator), tuple(configs), builder=str(self))
 
 

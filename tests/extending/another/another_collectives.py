@@ -197,4 +197,4 @@ class Wide(StrategyBuilder):
     def build(self, graph, spec):
         configs = tuple(VariableConfig.whole(v.name, WideSum(self.communicator)) for v in graph.trainable)
         replicas = tuple(device.name for device in spec.replicas)
-        return Strategy(GraphConfig.packing(replicas, self.communicator, configs), configs, builder=str(self))
+        return Strategy(GraphConfig(replicas, self.communicator), configs, builder=str(self))

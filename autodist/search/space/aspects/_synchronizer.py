@@ -22,15 +22,13 @@ class Synchronization(Aspect):
     @property
     def words(self) -> frozenset[str]:  # type: ignore[override]
         """See the base class."""
-        gradients = carriers.names_of(lambda carrier: carrier.carries_gradients)
-        return frozenset({*(kind.lower() for kind in synchronizers()), *gradients})
+        return frozenset({*(kind.lower() for kind in synchronizers()), *carriers.names()})
 
     def options(self, choice: Choice, scene: Scene) -> Iterator[Choice]:
-        """A server, by streams where something installed has them, and each way of collectives that is installed."""
-        streams = next((name for name in scene.communicators if carriers.get(name).has_streams), None)
+        """A server where something installed carries what it gets and gives, and each way of collectives there is."""
+        streams = [(name, True) for name in scene.communicators if carriers.get(name).has_streams]
         kinds = synchronizers().values()
-        served = [(streams, True)] if streams is not None or scene.has_queues else []
-        for communicator, on_servers in (*served, *((name, False) for name in scene.communicators)):
+        for communicator, on_servers in (*streams[:1], *((name, False) for name in scene.communicators)):
             for kind in kinds:
                 if (kind.form is Form.SERVED) is on_servers and kind.suits(choice, scene):
                     yield dataclasses.replace(choice, synchronizer=kind.type, communicator=communicator)
