@@ -102,7 +102,7 @@ def _show(done: ProfiledStep, out: str | None, show_all: bool, as_json: bool) ->
     saved = [str(path) for path in (out, done.path) if path is not None]
     if as_json:
         told = {"profile": json.loads(done.profile.to_json()), "estimate": json.loads(estimate.to_json())}
-        content = {"schema_version": _SCHEMA_VERSION, "graph": done.graph.id, **told, "saved": saved}
+        content = {"schema_version": _SCHEMA_VERSION, "graph": done.graph.step_id, **told, "saved": saved}
         click.echo(json.dumps(content, indent=2))
         return
     show_profile(_sheet(done.profile, estimate), show_all=show_all)

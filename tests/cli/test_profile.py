@@ -5,10 +5,14 @@ import json
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 from rich.console import Console
 
+from autodist.cli._profile_command import _show as show
+from autodist.graph import TraceSubject, VariableNames, capture
 from autodist.report import OpRow, ProfileSheet, VariableTimeRow, show_profile
-from autodist.simulator import Profile
+from autodist.simulator import Profile, ProfileCache
+from autodist.tuning import ProfiledStep
 
 TRAIN = str(Path(__file__).parents[1] / "tuning" / "train.py")
 KERNELS = ["sequential/dense/kernel", "sequential/dense_1/kernel"]
@@ -68,6 +72,29 @@ def test_a_profile_as_json(shell):
     assert Profile.from_json(json.dumps(told["profile"])).source == "measured"
     assert Profile.from_json(json.dumps(told["estimate"])).source == "estimated"
     assert [Path(path).name.partition("-")[0] for path in told["saved"]] == [told["graph"]]
+
+
+def test_json_tells_the_identity_by_which_searches_and_the_cache_find_the_step(tmp_path, capsys):
+    step, subject = a_step(), TraceSubject("a processor", 32, ((32, 3),))
+    assert step.step_id != step.id, "the one without the batch's size"
+    found = Profile(0.2, {"w": 0.0}, {"w": 0.2}, 32, "measured", {}, {"w": 0.1}, 0.3, 0.9, "a processor")
+    path = ProfileCache(tmp_path).save(step, subject, found)
+    show(ProfiledStep(step, found, path), None, show_all=False, as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told["saved"] == [str(path)]
+    assert path.name.startswith(f"{told['graph']}-")
+
+
+def a_step():
+    w = tf.Variable(tf.zeros((3, 4)), name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(x @ w)
+        w.assign_sub(tape.gradient(loss, w))
+        return loss
+
+    return capture(step, [tf.TensorSpec((32, 3))], VariableNames()).graph
 
 
 def test_a_script_without_a_step(shell):
