@@ -15,9 +15,9 @@ OTHER_MEANINGS = {
     "doctor/_checks/_packages.py", "doctor/_checks/_address.py",
     # Python's package of this name, which scripts import themselves, and the environment that it reads
     "worker/__main__.py", "coordination/_worker_environment.py",
-    # kinds of spans, an attribute of operators, a file of /proc, TensorFlow's queues, columns of models
+    # kinds of spans, an attribute of operators, a file of /proc, columns of models
     "timeline/_spans.py", "timeline/_summary.py", "runtime/measuring/_worker_timeline.py",
-    "kernels/requests/_function_requests.py", "runtime/session/_tcp_table.py", "graph/tracing/_refusals.py",
+    "kernels/requests/_function_requests.py", "testing/_in_process/_local_streams.py", "runtime/session/_tcp_table.py",
     "simulator/features/_features.py", "simulator/features/_strategy_features.py",
 }  # fmt: skip
 
