@@ -1,6 +1,7 @@
 """The event simulation against one that follows message by message, in plain Python."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,8 +10,8 @@ from hypothesis import strategies as st
 
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import Catalogue, Space, sample
-from autodist.simulator import SERVER, Calibration, Domain, EventSimulator, Profile
-from autodist.strategies import PACK_BYTES
+from autodist.simulator import SERVER, Calibration, Domain, EventSimulator, Profile, tabulate
+from autodist.strategies import PACK_BYTES, GraphConfig, PSLoadBalancing, Strategy
 from tests.strategies.examples import BOTH, graph, graphs, variable
 
 CALIBRATION = Calibration(
@@ -127,15 +128,30 @@ def test_all_strategies_at_once_take_what_each_takes_message_by_message(data):
     domain = data.draw(domains())
     space = Space(domain, communicators=("tcp", *BOTH))
     table = sample(space, Catalogue.of(space), 4, np.random.default_rng(data.draw(st.integers(0, 99)))).table
+    if data.draw(st.booleans()):  # as servers of earlier versions did
+        small = table.summed_bytes <= data.draw(st.sampled_from([200, 4000]))
+        table = table.replaced(is_packed=(table.kind == SERVER) & (table.summed_bytes > 0) & small)
     columns = {name: getattr(table, name).tolist() for name in table.__dataclass_fields__}
     shards = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     expected = [followed([s for s in shards if s["strategy"] == number], domain) for number in range(4)]
     assert EventSimulator(CALIBRATION).score(table, domain, 4) == pytest.approx(expected, rel=1e-4, abs=1e-9)
 
 
+def test_records_of_earlier_versions_keep_the_costs_of_what_carried_them():
+    """TensorFlow's servers took a whole call for each message, unless it was packed; streams take a tenth."""
+    g, spec = graph(variable("large", (512, 512)), variable("small", order=1)), ResourceSpec.local(workers=3)
+    now = PSLoadBalancing().build(g, spec)
+    then = replace(now, graph=GraphConfig(now.graph.replicas, "queue", PACK_BYTES))
+    table = tabulate([now, Strategy.from_json(then.to_json())], Domain.of(g, spec))
+    assert table.messages.tolist() == pytest.approx([0.1, 0.1, 1.0, 1.0])
+    assert table.is_packed.tolist() == [False, False, False, True]
+    new, old = EventSimulator().predict([now, then], Domain.of(g, spec))
+    assert old > new
+
+
 def test_parts_score_as_the_whole(monkeypatch):
     g = graph(*(variable(f"w{n}", (200, 30), sparse=n == 3, order=n) for n in range(8)))
-    space = Space(Domain.of(g, ResourceSpec.local(workers=3)), communicators=BOTH)
+    space = Space(Domain.of(g, ResourceSpec.local(workers=3)), communicators=("tcp", *BOTH))
     drawn = sample(space, Catalogue.of(space), 30, np.random.default_rng(0))
     whole = EventSimulator().score(drawn.table, space.domain, 30)
     monkeypatch.setattr("autodist.simulator.formulas._events._CELLS", 7 * 6 * 8)
