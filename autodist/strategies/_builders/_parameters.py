@@ -21,6 +21,7 @@ _LEAST = {
     "max_shards": 1,
     "min_shard_bytes": 0,
     "part_bytes": 1,
+    "servers": 1,
     "staleness": 0,
 }
 """What the numbers of all builders are at least; a name means the same everywhere."""

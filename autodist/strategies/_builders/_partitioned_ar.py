@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
+from autodist.strategies._builders._alias import Alias
 from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._collectives import AnyCommunicator, carrier_of, chunks, grouped, in_backward_order
 from autodist.strategies._builders._encoded_variables import encoder
@@ -27,13 +28,33 @@ if TYPE_CHECKING:
 __all__ = ["PartitionedAR", "RandomAxisPartitionAR"]
 
 
+@final
 @dataclass(frozen=True)
-class _PartsInGroups(CheckedBuilder):
+class PartitionedAR(CheckedBuilder):
+    """All-reduce; each variable is split by rows into even parts, which travel in groups like variables.
+
+    A large variable need not wait for a buffer of its size: its parts are reduced one after another. A variable gets
+    the largest number of shards that divides its dim 0 and is at most ``max_shards``; scalars, variables whose update
+    is not elementwise, and those that are too small stay whole. On one host nothing is split.
+
+    Attributes:
+        chunk_size: How many shards a group holds at most, >= 1.
+        communicator: What carries the collectives; ``auto`` takes the fastest that is installed.
+        max_shards: The most shards of one variable, >= 1; None is the number of hosts.
+        min_shard_bytes: The least size of a shard in bytes, >= 0.
+        compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.
+        seed: Of the dims along which variables are split, each drawn among those that it can be split along; None
+            splits all by rows.
+
+    """
+
+    name: ClassVar[str] = "PartitionedAR"
     chunk_size: int = 128
     communicator: AnyCommunicator = "auto"
     max_shards: int | None = None
     min_shard_bytes: int = MIN_SHARD_BYTES
     compressor: str | None = None
+    seed: int | None = None
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""
@@ -54,38 +75,20 @@ class _PartsInGroups(CheckedBuilder):
         return None if dim is None else split(variable, largest_divisor(variable.shape[dim], most), dim)
 
     def _dim(self, graph: TrainingGraph, variable: Variable) -> int | None:
-        return 0 if can_split(graph, variable) else None
+        if self.seed is None:
+            return 0 if can_split(graph, variable) else None
+        dims = [dim for dim in range(len(variable.shape)) if can_split(graph, variable, dim)]
+        return random.Random(f"{self.seed}/{variable.name}").choice(dims) if dims else None
 
 
 @final
 @dataclass(frozen=True)
-class PartitionedAR(_PartsInGroups):
-    """All-reduce; each variable is split by rows into even parts, which travel in groups like variables.
-
-    A large variable need not wait for a buffer of its size: its parts are reduced one after another. A variable gets
-    the largest number of shards that divides its dim 0 and is at most ``max_shards``; scalars, variables whose update
-    is not elementwise, and those that are too small stay whole. On one host nothing is split.
-
-    Attributes:
-        chunk_size: How many shards a group holds at most, >= 1.
-        communicator: What carries the collectives; ``auto`` takes the fastest that is installed.
-        max_shards: The most shards of one variable, >= 1; None is the number of hosts.
-        min_shard_bytes: The least size of a shard in bytes, >= 0.
-        compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.
-
-    """
-
-    name: ClassVar[str] = "PartitionedAR"
-
-
-@final
-@dataclass(frozen=True)
-class RandomAxisPartitionAR(_PartsInGroups):
+class RandomAxisPartitionAR(Alias, CheckedBuilder):
     """All-reduce; each variable is split along a random dim, a sparse one by rows.
 
     A sample of the strategy space (thesis 8) rather than a system: the dim is drawn, for each variable on its own, from
-    ``seed`` and the variable's name, among those that can be split. Its other parameters are those of
-    :class:`PartitionedAR`.
+    ``seed`` and the variable's name, among those that can be split. It is :class:`PartitionedAR` with a ``seed``, and
+    has its other parameters.
 
     Attributes:
         seed: The same seed gives the same dims, in every process.
@@ -93,8 +96,14 @@ class RandomAxisPartitionAR(_PartsInGroups):
     """
 
     name: ClassVar[str] = "RandomAxisPartitionAR"
+    chunk_size: int = 128
+    communicator: AnyCommunicator = "auto"
+    max_shards: int | None = None
+    min_shard_bytes: int = MIN_SHARD_BYTES
+    compressor: str | None = None
     seed: int = 0
 
-    def _dim(self, graph: TrainingGraph, variable: Variable) -> int | None:
-        dims = [dim for dim in range(len(variable.shape)) if can_split(graph, variable, dim)]
-        return random.Random(f"{self.seed}/{variable.name}").choice(dims) if dims else None
+    @property
+    def meant(self) -> PartitionedAR:
+        """See the base class."""
+        return PartitionedAR(**self.parameters)

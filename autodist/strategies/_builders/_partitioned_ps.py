@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
+from autodist.strategies._builders._alias import Alias
 from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._partitions import (
     MIN_SHARD_BYTES,
@@ -24,12 +25,33 @@ if TYPE_CHECKING:
 __all__ = ["PartitionedPS", "UnevenPartitionedPS"]
 
 
+@final
 @dataclass(frozen=True)
-class _RowsOnServers(OnlyServers):
+class PartitionedPS(OnlyServers):
+    """Parameter servers; each variable is split by rows into as many even parts as there are servers, or fewer.
+
+    Reproduces the partitioned parameter servers of AutoDist's evaluation (thesis 7.6). A variable gets the largest
+    number of shards that divides its dim 0 and is at most ``max_shards``; without such a number (a prime dim) it stays
+    whole, as do scalars, variables whose update is not elementwise, and those that are too small. Shards are placed
+    like the variables of :class:`PSLoadBalancing`. On one host nothing is split.
+
+    Attributes:
+        sync: Whether a step waits for the gradients of all replicas.
+        staleness: How many steps the fastest worker may be ahead of the slowest, >= 0.
+        local_proxy: Whether every worker reads dense variables from a cached copy of its own.
+        max_shards: The most shards of one variable, >= 1; None is the number of servers.
+        min_shard_bytes: The least size of a shard in bytes, >= 0.
+        stations: Whether hosts with several replicas sum their gradients on their CPU before these leave the host, as
+            for :class:`HierarchicalPS`.
+        even: Whether the parts are even; else they may differ by one row, as those of ``numpy.array_split``.
+
+    """
+
+    name: ClassVar[str] = "PartitionedPS"
     max_shards: int | None = None
     min_shard_bytes: int = MIN_SHARD_BYTES
     stations: bool = False
-    even: ClassVar[bool]
+    even: bool = True
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""
@@ -53,37 +75,20 @@ class _RowsOnServers(OnlyServers):
 
 @final
 @dataclass(frozen=True)
-class PartitionedPS(_RowsOnServers):
-    """Parameter servers; each variable is split by rows into as many even parts as there are servers, or fewer.
-
-    Reproduces the partitioned parameter servers of AutoDist's evaluation (thesis 7.6). A variable gets the largest
-    number of shards that divides its dim 0 and is at most ``max_shards``; without such a number (a prime dim) it stays
-    whole, as do scalars, variables whose update is not elementwise, and those that are too small. Shards are placed
-    like the variables of :class:`PSLoadBalancing`. On one host nothing is split.
-
-    Attributes:
-        sync: Whether a step waits for the gradients of all replicas.
-        staleness: How many steps the fastest worker may be ahead of the slowest, >= 0.
-        local_proxy: Whether every worker reads dense variables from a cached copy of its own.
-        max_shards: The most shards of one variable, >= 1; None is the number of servers.
-        min_shard_bytes: The least size of a shard in bytes, >= 0.
-        stations: Whether hosts with several replicas sum their gradients on their CPU before these leave the host, as
-            for :class:`HierarchicalPS`.
-
-    """
-
-    name: ClassVar[str] = "PartitionedPS"
-    even: ClassVar[bool] = True
-
-
-@final
-@dataclass(frozen=True)
-class UnevenPartitionedPS(_RowsOnServers):
+class UnevenPartitionedPS(Alias, OnlyServers):
     """Parameter servers; each variable is split by rows into as many parts as there are servers, whatever divides.
 
-    Like :class:`PartitionedPS`, but the parts may differ by one row, as those of ``numpy.array_split``: so every server
-    gets its share of a variable with a prime number of rows, too. Its parameters are the same.
+    The parts may differ by one row, as those of ``numpy.array_split``: so every server gets its share of a variable
+    with a prime number of rows, too. It is :class:`PartitionedPS` with ``even=False``, and has its other parameters.
+
     """
 
     name: ClassVar[str] = "UnevenPartitionedPS"
-    even: ClassVar[bool] = False
+    max_shards: int | None = None
+    min_shard_bytes: int = MIN_SHARD_BYTES
+    stations: bool = False
+
+    @property
+    def meant(self) -> PartitionedPS:
+        """See the base class."""
+        return PartitionedPS(**self.parameters, even=False)

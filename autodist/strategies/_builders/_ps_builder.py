@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import ClassVar, final
 
-from autodist.strategies._builders._assemble import assemble
-from autodist.strategies._builders._servers import OnlyServers, server_devices
-
-if TYPE_CHECKING:
-    from autodist.graph import TrainingGraph
-    from autodist.resource_spec import ResourceSpec
-    from autodist.strategies._strategy import Strategy
+from autodist.strategies._builders._alias import Alias
+from autodist.strategies._builders._ps_load_balancing import PSLoadBalancing
+from autodist.strategies._builders._servers import OnlyServers
 
 __all__ = ["PS"]
 
 
 @final
 @dataclass(frozen=True)
-class PS(OnlyServers):
+class PS(Alias, OnlyServers):
     """One parameter server: all variables live on the chief's first CPU.
 
     The classic parameter server with a single server process, whose link is the bottleneck as soon as there are many
-    workers: a baseline, and good for small models. Its parameters are those of :class:`PSLoadBalancing`.
+    workers: a baseline, and good for small models. It is :class:`PSLoadBalancing` with one of its ``servers``, and has
+    its parameters but that and ``stations``.
+
     """
 
     name: ClassVar[str] = "PS"
 
-    def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
-        """Build the strategy that the class describes."""
-        home = server_devices(spec)[:1]
-        configs = {variable.name: self.config(variable, home) for variable in graph.trainable}
-        return assemble(self, graph, spec, configs, self.carrier)
+    @property
+    def meant(self) -> PSLoadBalancing:
+        """See the base class."""
+        return PSLoadBalancing(**self.parameters, servers=1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.strategies._builders._assemble import assemble
-from autodist.strategies._builders._servers import OnlyServers, balanced, server_devices
+from autodist.strategies._builders._servers import OnlyServers, balanced, server_devices, transfer_devices
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -28,13 +28,19 @@ class PSLoadBalancing(OnlyServers):
         sync: Whether a step waits for the gradients of all replicas.
         staleness: How many steps the fastest worker may be ahead of the slowest, >= 0; 0 is bulk-synchronous.
         local_proxy: Whether every worker reads dense variables from a cached copy of its own.
+        servers: On how many hosts there are servers, >= 1, those of lowest rank; None is all.
+        stations: Whether hosts with several replicas sum their gradients on their CPU before these leave the host.
 
     """
 
     name: ClassVar[str] = "PSLoadBalancing"
+    servers: int | None = None
+    stations: bool = False
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""
-        homes = balanced(graph, {variable.name for variable in graph.trainable}, server_devices(spec))
-        configs = {variable.name: self.config(variable, homes[variable.name]) for variable in graph.trainable}
+        servers = server_devices(spec)[: self.servers]
+        homes = balanced(graph, {variable.name for variable in graph.trainable}, servers)
+        transfer = transfer_devices(spec) if self.stations else ()
+        configs = {v.name: self.config(v, homes[v.name], transfer=transfer) for v in graph.trainable}
         return assemble(self, graph, spec, configs, self.carrier)
