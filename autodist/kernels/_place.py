@@ -6,15 +6,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from autodist.graph import BRANCHES, LOOPS, StepAnalysis, data_inputs, node_of
-from autodist.graph.operators import lookup_in
+from autodist.graph.operators import lookup_in, meaning
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
 
 __all__ = ["Place", "runs_at_home", "stays_at_home"]
-
-_TABLES = frozenset(
-    {"HashTableV2", "InitializeTableV2", "LookupTableExportV2", "LookupTableFindV2", "LookupTableSizeV2"}
-)
-"""Lookup tables, and what reads them: a worker has one of each, whatever the number of its devices."""
 
 
 def runs_at_home(op: str) -> bool:
@@ -51,7 +46,8 @@ class Place(Kernel):
         by_handle = {v.handle: v for v in graph.variables}
         editor, analysis = graph.edit(), graph.analyze()
         for node in map(editor.__getitem__, graph.nodes):
-            node.device = main if node.op in _TABLES else node.device or main
+            # A worker has one of each lookup table, whatever the number of its devices.
+            node.device = main if meaning(node.op).table is not None else node.device or main
             variable = by_handle.get(node.name)
             if variable is not None:
                 _make_handle(node, variable.name, variable.dtype, variable.shape, self.container)

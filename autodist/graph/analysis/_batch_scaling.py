@@ -17,7 +17,7 @@ from typing import Any
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
 from autodist.graph.batch import SCALING_OF, Rows, Value
 from autodist.graph.batch import Kind as BatchKind
-from autodist.graph.operators import Kind, Linearity, Reducer, is_kind, linearity_of, reducer_of
+from autodist.graph.operators import Asks, Kind, Linearity, Passes, Reducer, is_kind, linearity_of, meaning, passes_on, reducer_of
 
 __all__ = ["ROWLIKE", "BatchScaling", "ScalingRules", "adds_up_rows"]
 
@@ -54,7 +54,7 @@ _INVARIANT = frozenset({BatchScaling.CONSTANT, BatchScaling.SAME})
 _ADDITIVE = frozenset({BatchScaling.COUNT, BatchScaling.SUM})
 _LINEAR = _ADDITIVE | {BatchScaling.MEAN, BatchScaling.SAME}
 
-_BATCH_NORMS = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
+_SIZES = frozenset({Asks.LENGTHS, Asks.EACH, Asks.COUNT})
 
 
 def adds_up_rows(op: str) -> bool:
@@ -94,7 +94,7 @@ class ScalingRules:
 
     def _output(self, node: Any, inputs: list[BatchScaling], index: int) -> BatchScaling:
         shape = output_shape(node, index)
-        if node.op in ("Shape", "ShapeN", "Size"):
+        if meaning(node.op).asks in _SIZES:
             return self._sizes(node, inputs)
         if shape is None or None in shape:
             return self._rows(node, inputs, index)
@@ -134,13 +134,13 @@ class ScalingRules:
             return BatchScaling.SUM
         if node.op == "Mean" and inputs[0] is BatchScaling.ROWS:
             return BatchScaling.MEAN
-        if node.op in _BATCH_NORMS and index in (1, 2):
+        if meaning(node.op).gives_statistics and index in (1, 2):
             return BatchScaling.MEAN
         return BatchScaling.MIXED
 
     def _of_shape(self, node: Any, inputs: list[BatchScaling]) -> BatchScaling:
         """The scaling of what is computed from the shape of a tensor with a batch dim."""
-        if node.op in ("Identity", "Cast"):
+        if passes_on(node.op, Passes.SAME, Passes.TYPE):
             return BatchScaling.SHAPE
         if node.op == "Prod" and self.nodes[node_of(node.input[0])].op == "Pack":
             return self._size_of_pack(self.nodes[node_of(node.input[0])])
@@ -165,7 +165,7 @@ class ScalingRules:
     def _shape_dims(self, tensor: str) -> tuple[BatchScaling, tuple[int | None, ...]] | None:
         """The scaling and the static shape of the tensor whose shape this is."""
         node = self.nodes[node_of(tensor)]
-        while node.op in ("Identity", "Cast"):
+        while passes_on(node.op, Passes.SAME, Passes.TYPE):
             node = self.nodes[node_of(node.input[0])]
         if node.op != "Shape":
             return None
@@ -175,15 +175,13 @@ class ScalingRules:
 
     def _picked(self, node: Any, sizes: tuple[int | None, ...]) -> tuple[int | None, ...] | None:
         """The entries of a shape that a slice takes."""
-        if node.op not in ("StridedSlice", "GatherV2", "Slice"):
-            return None
-        start = constant_value(self.nodes[node_of(node.input[1])])
-        if start is None:
-            return None
         if node.op == "GatherV2":
-            return tuple(sizes[int(k)] for k in start.reshape(-1))
-        end = constant_value(self.nodes[node_of(node.input[2])])
-        if node.op == "Slice" or end is None:
+            numbers = constant_value(self.nodes[node_of(node.input[1])])
+            return None if numbers is None else tuple(sizes[int(k)] for k in numbers.reshape(-1))
+        if node.op != "StridedSlice":
+            return None
+        start, end = (constant_value(self.nodes[node_of(tensor)]) for tensor in node.input[1:3])
+        if start is None or end is None:
             return None
         if node.attr["shrink_axis_mask"].i:
             return (sizes[int(start[0])],)

@@ -29,7 +29,7 @@ from autodist.graph._graph_def import (
 from autodist.graph.analysis._batch_scaling import ROWLIKE, BatchScaling, ScalingRules
 from autodist.graph.annotations import RATIO, SEED, by_of
 from autodist.graph.batch import BY, BY_REPLICA, SCALING_OF, Follower, Rows, Value
-from autodist.graph.operators import Kind, is_kind, operator
+from autodist.graph.operators import Asks, Kind, is_kind, meaning, operator
 
 __all__ = ["WHOLE", "BatchDependence"]
 
@@ -39,6 +39,9 @@ WHOLE = "_autodist_whole"
 _REDUCED = frozenset({BatchScaling.SUM, BatchScaling.COUNT, BatchScaling.MEAN, BatchScaling.SAME})
 _NO_SIZES = ("float", "bfloat", "complex", "bool")
 _GLOBAL = frozenset({BatchScaling.SUM, BatchScaling.MEAN, BatchScaling.MIXED})
+
+_LENGTHS = frozenset({Asks.LENGTHS, Asks.EACH})
+_SIZES = _LENGTHS | {Asks.COUNT}
 
 
 class BatchDependence:
@@ -244,7 +247,7 @@ class BatchDependence:
         """For the shape of a tensor with a batch dim: its entries, None for the batch."""
         name, index = split_tensor(tensor)
         node = self.nodes[name]
-        if node.op not in ("Shape", "ShapeN") or self.scaling(tensor) is not BatchScaling.SHAPE:
+        if meaning(node.op).asks not in _LENGTHS or self.scaling(tensor) is not BatchScaling.SHAPE:
             return None
         source, output = split_tensor(data_inputs(node)[index])
         shape = output_shape(self.nodes[source], output)
@@ -267,7 +270,7 @@ class BatchDependence:
 
     def _is_size(self, node: Any) -> bool:
         """Whether a node depends on how many examples there are, but not on what they are."""
-        if node.op in ("Shape", "ShapeN", "Size"):
+        if meaning(node.op).asks in _SIZES:
             return BatchScaling.SUBSET not in map(self.scaling, data_inputs(node))
         varying = [node_of(t) for t in data_inputs(node) if node_of(t) in self.scalings]
         return self._sizes.issuperset(varying)

@@ -63,7 +63,7 @@ def _terms(dependence: BatchDependence, tensor: str) -> Iterator[tuple[str, Batc
     varying = [t for t in inputs if dependence.scaling(t) is not BatchScaling.CONSTANT and not dependence.is_global(t)]
     is_scaled = _scales(node.op) and (varying == inputs[:1] or (node.op == "Mul" and len(varying) == 1))
     is_sum = linearity_of(node.op) is Linearity.JOINT or (
-        node.op in ("Sum", "Mean") and not ROWLIKE.intersection(map(dependence.scaling, inputs))
+        _adds_up(node.op) and not ROWLIKE.intersection(map(dependence.scaling, inputs))
     )
     if scaling not in _INVARIANT and (is_sum or is_scaled):
         for term in varying:
@@ -75,3 +75,8 @@ def _terms(dependence: BatchDependence, tensor: str) -> Iterator[tuple[str, Batc
 def _scales(op: str) -> bool:
     """Whether an operator's result is its first input times something, element by element."""
     return passes_on(op, Passes.FORM) or (is_kind(op, Kind.ELEMENTWISE) and linearity_of(op) is not None)
+
+
+def _adds_up(op: str) -> bool:
+    """Whether an operator's result is a sum, or a mean, of elements of its input."""
+    return is_kind(op, Kind.REDUCTION) and linearity_of(op) is Linearity.FIRST

@@ -11,10 +11,9 @@ from autodist.graph._graph_def import data_inputs, node_of
 from autodist.graph._variables import Gradient, Role, Variable
 from autodist.graph.analysis._batch_scaling import BatchScaling
 from autodist.graph.analysis._step_analysis import StepAnalysis
+from autodist.graph.operators import meaning
 
 __all__ = ["BareVariable", "assign_roles"]
-
-_KEY_OPS = frozenset({"StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg", "RngReadAndSkip"})
 
 
 @dataclass(frozen=True)
@@ -168,7 +167,7 @@ class _Roles:
         nodes = self.analysis.nodes
         found: set[str] = set()
         for node in nodes.values():
-            stack = [node_of(tensor) for tensor in data_inputs(node)] if node.op in _KEY_OPS else []
+            stack = [node_of(tensor) for tensor in data_inputs(node)] if meaning(node.op).makes_keys else []
             for _ in range(64):
                 if not stack:
                     break

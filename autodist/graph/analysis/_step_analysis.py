@@ -27,7 +27,7 @@ from autodist.graph.analysis._own_gradients import bent_gradients
 from autodist.graph.analysis._reduction import Reduction, reduction_of
 from autodist.graph.annotations import MARK, SECOND, TARGET, By, Mark, Ratio, by_of, parse_mark, ratio_of
 from autodist.graph.batch import SYNCHRONIZED
-from autodist.graph.operators import Handle, Kind, handle_use, is_kind, passes_on
+from autodist.graph.operators import Handle, Kind, Passes, handle_use, is_kind, passes_on
 
 __all__ = ["StepAnalysis", "Write"]
 
@@ -264,11 +264,11 @@ class StepAnalysis:
         return {
             name: handles
             for name, handles in self._touched.items()
-            if name not in self.writes and self.nodes[name].op not in ("Identity", "Placeholder")
+            if name not in self.writes and not _gives_handle(self.nodes[name].op)
         }
 
     def _written(self, node: Any) -> tuple[str, ...]:
-        if handle_use(node.op) is Handle.READS or node.op in ("Identity", "Placeholder"):
+        if handle_use(node.op) is Handle.READS or _gives_handle(node.op):
             return ()
         if node.op not in _WITH_FUNCTIONS:
             return self.touched(node)
@@ -353,3 +353,8 @@ class StepAnalysis:
 def _is_form(op: str) -> bool:
     """Whether an op gives values another form: it takes no time, but waits for all that it is given."""
     return passes_on(op) or is_kind(op, Kind.MOVING, Kind.SHAPE)
+
+
+def _gives_handle(op: str) -> bool:
+    """Whether an operator that touches a variable is its handle, or passes that on."""
+    return is_kind(op, Kind.SOURCE) or passes_on(op, Passes.SAME)

@@ -13,6 +13,7 @@ __all__ = [
     "Access",
     "Adapt",
     "Affine",
+    "Asks",
     "Change",
     "Describe",
     "Elements",
@@ -109,9 +110,24 @@ class Reducer(enum.Enum):
     """The root of the sum of squares."""
 
 
-class Handle(enum.Enum):
-    """What an operator does with the variable whose handle it takes."""
+class Asks(enum.Enum):
+    """What an operator gives of the form of a value, whatever the elements are."""
 
+    LENGTHS = "lengths"
+    """That of each dim."""
+    EACH = "lengths of each"
+    """That of each dim, of each of its inputs."""
+    COUNT = "count"
+    """The number of elements."""
+    RANK = "rank"
+    """The number of dims."""
+
+
+class Handle(enum.Enum):
+    """What an operator does with the variable, or the table, whose handle it takes."""
+
+    MAKES = "makes"
+    """Gives the handle."""
     READS = "reads"
     ASSIGNS = "assigns"
     """Changes all of it, each element by the element of its other inputs at that place."""
@@ -362,8 +378,14 @@ class Operator:
         reducer: How it puts together what its result has no dim for.
         lookup: How it takes rows of a table.
         handle: What it does with the variable whose handle it takes.
+        table: What it does with the lookup table whose handle it takes.
+        asks: What it gives of the form of its input.
         is_flat: Whether no gradient flows through it, although it gives floats.
         is_free: Whether it costs no time: nothing is computed or copied.
+        is_acting: Whether it is run for what it does outside of the graph.
+        calls_python: Whether it calls a function of the program.
+        makes_keys: Whether it makes the key of a random generator of a seed or a state.
+        gives_statistics: Whether it normalizes, and gives the statistics of the examples as well.
 
     """
 
@@ -377,5 +399,11 @@ class Operator:
     reducer: Reducer | None = None
     lookup: Lookup | None = None
     handle: Handle | None = None
+    table: Handle | None = None
+    asks: Asks | None = None
     is_flat: bool = False
     is_free: bool = False
+    is_acting: bool = False
+    calls_python: bool = False
+    makes_keys: bool = False
+    gives_statistics: bool = False

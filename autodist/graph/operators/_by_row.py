@@ -133,5 +133,8 @@ OPERATORS = (
     Operator("InTopKV2", Kind.BY_ROW, _rows(0, 1)),
     Operator("ImageProjectiveTransformV2", Kind.BY_ROW, _rows(0, 1)),
     Operator("ImageProjectiveTransformV3", Kind.BY_ROW, _rows(0, 1)),
-    *(Operator(name, Kind.BY_ROW, _normalized) for name in ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")),
+    *(
+        Operator(name, Kind.BY_ROW, _normalized, gives_statistics=True)
+        for name in ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
+    ),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from autodist.graph.operators._base import (
     Affine,
     Change,
     Expression,
+    Handle,
     Kind,
     Linearity,
     Operand,
@@ -34,11 +35,12 @@ _OTHERS = """
     Softsign SoftsignGrad Sqrt SqrtGrad Square SquaredDifference Tan Tanh TanhGrad TruncateDiv TruncateMod
     Xdivy Xlog1py Xlogy ZerosLike Zeta BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0 BesselJ1 BesselK0 BesselK0e
     BesselK1 BesselK1e BesselY0 BesselY1 Dawsn Expint FresnelCos FresnelSin Spence Angle InvGrad ReciprocalGrad
-    LookupTableFind LookupTableFindV2 StringLower StringUpper StringStrip StringLength
+    StringLower StringUpper StringStrip StringLength
     StringToHashBucketFast StringToHashBucket StringToHashBucketStrong StringToNumber AsString StringJoin Bucketize
     RegexReplace StaticRegexReplace RegexFullMatch StaticRegexFullMatch
     FakeQuantWithMinMaxVars ClipByValue SelectV2
 """
+_LOOKED_UP = ("LookupTableFind", "LookupTableFindV2")
 _SAME = """
     Identity Snapshot StopGradient PreventGradient CheckNumerics CheckNumericsV2 GuaranteeConst
     Print Copy DebugIdentity DebugIdentityV2
@@ -146,6 +148,7 @@ def _passing(name: str, adapt: Adapt | None = None) -> Operator:
         linearity=Linearity.FIRST,
         is_flat=name == "StopGradient",
         is_free=name in _FREE,
+        is_acting=name == "Print",
     )
 
 
@@ -154,6 +157,7 @@ OPERATORS = (
     *(Operator(name, Kind.ELEMENTWISE, pointwise, linearity=linearity) for name, linearity in _LINEAR.items()),
     *(_passing(name) for name in _SAME.split()),
     *(_passing(name, _any_shape) for name in _SHAPED.split()),
+    *(Operator(name, Kind.ELEMENTWISE, pointwise, table=Handle.READS) for name in _LOOKED_UP),
     Operator("Bitcast", Kind.ELEMENTWISE, _same_rank),
     Operator("Cast", Kind.ELEMENTWISE, pointwise, passes=Passes.TYPE, linearity=Linearity.FIRST),
     Operator("IdentityN", Kind.ELEMENTWISE, _each, passes=Passes.SAME, is_free=True),

@@ -47,6 +47,7 @@ __all__ = [
     "is_kind",
     "linearity_of",
     "lookup_in",
+    "meaning",
     "operator",
     "operators",
     "passes_on",
@@ -104,6 +105,18 @@ def operator(op: str) -> Operator | None:
 
     """
     return operators().get(op)
+
+
+@cache
+def meaning(op: str) -> Operator:
+    """What is said of an operator; of one that nothing is said of, just that.
+
+    Example:
+        >>> meaning("Shape").asks, meaning("Undescribed").asks
+        (<Asks.LENGTHS: 'lengths'>, None)
+
+    """
+    return operators().get(op) or Operator(op, Kind.OTHER)
 
 
 def is_kind(op: str, *kinds: Kind) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autodist.graph.operators._base import Handle, Kind, Operator
+from autodist.graph.operators._base import Asks, Handle, Kind, Operator
 
 __all__ = ["OPERATORS"]
 
@@ -79,6 +79,17 @@ _HANDLES = (
     *((name, Handle.READS) for name in ["ReadVariableOp", "VariableShape", "VarIsInitializedOp", "DisableCopyOnRead"]),
 )
 """By how the name begins, what is done with a variable; the first that fits."""
+_ASKS = {"Shape": Asks.LENGTHS, "ShapeN": Asks.EACH, "Size": Asks.COUNT, "Rank": Asks.RANK}
+_TABLES = {
+    **dict.fromkeys(["HashTableV2", "MutableHashTableV2"], Handle.MAKES),
+    **dict.fromkeys(["LookupTableExportV2", "LookupTableSizeV2"], Handle.READS),
+    **dict.fromkeys(
+        ["InitializeTableV2", "LookupTableInsertV2", "LookupTableRemoveV2", "LookupTableImportV2"], Handle.WRITES
+    ),
+}
+_PYTHON = frozenset(["EagerPyFunc", "PyFunc", "PyFuncStateless"])
+_ACTING = frozenset(["Assert", "EagerPyFunc", "LogMessage", "PrintV2", "PyFunc"])
+_KEYS = frozenset(["StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg", "RngReadAndSkip"])
 _FREE = frozenset(["Const", "Placeholder", "NoOp", "Shape", "ShapeN"])
 
 
@@ -87,7 +98,17 @@ def _handle(name: str) -> Handle | None:
 
 
 OPERATORS = tuple(
-    Operator(name, kind, handle=_handle(name), is_free=name in _FREE)
+    Operator(
+        name,
+        kind,
+        handle=_handle(name),
+        table=_TABLES.get(name),
+        asks=_ASKS.get(name),
+        is_free=name in _FREE,
+        is_acting=name in _ACTING,
+        calls_python=name in _PYTHON,
+        makes_keys=name in _KEYS,
+    )
     for kind, names in (
         (Kind.RANDOM, _RANDOM),
         (Kind.VARIABLE, _READS),

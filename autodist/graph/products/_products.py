@@ -21,15 +21,13 @@ from autodist.graph._graph_def import (
     tensor_dtype,
 )
 from autodist.graph.analysis import ROWLIKE, StepAnalysis
-from autodist.graph.operators import passes_on
+from autodist.graph.operators import Kind, is_kind, passes_on
 from autodist.graph.products._one_hot import Ids, ids_of
 
 __all__ = ["ID_DTYPE", "Factor", "Obstacle", "Product", "product_of", "rows_per_example"]
 
 ID_DTYPE = "int32"
 """As what the places of ones travel."""
-
-_BATCHED = frozenset({"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
 
 
 class Obstacle(Exception):
@@ -109,15 +107,20 @@ def product_of(analysis: StepAnalysis, node: Any, shape: tuple[int, ...]) -> Pro
     """
     if node.op == "MatMul":
         return _checked(analysis, node, _mat_mul(node, ("transpose_a", "transpose_b"), 2, shape))
-    if node.op in _BATCHED and len(_shape(analysis, node.input[0]) or ()) == 2:
+    if _is_batched(node) and len(_shape(analysis, node.input[0]) or ()) == 2:
         return _checked(analysis, node, _mat_mul(node, ("adj_x", "adj_y"), 2, shape))
-    if node.op == "Sum" and analysis.nodes[node_of(node.input[0])].op in _BATCHED:
+    if node.op == "Sum" and _is_batched(analysis.nodes[node_of(node.input[0])]):
         return _checked(analysis, node, _summed(analysis, node, shape))
     if node.op == "Einsum":
         return _checked(analysis, node, _einsum(node, shape))
     if node.op == "UnsortedSegmentSum":
         return _rows_by_number(analysis, node, shape)
     return None
+
+
+def _is_batched(node: Any) -> bool:
+    """Whether it is a product of matrices for each place along dims before them."""
+    return is_kind(node.op, Kind.PRODUCT) and "adj_x" in node.attr
 
 
 def rows_per_example(analysis: StepAnalysis, product: Product) -> int | None:

@@ -13,11 +13,10 @@ from typing import Any
 
 from autodist.graph.annotations import replace_method
 from autodist.graph.batch import BY_REPLICA, SYNCHRONIZED
+from autodist.graph.operators import meaning
 from autodist.graph.tracing._apart import with_attribute
 
 __all__ = ["mark_fused_batch_norms", "synchronize_batch_norm"]
-
-_FUSED = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
 
 
 @contextlib.contextmanager
@@ -60,7 +59,7 @@ def mark_fused_batch_norms(graph_def: Any, *, everywhere: bool) -> None:
     attribute = SYNCHRONIZED if everywhere else BY_REPLICA
     for nodes in (graph_def.node, *(function.node_def for function in graph_def.library.function)):
         for node in nodes:
-            if node.op in _FUSED and node.attr["is_training"].b:
+            if meaning(node.op).gives_statistics and node.attr["is_training"].b:
                 node.attr[attribute].s = b"1"
 
 

@@ -22,6 +22,7 @@ from autodist.graph.analysis import (
     sum_up_means,
 )
 from autodist.graph.annotations import mark_gradients, mark_own_gradients, marks_gradients
+from autodist.graph.operators import meaning
 from autodist.graph.tracing._apart import known_to_keep_apart
 from autodist.graph.tracing._batch_norm import mark_fused_batch_norms, synchronize_batch_norm
 from autodist.graph.tracing._captured_step import CapturedStep, VariableNames
@@ -38,8 +39,6 @@ from autodist.graph.tracing._row_counts import RowCounts, answers_matter, notici
 from autodist.graph.tracing._tables import Table, embed_tables, lookups_with_shapes, read_table, refuse_changes
 
 __all__ = ["SOURCE_GRAPH", "NoGradientError", "capture"]
-
-_ACTING_OPS = frozenset({"Assert", "EagerPyFunc", "LogMessage", "Print", "PrintV2", "PyFunc"})
 
 
 class NoGradientError(CaptureError):
@@ -336,11 +335,11 @@ def _effects(analysis: StepAnalysis, graph: Any, outputs: Sequence[Output]) -> t
 def _acting_functions(analysis: StepAnalysis) -> set[str]:
     """Functions whose own nodes assert, print or call Python."""
     library = analysis.graph_def.library.function
-    return {f.signature.name for f in library if any(node.op in _ACTING_OPS for node in f.node_def)}
+    return {f.signature.name for f in library if any(meaning(node.op).is_acting for node in f.node_def)}
 
 
 def _acts(node: Any, acting: set[str]) -> bool:
-    if node.op in _ACTING_OPS:
+    if meaning(node.op).is_acting:
         return True
     if acting and acting & {attr.func.name for attr in node.attr.values() if attr.func.name}:
         return True

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from autodist.graph._graph_def import BRANCHES, CALLS, LOOPS, called_functions, data_inputs, normalize
+from autodist.graph.operators import Handle, Passes, handle_use, lookup_in, passes_on
 
 __all__ = ["argument_aliases", "hoist_reads"]
 
@@ -138,7 +139,7 @@ class _Library:
 
     def _only_reads(self, node: Any, aliases: set[str]) -> bool:
         used = [k for k, tensor in enumerate(node.input) if tensor in aliases]
-        if not used or node.op in ("ReadVariableOp", "VariableShape", "Identity"):
+        if not used or _only_reads(node.op):
             return True
         if node.op not in LOOPS | BRANCHES | CALLS:
             return False
@@ -253,3 +254,8 @@ def _become(node: Any, op: str, types: Mapping[str, int]) -> None:
 
 def _called(node: Any) -> list[str]:
     return [function.name for function in called_functions(node)]
+
+
+def _only_reads(op: str) -> bool:
+    """Whether an operator takes the value of a variable, its shape, or its handle."""
+    return passes_on(op, Passes.SAME) or (handle_use(op) is Handle.READS and lookup_in(op) is None)

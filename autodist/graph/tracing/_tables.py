@@ -20,12 +20,12 @@ import numpy as np
 from autodist.errors import CaptureError
 from autodist.graph._nodes import NodeList
 from autodist.graph.annotations import replace_method
+from autodist.graph.operators import Handle, meaning
 
 __all__ = ["Table", "embed_tables", "lookups_with_shapes", "read_table", "refuse_changes"]
 
-_CHANGES = frozenset({"LookupTableInsertV2", "LookupTableRemoveV2", "LookupTableImportV2", "InitializeTableV2"})
-_TYPES = {"LookupTableFindV2": ("Tin", "Tout"), "LookupTableExportV2": ("Tkeys", "Tvalues")}
-"""By operation, the attributes that say what the table that it reads is of."""
+_TYPES = (("Tin", "Tout"), ("Tkeys", "Tvalues"))
+"""The attributes that say what a table is of, in operators that read it."""
 _KIND = "tensorflow::lookup::LookupInterface"
 """How TensorFlow calls what the handle of a table leads to."""
 
@@ -121,7 +121,7 @@ def refuse_changes(graph_def: Any, line_of: Callable[[str], str]) -> None:
 
     """
     for node in _all_nodes(graph_def):
-        if node.op in _CHANGES:
+        if meaning(node.op).table is Handle.WRITES:
             raise CaptureError(
                 f"the step changes a lookup table: op `{node.name}` ({node.op}) at {line_of(node.name)}",
                 hint="each replica would change a table of its own: fill it before the first step, or in "
@@ -171,9 +171,10 @@ def _types(nodes: Iterable[Any]) -> Iterator[tuple[str, str]]:
     import tensorflow as tf
 
     for node in nodes:
-        if node.op in _TYPES:
-            key_type, value_type = (tf.as_dtype(node.attr[name].type).name for name in _TYPES[node.op])
-            yield key_type, value_type
+        for names in _TYPES if meaning(node.op).table is Handle.READS else ():
+            if all(name in node.attr for name in names):
+                key_type, value_type = (tf.as_dtype(node.attr[name].type).name for name in names)
+                yield key_type, value_type
 
 
 def _contents(handle: Any, key_type: str, value_type: str, *, can_change: bool) -> Table:

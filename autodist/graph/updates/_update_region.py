@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from autodist.graph._graph_def import ancestors, data_inputs, node_of, output_shape, split_tensor
 from autodist.graph._variables import Variable
 from autodist.graph.analysis import StepAnalysis
-from autodist.graph.operators import Handle, handle_use
+from autodist.graph.operators import Asks, Handle, handle_use, meaning
 from autodist.graph.updates._slice_division import slice_division
 from autodist.graph.updates._update_rules import Argument, Domain, Domains, domains_of, update_problem
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph
 
 __all__ = ["Obstacle", "UpdateRegion", "UpdateRegions"]
-
-_SHAPES = frozenset({"Rank", "Shape", "Size"})
 
 
 @dataclass(frozen=True)
@@ -211,9 +209,9 @@ class _Region:
         kinds = [argument.domain for argument in arguments if argument.domain is not None]
         is_trained = not self.trained.isdisjoint(self.analysis.sources[name])
         if not kinds:
-            self.trained.update({name} if is_trained and node.op not in _SHAPES else ())
+            self.trained.update({name} if is_trained and not _asks(node.op) else ())
             return
-        if node.op in _SHAPES and kinds[0] is Domain.DENSE:
+        if _asks(node.op) and kinds[0] is Domain.DENSE:
             return  # static, the same for all shards
         domains = domains_of(node, arguments, self.variable.shape)
         if domains is None:
@@ -244,7 +242,7 @@ class _Region:
             name = stack.pop()
             domains = self.domains.get(name, (self.marks.get(name),))
             for consumer in self.all.consumers.get(name, ()):
-                if self.nodes[consumer].op in _SHAPES and set(domains) == {Domain.DENSE}:
+                if _asks(self.nodes[consumer].op) and set(domains) == {Domain.DENSE}:
                     continue
                 if consumer not in self.domains:
                     yield from self._observer(consumer, name in of_rows, domains)
@@ -277,3 +275,8 @@ def ancestors_of_data(analysis: StepAnalysis, roots: Iterable[str]) -> set[str]:
             seen.add(name)
             stack.extend(() if name in analysis.marks else analysis.sources[name])
     return seen
+
+
+def _asks(op: str) -> bool:
+    """Whether an operator gives the form of one tensor."""
+    return meaning(op).asks not in (None, Asks.EACH)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from autodist.graph._graph_def import constant_value, output_shape
 from autodist.graph.operators import Handle, Passes, broadcasts, handle_use, passes_on
 
-__all__ = ["ASSIGNMENTS", "Argument", "Domain", "Domains", "domains_of", "is_aligned", "scatters", "update_problem"]
+__all__ = ["Argument", "Domain", "Domains", "domains_of", "is_aligned", "scatters", "update_problem"]
 
 
 class Domain(enum.Enum):
@@ -56,8 +56,6 @@ class Argument:
 
 _OF_ONE_SHAPE = frozenset({"AddN", "Select"})  # their inputs have the result's shape, or are scalars
 _SEGMENTS = frozenset({"UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum"})
-
-ASSIGNMENTS = frozenset({"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"})
 
 
 def domains_of(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> Domains | None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from autodist.graph import TrainingGraph
-from autodist.graph.operators import Kind, is_kind
+from autodist.graph.operators import Kind, is_kind, meaning
 from autodist.kernels.replicate._demand import Demand
 
 __all__ = ["why_not_exact"]
-
-_PYTHON = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
 
 
 def why_not_exact(graph: TrainingGraph) -> str | None:
@@ -22,8 +20,9 @@ def why_not_exact(graph: TrainingGraph) -> str | None:
     drawing = sorted(op for op in ops if is_kind(op, Kind.RANDOM))
     if drawing:
         return f"it draws random numbers (op {drawing[0]}), and each replica draws others"
-    if ops & _PYTHON:
-        return f"it calls Python (op {min(ops & _PYTHON)}), which may do anything with a batch"
+    calling = sorted(op for op in ops if meaning(op).calls_python)
+    if calling:
+        return f"it calls Python (op {calling[0]}), which may do anything with a batch"
     if any(output.dtype == "string" for output in graph.outputs):
         return "it returns strings, which not everything that joins workers carries"
     if any(output.shape is None for output in graph.outputs):

@@ -26,6 +26,7 @@ from autodist.graph import (
     takes_rows,
     tensor_dtype,
 )
+from autodist.graph.operators import Asks, meaning
 from autodist.kernels.shard._shard_rows import Grid, Rows, join, look_up, with_shape
 from autodist.strategies import ShardSlice
 
@@ -223,7 +224,7 @@ class Cutting:
         if node.op == "VariableShape":
             cut = self._touched_cut(node)
             return None if cut is None else cut.shape
-        if node.op not in ("Rank", "Shape", "Size"):
+        if meaning(node.op).asks in (None, Asks.EACH):
             return None
         source = node_of(node.input[0])
         read = self._read_cut(source)
@@ -236,7 +237,8 @@ class Cutting:
     def _emit_shape(self, node: Any, shape: tuple[int, ...]) -> None:
         import numpy as np
 
-        value = {"Rank": len(shape), "Size": int(np.prod(shape))}.get(node.op, list(shape))
+        numbers: dict[Asks | None, int] = {Asks.RANK: len(shape), Asks.COUNT: int(np.prod(shape))}
+        value = numbers.get(meaning(node.op).asks, list(shape))
         self.out.constant(node.name, value, tensor_dtype(self.nodes, node.name))
         with_shape(self.out, node.name, np.shape(value))
 

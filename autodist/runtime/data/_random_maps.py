@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from autodist.graph.operators import Kind, is_kind
+
 __all__ = ["drawn_parts"]
 
 _MAPS = ("_MapDataset", "_ParallelMapDataset")
-_OTHER_DRAWS = ("Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal", "SampleDistortedBoundingBox")
 
 
 def drawn_parts(dataset: Any) -> tuple[bool, ...]:
@@ -77,7 +78,7 @@ def _draws(node: Any, drawing: set[str], is_parallel: bool) -> bool:
     """Whether a node's values differ between workers that give it the same inputs."""
     if any(attr.func.name in drawing for attr in node.attr.values()):
         return True
-    if node.op.startswith("Random") or node.op in _OTHER_DRAWS:
+    if is_kind(node.op, Kind.RANDOM) and "seed" in node.attr:
         return is_parallel or not (node.attr["seed"].i or node.attr["seed2"].i)
     # Random generators have their state in variables.
     is_generator = node.op.startswith("Rng") or (node.op.startswith("Stateful") and not node.op.endswith("Call"))

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from autodist.graph import NodeTime, StepTrace, ancestors
+from autodist.graph.operators import Kind, is_kind
 from autodist.simulator.profiles._work import gradient_nodes
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ __all__ = ["NodeTimes"]
 
 _REWRITTEN = re.compile(r"ArithmeticOptimizer/[A-Za-z]+_")
 _OF_VENDOR = re.compile(r"^_(Mkl)?(Native)?")
-_NO_WORK = frozenset({"Const", "Placeholder", "VarHandleOp"})
 
 
 class NodeTimes:
@@ -61,7 +61,7 @@ class NodeTimes:
         """Of the nodes of G that gradients need, the part that something belongs to; constants don't count."""
         nodes = self._graph.analysis.nodes
         needed = ancestors(nodes, gradient_nodes(self._graph))
-        working = [name for name in needed if nodes[name].op not in _NO_WORK]
+        working = [name for name in needed if not is_kind(nodes[name].op, Kind.SOURCE)]
         return sum(name in self.seen for name in working) / len(working) if working else 1.0
 
     @cached_property
