@@ -47,6 +47,8 @@ _ANY = {
     "max_shards": st.integers(1, 70),
     "min_shard_bytes": st.integers(0, 64),
     "stations": st.booleans(),
+    "servers": st.none() | st.integers(1, 4),
+    "even": st.booleans(),
     "part_bytes": st.integers(1, 500),
     "fusion_bytes": st.integers(1, 5000),
     "seed": st.integers(),

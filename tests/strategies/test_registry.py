@@ -143,6 +143,8 @@ def test_builders_tell_their_parameters():
         "staleness": 0,
         "local_proxy": False,
         "communicator": "auto",
+        "servers": None,
+        "stations": False,
     }
     assert next(iter(infos["AllReduce"].parameters.items())) == ("chunk_size", 128)
     assert infos["AllReduce"].summary == AllReduce.summary()
