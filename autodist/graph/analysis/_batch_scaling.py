@@ -17,7 +17,18 @@ from typing import Any
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
 from autodist.graph.batch import SCALING_OF, Rows, Value
 from autodist.graph.batch import Kind as BatchKind
-from autodist.graph.operators import Asks, Kind, Linearity, Passes, Reducer, is_kind, linearity_of, meaning, passes_on, reducer_of
+from autodist.graph.operators import (
+    Asks,
+    Kind,
+    Linearity,
+    Passes,
+    Reducer,
+    is_kind,
+    linearity_of,
+    meaning,
+    passes_on,
+    reducer_of,
+)
 
 __all__ = ["ROWLIKE", "BatchScaling", "ScalingRules", "adds_up_rows"]
 
