@@ -1,10 +1,13 @@
 """Whether Horovod's workers can connect, by the rule that the one of the larger address does."""
 
+import sys
 import threading
+import time
+import types
 
 import pytest
 
-from autodist.carriers import _horovod_network
+from autodist.carriers import Horovod, _horovod, _horovod_network
 from autodist.carriers._horovod_network import Listener, check_listeners, unreachable
 from autodist.coordination import CoordinatorClient, CoordinatorServer, Worker, WorkerEnvironment
 from autodist.errors import LaunchError
@@ -53,3 +56,35 @@ def test_all_workers_are_told_unless_they_are_on_one_machine(monkeypatch, local_
             thread.join(30)
     assert len(told) == (2 if fails else 0)
     assert all("10.0.0.0: 127.0.1.1" in text and "`10.0.0.1 " in text and "collective" in text for text in told)
+
+
+def test_horovod_starts_once_all_are_there(monkeypatch):
+    """Its own wait for the others ends the process, so nobody begins it for a worker that may still be long."""
+    begun, late, both = [], threading.Event(), threading.Barrier(2)
+    hvd = types.ModuleType("horovod.tensorflow")
+    hvd.is_initialized, hvd.init = lambda: False, lambda: begun.append(late.is_set())
+    package = types.ModuleType("horovod")
+    package.tensorflow = hvd
+    monkeypatch.setitem(sys.modules, "horovod", package)
+    monkeypatch.setitem(sys.modules, "horovod.tensorflow", hvd)
+    monkeypatch.setattr(_horovod, "admit_to_horovod", lambda addresses: None)
+    with CoordinatorServer(2, "token") as server:
+
+        def work(rank: int) -> None:
+            environment = WorkerEnvironment(
+                rank=rank, node_rank=rank, world_size=2, local_world_size=2, master_port=server.port,
+                token="token", address="127.0.0.1",
+            )  # fmt: skip
+            process = WorkerProcess(Worker(environment, CoordinatorClient.of(environment)))
+            both.wait(30)
+            if rank:  # still at the start of its script
+                time.sleep(1.0)
+                late.set()
+            Horovod().open(process)
+
+        threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert begun == [True, True]
