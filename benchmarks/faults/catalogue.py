@@ -58,7 +58,7 @@ class Fault:
         at_start: It happens while workers start, not between steps.
         prepare: What is done before the start.
         options: Of `autodist run`.
-        arguments: Of the script.
+        every: Steps from one checkpoint to the next.
 
     """
 
@@ -69,7 +69,7 @@ class Fault:
     at_start: bool = False
     prepare: Doing = field(default=lambda run: None)
     options: tuple[str, ...] = ()
-    arguments: tuple[str, ...] = ()
+    every: int = 5
 
 
 # --- processes
@@ -224,8 +224,6 @@ def _damage_and_kill(run: TrainingRun) -> None:
 
 # --- all of them
 
-_RESTARTS = ("--max-restarts", "3")
-_SHORT = ("--steps", "60")
 _LOST = "the host `{host}` of worker {rank} was lost"
 _UNREACHED = r"worker {rank} does not reach worker 0 \("
 
@@ -233,7 +231,7 @@ _UNREACHED = r"worker {rank} does not reach worker 0 \("
 def _killed(who: str) -> Fault:
     """The death of a worker, after which the run starts its workers again, to the end of a short training."""
     name = "the chief is killed" if who == "chief" else "a worker is killed"
-    return Fault(name, _kill(who), Expected("restarts", 20.0, 0, who, "SIGKILL"), options=_RESTARTS, arguments=_SHORT)
+    return Fault(name, _kill(who), Expected("restarts", 20.0, 0, who, "SIGKILL"))
 
 
 _ALL = (
@@ -294,7 +292,7 @@ _ALL = (
         _fill_disk,
         Expected("ends", 20.0, 74, "chief", "No space left|full"),
         prepare=_small_disk,
-        arguments=("--every", "2"),
+        every=2,
     ),
     _killed("another"),
     _killed("chief"),
@@ -302,23 +300,19 @@ _ALL = (
         "the chief is killed while it saves",
         _kill_at_a_save,
         Expected("restarts", 20.0, 0, "chief", "SIGKILL"),
-        options=_RESTARTS,
-        arguments=(*_SHORT, "--every", "1"),
+        every=1,
     ),
     Fault(
         "the newest checkpoint is damaged, and the chief killed",
         _damage_and_kill,
         Expected("restarts", 20.0, 0, "chief", "damaged"),
-        options=_RESTARTS,
-        arguments=(*_SHORT, "--every", "3"),  # there are two of them
+        every=3,  # there are two of them
     ),
     Fault(
         "a host crashes and comes back",
         _crash_and_return,
         Expected("restarts", 50.0, 0, "another", _LOST),
         is_cheap=False,
-        options=_RESTARTS,
-        arguments=_SHORT,
     ),
     Fault("a host crashes", _crash, Expected("ends", 50.0, 1, "another", _LOST), is_cheap=False),
 )

@@ -60,8 +60,12 @@ def _times_in_one(fault: Fault) -> int:
 
 
 def groups(faults: Sequence[Fault]) -> list[tuple[Fault, ...]]:
-    """Faults after which training goes on share one; it is ended by one of those that end it."""
+    """Faults after which training goes on share one, which another one ends, and so do those that restart it."""
     found, rest = [], list(faults)
+    restarting = tuple(fault for fault in rest if fault.is_cheap and fault.expected.outcome == "restarts")
+    if restarting:
+        found.append(restarting)
+        rest = [fault for fault in rest if fault not in restarting]
     for at_start, ending in _ENDING.items():
         shared = [fault for fault in rest if fault.expected.outcome == "goes on" and fault.at_start == at_start]
         if shared:

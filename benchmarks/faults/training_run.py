@@ -51,6 +51,7 @@ class TrainingRun:
         self.strategy = strategy
         self.hosts = tuple(host.name for host in cluster.spec.hosts)
         self.began_s = 0.0
+        self._since = 0
         self._output = output
         self._process: subprocess.Popen[bytes] | None = None
         self._helpers: list[subprocess.Popen[str]] = []
@@ -104,19 +105,24 @@ class TrainingRun:
         """All that the console has shown."""
         return self._output.read_text(errors="replace")
 
-    def steps(self, since: int = 0) -> int:
-        """How many steps the slowest worker has taken; of what the console has shown after so many characters."""
-        return steps_of(self.told[since:], len(self.hosts))
+    def begins_anew(self) -> None:
+        """From here on count only what the console shows from now on: the workers are started again."""
+        self._since = len(self.told)
 
-    def comes_to(self, steps: int, timeout_s: float = _START_TIMEOUT_S, since: int = 0) -> None:
+    def steps(self) -> int:
+        """How many steps the slowest worker has taken, with those before the last start; 0 if none since then."""
+        return steps_of(self.told[self._since :], len(self.hosts))
+
+    def takes(self, steps: int) -> None:
+        """Wait until all workers have taken some steps since the last start, or as many more."""
+        self.comes_to(1)
+        self.comes_to(self.steps() + steps - 1)
+
+    def comes_to(self, steps: int, timeout_s: float = _START_TIMEOUT_S) -> None:
         """Wait until all workers have taken so many steps."""
-        wait(lambda: self.has_ended or self.steps(since) >= steps, f"step {steps}", timeout_s)
+        wait(lambda: self.has_ended or self.steps() >= steps, f"step {steps}", timeout_s)
         if self.has_ended:
             raise Unending(f"it ended with {self.process.returncode} before step {steps}")
-
-    def waits_for(self, text: str, timeout_s: float) -> None:
-        """Wait until the console shows something, or the run is over."""
-        wait(lambda: self.has_ended or re.search(text, self.told), f"`{text}`", timeout_s)
 
     @property
     def has_ended(self) -> bool:
@@ -204,10 +210,6 @@ class TrainingRun:
         return self._helpers[-1]
 
     # --- what is seen of it
-
-    def first_named(self) -> tuple[int, str] | None:
-        """The worker that was named as the first to fail, and its host; of several attempts that of the first."""
-        return first_named(self.told)
 
     def left(self, timeout_s: float) -> list[str]:
         """What is left on the hosts once they have had some time to end by themselves."""
