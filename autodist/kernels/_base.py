@@ -240,6 +240,8 @@ class DistributedGraph:
         loss_meets: Whether examples of a batch meet on the way to a loss, of which each replica has its part alone.
         warnings: What a user should know about this rewriting.
         notes: What differs from one device as is documented.
+        valid: The GraphDef that is known to have no node twice and all inputs: `graph_def`, unless a kernel has made it
+            without an editor.
     """
 
     graph_def: Any
@@ -266,13 +268,15 @@ class DistributedGraph:
     loss_meets: bool = False
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    valid: Any = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, graph: TrainingGraph, layout: Layout) -> DistributedGraph:
         """G as it is: one replica, nothing synchronized."""
         outputs = tuple(output.tensor for output in graph.outputs)
         feeds = tuple((step_input.tensor,) for step_input in graph.inputs)
-        return cls(graph.graph_def, graph.variables, layout, outputs, outputs, graph.effects, feeds)
+        graph_def = graph.graph_def
+        return cls(graph_def, graph.variables, layout, outputs, outputs, graph.effects, feeds, valid=graph_def)
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -318,7 +322,8 @@ class DistributedGraph:
         """
         for name, tensor in (inputs or {}).items():
             editor.replace_input(name, 0, tensor)
-        return self.replace(graph_def=editor.finish(), **changes)
+        graph_def = editor.finish()
+        return self.replace(graph_def=graph_def, valid=graph_def, **changes)
 
     def replace(self, **changes: Any) -> DistributedGraph:
         """A copy with some fields changed."""

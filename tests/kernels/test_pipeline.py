@@ -1,15 +1,20 @@
-"""The order of the passes: each comes after those that see to what it needs, and another order is refused in words."""
+"""The order of the passes: each comes after those that see to what it needs; and what they make is valid."""
+
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 
 from autodist.errors import GraphError
-from autodist.kernels import kernels_for
+from autodist.kernels import ExtraKernel, Layout, kernels_for, rewrite
 from autodist.kernels._base import Fact
-from autodist.kernels._pipeline import PREPARATIONS, check_order
+from autodist.kernels._pipeline import PREPARATIONS, _invalid, check_order
 from autodist.resource_spec import ResourceSpec
-from autodist.strategies import AllReduce
+from autodist.strategies import PS, AllReduce
 
 from .steps import captured
+
+SPEC = ResourceSpec.local(2, 1)
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +46,41 @@ def test_a_pass_that_nobody_helps_is_refused(passes):
 def test_what_passes_see_to_is_what_others_need(passes):
     provided = frozenset().union(*(one.provides for one in passes))
     assert provided == frozenset().union(*(one.needs for one in passes)) == set(Fact)
+
+
+# --- what a pass makes is valid
+
+
+@dataclass(frozen=True)
+class Careless(ExtraKernel):
+    """Has the first node that takes something take what there is not."""
+
+    name: ClassVar[str] = "Careless"
+    after: ClassVar[str] = "replicate"
+    by_editor: bool = False
+
+    def apply(self, graph):
+        editor = graph.edit()
+        changed = next(node for node in map(editor.__getitem__, graph.nodes) if node.input)
+        changed.input[0] = "nowhere"
+        return graph.edited(editor) if self.by_editor else graph.replace(graph_def=editor.finish())
+
+
+@pytest.mark.parametrize("by_editor", [False, True])
+def test_a_kernel_of_others_that_makes_an_invalid_graph_is_refused(by_editor):
+    graph = captured(num_dense=1, sparse=False)
+    strategy = AllReduce(communicator="tcp").build(graph, SPEC)
+    kernels = kernels_for(graph, strategy, extras=[Careless(by_editor)])
+    with pytest.raises(GraphError, match=r"`Careless` made a graph that is not valid:\n.*missing input `nowhere`"):
+        rewrite(graph, Layout.of(strategy, SPEC, 0, server=False), kernels)
+
+
+@pytest.mark.parametrize("builder", [AllReduce(communicator="tcp"), PS(communicator="tcp", local_proxy=True)])
+def test_what_an_editor_has_checked_is_valid_as_a_whole(builder):
+    graph, seen = captured(num_dense=2), []
+    strategy = builder.build(graph, SPEC)
+    kernels = kernels_for(graph, strategy, extras=())
+    rewrite(graph, Layout.of(strategy, SPEC, 1, server=False), kernels, lambda _, found: seen.append(found))
+    assert all(found.valid is found.graph_def for found in seen)
+    assert len({id(found.graph_def) for found in seen}) > 4
+    assert [_invalid(found) for found in seen] == [[]] * len(seen)
