@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from autodist.carriers import FORMER
 from autodist.cli._trials_command import open_store, store_option, study_option, the_study
 from autodist.cli.options import (
     bill_of,
@@ -60,6 +61,8 @@ def best(
         what = "measured trial" if trial is None else f"trial {trial}"
         raise UsageError(f"study {chosen.id} has no {what}, but {len(found)} trials", hint="see `autodist trials`")
     _account(wanted, bill_of(chosen, examples))
+    for former in filter(None, map(FORMER.get, wanted.strategy.carriers)):
+        click.echo(f"autodist: this version can't run it: {former}", err=True)
     if target is None:
         click.echo(wanted.strategy.to_json(), nl=False)
         return

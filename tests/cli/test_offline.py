@@ -2,11 +2,14 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from autodist.strategies import Strategy, verify
+from autodist.resource_spec import ResourceSpec
+from autodist.search import Measurement, Trial, TrialStore
+from autodist.strategies import PACK_BYTES, GraphConfig, PSLoadBalancing, Strategy, verify
 from tests.strategies.examples import graph, variable
 
 TRAIN = str(Path(__file__).parents[1] / "tuning" / "train.py")
@@ -168,3 +171,20 @@ def test_prices_that_are_missing_are_told_before_the_script_runs(shell, inside):
     result = inside("search", TRAIN, "--utility", "beauty")
     assert result.returncode == 2
     assert "there is no utility `beauty`, allowed: time, cost" in result.stderr
+
+
+def test_the_best_of_an_earlier_version_is_told_to_be_one(shell, inside, saved):
+    spec = ResourceSpec.local(workers=2, cpus=1)
+    now = PSLoadBalancing().build(saved, spec)
+    then = replace(now, graph=GraphConfig(now.graph.replicas, "queue", PACK_BYTES))
+    with TrialStore(shell.directory / "old.db") as store:
+        study = store.study((shell.directory / "graph.zip").read_bytes(), saved.step_id, spec, 64, "train.py")
+        for number, (strategy, step_s) in enumerate([(then, 0.1), (now, 0.2)]):
+            store.add(study, Trial(number, strategy, Measurement((step_s,)), "PSLoadBalancing"))
+    found = inside("best", "--store", "old.db")
+    assert found.returncode == 0, found.stderr
+    assert Strategy.from_json(found.stdout) == then
+    assert (
+        "autodist: this version can't run it: `queue`, TensorFlow's servers, is no longer there: `tcp`" in found.stderr
+    )
+    assert "can't run it" not in inside("best", "--store", "old.db", "--trial", "1").stderr

@@ -44,7 +44,8 @@ def content_of(g):
 def add_search(store, *, seed=1, trials=40, failing=(7, 12, 13), g=GRAPH, spec=SPEC, label="train.py", known=True):
     """Search, store the trials, and return the study with them."""
     domain = Domain.of(g, spec, batch_size=64)
-    space = Space(domain, communicators=("collective",))
+    space = Space(domain, communicators=("tcp", "collective"))
+    space.families = tuple(family for family in space.families if family.name in ("servers", "collective"))
     study = store.study(content_of(g), g.step_id, spec, 64, label)
     catalogue = Catalogue.of(space)
     tuner = Tuner(

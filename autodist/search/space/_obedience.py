@@ -48,7 +48,7 @@ def keeps_results(strategy: Strategy) -> bool:
     Example:
         >>> from autodist.strategies import GraphConfig, PSSynchronizer
         >>> config = VariableConfig.whole("w", PSSynchronizer("a:CPU:0", staleness=2))
-        >>> keeps_results(Strategy(GraphConfig(()), (config,)))
+        >>> keeps_results(Strategy(GraphConfig((), "tcp"), (config,)))
         False
 
     """

@@ -97,7 +97,7 @@ class Space:
         >>> from autodist.simulator import Domain
         >>> w = Variable("w", "h", (1000, 250), "float32", Role.TRAINABLE, (Gradient(dense="g"),))
         >>> domain = Domain.of(TrainingGraph(None, (w,), (), (), ()), ResourceSpec.local(workers=2))
-        >>> space = Space(domain, [Rule.exclude("partition")], communicators=("collective",))
+        >>> space = Space(domain, [Rule.exclude("partition")], communicators=("tcp",))
         >>> [choice.synchronizer for choice in space.units[0].choices]
         ['PS', 'AllReduce']
 
