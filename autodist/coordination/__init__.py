@@ -10,6 +10,7 @@ from autodist.coordination._agreement import (
 )
 from autodist.coordination._certificate import make_certificate
 from autodist.coordination._checkpoint_note import CheckpointNote
+from autodist.coordination._chief_files import ChiefFiles, own_writing
 from autodist.coordination._connections import connected_to_all, sockets_to_all
 from autodist.coordination._coordinator_client import CoordinatorClient
 from autodist.coordination._coordinator_server import CoordinatorServer, RunAborted
@@ -33,7 +34,6 @@ from autodist.coordination._transfer import (
 from autodist.coordination._watchdog import DEFAULT_STEP_TIMEOUT_S, Watchdog
 from autodist.coordination._worker import Worker, current_worker
 from autodist.coordination._worker_environment import CODE, WorkerEnvironment
-from autodist.coordination._writings import Writings, own_writing
 
 __all__ = [
     "CODE",
@@ -48,6 +48,7 @@ __all__ = [
     "SERVER_PORTS",
     "Agreement",
     "CheckpointNote",
+    "ChiefFiles",
     "CoordinatorClient",
     "CoordinatorServer",
     "FailureNote",
@@ -56,7 +57,6 @@ __all__ = [
     "Watchdog",
     "Worker",
     "WorkerEnvironment",
-    "Writings",
     "adopt_chief_values",
     "announce",
     "average_over_workers",

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from autodist.coordination._failure_note import FailureNote
 from autodist.coordination._last_words import say_last
-from autodist.coordination._whereabouts import Place
+from autodist.coordination._waiting_notes import Place
 from autodist.coordination._worker import Worker
 from autodist.errors import TimedOut, WorkerFailed
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from autodist.coordination._coordinator_client import CoordinatorClient
 from autodist.coordination._interruption import Interruption
 from autodist.coordination._member import Member
-from autodist.coordination._whereabouts import Whereabouts
+from autodist.coordination._waiting_notes import WaitingNotes
 from autodist.coordination._worker_environment import WorkerEnvironment
 
 __all__ = ["Worker", "current_worker"]
@@ -33,7 +33,7 @@ class Worker(Member):
         self.steps_restored = 0
         self.in_step: bool | None = None
         self.interruption = Interruption(self)
-        self.whereabouts = Whereabouts(self)
+        self.whereabouts = WaitingNotes(self)
         self._exit_callbacks: list[Callable[[], None]] = []
 
     @contextlib.contextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from autodist.doctor._checks import CHECKS
-from autodist.doctor._clinic import opened_clinic
+from autodist.doctor._cluster_agents import connected_agents
 from autodist.doctor._examination import Examination
 from autodist.doctor._finding import Finding, Status
 from autodist.doctor._probe_pairs import MeasuredLink, measure_links
@@ -64,8 +64,8 @@ def diagnose(
     """
 
     async def examined() -> tuple[Examination, tuple[MeasuredLink, ...]]:
-        async with opened_clinic(spec, transport, timeout_s=timeout_s, note=note) as clinic:
-            return clinic.examination, await measure_links(clinic, note) if probe else ()
+        async with connected_agents(spec, transport, timeout_s=timeout_s, note=note) as cluster_agents:
+            return cluster_agents.examination, await measure_links(cluster_agents, note) if probe else ()
 
     examination, links = asyncio.run(examined())
     findings = tuple(chain.from_iterable(check(examination) for check in CHECKS))

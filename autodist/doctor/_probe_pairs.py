@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from autodist.doctor._clinic import Clinic, Patient
+from autodist.doctor._cluster_agents import ClusterAgents, ReachedHost
 from autodist.errors import AutoDistError
 
 __all__ = ["MeasuredLink", "disjoint_rounds", "measure_links"]
@@ -64,16 +64,16 @@ def disjoint_rounds(items: Sequence[T]) -> list[list[tuple[T, T]]]:
     return rounds
 
 
-async def measure_links(clinic: Clinic, note: Callable[[str], None]) -> tuple[MeasuredLink, ...]:
+async def measure_links(cluster_agents: ClusterAgents, note: Callable[[str], None]) -> tuple[MeasuredLink, ...]:
     """Measure all pairs of machines in both directions, those at once that have no machine in common.
 
     Args:
-        clinic: The machines.
+        cluster_agents: The machines.
         note: Is told what happens.
 
     """
-    patients = [patient for patient in clinic.patients if patient.port]
-    rounds = disjoint_rounds(patients)
+    machines = [machine for machine in cluster_agents.machines if machine.port]
+    rounds = disjoint_rounds(machines)
     num_pairs = sum(map(len, rounds))
     if not num_pairs:
         return ()
@@ -81,12 +81,12 @@ async def measure_links(clinic: Clinic, note: Callable[[str], None]) -> tuple[Me
     note(f"measuring {num_pairs} link{'s' if num_pairs > 1 else ''}, about {duration_s:.0f} s")
     found: list[MeasuredLink] = []
     for pairs in rounds:
-        found += await asyncio.gather(*(_measured(a, b, clinic.token) for a, b in pairs))
-    order = {visit.name: rank for rank, visit in enumerate(clinic.visits)}
+        found += await asyncio.gather(*(_measured(a, b, cluster_agents.token) for a, b in pairs))
+    order = {visit.name: rank for rank, visit in enumerate(cluster_agents.visits)}
     return tuple(sorted(found, key=lambda link: (order[link.a], order[link.b])))
 
 
-async def _measured(first: Patient, second: Patient, token: str) -> MeasuredLink:
+async def _measured(first: ReachedHost, second: ReachedHost, token: str) -> MeasuredLink:
     a, b = first.visit.name, second.visit.name
     try:
         latency_ms = await _ask("probe.latency", first, second, token, rounds=_LATENCY_ROUNDS)
@@ -98,7 +98,7 @@ async def _measured(first: Patient, second: Patient, token: str) -> MeasuredLink
     return MeasuredLink(a, b, there, back, latency_ms)
 
 
-async def _ask(function: str, from_: Patient, to: Patient, token: str, **settings: float) -> float:
+async def _ask(function: str, from_: ReachedHost, to: ReachedHost, token: str, **settings: float) -> float:
     _, address, port = to.target
     told: float = await from_.agent.call(
         function, timeout_s=_TIMEOUT_S, address=address, port=port, token=token, **settings

@@ -32,7 +32,7 @@ from autodist.graph._random import draws_by_kernels
 from autodist.graph._serialize import without_directories
 from autodist.graph._step_trace import NodeTime, StepTrace, TraceSubject
 from autodist.graph._training_graph import TrainingGraph
-from autodist.graph._variables import Gradient, Output, Piece, Role, StepInput, Variable
+from autodist.graph._variables import Gradient, Output, Role, ShardOrigin, StepInput, Variable
 from autodist.graph.analysis import (
     ROWLIKE,
     BatchScaling,
@@ -93,10 +93,10 @@ __all__ = [
     "NodeTime",
     "Obstacle",
     "Output",
-    "Piece",
     "Product",
     "Reduction",
     "Role",
+    "ShardOrigin",
     "StepAnalysis",
     "StepInput",
     "StepTrace",

@@ -8,7 +8,7 @@ from math import prod
 
 from autodist.graph._graph_def import itemsize
 
-__all__ = ["Gradient", "Output", "Piece", "Role", "StepInput", "Variable"]
+__all__ = ["Gradient", "Output", "Role", "ShardOrigin", "StepInput", "Variable"]
 
 
 class Role(enum.Enum):
@@ -56,7 +56,7 @@ class Gradient:
 
 
 @dataclass(frozen=True)
-class Piece:
+class ShardOrigin:
     """Which part of one of the program's variables a variable of a prepared graph is.
 
     Attributes:
@@ -99,7 +99,7 @@ class Variable:
     owners: tuple[str, ...] = ()
     coupled: tuple[str, ...] = ()
     backward_order: int = -1
-    piece: Piece | None = None
+    piece: ShardOrigin | None = None
     content: str | None = None
 
     @property

@@ -1,12 +1,12 @@
 """Kernels: the rewritings that turn G into what one worker runs, one concern each."""
 
-from autodist.kernels._asked import Asked, Question
 from autodist.kernels._base import Combine, DistributedGraph, Kernel, Layout, Refresher, Serving, SyncPoint
 from autodist.kernels._encode import Encode
 from autodist.kernels._extra import ExtraKernel
 from autodist.kernels._pipeline import KernelTiming, kernels_for, prepare, rewrite
 from autodist.kernels._place import Place
 from autodist.kernels._prune import Prune
+from autodist.kernels._questions import Question, QuestionSet
 from autodist.kernels._synchronizers import SynchronizerKernel
 from autodist.kernels.collectives import AllReduceGradients, AllReduceState, BroadcastFactors
 from autodist.kernels.replicate import (
@@ -27,7 +27,6 @@ __all__ = [
     "PICKED",
     "AllReduceGradients",
     "AllReduceState",
-    "Asked",
     "BroadcastFactors",
     "Combine",
     "DistributedGraph",
@@ -40,6 +39,7 @@ __all__ = [
     "Place",
     "Prune",
     "Question",
+    "QuestionSet",
     "Refresher",
     "Replicate",
     "Serving",

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from autodist.carriers import Place, Scattered
 from autodist.graph import GraphEditor, StepAnalysis, TrainingGraph, Variable
 from autodist.graph.layouts import Exchanged
-from autodist.kernels._asked import Asked
+from autodist.kernels._questions import QuestionSet
 from autodist.resource_spec import Device, ResourceSpec
 from autodist.strategies import Strategy
 
@@ -230,11 +230,11 @@ class DistributedGraph:
         initializers: Nodes to run once, before the first step: they set the variables that kernels have added.
         refreshers: By variable name, what brings its value to this worker's copy of it. To be run when something else
             than this step has changed the variable.
-        owed: By rank of another worker, the nodes that send what its gradients come from: without them nothing comes
-            from there.
+        outstanding_sends: By rank of another worker, the nodes that send what its gradients are computed from: without
+            them no gradient comes from there.
         serving: What this worker runs for others, over and over, beside its own steps.
         asks: What this worker asks others while it takes steps: they must be told before.
-        relaxed: Names of the variables that change beside the steps, here or on another worker.
+        asynchronous: Names of the variables that change beside the steps, here or on another worker.
         waits: Whether a step needs other workers to take one as well.
         exchanged: What replicas exchange before their gradients, the largest first.
         loss_meets: Whether examples of a batch meet on the way to a loss, of which each replica has its part alone.
@@ -259,10 +259,10 @@ class DistributedGraph:
     homes: dict[str, str] = field(default_factory=dict)
     initializers: tuple[str, ...] = ()
     refreshers: dict[str, Refresher] = field(default_factory=dict)
-    owed: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    outstanding_sends: dict[int, tuple[str, ...]] = field(default_factory=dict)
     serving: tuple[Serving, ...] = ()
-    asks: tuple[Asked, ...] = ()
-    relaxed: tuple[str, ...] = ()
+    asks: tuple[QuestionSet, ...] = ()
+    asynchronous: tuple[str, ...] = ()
     waits: bool = True
     exchanged: tuple[Exchanged, ...] = ()
     loss_meets: bool = False

@@ -22,7 +22,7 @@ from autodist.kernels._synchronizers import bound, refuse_orphans
 from autodist.kernels.collectives import AllReduceGradients, AllReduceState, BroadcastFactors, FactorGradients, InTurn
 from autodist.kernels.replicate import Replicate
 from autodist.kernels.requests import Requests
-from autodist.kernels.servers import LocalProxies, ParameterServers, RelaxedServers, Stations, StreamValues
+from autodist.kernels.servers import AsynchronousServers, LocalAggregation, LocalProxies, ParameterServers, StreamValues
 from autodist.kernels.shard import Partition
 from autodist.strategies import Strategy
 
@@ -115,14 +115,14 @@ def kernels_for(
         # Parts of variables have names by now; servers, and what reads them, must know what other steps have decided.
         Settle(homes or {}),
         # First of those that change nodes: all others work on what replicas have joined, where workers are to meet.
-        Replicate(graph, gradient_reduction, strategy.is_relaxed),
+        Replicate(graph, gradient_reduction, strategy.is_asynchronous),
         *(() if overlap else (InTurn(),)),
         # Hosts' sums must be there before they are encoded: what leaves a host is one message, not one per replica.
-        Stations(strategy),
+        LocalAggregation(strategy),
         # Encoders take the place of a gradient by what arrives of it. Whoever carries it then sees a message.
         Encode(strategy, step, container),
         # Servers take the points that they serve, before anything is left to collectives.
-        RelaxedServers(strategy, step, container),
+        AsynchronousServers(strategy, step, container),
         # Streams bring values along with the gradients' messages, so servers need not be asked for those.
         StreamValues(strategy, step),
         ParameterServers(strategy, step, container),

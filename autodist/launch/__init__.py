@@ -2,11 +2,11 @@
 
 from autodist.launch._base import Job, Launcher, RunObserver, SilentObserver, WorkerCommand
 from autodist.launch._cluster import ClusterLauncher
+from autodist.launch._forwarded_environment import forwarded_environment, requested_environment
 from autodist.launch._local_launcher import LocalLauncher
 from autodist.launch._restarts import RestartingLauncher
 from autodist.launch._secrets import is_secret
 from autodist.launch._transports import TRANSPORTS, TransportName, make_transport
-from autodist.launch._travelling_environment import requested_environment, travelling_environment
 from autodist.launch.run_files import find_run, list_runs, read_logs, read_status, stop_run
 from autodist.report import CheckpointProgress, FailureKind, FailureReport, OutputLine, RunInfo, RunResult
 
@@ -28,6 +28,7 @@ __all__ = [
     "TransportName",
     "WorkerCommand",
     "find_run",
+    "forwarded_environment",
     "is_secret",
     "list_runs",
     "make_transport",
@@ -35,5 +36,4 @@ __all__ = [
     "read_status",
     "requested_environment",
     "stop_run",
-    "travelling_environment",
 ]

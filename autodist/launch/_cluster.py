@@ -26,7 +26,7 @@ from autodist.launch._transports import TransportName, make_transport
 from autodist.launch._worker_output import OutputPump
 from autodist.launch.machines import (
     Fleet,
-    Meeting,
+    Rendezvous,
     check_permission,
     collect,
     compare_software,
@@ -83,7 +83,9 @@ class ClusterLauncher(Launcher):
         place = Path("runs/<id>") if job.run_dir is None else job.run_dir
         directory = RunDirectory("<id>", place.absolute())
         check_permission(job, self.transport)
-        return plan_workers(job, Meeting("<id>", "***", "***" if job.encrypt else ""), expected_sites(job, directory))
+        return plan_workers(
+            job, Rendezvous("<id>", "***", "***" if job.encrypt else ""), expected_sites(job, directory)
+        )
 
     def launch(self, job: Job) -> RunResult:
         """Run ``job`` to its end.
@@ -178,7 +180,7 @@ class _Run:
         self._run(loop, neighbours.listen(sites))
         self._run(loop, neighbours.require(job.cut))
         certificate = "" if self._certificate is None else self._certificate.text
-        commands = plan_workers(job, Meeting(self._directory.run_id, self._token, certificate), sites)
+        commands = plan_workers(job, Rendezvous(self._directory.run_id, self._token, certificate), sites)
         chief = commands[0]
         self._directory.write_environment({**(os.environ if sites[0].is_here else {}), **chief.env})
         self._run(loop, fleet.spawn(commands))

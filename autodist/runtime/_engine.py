@@ -69,7 +69,7 @@ class Engine:
         self.state = StateStore(worker, scope)
         self.decisions = Decisions(worker, self.state, scope)
         self._execution = execution = Execution(worker, self.state, self.decisions, convention, scope)
-        self.local_batches = LocalBatches(worker, scope, lambda: execution.has_relaxed)
+        self.local_batches = LocalBatches(worker, scope, lambda: execution.has_asynchronous)
         self.applied_alike: set[str] = set()
         self._spec = spec
         self._convention = convention

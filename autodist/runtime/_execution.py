@@ -51,9 +51,9 @@ class Execution:
         self._failed = False
 
     @property
-    def has_relaxed(self) -> bool:
+    def has_asynchronous(self) -> bool:
         """Whether there are steps whose servers apply updates by themselves."""
-        return any(step.graph.relaxed for step in self.steps.values())
+        return any(step.graph.asynchronous for step in self.steps.values())
 
     def joins(self, step: CompiledStep, arguments: Arguments) -> Any:
         """What a step joins of numbers that each worker has; nothing is changed by it."""
@@ -76,7 +76,7 @@ class Execution:
             UsageError: The workers have different batches.
             WorkerFailed: Another worker is gone, or a step has failed before.
         """
-        with self._worker.interruption.together(counts=not step.graph.relaxed):
+        with self._worker.interruption.together(counts=not step.graph.asynchronous):
             return self._run(step, arguments, local, trains=trains)
 
     def _run(self, step: CompiledStep, arguments: Arguments, local: bool, *, trains: bool) -> list[Any]:
@@ -105,17 +105,17 @@ class Execution:
         finally:
             self._worker.in_step = False
             self._worker.steps_taken += trains
-            self._state.after_step(step.graph.relaxed)
-            if step.graph.relaxed:
+            self._state.after_step(step.graph.asynchronous)
+            if step.graph.asynchronous:
                 self.is_settled = False
                 self._settling.say()
 
     def _settle_before(self, step: CompiledStep) -> None:
         """Let servers catch up before another step trains the same variables, or the program's values take over."""
-        relaxed = set(step.graph.relaxed)
+        asynchronous = set(step.graph.asynchronous)
         others = (o for o in self.steps.values() if o is not step)
-        shared = any(other.taken and not relaxed.isdisjoint(other.graph.relaxed) for other in others)
-        if shared or self._state.has_assigned(relaxed):
+        shared = any(other.taken and not asynchronous.isdisjoint(other.graph.asynchronous) for other in others)
+        if shared or self._state.has_assigned(asynchronous):
             self.settle()
 
     def settle(self) -> None:
@@ -125,7 +125,7 @@ class Execution:
             TimedOut: They did not within the time of a step.
             UsageError: The workers have taken different numbers of steps under a bounded staleness.
         """
-        steps = [step for step in self.steps.values() if step.graph.relaxed]
+        steps = [step for step in self.steps.values() if step.graph.asynchronous]
         if steps and not self._failed:
             self._settling.settle(steps)
             self._state.settle()
@@ -147,15 +147,15 @@ class Execution:
         Without servers that apply updates by themselves nothing can change before the chief takes its next step; with
         them, all workers wait here for each other.
         """
-        is_relaxed = self.has_relaxed
+        is_asynchronous = self.has_asynchronous
         self.settle()
         if self._worker.is_chief:
             self._state.pull_all()
         yield
-        if is_relaxed:
+        if is_asynchronous:
             self._standstills += 1
             coordinator, timeout_s = self._worker.coordinator, self._worker.environment.start_timeout_s
-            assert coordinator is not None, "only workers of a run have relaxed servers"
+            assert coordinator is not None, "only workers of a run have asynchronous servers"
             with self._worker.whereabouts.at("saves a checkpoint"):
                 coordinator.barrier(f"standstill/{self._scope}/{self._standstills}", timeout_s)
 

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 from autodist.coordination import Agreement, Worker
 from autodist.graph import CapturedStep
-from autodist.kernels import Asked
+from autodist.kernels import QuestionSet
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._dump import GraphDump
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._step_plan import Observer, PlannedStep, SessionPlan, Setting, plan_step
 from autodist.runtime.data import Convention
 from autodist.runtime.session import REMOTE_VALUES, SessionHost, Wiring, open_carriers
-from autodist.runtime.state import Homes, StateStore
+from autodist.runtime.state import Placements, StateStore
 from autodist.strategies import Strategy
 
 __all__ = ["SessionSteps"]
@@ -60,7 +60,7 @@ class SessionSteps:
         self._said: set[str] = set()
 
     @property
-    def homes(self) -> Homes:
+    def homes(self) -> Placements:
         """Where the variables live."""
         return self._plan.homes
 
@@ -151,7 +151,7 @@ class SessionSteps:
             return
         asked = self.agreement.told_by_all("asks", [asked.to_json() for asked in step.graph.asks])
         for asker, told in enumerate(asked):
-            for found in map(Asked.from_json, told):
+            for found in map(QuestionSet.from_json, told):
                 if found.rank == self._worker.rank:
                     host.answer(step.name, asker, found)
 

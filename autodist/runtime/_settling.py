@@ -20,8 +20,8 @@ _LOOK_EVERY_S = 1.0
 class Settling:
     """What the workers of a scope tell each other of the steps that they have taken.
 
-    Workers with relaxed servers may be far apart, so one that has finished waits for another as long as that one gets
-    on.
+    With asynchronous servers a worker may be many steps ahead of another, so one that has finished waits for another as
+    long as that one makes progress.
 
     Args:
         worker: Who this process is.
@@ -50,14 +50,14 @@ class Settling:
         Every worker says how many steps it has taken, so that each server knows how many messages are to come.
 
         Args:
-            steps: The steps with relaxed servers, the same on all workers.
+            steps: The steps with asynchronous servers, the same on all workers.
 
         Raises:
             TimedOut: A server has not applied them within the time of a step, or a worker neither comes nor gets on.
             UsageError: The workers have taken different numbers of steps under a bounded staleness.
         """
         coordinator = self._worker.coordinator
-        assert coordinator is not None, "only workers of a run have relaxed servers"
+        assert coordinator is not None, "only workers of a run have asynchronous servers"
         self._number += 1
         key = f"settled/{self._scope}/{self._number}"
         with self._worker.whereabouts.at("waits for all updates to be applied"):

@@ -13,7 +13,7 @@ from autodist.errors import StrategyError
 from autodist.graph import CapturedStep, StepAnalysis, TrainingGraph
 from autodist.kernels import DistributedGraph, Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime.state import Homes, whole_name
+from autodist.runtime.state import Placements, whole_name
 from autodist.strategies import Strategy, needs_servers
 
 __all__ = ["PlannedStep", "SessionPlan", "Setting", "plan_step", "written_by"]
@@ -85,7 +85,7 @@ class SessionPlan:
     """
 
     steps: tuple[PlannedStep, ...] = ()
-    homes: Homes = field(default_factory=Homes)
+    homes: Placements = field(default_factory=Placements)
     moved: tuple[str, ...] = ()
     recut: tuple[str, ...] = ()
     connects: bool = False
@@ -153,7 +153,7 @@ def _layout(before: SessionPlan, strategy: Strategy, setting: Setting) -> Layout
 
 
 def _rewritten(
-    training: TrainingGraph, prepared: Strategy, layout: Layout, name: str, homes: Homes, setting: Setting
+    training: TrainingGraph, prepared: Strategy, layout: Layout, name: str, homes: Placements, setting: Setting
 ) -> DistributedGraph:
     kernels = kernels_for(
         training,
@@ -170,7 +170,7 @@ def _rewritten(
     return rewrite(training, layout, kernels, observer)[0]
 
 
-def _again(step: PlannedStep, homes: Homes, *, is_recut: bool, server: bool, setting: Setting) -> PlannedStep:
+def _again(step: PlannedStep, homes: Placements, *, is_recut: bool, server: bool, setting: Setting) -> PlannedStep:
     """An earlier step, which reads variables where they are now, and in the parts that they are in now."""
     if is_recut:
         graph = step.captured.graph

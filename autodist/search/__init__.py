@@ -4,11 +4,11 @@ from autodist.search._auto import DEFAULT_TRIALS, Auto
 from autodist.search._baselines import known_strategies
 from autodist.search._clusters import cluster_of, smaller_clusters
 from autodist.search._comparison import CONTESTANTS, SPLITS, Comparison, Split, compare, count_of_comparisons
-from autodist.search._room import Room
+from autodist.search._memory_filter import MemoryFilter
 from autodist.search._run_off import run_off
 from autodist.search._selection import agreement, cosine, select
 from autodist.search._simulated_ranking import Effort, Ranked, Ranking, rank_offline
-from autodist.search._tuner import BASELINE, Bench, Budget, Plan, Tuner
+from autodist.search._tuner import BASELINE, Budget, Measurer, Plan, Tuner
 from autodist.search._utility import UTILITIES, Bill, Cost, Time, Utility, hosts_of, utility_of
 from autodist.search.searchers import (
     SEARCHERS,
@@ -50,7 +50,7 @@ from autodist.search.store import (
     graph_of,
     hardware_of,
     import_studies,
-    rehosted,
+    retargeted,
 )
 
 __all__ = [
@@ -63,7 +63,6 @@ __all__ = [
     "UTILITIES",
     "Aspect",
     "Auto",
-    "Bench",
     "Bill",
     "Budget",
     "Catalogue",
@@ -78,13 +77,14 @@ __all__ = [
     "GeneticSearcher",
     "LocalSearcher",
     "Measurement",
+    "Measurer",
+    "MemoryFilter",
     "Plan",
     "Proposals",
     "RandomSearcher",
     "Ranked",
     "Ranking",
     "Reason",
-    "Room",
     "Rule",
     "Scene",
     "Score",
@@ -119,7 +119,7 @@ __all__ = [
     "obeys",
     "rank_offline",
     "recognize",
-    "rehosted",
+    "retargeted",
     "run_off",
     "sample",
     "select",

@@ -23,7 +23,7 @@ from autodist.search._baselines import known_strategies
 from autodist.search._simulated_ranking import Effort, Ranked, rank_offline
 from autodist.search.searchers import LocalSearcher
 from autodist.search.space import Catalogue, Space, keeps_results, obeys
-from autodist.search.store import Allowance, Study, TrialStore, are_alike, data_sets, import_studies, rehosted
+from autodist.search.store import Allowance, Study, TrialStore, are_alike, data_sets, import_studies, retargeted
 from autodist.simulator import (
     SERVER,
     Domain,
@@ -180,7 +180,7 @@ class Auto(StrategyBuilder):
             if not keeps_results(trial.strategy):
                 others += 1
                 continue
-            strategy = rehosted(trial.strategy, there, spec)
+            strategy = retargeted(trial.strategy, there, spec)
             if not self._fits(strategy, graph, spec):
                 continue
             found = _Fastest(strategy, one.step_s, study.id, len(known) - others)

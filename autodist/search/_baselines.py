@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from autodist import carriers
 from autodist.errors import StrategyError
-from autodist.search._room import Room
+from autodist.search._memory_filter import MemoryFilter
 from autodist.strategies import Strategy, StrategyBuilder, check, get
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _names() -> Iterator[str]:
 
 def known_strategies(domain: Domain) -> Iterator[tuple[str, Strategy | str]]:
     """Strategies that users know, by name; or why they don't fit the graph, the cluster or its memory."""
-    room = Room(domain)
+    room = MemoryFilter(domain)
     hosts = domain.spec.hosts
     has_several = len(hosts) > 1 and any(len(host.replica_devices) > 1 for host in hosts)
     for name in (*_names(), *(_NAMES_OF_SEVERAL_REPLICAS if has_several else ())):

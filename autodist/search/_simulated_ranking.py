@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from autodist.errors import UsageError
-from autodist.search._room import Room
+from autodist.search._memory_filter import MemoryFilter
 from autodist.search.searchers import Found, Score, Searcher
 from autodist.search.space import Proposals, obeys
 from autodist.simulator import Floats, Simulator
@@ -115,7 +115,7 @@ def rank_offline(
 
     """
     domain = searcher.space.domain
-    room = Room(domain)
+    room = MemoryFilter(domain)
     judge = _Judge(searcher, room.score_by(simulator), effort)
     drawn = judge.best()
     fitting = room.fitting(drawn)

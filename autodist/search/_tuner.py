@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from autodist.errors import SearchFailed, SpaceEmpty, UsageError
-from autodist.search._room import Room
+from autodist.search._memory_filter import MemoryFilter
 from autodist.search._run_off import ROUNDS, run_off
 from autodist.search._selection import agreement, cosine, select
 from autodist.search._utility import Time, Utility
@@ -25,10 +25,10 @@ from autodist.strategies import Strategy
 BASELINE = "baseline"
 """How the origin of trials begins that users know."""
 
-__all__ = ["BASELINE", "Bench", "Budget", "Plan", "Tuner"]
+__all__ = ["BASELINE", "Budget", "Measurer", "Plan", "Tuner"]
 
 
-class Bench(Protocol):
+class Measurer(Protocol):
     """Who measures strategies."""
 
     def measure(self, number: int, strategy: Strategy, hopeless_s: float | None) -> Measurement | Failure:
@@ -99,7 +99,7 @@ class Tuner:
         catalogue: Of the space.
         searcher: Who proposes.
         simulator: Who scores; asked anew for each batch, so that it may have learned.
-        bench: Who measures.
+        measurer: Who measures.
         budget: When it ends.
         plan: How it goes.
         keep: Called with each trial as soon as it has ended.
@@ -112,7 +112,7 @@ class Tuner:
     catalogue: Catalogue
     searcher: Searcher
     simulator: Callable[[Sequence[Trial]], Simulator]
-    bench: Bench
+    measurer: Measurer
     budget: Budget = field(default_factory=Budget)
     plan: Plan = field(default_factory=Plan)
     keep: Callable[[Trial], None] = lambda trial: None
@@ -153,7 +153,7 @@ class Tuner:
         numbers: set[int] = set()
         while finalists and len(numbers) <= 2 * self.plan.finalists and self._has_time():
             numbers |= {trial.number for trial in finalists}
-            again = run_off(finalists, lambda t: self.bench.measure(t.number, t.strategy, None), self._has_time)
+            again = run_off(finalists, lambda t: self.measurer.measure(t.number, t.strategy, None), self._has_time)
             measured = {trial.number: trial for trial in again}
             self.trials = [measured.get(trial.number, trial) for trial in self.trials]
             for trial in again:
@@ -212,7 +212,7 @@ class Tuner:
 
     def _batch(self) -> bool:
         """Measure one batch of candidates; False if nothing new was found."""
-        room = Room(self.space.domain)
+        room = MemoryFilter(self.space.domain)
         simulator = self.simulator(tuple(self.trials))
         drawn = self.searcher.ask(room.score_by(simulator), self.plan.proposals, self.plan.qualified)
         found = room.fitting(drawn)
@@ -248,7 +248,7 @@ class Tuner:
         number = 1 + max((trial.number for trial in self.trials), default=-1)
         fastest = min((t.step_s for t in self.trials if t.step_s is not None), default=None)
         bound = None if fastest is None else fastest * self.plan.hopeless
-        trial = Trial(number, strategy, self.bench.measure(number, strategy, bound), origin, predicted)
+        trial = Trial(number, strategy, self.measurer.measure(number, strategy, bound), origin, predicted)
         self.trials.append(trial)
         self._known.add(strategy.id)
         self.keep(trial)

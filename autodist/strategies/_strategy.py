@@ -187,9 +187,9 @@ class Strategy:
         return any(synchronizer.home is not None for _, synchronizer in self.synchronizers)
 
     @property
-    def is_relaxed(self) -> bool:
+    def is_asynchronous(self) -> bool:
         """Whether any worker may be ahead of the others."""
-        return any(synchronizer.is_relaxed for _, synchronizer in self.synchronizers)
+        return any(synchronizer.is_asynchronous for _, synchronizer in self.synchronizers)
 
     @property
     def carriers(self) -> tuple[str, ...]:

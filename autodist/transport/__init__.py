@@ -12,8 +12,8 @@ from autodist.transport._coding import CODED_SHARE, LEAST_CODED_BYTES, is_coded
 from autodist.transport._library import can_encrypt, connect, disconnect, is_built, refuse, register, withdraw
 from autodist.transport._machine_addresses import ips_of, source_towards
 from autodist.transport._peer_handshake import Connection
+from autodist.transport._rejected_peers import RejectedPeers
 from autodist.transport._sockets import Endpoint, connected, listening
-from autodist.transport._strangers import Strangers
 from autodist.transport._summing_shares import owner_places, reduction_shares
 from autodist.transport._symbols import redirect, restore, slots_of
 
@@ -22,7 +22,7 @@ __all__ = [
     "LEAST_CODED_BYTES",
     "Connection",
     "Endpoint",
-    "Strangers",
+    "RejectedPeers",
     "can_encrypt",
     "connect",
     "connected",

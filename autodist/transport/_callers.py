@@ -22,7 +22,7 @@ from autodist.transport._peer_handshake import (
     parsed,
     proof,
 )
-from autodist.transport._strangers import Strangers
+from autodist.transport._rejected_peers import RejectedPeers
 
 __all__ = ["answered"]
 
@@ -71,7 +71,7 @@ class _Callers:
         self._listener, self._rank, self._secret = listener, rank, secret
         self._selector = selectors.DefaultSelector()
         self._waiting: dict[socket.socket, _Caller] = {}
-        self._strangers = Strangers()
+        self._strangers = RejectedPeers()
         listener.setblocking(False)
         self._selector.register(listener, selectors.EVENT_READ)
 

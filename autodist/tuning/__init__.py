@@ -1,7 +1,7 @@
 """Searching on real machines: launched workers measure what the search proposes; or without any, by a simulator."""
 
-from autodist.tuning._bench import LaunchedBench
 from autodist.tuning._measured_search import SIMULATORS, Baseline, SearchObserver, SearchRequest, SearchResult, search
+from autodist.tuning._measurer import LaunchedMeasurer
 from autodist.tuning._profiling import ProfiledStep, find_profile, profile
 from autodist.tuning._simulated_search import (
     OFFLINE_SIMULATORS,
@@ -18,7 +18,7 @@ __all__ = [
     "SIMULATORS",
     "Baseline",
     "Course",
-    "LaunchedBench",
+    "LaunchedMeasurer",
     "OfflineResult",
     "ProfiledStep",
     "SearchObserver",

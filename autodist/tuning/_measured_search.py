@@ -48,7 +48,7 @@ from autodist.simulator import (
     trained,
 )
 from autodist.strategies import Strategy
-from autodist.tuning._bench import LaunchedBench
+from autodist.tuning._measurer import LaunchedMeasurer
 from autodist.tuning._profiling import find_profile
 from autodist.tuning._served import served
 from autodist.tuning._turns import Course
@@ -259,25 +259,25 @@ def search(request: SearchRequest, job: Job, launcher: ClusterLauncher, observer
     """
     utility_of(request.utility, job.spec)
     request.check_files()
-    bench = LaunchedBench(launcher, job, request.course)
-    return served(bench, _Session(request, job, bench, observer).run, "autodist search")
+    measurer = LaunchedMeasurer(launcher, job, request.course)
+    return served(measurer, _Session(request, job, measurer, observer).run, "autodist search")
 
 
 class _Session:
     """The search beside the launching."""
 
-    def __init__(self, request: SearchRequest, job: Job, bench: LaunchedBench, observer: SearchObserver) -> None:
+    def __init__(self, request: SearchRequest, job: Job, measurer: LaunchedMeasurer, observer: SearchObserver) -> None:
         self._request = replace(request, carriers=job.permission.carriers)
         self._job = job
-        self._bench = bench
+        self._measurer = measurer
         self._observer = observer
 
     def run(self) -> SearchResult:
         """Search."""
         began = time.monotonic()
-        content, graph = self._bench.captured()
+        content, graph = self._measurer.captured()
         cache = self._request.profiles
-        profile = None if cache is None else find_profile(self._bench, graph, cache, self._observer.noticed)
+        profile = None if cache is None else find_profile(self._measurer, graph, cache, self._observer.noticed)
         domain = Domain.of(graph, self._job.spec, profile=profile)
         space = self._request.space_of(domain)
         baselines = dict(self._known(domain))
@@ -295,7 +295,7 @@ class _Session:
                 raise
         measured = tuple(_baseline(name, fits, tuner.trials) for name, fits in baselines.items())
         duration_s = time.monotonic() - began
-        starts, batch_size = self._bench.starts, domain.batch_size
+        starts, batch_size = self._measurer.starts, domain.batch_size
         return SearchResult(best, tuple(tuner.trials), measured, study.id, duration_s, starts, batch_size)
 
     def _known(self, domain: Domain) -> Iterator[tuple[str, Strategy | str]]:
@@ -319,7 +319,7 @@ class _Session:
             catalogue,
             request.searcher_of(space, catalogue),
             partial(request.simulator_of, space.domain),
-            self._bench,
+            self._measurer,
             request.budget,
             request.plan,
             keep,

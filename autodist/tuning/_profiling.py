@@ -12,7 +12,7 @@ from autodist.launch import ClusterLauncher, Job
 from autodist.runtime.measuring import ProfileOrder
 from autodist.search import Failure
 from autodist.simulator import Profile, ProfileCache
-from autodist.tuning._bench import LaunchedBench
+from autodist.tuning._measurer import LaunchedMeasurer
 from autodist.tuning._served import served
 
 __all__ = ["ProfiledStep", "find_profile", "profile"]
@@ -55,38 +55,38 @@ def profile(
         WorkerFailed: The step could not be measured.
 
     """
-    bench = LaunchedBench(launcher, job, restarts=False)
+    measurer = LaunchedMeasurer(launcher, job, restarts=False)
 
     def act() -> ProfiledStep:
-        _, graph = bench.captured()
-        return _measured(bench, graph, order, cache, notice)
+        _, graph = measurer.captured()
+        return _measured(measurer, graph, order, cache, notice)
 
-    return served(bench, act, "autodist profile")
+    return served(measurer, act, "autodist profile")
 
 
 def find_profile(
-    bench: LaunchedBench, graph: TrainingGraph, cache: ProfileCache, notice: Callable[[str], None]
+    measurer: LaunchedMeasurer, graph: TrainingGraph, cache: ProfileCache, notice: Callable[[str], None]
 ) -> Profile | None:
-    """The profile of a bench's captured step: the cache's, else a new one, which is kept; None if that fails.
+    """The profile of a measurer's captured step: the cache's, else a new one, which is kept; None if that fails.
 
     Args:
-        bench: Whose workers have captured the step.
+        measurer: Whose workers have captured the step.
         graph: The step.
         cache: Where profiles are kept.
         notice: Told where the profile is from, or why there is none.
 
     """
-    assert bench.subject is not None, "the step is captured first"
+    assert measurer.subject is not None, "the step is captured first"
     try:
-        known = cache.load(graph, bench.subject)
+        known = cache.load(graph, measurer.subject)
     except SimulatorError as error:
         notice(f"the profile is made anew: {error.message}")
         known = None
     if known is not None:
-        notice(f"profile: {cache.path(graph, bench.subject)}")
+        notice(f"profile: {cache.path(graph, measurer.subject)}")
     else:
         try:
-            known = _measured(bench, graph, ProfileOrder(), cache, notice).profile
+            known = _measured(measurer, graph, ProfileOrder(), cache, notice).profile
         except WorkerFailed as error:
             notice(error.message)
     if known is not None and known.is_disturbed:
@@ -95,9 +95,13 @@ def find_profile(
 
 
 def _measured(
-    bench: LaunchedBench, graph: TrainingGraph, order: ProfileOrder, cache: ProfileCache, notice: Callable[[str], None]
+    measurer: LaunchedMeasurer,
+    graph: TrainingGraph,
+    order: ProfileOrder,
+    cache: ProfileCache,
+    notice: Callable[[str], None],
 ) -> ProfiledStep:
-    trace = bench.profile(order)
+    trace = measurer.profile(order)
     if isinstance(trace, Failure):
         raise WorkerFailed(
             f"the step could not be profiled ({trace.reason}): {trace.message}",

@@ -6,18 +6,18 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from autodist.tuning._bench import LaunchedBench
+from autodist.tuning._measurer import LaunchedMeasurer
 
 __all__ = ["served"]
 
 _T = TypeVar("_T")
 
 
-def served(bench: LaunchedBench, act: Callable[[], _T], name: str) -> _T:
+def served(measurer: LaunchedMeasurer, act: Callable[[], _T], name: str) -> _T:
     """Do something in another thread, and start workers for it in this one until it is done.
 
     Args:
-        bench: Of the workers.
+        measurer: Of the workers.
         act: What is done.
         name: Of the thread.
 
@@ -34,14 +34,14 @@ def served(bench: LaunchedBench, act: Callable[[], _T], name: str) -> _T:
         except BaseException as error:
             errors.append(error)
         finally:
-            bench.close()
+            measurer.close()
 
     thread = threading.Thread(target=run, name=name)
     thread.start()
     try:
-        bench.serve()
+        measurer.serve()
     finally:
-        bench.close()
+        measurer.close()
         thread.join()
     for error in errors:
         raise error

@@ -27,8 +27,8 @@ from autodist.search import (
 )
 from autodist.simulator import AnalyticSimulator, Domain, EventSimulator, Simulator
 from autodist.strategies import AllReduce, PSLoadBalancing, Strategy
-from autodist.tuning._bench import LaunchedBench
 from autodist.tuning._measured_search import SIMULATORS, SearchObserver, SearchRequest
+from autodist.tuning._measurer import LaunchedMeasurer
 
 __all__ = ["OFFLINE_SIMULATORS", "OfflineResult", "captured_graph", "offline_simulator", "search_offline"]
 
@@ -106,13 +106,13 @@ def captured_graph(job: Job, launcher: ClusterLauncher) -> TrainingGraph:
         SearchInterrupted: Ctrl-C.
 
     """
-    bench = LaunchedBench(launcher, replace(job, spec=ResourceSpec.local(cpus=1)))
+    measurer = LaunchedMeasurer(launcher, replace(job, spec=ResourceSpec.local(cpus=1)))
     with ThreadPoolExecutor(1) as beside:
-        captured = beside.submit(bench.captured)
-        captured.add_done_callback(lambda _: bench.close())
-        bench.serve()
+        captured = beside.submit(measurer.captured)
+        captured.add_done_callback(lambda _: measurer.close())
+        measurer.serve()
     _, graph = captured.result()
-    if bench.has_own_batches and graph.batch_size is not None:
+    if measurer.has_own_batches and graph.batch_size is not None:
         return replace(graph, batch_size=graph.batch_size * job.spec.world_size)
     return graph
 

@@ -12,7 +12,7 @@ from autodist.resource_spec import ResourceSpec
 from autodist.search import Failure
 from autodist.strategies import Strategy
 from autodist.timeline import StepTimeline
-from autodist.tuning._bench import LaunchedBench
+from autodist.tuning._measurer import LaunchedMeasurer
 from autodist.tuning._served import served
 from autodist.tuning._turns import Course
 
@@ -53,12 +53,12 @@ def timeline(
         WorkerFailed: The step could not be run by the strategy.
 
     """
-    bench = LaunchedBench(launcher, job, course, restarts=False)
+    measurer = LaunchedMeasurer(launcher, job, course, restarts=False)
 
     def act() -> TracedStep:
-        _, graph = bench.captured()
+        _, graph = measurer.captured()
         strategy = choose(graph, job.spec)
-        found = bench.trace(strategy)
+        found = measurer.trace(strategy)
         if isinstance(found, Failure):
             raise WorkerFailed(
                 f"the step could not be traced ({found.reason}): {found.message}",
@@ -67,4 +67,4 @@ def timeline(
         measured, traced = found
         return TracedStep(strategy, measured.step_s, traced)
 
-    return served(bench, act, "autodist timeline")
+    return served(measurer, act, "autodist timeline")

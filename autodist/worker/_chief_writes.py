@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from autodist.after_import import after_import
-from autodist.coordination import Worker, Writings
+from autodist.coordination import ChiefFiles, Worker
 
 __all__ = ["leave_saving_to_chief", "tell_of_saving"]
 
@@ -27,7 +27,7 @@ def tell_of_saving(worker: Worker) -> None:
     Args:
         worker: The chief.
     """
-    writings = Writings(worker)
+    writings = ChiefFiles(worker)
 
     def telling(function: Callable[..., Any], label: str) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -48,7 +48,7 @@ def leave_saving_to_chief(worker: Worker) -> None:
     Args:
         worker: This worker; must not be the chief.
     """
-    writings = Writings(worker)
+    writings = ChiefFiles(worker)
     rank = worker.rank
 
     def waiting(function: Callable[..., Any], label: str) -> Callable[..., Any]:

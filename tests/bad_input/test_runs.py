@@ -115,7 +115,7 @@ def test_step_that_blocks_too_long(run):
     assert "worker 0: step 2 did not end within 10 s" in result.text
 
 
-@pytest.mark.slow  # tests/runtime/test_whereabouts.py has a loop that ends by the clock
+@pytest.mark.slow  # tests/runtime/test_waiting_notes.py has a loop that ends by the clock
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_ranks_that_take_different_numbers_of_steps(run, strategy):
     result = run(SCOPE + "    for k in range(6 - RANK): step(x)\n", "--strategy", strategy)

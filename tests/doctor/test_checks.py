@@ -7,11 +7,11 @@ import pytest
 from autodist.coordination import SERVER_PORTS
 from autodist.doctor import Status
 from autodist.doctor import _checks as checks
-from autodist.doctor import _clinic as clinic
+from autodist.doctor import _cluster_agents as cluster_agents
 from autodist.doctor import _examination as parts
 from autodist.doctor._checks._network_check import is_public
 from autodist.errors import HostUnreachable, TimedOut
-from tests.doctor.patients import GIGABYTE, changed, cluster, revisited
+from tests.doctor.machines import GIGABYTE, changed, cluster, revisited
 
 
 def findings(examination):
@@ -180,8 +180,8 @@ def test_clocks(ahead_s, error_s, text):
 
 def test_a_clock_that_is_wrong_is_measured_as_such():
     """There is no namespace for the time of day, so no emulated host has a wrong clock: the arithmetic is tested."""
-    assert clinic.clock_difference(asked_at=1000.0, trip_s=0.4, told=1000.2) == pytest.approx(0.0)
-    assert clinic.clock_difference(asked_at=1000.0, trip_s=0.4, told=990.2) == pytest.approx(-10.0)
+    assert cluster_agents.clock_difference(asked_at=1000.0, trip_s=0.4, told=1000.2) == pytest.approx(0.0)
+    assert cluster_agents.clock_difference(asked_at=1000.0, trip_s=0.4, told=990.2) == pytest.approx(-10.0)
 
 
 def test_the_ports_are_those_of_the_servers():

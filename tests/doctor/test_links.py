@@ -12,7 +12,7 @@ from autodist.doctor import _link_section as links
 from autodist.doctor import _probe_pairs as probe
 from autodist.errors import SpecError
 from autodist.resource_spec import Link, ResourceSpec
-from tests.doctor.patients import cluster
+from tests.doctor.machines import cluster
 
 HEAD = """\
 # my cluster

@@ -9,7 +9,7 @@ from autodist.doctor import MeasuredLink
 from autodist.doctor import _checks as checks
 from autodist.errors import HostUnreachable
 from autodist.remote import Machine
-from tests.doctor.patients import changed, cluster, revisited
+from tests.doctor.machines import changed, cluster, revisited
 from tests.doctor.test_show import shown
 
 PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"

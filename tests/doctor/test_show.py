@@ -13,7 +13,7 @@ import autodist.doctor as package
 from autodist.doctor import Diagnosis, MeasuredLink, show_diagnosis, to_json
 from autodist.doctor import _checks as checks
 from autodist.errors import HostUnreachable
-from tests.doctor.patients import changed, cluster, revisited
+from tests.doctor.machines import changed, cluster, revisited
 
 
 def diagnosis(examination, links=()):

@@ -11,7 +11,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autodist.graph import Piece, VariableNames, capture, node_of
+from autodist.graph import ShardOrigin, VariableNames, capture, node_of
 from autodist.kernels import Layout, kernels_for, prepare, rewrite
 from autodist.resource_spec import ResourceSpec
 from autodist.strategies import (
@@ -239,7 +239,7 @@ def test_shards_are_variables_of_their_own():
     shards = [v for v in cut.trainable if v.piece is not None]
     assert [v.name for v in shards] == [f"w/shard_{k}" for k in range(4)]
     assert [v.shape for v in shards] == [(1, 2), (1, 1), (3, 2), (3, 1)]
-    assert shards[3].piece == Piece("w", (1, 2), (4, 3))
+    assert shards[3].piece == ShardOrigin("w", (1, 2), (4, 3))
     assert all(v.coupled == (v.name,) and len(v.gradients) == 1 for v in shards)
     slots = [v for v in cut.variables if v.owners == ("w/shard_2",)]
     assert {v.shape for v in slots} == {(3, 2)}

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from autodist.graph import VariableNames, capture
-from autodist.kernels import Asked
+from autodist.kernels import QuestionSet
 from autodist.strategies import PartitionedPS, PSLoadBalancing
 
 from .steps import captured, ops, rewritten
@@ -84,7 +84,7 @@ def test_a_worker_has_nothing_on_devices_of_others(graphs):
 def test_all_that_is_asked_is_answered(graphs):
     assert any(graph.asks for graph in graphs)
     for rank, graph in enumerate(graphs):
-        told = [Asked.from_json(asked.to_json()) for asked in graph.asks]
+        told = [QuestionSet.from_json(asked.to_json()) for asked in graph.asks]
         answered = {
             question.name: (asked.rank, question.tensors, question.answers)
             for asked in told

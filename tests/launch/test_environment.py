@@ -9,7 +9,7 @@ import pytest
 
 from autodist.coordination import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT, HorovodPlace, WorkerEnvironment
 from autodist.errors import UsageError
-from autodist.launch import Job, requested_environment, travelling_environment
+from autodist.launch import Job, forwarded_environment, requested_environment
 from autodist.launch._secrets import mask_command, mask_secrets, without_secrets
 from autodist.resource_spec import Host, ResourceSpec, Ssh
 
@@ -22,7 +22,7 @@ def test_variables_that_steer_libraries_travel():
         "NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "PYTHONHASHSEED": "0",
         "PYTHONWARNINGS": "error", "AUTODIST_OVERLAP": "0", "AUTODIST_DEBUG": "1", "AUTODIST_STEP_TIMEOUT_S": "9",
     }  # fmt: skip
-    assert travelling_environment(wanted) == wanted
+    assert forwarded_environment(wanted) == wanted
 
 
 @pytest.mark.parametrize(
@@ -35,12 +35,12 @@ def test_variables_that_steer_libraries_travel():
     ],
 )  # fmt: skip
 def test_variables_of_this_machine_and_of_a_place_in_a_run_stay(name):
-    assert travelling_environment({name: "x"}) == {}
+    assert forwarded_environment({name: "x"}) == {}
 
 
 def test_travelling_variables_are_by_default_those_of_this_process(monkeypatch):
     monkeypatch.setenv("TF_OF_THIS_TEST", "1")
-    assert travelling_environment()["TF_OF_THIS_TEST"] == "1"
+    assert forwarded_environment()["TF_OF_THIS_TEST"] == "1"
 
 
 def test_requested_variables(tmp_path):

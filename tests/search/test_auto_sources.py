@@ -22,7 +22,7 @@ from autodist.search import (
     export_studies,
     import_studies,
     known_strategies,
-    rehosted,
+    retargeted,
     sample,
 )
 from autodist.simulator import Domain, EventSimulator, Profile, ProfileCache
@@ -42,7 +42,7 @@ def test_what_is_tried_online_is_different_and_fits(store):
     candidates = Auto(trials=str(store.path), proposals=500, online=4).candidates(GRAPH, HERE)
     assert len({strategy.id for strategy in candidates}) == 4
     assert all(not verify(strategy, GRAPH, HERE) for strategy in candidates)
-    assert not any(strategy.is_relaxed for strategy in candidates)
+    assert not any(strategy.is_asynchronous for strategy in candidates)
     told(store, HERE, PSLoadBalancing=0.2)
     assert len(Auto(trials=str(store.path), online=4).candidates(GRAPH, HERE)) == 1
 
@@ -67,7 +67,7 @@ def test_what_was_the_fastest_on_another_cluster_is_a_candidate(store):
     store.add(study, Trial(1, best, Measurement((0.1,)), "random"))
     candidates = Auto(trials=str(store.path), proposals=500, online=100).candidates(GRAPH, ELSEWHERE)
     [found] = [strategy for strategy in candidates if "the fastest of study 1" in strategy.builder]
-    assert found == rehosted(best, SLOWER, ELSEWHERE)
+    assert found == retargeted(best, SLOWER, ELSEWHERE)
     assert not verify(found, GRAPH, ELSEWHERE)
 
 
@@ -160,7 +160,7 @@ def test_one_replica_needs_no_choice(store):
 
 
 def test_rehosting_moves_servers_and_replicas():
-    moved = rehosted(PSLoadBalancing().build(GRAPH, HERE), HERE, ELSEWHERE)
+    moved = retargeted(PSLoadBalancing().build(GRAPH, HERE), HERE, ELSEWHERE)
     assert moved == PSLoadBalancing().build(GRAPH, ELSEWHERE)
 
 

@@ -12,7 +12,7 @@ from autodist.launch import ClusterLauncher, Job
 from autodist.resource_spec import Host, ResourceSpec, parse_hosts
 from autodist.search import Cost, Effort, hosts_of
 from autodist.simulator import Domain, Profile
-from autodist.tuning import LaunchedBench, SearchRequest, captured_graph, search_offline
+from autodist.tuning import LaunchedMeasurer, SearchRequest, captured_graph, search_offline
 from tests.strategies.examples import graph, variable
 
 FAR = parse_hosts("far1:2,far2:2,far3:2", kind="CPU")
@@ -77,7 +77,7 @@ def test_a_script_that_has_ended_before_anybody_looks(tmp_path, text):
     """The search's thread may come late on a busy machine."""
     script = tmp_path / "train.py"
     script.write_text(text)
-    bench = LaunchedBench(ClusterLauncher(), Job(script, ResourceSpec.local(cpus=1), run_dir=tmp_path / "run"))
+    bench = LaunchedMeasurer(ClusterLauncher(), Job(script, ResourceSpec.local(cpus=1), run_dir=tmp_path / "run"))
     bench.serve()
     with pytest.raises(SearchFailed, match="without a training step" if not text else "ended with exit code 1"):
         bench.captured()

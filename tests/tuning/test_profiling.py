@@ -13,7 +13,7 @@ from autodist.runtime.measuring import ProfileOrder
 from autodist.search import Measurement
 from autodist.simulator import ProfileCache
 from autodist.strategies import get
-from autodist.tuning import Course, LaunchedBench, find_profile, profile
+from autodist.tuning import Course, LaunchedMeasurer, find_profile, profile
 
 SCRIPT = Path(__file__).with_name("train.py")
 DEADLY = """
@@ -54,7 +54,7 @@ def serving(bench):
 
 @pytest.mark.slow  # tests/cli/test_search.py has a search that finds its profile again
 def test_a_search_measures_once(tmp_path):
-    bench = LaunchedBench(ClusterLauncher(), job(tmp_path, workers=2), Course(1, 2, 60.0))
+    bench = LaunchedMeasurer(ClusterLauncher(), job(tmp_path, workers=2), Course(1, 2, 60.0))
     cache, told = ProfileCache(tmp_path / "cache"), []
 
     def notice(text):
@@ -92,7 +92,7 @@ def test_a_search_measures_once(tmp_path):
 def test_a_profile_that_ends_its_worker_is_told_and_the_search_goes_on(tmp_path):
     script = tmp_path / "deadly.py"
     script.write_text(DEADLY)
-    bench, told = LaunchedBench(ClusterLauncher(), job(tmp_path, script)), []
+    bench, told = LaunchedMeasurer(ClusterLauncher(), job(tmp_path, script)), []
     with serving(bench):
         _, graph = bench.captured()
         assert find_profile(bench, graph, ProfileCache(tmp_path / "cache"), told.append) is None

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from autodist.agent._processes import KILL_S
 from autodist.agent._settings import Settings
-from autodist.agent.client._complaints import Complaints
+from autodist.agent.client._error_output import ErrorOutput
 from autodist.agent.client._handshake import Handshake
 from autodist.agent.client._line import Line
 from autodist.agent.client._sources import COMMAND, first_input
@@ -128,7 +128,7 @@ class Agent:
         argv = [machine.interpreter, "-c", COMMAND]
         channel = await transport.open(machine, argv, timeout_s)
         channel.write(first_input(settings))
-        complaints = Complaints(channel)
+        complaints = ErrorOutput(channel)
         handshake = Handshake(machine, channel, complaints)
         greeting, rest = await handshake.greeting(settings.marker, deadline_s - loop.time(), timeout_s)
         line = Line(machine, channel, complaints, heartbeat_s, is_full)

@@ -7,7 +7,7 @@ import contextlib
 import json
 from typing import Any
 
-from autodist.agent.client._complaints import Complaints
+from autodist.agent.client._error_output import ErrorOutput
 from autodist.agent.client._sources import OLDEST_PYTHON
 from autodist.agent.protocol import Greeting
 from autodist.errors import HostUnreachable
@@ -32,7 +32,7 @@ class Handshake:
 
     """
 
-    def __init__(self, machine: Machine, channel: Channel, complaints: Complaints) -> None:
+    def __init__(self, machine: Machine, channel: Channel, complaints: ErrorOutput) -> None:
         self._machine = machine
         self._complaints = complaints
         self._channel = channel

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from autodist.agent.client._complaints import Complaints
+from autodist.agent.client._error_output import ErrorOutput
 from autodist.agent.protocol import Decoder, Frame, FrameError, Kind, Streams, encode, encode_json
 from autodist.errors import HostUnreachable, LaunchError, TimedOut
 from autodist.remote import Channel, Machine
@@ -37,7 +37,7 @@ class Line:
         self,
         machine: Machine,
         channel: Channel,
-        complaints: Complaints,
+        complaints: ErrorOutput,
         heartbeat_s: float,
         is_full: Callable[[], bool] = lambda: False,
     ) -> None:

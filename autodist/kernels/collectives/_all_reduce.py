@@ -18,7 +18,7 @@ from autodist.errors import CaptureError
 from autodist.graph import NodeList, itemsize
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._synchronizers import given_to
-from autodist.kernels.collectives._words import from_words, num_words, to_words
+from autodist.kernels.collectives._bit_packing import from_words, num_words, to_words
 from autodist.strategies import AllReduceSynchronizer, Strategy, Synchronizer
 
 __all__ = ["AllReduceGradients", "AllReduceState"]

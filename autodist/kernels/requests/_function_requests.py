@@ -21,7 +21,7 @@ from autodist.graph import (
     normalize,
     tensor_dtype,
 )
-from autodist.kernels._asked import Asking, Wanted
+from autodist.kernels._questions import QuestionBuilder, WantedNodes
 
 __all__ = ["FunctionRequests", "find_directly", "num_rows"]
 
@@ -74,7 +74,7 @@ class FunctionRequests:
         asking: Makes the questions.
     """
 
-    def __init__(self, editor: GraphEditor, asking: Asking) -> None:
+    def __init__(self, editor: GraphEditor, asking: QuestionBuilder) -> None:
         self._editor = editor
         self._library = editor.library
         self._asking = asking
@@ -159,7 +159,7 @@ class FunctionRequests:
         given = {"rows": str(tf.as_dtype(node.attr["Tindices"].type).name)} if is_lookup else {}
         results = [(lookup.name, tensor_dtype({lookup.name: lookup}, lookup.name))]
         asked = self._asking.answered(
-            f"{function.signature.name}/{node.name}", owner, Wanted([handle, lookup], given, results, ())
+            f"{function.signature.name}/{node.name}", owner, WantedNodes([handle, lookup], given, results, ())
         )
         inputs = list(node.input[1:]) if is_lookup else [*self._constant(function, node.name), *node.input[1:]]
         dtypes = node.attr["Tindices"].type if is_lookup else tf.bool.as_datatype_enum, node.attr["dtype"].type

@@ -1,10 +1,11 @@
-"""Requests: what a worker's graph has on other workers' devices, it asks these workers for.
+"""Requests: a worker asks other workers for what its graph has on their devices.
 
 Streams carry what every step exchanges at the same place. What is left is asked for by whoever needs it, when it needs
 it: places in the queues of servers that apply updates beside the steps; values and rows that are read after an update,
 in a loop, or in a branch. TensorFlow's servers would run such nodes as parts of the asking worker's graph. Here each
 becomes an operation ``AutodistAsk``, which sends what the node needs and receives what it gives. The node itself, with
-what it reads, goes to the other worker in a small graph of its own, which is run for each question (:class:`Asked`).
+what it reads, goes to the other worker in a small graph of its own, which is run for each question
+(:class:`QuestionSet`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from autodist.graph import ancestors, data_inputs, is_stateful, node_of, normalize, output_types, tensor_dtype
-from autodist.kernels._asked import HANDLES, Asking, Wanted
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
+from autodist.kernels._questions import HANDLES, QuestionBuilder, WantedNodes
 from autodist.kernels.requests._function_requests import FunctionRequests, find_directly, num_rows
 from autodist.strategies import PACK_BYTES
 from autodist.transport import register
@@ -58,7 +59,7 @@ class _Rewriting:
         handles = [name for name in variables if self.layout.rank_of_tf(graph.nodes[name].device) != self.layout.rank]
         find_directly(self.editor, handles, self.layout.main_device)
         self.nodes = {name: self.editor[name] for name in graph.nodes}
-        self.asking = Asking(graph.layout, step, graph.graph_def.library)
+        self.asking = QuestionBuilder(graph.layout, step, graph.graph_def.library)
         roots = (*map(node_of, (*graph.outputs, *graph.local_outputs)), *graph.effects, *graph.kept)
         self.roots = {root for root in roots if root in self.nodes}
         self.needed = ancestors(self.nodes, self.roots)
@@ -160,7 +161,7 @@ class _Rewriting:
             for name in group
             for k in range(len(output_types(nodes[name])))
         ]
-        wanted = Wanted([nodes[member] for member in members], given, results, () if results else group)
+        wanted = WantedNodes([nodes[member] for member in members], given, results, () if results else group)
         is_one = len(group) == 1
         name = first if is_one else f"autodist/asked/{first}"
         below = num_rows(nodes[first], nodes[members[0]]) if is_one else -1

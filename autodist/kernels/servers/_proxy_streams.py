@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from autodist.graph import NodeList, StepAnalysis, Variable
 from autodist.kernels._base import Layout
-from autodist.kernels.servers._mail import Streams
+from autodist.kernels.servers._channels import Streams
 from autodist.kernels.servers._proxies import Proxy
 from autodist.kernels.servers._units import Unit
 

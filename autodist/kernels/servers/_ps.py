@@ -4,7 +4,7 @@ A worker sends each gradient as soon as it exists; the destination's worker rece
 them in rank order (so that a run can be replayed bit by bit), applies the update and hands every worker a token. Reads
 of the next step come after the token, and no update starts before every worker has read and pushed, so that the step is
 bulk-synchronous (thesis 7.3.2). Where a step itself goes on with the new value, that holds for each of its
-:class:`Stages`.
+:class:`UpdateEpochs`.
 
 Variables whose updates can't be separated (a global norm, a loss scale) form one *unit* with one destination.
 """
@@ -17,12 +17,12 @@ from typing import ClassVar
 
 from autodist.graph import node_of, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
-from autodist.kernels.servers._mail import Streams
+from autodist.kernels.servers._channels import Streams
+from autodist.kernels.servers._deferred_acknowledgements import deferred_units
 from autodist.kernels.servers._proxies import ProxyWriter
 from autodist.kernels.servers._proxy_streams import ProxyStreams
-from autodist.kernels.servers._quiet import quiet_units
-from autodist.kernels.servers._stages import Stages
 from autodist.kernels.servers._units import Part, Unit, parts_of, units_of, units_of_handles, writes_of
+from autodist.kernels.servers._update_epochs import UpdateEpochs
 from autodist.strategies import PSSynchronizer, Strategy, Synchronizer
 
 __all__ = ["ParameterServers"]
@@ -49,7 +49,7 @@ class ParameterServers(Kernel):
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the module's docstring."""
         alone = graph.layout.world_size == 1  # then nobody is ahead of anybody
-        units = [u for u in units_of(graph, self.strategy) if alone or not u.synchronizer.is_relaxed]
+        units = [u for u in units_of(graph, self.strategy) if alone or not u.synchronizer.is_asynchronous]
         if not units:
             return graph
         homes = {name: graph.layout.tf_device(u.destination) for u in units for name in u.members}
@@ -68,7 +68,7 @@ class _Rewriting:
         self.nodes = graph.edit()
         self.units = {unit.name: unit for unit in units}
         self.bit = {name: 1 << k for k, name in enumerate(self.units)}
-        self.mail = {unit.name: self._mail(number, unit, kernel) for number, unit in enumerate(units)}
+        self.channels = {unit.name: self._channels(number, unit, kernel) for number, unit in enumerate(units)}
         self.owners = {unit.name: self.layout.rank_of(unit.destination) for unit in units}
         self.served = [name for name, owner in self.owners.items() if owner == self.layout.rank]
         self.remote = [name for name, owner in self.owners.items() if owner != self.layout.rank]
@@ -86,15 +86,15 @@ class _Rewriting:
         )
         self.writes = writes_of(self.analysis, self.unit_of_handle)
         self.behind = self._behind_gradients()
-        self.stages = self._stages()
-        self.num_stages = {name: self._count_stages(name) for name in self.units}
-        self.quiet = self._quiet()
+        self.epochs = self._epochs()
+        self.num_epochs = {name: self._count_epochs(name) for name in self.units}
+        self.deferred = self._deferred()
         self.joint = [
             Streams(self.nodes, "", f"autodist/ps/of_{rank}", f"{kernel.step}/of_{rank}", self.layout.main_device)
-            for rank in (range(self.layout.world_size) if self.quiet else ())
+            for rank in (range(self.layout.world_size) if self.deferred else ())
         ]
 
-    def _mail(self, number: int, unit: Unit, kernel: ParameterServers) -> Streams:
+    def _channels(self, number: int, unit: Unit, kernel: ParameterServers) -> Streams:
         # The number, since a variable's name is not always one that a node may have.
         prefix, shared = f"autodist/ps/{number}", f"{kernel.step}/{unit.name}"
         device = self.layout.tf_device(unit.destination)
@@ -136,44 +136,44 @@ class _Rewriting:
         bits = {s: bit for name, bit in self.bit.items() for p in self.points[name] for s in p.synced}
         return self.analysis.gradient_bits(bits)
 
-    def _stages(self) -> Stages:
+    def _epochs(self) -> UpdateEpochs:
         sent = [node_of(tensor) for point in self.graph.points for tensor in point.local]
         state = [name for point in self.graph.points if point.variable is None for name in point.synced]
         roots = [*self.graph.effects, *map(node_of, self.graph.outputs), *sent, *state]
-        return Stages(self.analysis, self.writes, self.behind, self.units, roots)
+        return UpdateEpochs(self.analysis, self.writes, self.behind, self.units, roots)
 
-    def _stage(self, unit: str, point: SyncPoint) -> int:
-        return max(self.stages.of(node_of(tensor), unit) for tensor in point.local)
+    def _epoch(self, unit: str, point: SyncPoint) -> int:
+        return max(self.epochs.of(node_of(tensor), unit) for tensor in point.local)
 
-    def _count_stages(self, unit: str) -> int:
-        updates = [self.stages.of(write, unit) for write, owner in self.writes.items() if owner == unit]
-        return 1 + max([0, *updates, *(self._stage(unit, point) for point in self.points[unit])])
+    def _count_epochs(self, unit: str) -> int:
+        updates = [self.epochs.of(write, unit) for write, owner in self.writes.items() if owner == unit]
+        return 1 + max([0, *updates, *(self._epoch(unit, point) for point in self.points[unit])])
 
-    def _quiet(self) -> frozenset[str]:
+    def _deferred(self) -> frozenset[str]:
         """The units whose updates nothing waits for within the step, reads of copies included."""
         late = {
             unit
             for name, handles in self.analysis.reads.items()
             for unit in {self.unit_of_handle.get(handle, "") for handle in handles} & self.units.keys()
-            if self.units[unit].proxied and self.stages.of(name, unit) > 0
+            if self.units[unit].proxied and self.epochs.of(name, unit) > 0
         }
-        single = {unit for unit, count in self.num_stages.items() if count == 1}
-        return quiet_units(self.analysis, self.graph.points, self.writes) & single - late
+        single = {unit for unit, count in self.num_epochs.items() if count == 1}
+        return deferred_units(self.analysis, self.graph.points, self.writes) & single - late
 
     def _mask(self, names: list[str]) -> int:
         return sum(self.bit[name] for name in names)
 
     @staticmethod
-    def _token(stage: int, rank: int, verb: str) -> tuple[str, str]:
+    def _token(epoch: int, rank: int, verb: str) -> tuple[str, str]:
         """Channel and node of a token."""
-        return f"token_{stage}_to_{rank}", f"{verb}_token_{stage}_to_{rank}"
+        return f"token_{epoch}_to_{rank}", f"{verb}_token_{epoch}_to_{rank}"
 
     # What the destination's worker does --------------------------------------------------------------------------
 
     def _collect(self, unit: str) -> dict[str, str]:
         """Take every worker's gradients; returns what the synced nodes read."""
         inputs: dict[str, str] = {}
-        mail = self.mail[unit]
+        channels = self.channels[unit]
         for number, point in enumerate(self.points[unit]):
             sent: list[Sequence[str]] = []
             for part in self._parts(unit, point):
@@ -181,13 +181,13 @@ class _Rewriting:
                     sent.append(part.tensors(point))
                 else:
                     channel = f"gradient_{number}_from_{part.label}"
-                    after = [*self._own(unit, point), *self.graph.owed.get(part.rank, ())]
-                    name = mail.take(channel, _taken(number, part), point.dtypes, part.rank, after)
+                    after = [*self._own(unit, point), *self.graph.outstanding_sends.get(part.rank, ())]
+                    name = channels.take(channel, _taken(number, part), point.dtypes, part.rank, after)
                     sent.append([f"{name}:{k}" for k in range(len(point.dtypes))])
-            self.nodes.device = mail.device
+            self.nodes.device = channels.device
             join = self.nodes.sum if point.combine is Combine.SUM else self.nodes.concat
             for k, synced in enumerate(point.synced):
-                combined = f"{mail.prefix}/gradient_{number}/combined_{k}"
+                combined = f"{channels.prefix}/gradient_{number}/combined_{k}"
                 inputs[synced] = join(combined, [tensors[k] for tensors in sent], point.dtypes[k])
         return inputs
 
@@ -198,42 +198,44 @@ class _Rewriting:
         return [part for part in self._parts(unit, point) if part.rank == self.layout.rank]
 
     def _arrivals(self, unit: str) -> list[list[str]]:
-        """By stage, the nodes that have run when all workers are done with it."""
-        mail = self.mail[unit]
+        """By epoch, the nodes that have run when all workers are done with it."""
+        channels = self.channels[unit]
         arrivals: list[list[str]] = []
-        for stage in range(self.num_stages[unit]):
-            numbers = [k for k, point in enumerate(self.points[unit]) if self._stage(unit, point) == stage]
+        for epoch in range(self.num_epochs[unit]):
+            numbers = [k for k, point in enumerate(self.points[unit]) if self._epoch(unit, point) == epoch]
             parts = [(k, part) for k in numbers for part in self._parts(unit, self.points[unit][k])]
-            gradients = [f"{mail.prefix}/{_taken(k, part)}" for k, part in parts if part.rank != self.layout.rank]
+            gradients = [f"{channels.prefix}/{_taken(k, part)}" for k, part in parts if part.rank != self.layout.rank]
             bare = [rank for rank in self.others if rank not in {part.rank for _, part in parts}]
             signals = [
-                mail.take(f"stage_{stage}_from_{r}", f"take_stage_{stage}_from_{r}", ["bool"], r, ()) for r in bare
+                channels.take(f"stage_{epoch}_from_{r}", f"take_stage_{epoch}_from_{r}", ["bool"], r, ()) for r in bare
             ]
             arrivals.append(gradients + signals)
         return arrivals
 
     def _hand_all_tokens(self) -> list[str]:
         """Tell the other workers that updates are done, of those that nobody waits for within the step all at once."""
-        handed = [token for name in self.served if name not in self.quiet for token in self._hand_tokens(name)]
-        quiet = {name for name in self.served if name in self.quiet}
-        done = [write for write, owner in self.writes.items() if owner in quiet]
-        if quiet:
+        handed = [token for name in self.served if name not in self.deferred for token in self._hand_tokens(name)]
+        deferred = {name for name in self.served if name in self.deferred}
+        done = [write for write, owner in self.writes.items() if owner in deferred]
+        if deferred:
             own = self.joint[self.layout.rank]
             handed += [own.signal(*self._token(0, rank, "hand"), done, rank) for rank in self.others]
-        for name in (name for name in self.served if name in quiet):
+        for name in (name for name in self.served if name in deferred):
             updates = [write for write, owner in self.writes.items() if owner == name]
             handed += self.copies.send(self.units[name], updates, self.others)
         return handed
 
     def _hand_tokens(self, unit: str) -> list[str]:
-        """Tell the other workers, stage by stage, that the updates are done and their proxies have the values."""
-        writes = [(write, self.stages.of(write, unit)) for write, owner in self.writes.items() if owner == unit]
+        """Tell the other workers, epoch by epoch, that the updates are done and their proxies have the values."""
+        writes = [(write, self.epochs.of(write, unit)) for write, owner in self.writes.items() if owner == unit]
         handed, done = [], []
-        for stage in range(self.num_stages[unit]):
-            new = [write for write, at in writes if at == stage]
+        for epoch in range(self.num_epochs[unit]):
+            new = [write for write, at in writes if at == epoch]
             done += new
-            done += self.proxies.update(self.units[unit], f"stage_{stage}", done) if new else []
-            handed += [self.mail[unit].signal(*self._token(stage, rank, "hand"), done, rank) for rank in self.others]
+            done += self.proxies.update(self.units[unit], f"stage_{epoch}", done) if new else []
+            handed += [
+                self.channels[unit].signal(*self._token(epoch, rank, "hand"), done, rank) for rank in self.others
+            ]
         return handed
 
     def _exports(self) -> list[str]:
@@ -245,7 +247,7 @@ class _Rewriting:
                 dtype = tensor_dtype(self.graph.nodes, tensor)
                 for rank in self.others:
                     channel = f"output_{number}_to_{rank}"
-                    added.append(self.mail[name].put(channel, f"give_{channel}", [tensor], [dtype], (), rank))
+                    added.append(self.channels[name].put(channel, f"give_{channel}", [tensor], [dtype], (), rank))
         return added
 
     def _outputs_behind(self, unit: str) -> list[int]:
@@ -255,25 +257,25 @@ class _Rewriting:
     # What every other worker does --------------------------------------------------------------------------------
 
     def _take_tokens(self) -> dict[str, list[str]]:
-        """By unit and stage, the node that has run when the unit's worker says that its updates are done."""
+        """By unit and epoch, the node that has run when the unit's worker says that its updates are done."""
         own = self.layout.rank
-        owners = dict.fromkeys(self.owners[name] for name in self.remote if name in self.quiet)
+        owners = dict.fromkeys(self.owners[name] for name in self.remote if name in self.deferred)
         joint = {
             owner: self.joint[owner].take(*self._token(0, own, "take"), ["bool"], owner, self._sent_to(owner))
             for owner in owners
         }
-        tokens = {name: [joint[self.owners[name]]] for name in self.remote if name in self.quiet}
+        tokens = {name: [joint[self.owners[name]]] for name in self.remote if name in self.deferred}
         for name in self.remote:
-            if name not in self.quiet:
-                stages, owner = range(self.num_stages[name]), self.owners[name]
-                take = self.mail[name].take
-                tokens[name] = [take(*self._token(s, own, "take"), ["bool"], owner, ()) for s in stages]
+            if name not in self.deferred:
+                epochs, owner = range(self.num_epochs[name]), self.owners[name]
+                take = self.channels[name].take
+                tokens[name] = [take(*self._token(s, own, "take"), ["bool"], owner, ()) for s in epochs]
         return tokens
 
     def _receive_values(self) -> list[str]:
         """Set this worker's copies to the values that come after updates."""
-        reads, quiet = self._reads(), [name for name in self.remote if name in self.quiet]
-        set_ = [self.copies.receive(self.units[u], self._sent_of(u), reads.get((u, 0), ())) for u in quiet]
+        reads, deferred = self._reads(), [name for name in self.remote if name in self.deferred]
+        set_ = [self.copies.receive(self.units[u], self._sent_of(u), reads.get((u, 0), ())) for u in deferred]
         return [node for nodes in set_ for node in nodes]
 
     def _sent_of(self, unit: str) -> list[str]:
@@ -294,7 +296,9 @@ class _Rewriting:
             for number in self._outputs_behind(name):
                 dtype = tensor_dtype(self.graph.nodes, self.graph.outputs[number])
                 channel = f"output_{number}_to_{self.layout.rank}"
-                outputs[number] = self.mail[name].take(channel, f"take_output_{number}", [dtype], self.owners[name], ())
+                outputs[number] = self.channels[name].take(
+                    channel, f"take_output_{number}", [dtype], self.owners[name], ()
+                )
         return tuple(outputs)
 
     def _staying_effects(self) -> list[str]:
@@ -310,14 +314,14 @@ class _Rewriting:
         for synced, combined in inputs.items():
             self.nodes.replace_input(synced, 0, combined)
         instead = {
-            f"^{write}": f"^{tokens[unit][self.stages.of(write, unit)]}"
+            f"^{write}": f"^{tokens[unit][self.epochs.of(write, unit)]}"
             for write, unit in self.writes.items()
             if unit in tokens
         }
         self.nodes.redirect(instead)
         for write, unit in self.writes.items():
-            before = arrivals.get(unit, [])[: self.stages.of(write, unit) + 1]
-            self.nodes.wait_for(write, [arrival for stage in before for arrival in stage])
+            before = arrivals.get(unit, [])[: self.epochs.of(write, unit) + 1]
+            self.nodes.wait_for(write, [arrival for epoch in before for arrival in epoch])
 
     def _points_alive(self) -> list[str]:
         """What pruning must keep: this worker's parts of remote gradients, and all points that other kernels join."""
@@ -338,26 +342,28 @@ class _Rewriting:
         reads = self._reads()
         added = []
         for name in self.remote:
-            mail, empty = self.mail[name], set(range(self.num_stages[name]))
+            channels, empty = self.channels[name], set(range(self.num_epochs[name]))
             for number, point in enumerate(self.points[name]):
-                stage = self._stage(name, point)
+                epoch = self._epoch(name, point)
                 for part in self._mine(name, point):
-                    empty.discard(stage)
-                    waits = reads.get((name, stage), [])
+                    empty.discard(epoch)
+                    waits = reads.get((name, epoch), [])
                     channel, node = f"gradient_{number}_from_{part.label}", _pushed(number, part)
-                    added.append(mail.put(channel, node, part.tensors(point), point.dtypes, waits, self.owners[name]))
-            for stage in sorted(empty):
-                channel, waits = f"stage_{stage}_from_{self.layout.rank}", reads.get((name, stage), [])
-                added.append(mail.signal(channel, f"push_stage_{stage}", waits, self.owners[name]))
+                    added.append(
+                        channels.put(channel, node, part.tensors(point), point.dtypes, waits, self.owners[name])
+                    )
+            for epoch in sorted(empty):
+                channel, waits = f"stage_{epoch}_from_{self.layout.rank}", reads.get((name, epoch), [])
+                added.append(channels.signal(channel, f"push_stage_{epoch}", waits, self.owners[name]))
         return added
 
     def _reads(self) -> dict[tuple[str, int], list[str]]:
-        """By unit and stage, the reads of its variables among the nodes that are left."""
+        """By unit and epoch, the reads of its variables among the nodes that are left."""
         units = set(self.remote)
         found: dict[tuple[str, int], list[str]] = {}
         for name, handles in self.analysis.reads.items():
             for unit in units & {self.unit_of_handle.get(h, "") for h in handles} if name in self.nodes else ():
-                found.setdefault((unit, self.stages.of(name, unit)), []).append(name)
+                found.setdefault((unit, self.epochs.of(name, unit)), []).append(name)
         return found
 
 

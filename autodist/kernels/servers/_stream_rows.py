@@ -14,7 +14,7 @@ from typing import Any
 from autodist.graph import NodeList, StepAnalysis, Variable, data_inputs, node_of, takes_rows, tensor_dtype
 from autodist.graph.operators import lookup_in
 from autodist.kernels._base import SyncPoint
-from autodist.kernels.servers._mail import Streams
+from autodist.kernels.servers._channels import Streams
 
 __all__ = ["Lookup", "answer", "ask", "lookups_of"]
 

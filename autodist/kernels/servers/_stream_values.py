@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from autodist.graph import StepAnalysis, Variable, data_inputs, node_of
 from autodist.kernels._base import DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._place import runs_at_home, stays_at_home
-from autodist.kernels.servers._mail import Streams
+from autodist.kernels.servers._channels import Streams
 from autodist.kernels.servers._stream_rows import Lookup, answer, ask, lookups_of
 from autodist.kernels.servers._units import units_of
 from autodist.strategies import Strategy
@@ -58,7 +58,7 @@ class StreamValues(Kernel):
         served = {
             name: graph.layout.rank_of(unit.destination)
             for unit in units
-            if not unit.synchronizer.is_relaxed
+            if not unit.synchronizer.is_asynchronous
             for name in unit.variables
             if name not in unit.proxied
         }
@@ -81,7 +81,7 @@ class _Rewriting:
         self.rows: dict[str, str] = {}
         self.read: dict[str, list[str]] = {}
         self.effects: list[str] = []
-        self.owed: dict[int, list[str]] = {}
+        self.outstanding_sends: dict[int, list[str]] = {}
 
     def apply(self) -> DistributedGraph:
         analysis = self.graph.analyze()
@@ -97,8 +97,10 @@ class _Rewriting:
         self.nodes.redirect(self.rows | after, with_added=True)
         for name, write in analysis.writes.items():
             self.nodes.wait_for(name, [read for handle in write.handles for read in self.read.get(handle, ())])
-        owed = {rank: tuple(sent) for rank, sent in self.owed.items()}
-        return self.graph.edited(self.nodes, effects=(*self.graph.effects, *self.effects), owed=owed)
+        outstanding_sends = {rank: tuple(sent) for rank, sent in self.outstanding_sends.items()}
+        return self.graph.edited(
+            self.nodes, effects=(*self.graph.effects, *self.effects), outstanding_sends=outstanding_sends
+        )
 
     def _others(self, rank: int) -> list[int]:
         return [other for other in range(self.layout.world_size) if other != rank]
@@ -128,7 +130,7 @@ class _Rewriting:
         for rank, (found, sent) in answer(self.nodes, stream, lookup, self._others(owner)).items():
             self.read.setdefault(lookup.handle, []).append(found)
             self.effects.append(sent)
-            self.owed.setdefault(rank, []).append(sent)
+            self.outstanding_sends.setdefault(rank, []).append(sent)
 
 
 @dataclass(frozen=True)

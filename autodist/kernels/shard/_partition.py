@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from autodist.errors import StrategyError
-from autodist.graph import Piece, Role, TrainingGraph, UpdateRegions, Variable
+from autodist.graph import Role, ShardOrigin, TrainingGraph, UpdateRegions, Variable
 from autodist.kernels._base import Fact, Preparation
-from autodist.kernels.shard._cuts import Cut, Cutting
+from autodist.kernels.shard._variable_sharding import Cut, VariableSharding
 from autodist.strategies import Strategy, VariableConfig, num_shards, shard_slices
 
 __all__ = ["Partition", "shard_name"]
@@ -47,7 +47,7 @@ def _partitioned(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGrap
     }
     trainable = {variable.name for variable in graph.trainable}
     configs = [c for config in strategy.variables for c in _configs(config) if config.variable in trainable]
-    cutting = Cutting(regions.analysis, tuple(cuts.values()))
+    cutting = VariableSharding(regions.analysis, tuple(cuts.values()))
     effects = cutting.effects(graph.effects)
     lines = {new: graph.lines[old] for new, old in effects if old in graph.lines}
     prepared = replace(
@@ -113,5 +113,5 @@ def _shard(variable: Variable, cut: Cut, shard: int) -> Variable:
         gradients=cut.gradients(shard) if variable is owner else (),
         owners=names if variable.role is Role.SLOT and variable is not owner else (),
         coupled=names if variable.role is Role.TRAINABLE else (),
-        piece=Piece(variable.name, part.begin, variable.shape),
+        piece=ShardOrigin(variable.name, part.begin, variable.shape),
     )

@@ -10,11 +10,11 @@ from typing import Any
 from autodist.graph import SCALING_OF, NodeList
 from autodist.strategies import ShardSlice
 
-__all__ = ["Grid", "Rows", "join", "look_up", "with_shape"]
+__all__ = ["Rows", "ShardGrid", "join", "look_up", "with_shape"]
 
 
 @dataclass(frozen=True)
-class Grid:
+class ShardGrid:
     """The shards of a variable as the grid that they form.
 
     Attributes:
@@ -55,7 +55,7 @@ def with_shape(nodes: NodeList, name: str, *shapes: Sequence[int | None]) -> str
     return name
 
 
-def join(nodes: NodeList, name: str, tensors: Sequence[str], grid: Grid, dtype: str) -> str:
+def join(nodes: NodeList, name: str, tensors: Sequence[str], grid: ShardGrid, dtype: str) -> str:
     """Add the concatenation, along all dims, of tensors that the shards have, one each."""
     counts = [len(begins) for begins in grid.begins]
     last = min(dim for dim, count in enumerate(counts) if count > 1)
@@ -152,7 +152,7 @@ def look_up(
     ids: str,
     ids_dtype: str,
     dtype: str,
-    grid: Grid,
+    grid: ShardGrid,
     gather: Callable[[int, str], str],
 ) -> None:
     """Add, under a lookup's own name, one that asks each shard for the rows that it has.
@@ -179,7 +179,7 @@ def look_up(
         inputs = [*positions, *own]
         columns.append(nodes.add("DynamicStitch", name, inputs, N=len(own), T=dtype) if len(own) > 1 else own[0])
     row = [sum(shard.size[dim] for shard in _line(grid, dim)) for dim in range(1, len(grid.begins))]
-    one_part = Grid(tuple(ShardSlice((0, *s.begin[1:]), s.size) for s in grid.shards[: grid.num_columns]))
+    one_part = ShardGrid(tuple(ShardSlice((0, *s.begin[1:]), s.size) for s in grid.shards[: grid.num_columns]))
     joined = join(nodes, f"{prefix}/joined", columns, one_part, dtype) if len(columns) > 1 else columns[0]
     shape = nodes.add("Shape", f"{prefix}/ids_shape", [ids], T=ids_dtype, out_type="int32")
     row_shape = nodes.constant(f"{prefix}/row_shape", row, "int32")
@@ -189,6 +189,6 @@ def look_up(
     nodes.nodes[-1].attr[SCALING_OF].s = ids.encode()
 
 
-def _line(grid: Grid, dim: int) -> list[ShardSlice]:
+def _line(grid: ShardGrid, dim: int) -> list[ShardSlice]:
     """The shards along one dim, at the beginning of all others."""
     return [s for s in grid.shards if all(b == 0 for d, b in enumerate(s.begin) if d != dim)]

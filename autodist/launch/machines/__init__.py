@@ -2,7 +2,7 @@
 
 from autodist.launch.machines._collection import collect
 from autodist.launch.machines._fleet import Fleet
-from autodist.launch.machines._launch_plan import Meeting, plan_workers
+from autodist.launch.machines._launch_plan import Rendezvous, plan_workers
 from autodist.launch.machines._machines import is_here, machines_with_ranks
 from autodist.launch.machines._permission_checks import check_permission
 from autodist.launch.machines._preparation import compare_software, prepare
@@ -11,7 +11,7 @@ from autodist.launch.machines._strategy_argument import strategy_argument
 
 __all__ = [
     "Fleet",
-    "Meeting",
+    "Rendezvous",
     "Site",
     "check_permission",
     "collect",

@@ -15,7 +15,7 @@ from autodist.launch.machines._machines import Position, machines_with_ranks, po
 from autodist.launch.machines._sites import Site
 from autodist.resource_spec import Host
 
-__all__ = ["Meeting", "plan_workers"]
+__all__ = ["Rendezvous", "plan_workers"]
 
 _SLOWEST_HEARTBEAT_S = 2.0
 _FASTEST_HEARTBEAT_S = 0.1
@@ -24,7 +24,7 @@ _HERE = "127.0.0.1"
 
 
 @dataclass(frozen=True)
-class Meeting:
+class Rendezvous:
     """What makes the workers of a run find together.
 
     Attributes:
@@ -39,7 +39,7 @@ class Meeting:
     certificate: str = field(default="", repr=False)
 
 
-def plan_workers(job: Job, meeting: Meeting, sites: Sequence[Site]) -> list[WorkerCommand]:
+def plan_workers(job: Job, meeting: Rendezvous, sites: Sequence[Site]) -> list[WorkerCommand]:
     """Return the commands of all workers, by rank.
 
     Args:
@@ -58,7 +58,7 @@ def plan_workers(job: Job, meeting: Meeting, sites: Sequence[Site]) -> list[Work
     ]
 
 
-def _environment(job: Job, meeting: Meeting, rank: int, site: Site, position: Position) -> WorkerEnvironment:
+def _environment(job: Job, meeting: Rendezvous, rank: int, site: Site, position: Position) -> WorkerEnvironment:
     """Return what a worker is told of itself; it reaches the launcher by way of its own machine's loopback."""
     return WorkerEnvironment(
         rank=rank,

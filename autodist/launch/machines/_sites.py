@@ -10,7 +10,7 @@ from pathlib import Path
 
 from autodist.coordination import CODE
 from autodist.launch._base import Job
-from autodist.launch._travelling_environment import travelling_environment
+from autodist.launch._forwarded_environment import forwarded_environment
 from autodist.launch.machines._bundle import Bundle
 from autodist.launch.machines._machines import is_here, machines_with_ranks
 from autodist.launch.machines._strategy_argument import file_of_strategy, strategy_argument
@@ -127,7 +127,7 @@ def remote_site(
         spec_path=f"{root}/{OUTPUT}/{SPEC}",
         strategy=strategy_argument(job.strategy, place),
         dump_graphs=None if job.dump_graphs is None else f"{root}/{GRAPHS}",
-        variables=travelling_environment(),
+        variables=forwarded_environment(),
         shared_envs=dict(machine.ssh.shared_envs if machine.ssh else ()) if shared_envs is None else shared_envs,
         brought=brought,
     )

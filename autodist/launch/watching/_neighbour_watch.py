@@ -19,7 +19,7 @@ from autodist.errors import LaunchError
 from autodist.launch._loop import LoopThread
 from autodist.launch.machines import Fleet, Site
 from autodist.launch.watching._deadlines import Overdue, Standing
-from autodist.launch.watching._silences import SILENCE_S, Pair, Place, Silences, cut_between, find_cut, is_idle
+from autodist.launch.watching._reachability import SILENCE_S, Pair, Place, Reachability, cut_between, find_cut, is_idle
 from autodist.remote import Machine
 
 __all__ = ["Neighbours"]
@@ -44,7 +44,7 @@ class Neighbours:
         self._loop = loop
         self._fleet = fleet
         self._places: dict[int, Place] = {}
-        self._silences = Silences()
+        self._silences = Reachability()
         self._round: concurrent.futures.Future[None] | None = None
         self._next_s = -math.inf
         self._told: set[Pair] = set()

@@ -22,17 +22,17 @@ class LocalBatches:
     Args:
         worker: Who this process is.
         scope: What tells this scope from the others of the run.
-        has_relaxed: Tells whether there are steps that not all workers take together.
+        has_asynchronous: Tells whether there are steps that not all workers take together.
 
     Attributes:
         is_pending: Whether the program is in such a loop, and has not yet given a step the batch that it got there.
     """
 
-    def __init__(self, worker: Worker, scope: str, has_relaxed: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, worker: Worker, scope: str, has_asynchronous: Callable[[], bool] = lambda: False) -> None:
         self.is_pending = False
         self._worker = worker
         self._scope = scope
-        self._has_relaxed = has_relaxed
+        self._has_asynchronous = has_asynchronous
         self._datasets = 0
         self._has_warned = False
 
@@ -64,7 +64,7 @@ class LocalBatches:
         self._has_warned = True
 
     def _check_ends_can_be_told(self) -> None:
-        if self._has_relaxed():
+        if self._has_asynchronous():
             raise UsageError(
                 "data sharded by file or by element needs steps that all workers take together, but the strategy has "
                 "parameter servers with `sync=False` or a `staleness`",

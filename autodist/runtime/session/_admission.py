@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from autodist.runtime.session._tcp_table import IpAddress, TcpSocket, ip_of, tcp_sockets
-from autodist.transport import Strangers, redirect
+from autodist.transport import RejectedPeers, redirect
 
 __all__ = ["admit_only"]
 
@@ -27,7 +27,7 @@ _kept: list[Any] = []
 """What TensorFlow calls from now on, as long as the process lives."""
 _admitted: dict[int, frozenset[IpAddress]] = {}
 """By port of this run, the machines that may connect."""
-_strangers = Strangers()
+_strangers = RejectedPeers()
 
 
 def admit_only(port: int, addresses: Collection[str]) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from autodist.coordination import Worker
 from autodist.graph import Variable
-from autodist.kernels import Asked, DistributedGraph, Refresher, proxy_name
+from autodist.kernels import DistributedGraph, QuestionSet, Refresher, proxy_name
 from autodist.runtime.session._answers import Answers
 from autodist.runtime.session._orderings import keep_orderings_in_session
 from autodist.runtime.session._remote_values import REMOTE_VALUES
@@ -149,7 +149,7 @@ class SessionHost:
         self._servers += servers
         return servers
 
-    def answer(self, name: str, asker: int, asked: Asked) -> None:
+    def answer(self, name: str, asker: int, asked: QuestionSet) -> None:
         """Answer from now on what another worker asks for a step, until the program ends or the session is disposed of.
 
         Args:

@@ -1,13 +1,13 @@
 """Variables: the program's own, their copies in the session, and where these live."""
 
-from autodist.runtime.state._homes import Homes
 from autodist.runtime.state._lost_values import LOST_VALUES
 from autodist.runtime.state._parts import whole_name
+from autodist.runtime.state._placements import Placements
 from autodist.runtime.state._state_store import StateStore
 
 __all__ = [
     "LOST_VALUES",
-    "Homes",
+    "Placements",
     "StateStore",
     "whole_name",
 ]

@@ -2,8 +2,8 @@
 
 from autodist.search.space._arrangement import arranged, grouped, is_dense, numbered, places_of, served
 from autodist.search.space._catalogue import Catalogue, Rows
+from autodist.search.space._constraint_checks import best_of, keeps_results, obeys
 from autodist.search.space._constraints import Rule, adjacent_groups, balanced_servers
-from autodist.search.space._obedience import best_of, keeps_results, obeys
 from autodist.search.space._proposals import Mask, Proposals
 from autodist.search.space._recognition import recognize
 from autodist.search.space._sampling import rearranged, sample, sampled_choices, united

@@ -15,8 +15,8 @@ from autodist import carriers
 from autodist.carriers import installed_communicators
 from autodist.errors import SpaceEmpty
 from autodist.search.space._configs import strategies_of_choices
+from autodist.search.space._constraint_checks import refuse_meaningless
 from autodist.search.space._constraints import Rule
-from autodist.search.space._obedience import refuse_meaningless
 from autodist.search.space.aspects import ASPECTS, Aspect, Choice, Scene
 from autodist.strategies import coupled_units, num_shards, verify
 from autodist.strategies.synchronizers import is_served

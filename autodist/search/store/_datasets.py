@@ -11,7 +11,7 @@ import numpy as np
 
 from autodist.graph import TrainingGraph
 from autodist.resource_spec import ResourceSpec
-from autodist.search.store._rehosting import hardware_of
+from autodist.search.store._retargeting import hardware_of
 from autodist.search.store._store import Known, Study, TrialStore
 from autodist.search.store._trials import Measurement, Trial
 from autodist.simulator import Domain, Measured, accuracy_of

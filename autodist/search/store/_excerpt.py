@@ -9,7 +9,7 @@ import numpy as np
 
 from autodist.graph import without_directories
 from autodist.resource_spec import ResourceSpec
-from autodist.search.store._rehosting import without_access
+from autodist.search.store._retargeting import without_access
 from autodist.search.store._store import Known, TrialStore
 
 __all__ = ["Allowance", "excerpt"]

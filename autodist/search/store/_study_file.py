@@ -16,7 +16,7 @@ from autodist.errors import AutoDistError, StoreError
 from autodist.graph import without_directories
 from autodist.resource_spec import ResourceSpec
 from autodist.search.space import Rule
-from autodist.search.store._rehosting import without_access
+from autodist.search.store._retargeting import without_access
 from autodist.search.store._store import Study, TrialStore
 from autodist.search.store._trials import Failure, Measurement, Trial
 from autodist.simulator import Profile

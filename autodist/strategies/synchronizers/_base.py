@@ -121,7 +121,7 @@ class Synchronizer(abc.ABC):
         return ()
 
     @property
-    def is_relaxed(self) -> bool:
+    def is_asynchronous(self) -> bool:
         """Whether a worker may go on before the others' gradients have been applied."""
         return False
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from autodist.cost import fetched_bytes, pushed_bytes
+from autodist.strategies._asynchronous_uses import asynchronous_uses
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import Problem, listed
-from autodist.strategies._relaxed_uses import relaxed_uses
 from autodist.strategies._shard_messages import host_of
 from autodist.strategies.synchronizers._base import Check, Columns, Form, Synchronizer, Terms
 from autodist.strategies.synchronizers._choice import Choice
@@ -66,7 +66,7 @@ class PSSynchronizer(Synchronizer):
         return self.destination, *self.transfer
 
     @property
-    def is_relaxed(self) -> bool:
+    def is_asynchronous(self) -> bool:
         """Whether a worker may go on before the others' gradients have been applied."""
         return not self.sync or self.staleness > 0
 
@@ -82,7 +82,7 @@ class PSSynchronizer(Synchronizer):
         """A value comes once, a small one and its gradient in company."""
         if self.local_proxy:  # one copy of the value, from which all reads are served
             message = replace(message, reads=min(message.reads, 1))
-        if self.is_relaxed:
+        if self.is_asynchronous:
             return message.never_coded
         message = replace(message, is_streamed=True) if graph.has_streams else message.never_coded
         if self.local_proxy:
@@ -122,7 +122,7 @@ class PSSynchronizer(Synchronizer):
                 "AllReduce, or a compressor that sends one message",
                 f"it sends {rounds} messages, each made from the sum of those before, and a server takes one",
             )
-        if compressor.in_step and self.is_relaxed:
+        if compressor.in_step and self.is_asynchronous:
             yield (
                 "a synchronous server without staleness, AllReduce, or another compressor",
                 "a message can be decoded only by who is in the same step as its sender",
@@ -259,11 +259,11 @@ def _alike(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iter
 
 def _relaxed(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     """Yield what a step can't do with a variable that changes beside it."""
-    relaxed = {name: s for name, s in strategy.synchronized_by(PSSynchronizer) if s.is_relaxed}
-    if not relaxed or graph.graph_def is None or spec.world_size == 1:
+    asynchronous = {name: s for name, s in strategy.synchronized_by(PSSynchronizer) if s.is_asynchronous}
+    if not asynchronous or graph.graph_def is None or spec.world_size == 1:
         return
-    uses = relaxed_uses(graph)
-    for name, synchronizer in relaxed.items():
+    uses = asynchronous_uses(graph)
+    for name, synchronizer in asynchronous.items():
         for use in uses.get(name, ()):
             aspect, given = ("staleness", f"{synchronizer.staleness}") if synchronizer.sync else ("sync", "False")
             allowed = "0" if synchronizer.sync else "True"
@@ -271,12 +271,12 @@ def _relaxed(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> It
 
 
 def _waits_within_steps(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    if not strategy.is_relaxed or graph.graph_def is None or spec.world_size == 1:
+    if not strategy.is_asynchronous or graph.graph_def is None or spec.world_size == 1:
         return
     analysis = graph.analysis
     if not (analysis.joined or analysis.synchronized):
         return
-    names = [name for name, synchronizer in strategy.synchronized_by(PSSynchronizer) if synchronizer.is_relaxed]
+    names = [name for name, synchronizer in strategy.synchronized_by(PSSynchronizer) if synchronizer.is_asynchronous]
     goes_on = "goes on with a gradient by what weights were made into"
     what = goes_on if analysis.joined else "has synchronized batch normalization"
     reason = f"the step {what}, for which the workers wait for each other"

@@ -3,10 +3,17 @@
 from autodist.search.space.aspects._base import Aspect, Choice, Scene
 from autodist.search.space.aspects._compression import Compression
 from autodist.search.space.aspects._partition_aspect import Partitioning
-from autodist.search.space.aspects._serving import Proxies, Staleness, Stations
+from autodist.search.space.aspects._serving import LocalAggregators, Proxies, Staleness
 from autodist.search.space.aspects._synchronizer import Synchronization
 
 __all__ = ["ASPECTS", "Aspect", "Choice", "Scene"]
 
-ASPECTS: tuple[Aspect, ...] = (Partitioning(), Synchronization(), Stations(), Proxies(), Staleness(), Compression())
+ASPECTS: tuple[Aspect, ...] = (
+    Partitioning(),
+    Synchronization(),
+    LocalAggregators(),
+    Proxies(),
+    Staleness(),
+    Compression(),
+)
 """In the order in which they are asked: whether a variable is cut comes before everything else (thesis 8.2.3)."""

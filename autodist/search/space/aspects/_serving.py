@@ -9,14 +9,14 @@ from typing import ClassVar, final
 from autodist.search.space.aspects._base import Aspect, Choice, Scene
 from autodist.strategies import PSSynchronizer
 
-__all__ = ["Proxies", "Staleness", "Stations"]
+__all__ = ["LocalAggregators", "Proxies", "Staleness"]
 
 _UNEVEN = 1.2
 """By which factor measured links differ that are alike."""
 
 
 @final
-class Stations(Aspect):
+class LocalAggregators(Aspect):
     """Whether a station sums gradients and fetches values for all replicas of its host (reduction hierarchy)."""
 
     name: ClassVar[str] = "transfer"

@@ -16,7 +16,7 @@ from autodist.errors import AutoDistError
 from autodist.remote import LocalTransport, Machine, Transport, machines_of
 from autodist.resource_spec import ResourceSpec
 
-__all__ = ["Clinic", "Patient", "opened_clinic"]
+__all__ = ["ClusterAgents", "ReachedHost", "connected_agents"]
 
 _MOST_LOGINS = 16  # handshakes at once: they cost this machine's one core
 _FACTS_TIMEOUT_S = 60.0
@@ -39,7 +39,7 @@ class _Silence:
 
 
 @dataclass(frozen=True)
-class Patient:
+class ReachedHost:
     """A machine with an agent that others can connect to.
 
     Attributes:
@@ -61,20 +61,20 @@ class Patient:
 
 
 @dataclass(frozen=True)
-class Clinic:
+class ClusterAgents:
     """All machines of a cluster, for as long as their agents run.
 
     Attributes:
         spec: The cluster.
         visits: One per machine, by rank; with errors for those that could not be reached.
-        patients: Those that could.
+        machines: Those that could.
         token: What machines say to each other before anything else.
 
     """
 
     spec: ResourceSpec
     visits: tuple[Visit, ...]
-    patients: tuple[Patient, ...]
+    machines: tuple[ReachedHost, ...]
     token: str
 
     @property
@@ -84,9 +84,9 @@ class Clinic:
 
 
 @contextlib.asynccontextmanager
-async def opened_clinic(
+async def connected_agents(
     spec: ResourceSpec, transport: Transport, *, timeout_s: float, note: Callable[[str], None]
-) -> AsyncIterator[Clinic]:
+) -> AsyncIterator[ClusterAgents]:
     """Reach all machines of a cluster and look at each; unreachable ones don't stop the others.
 
     Args:
@@ -180,36 +180,36 @@ def clock_difference(asked_at: float, trip_s: float, told: float) -> float:
     return told - (asked_at + trip_s / 2)
 
 
-async def _introduced(spec: ResourceSpec, found: Sequence[tuple[Visit, Agent | None]], token: str) -> Clinic:
+async def _introduced(spec: ResourceSpec, found: Sequence[tuple[Visit, Agent | None]], token: str) -> ClusterAgents:
     """Have all machines listen, and each try to connect to all others."""
-    patients = [Patient(visit, agent) for visit, agent in found if agent is not None]
-    if len(patients) > 1:
-        patients = list(await asyncio.gather(*(_listening(patient, token) for patient in patients)))
-        patients = list(await asyncio.gather(*(_connecting(patient, patients, token) for patient in patients)))
-    known: Mapping[str, Visit] = {patient.visit.name: patient.visit for patient in patients}
+    machines = [ReachedHost(visit, agent) for visit, agent in found if agent is not None]
+    if len(machines) > 1:
+        machines = list(await asyncio.gather(*(_listening(machine, token) for machine in machines)))
+        machines = list(await asyncio.gather(*(_connecting(machine, machines, token) for machine in machines)))
+    known: Mapping[str, Visit] = {machine.visit.name: machine.visit for machine in machines}
     visits = tuple(known.get(visit.name, visit) for visit, _ in found)
-    return Clinic(spec, visits, tuple(patients), token)
+    return ClusterAgents(spec, visits, tuple(machines), token)
 
 
-async def _listening(patient: Patient, token: str) -> Patient:
-    _, address, _ = patient.target
-    asked: Awaitable[int] = patient.agent.call(
+async def _listening(machine: ReachedHost, token: str) -> ReachedHost:
+    _, address, _ = machine.target
+    asked: Awaitable[int] = machine.agent.call(
         "probe.listen", address=address, first_port=PORTS[0], last_port=PORTS[-1], token=token, lifetime_s=_LIFETIME_S
     )
     try:
-        return replace(patient, port=await asked)
+        return replace(machine, port=await asked)
     except AutoDistError:
-        return patient
+        return machine
 
 
-async def _connecting(patient: Patient, patients: Sequence[Patient], token: str) -> Patient:
-    others = [other for other in patients if other.visit.name != patient.visit.name]
+async def _connecting(machine: ReachedHost, machines: Sequence[ReachedHost], token: str) -> ReachedHost:
+    others = [other for other in machines if other.visit.name != machine.visit.name]
     deaf = {other.visit.name: "nothing can listen there" for other in others if not other.port}
     targets = [other.target for other in others if other.port]
     try:
-        heard: dict[str, str] = await patient.agent.call(
+        heard: dict[str, str] = await machine.agent.call(
             "probe.reach", targets=targets, token=token, patience_s=_REACH_TIMEOUT_S
         )
     except AutoDistError as error:
         heard = {name: error.message for name, _, _ in targets}
-    return replace(patient, visit=replace(patient.visit, unreached={**heard, **deaf}))
+    return replace(machine, visit=replace(machine.visit, unreached={**heard, **deaf}))

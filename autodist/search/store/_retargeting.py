@@ -12,7 +12,7 @@ from autodist.strategies import ShardConfig, Strategy
 if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["are_alike", "hardware_of", "rehosted", "without_access"]
+__all__ = ["are_alike", "hardware_of", "retargeted", "without_access"]
 
 
 def are_alike(one: ResourceSpec, other: ResourceSpec) -> bool:
@@ -39,7 +39,7 @@ def _shape(spec: ResourceSpec) -> object:
     return hosts, links
 
 
-def rehosted(strategy: Strategy, old: ResourceSpec, new: ResourceSpec) -> Strategy:
+def retargeted(strategy: Strategy, old: ResourceSpec, new: ResourceSpec) -> Strategy:
     """The same strategy on another cluster: what was on a host is on the one of the same rank.
 
     Args:

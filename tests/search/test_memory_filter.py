@@ -14,9 +14,9 @@ from autodist.search import (
     Catalogue,
     Effort,
     Measurement,
+    MemoryFilter,
     Plan,
     RandomSearcher,
-    Room,
     Rule,
     Space,
     Tuner,
@@ -66,7 +66,7 @@ def test_only_what_fits_is_ranked(kind):
 
 def test_scores_beyond_the_limit_are_worse_the_larger_the_need_is():
     found = space(2.5 * ALL)
-    room, catalogue = Room(found.domain), Catalogue.of(found)
+    room, catalogue = MemoryFilter(found.domain), Catalogue.of(found)
     scored = []
 
     def score(proposals):
@@ -85,20 +85,20 @@ def test_scores_beyond_the_limit_are_worse_the_larger_the_need_is():
 def test_a_host_is_drawn_as_server_as_long_as_it_has_room():
     found = space(2.7 * ALL, Rule.fix("*=ps"))
     drawn = sample(found, Catalogue.of(found), 100, np.random.default_rng(0))
-    assert Room(found.domain).load(drawn.table, 100).max() <= 1
+    assert MemoryFilter(found.domain).load(drawn.table, 100).max() <= 1
     shares = [(drawn.table.server == rank).mean() for rank in range(3)]
     assert 0 < shares[2] < 0.6 * min(shares[:2]), "and less than its link could carry"
 
 
 def tuner(found, measured, trials=8):
-    class Bench:
+    class Measurer:
         def measure(self, number, strategy, hopeless_s):
             measured.append(strategy)
             return Measurement((1.0,))
 
     catalogue, plan = Catalogue.of(found), Plan(proposals=300, qualified=30, batch=4)
     searcher = RandomSearcher(found, catalogue)
-    return Tuner(found, catalogue, searcher, lambda trials: EventSimulator(), Bench(), Budget(trials), plan)
+    return Tuner(found, catalogue, searcher, lambda trials: EventSimulator(), Measurer(), Budget(trials), plan)
 
 
 def test_what_does_not_fit_is_not_measured():

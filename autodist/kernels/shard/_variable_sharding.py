@@ -1,4 +1,4 @@
-"""Cutting: the graph in which some variables, their slots and their updates are there once per shard."""
+"""Sharding: the graph in which some variables, their slots and their updates are there once per shard."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from autodist.graph import (
     tensor_dtype,
 )
 from autodist.graph.operators import Asks, meaning
-from autodist.kernels.shard._shard_rows import Grid, Rows, join, look_up, with_shape
+from autodist.kernels.shard._shard_rows import Rows, ShardGrid, join, look_up, with_shape
 from autodist.strategies import ShardSlice
 
-__all__ = ["Cut", "Cutting"]
+__all__ = ["Cut", "VariableSharding"]
 
 _SEGMENT_COUNT = 2  # the input of UnsortedSegmentSum that says how many rows come out
 
@@ -50,9 +50,9 @@ class Cut:
     shards: tuple[ShardSlice, ...]
 
     @cached_property
-    def grid(self) -> Grid:
+    def grid(self) -> ShardGrid:
         """The shards as a grid."""
-        return Grid(self.shards)
+        return ShardGrid(self.shards)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -77,7 +77,7 @@ class Cut:
         return tuple(Gradient(own(g.dense), own(g.values), own(g.indices)) for g in self.region.variable.gradients)
 
 
-class Cutting:
+class VariableSharding:
     """Cuts variables of one graph; everything that is not an update keeps its name and sees whole variables.
 
     Args:

@@ -1,4 +1,4 @@
-"""Homes: the one place where a variable lives for all steps of a scope.
+"""Placement: the one place where a variable lives for all steps of a scope.
 
 A strategy is built for one step, and knows nothing of the steps before. Two steps that share variables (a generator's
 and a discriminator's, say) must still find them in one place, and in the same parts.
@@ -19,11 +19,11 @@ from autodist.strategies import (
     shard_slices,
 )
 
-__all__ = ["Homes"]
+__all__ = ["Placements"]
 
 
 @dataclass(frozen=True)
-class Homes:
+class Placements:
     """Which variables live at parameter servers and in which parts, as decided by the steps compiled so far."""
 
     _servers: Mapping[str, str] = field(default_factory=dict)
@@ -112,7 +112,9 @@ class Homes:
                     hint="change it in the step that trains it, or outside of the steps; or use AllReduce",
                 )
 
-    def after(self, strategy: Strategy, captured: TrainingGraph, prepared: Strategy, training: TrainingGraph) -> Homes:
+    def after(
+        self, strategy: Strategy, captured: TrainingGraph, prepared: Strategy, training: TrainingGraph
+    ) -> Placements:
         """The homes when one more step is there.
 
         Args:
@@ -128,7 +130,7 @@ class Homes:
             if len(config.shards) > 1:
                 for name in (variable.name, *_slots(config, captured)):
                     partitions.setdefault(name, replace(config, variable=name))
-        return Homes({**self._servers, **_served(prepared, training)}, configs, partitions)
+        return Placements({**self._servers, **_served(prepared, training)}, configs, partitions)
 
     def known(self, names: Iterable[str], layout: Layout) -> dict[str, str]:
         """The TensorFlow devices of those variables that live at servers."""

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from autodist.simulator import Domain
     from autodist.strategies import Strategy
 
-__all__ = ["Room"]
+__all__ = ["MemoryFilter"]
 
 _TOO_LARGE = np.float32(1e12)
 """No simulator's score is so large."""
 
 
-class Room:
+class MemoryFilter:
     """The memory of the hosts of a domain.
 
     Args:
@@ -36,7 +36,7 @@ class Room:
         >>> m = Variable("m", "m", (1000, 250), "float32", Role.SLOT, owners=("w",))
         >>> spec = ResourceSpec((Host("a", "a"), Host("b", "b", memory_gb=0.003)))
         >>> graph = TrainingGraph(None, (w, m), (), (), ())
-        >>> room = Room(Domain.of(graph, spec))
+        >>> room = MemoryFilter(Domain.of(graph, spec))
         >>> room.why_not(AllReduce(communicator="collective").build(graph, spec))
         'it needs 0.004 GB on `b`, whose `memory_gb` is 0.003'
         >>> room.why_not(PS().build(graph, spec))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from autodist.coordination._member import Member
 from autodist.errors import AutoDistError
 
-__all__ = ["Place", "Whereabouts"]
+__all__ = ["Place", "WaitingNotes"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Place:
     is_for_good: bool
 
 
-class Whereabouts:
+class WaitingNotes:
     """Notes of all workers on what they wait for between two steps; each worker has one note.
 
     Args:

@@ -1,4 +1,4 @@
-"""Quiet units: those whose updates nothing waits for within the step."""
+"""Deferred acknowledgements: of units whose updates nothing waits for within the step."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from autodist.graph import StepAnalysis, node_of
 from autodist.kernels._base import SyncPoint
 
-__all__ = ["quiet_units"]
+__all__ = ["deferred_units"]
 
 
-def quiet_units(analysis: StepAnalysis, points: Iterable[SyncPoint], writes: Mapping[str, str]) -> frozenset[str]:
+def deferred_units(analysis: StepAnalysis, points: Iterable[SyncPoint], writes: Mapping[str, str]) -> frozenset[str]:
     """The units whose updates neither another unit's update nor what a worker sends comes after.
 
-    Of these a server may tell the news of all updates at once. Of others the joint news could wait for what waits for
-    one of the updates.
+    A server may acknowledge all their updates together, at the end. With the others it can't: what waits for one of
+    the updates could be what another one waits for.
 
     Args:
         analysis: The replicated step, which is the same on all workers.
@@ -26,8 +26,8 @@ def quiet_units(analysis: StepAnalysis, points: Iterable[SyncPoint], writes: Map
         for tensor in node.input:
             followers.setdefault(node_of(tensor), []).append(name)
     sent = {node_of(t) for point in points for tensors in (point.local, *point.parts) for t in tensors}
-    loud = {unit for write, unit in writes.items() if _leads_on(write, unit, followers, sent, writes)}
-    return frozenset(writes.values()) - loud
+    immediate = {unit for write, unit in writes.items() if _leads_on(write, unit, followers, sent, writes)}
+    return frozenset(writes.values()) - immediate
 
 
 def _leads_on(

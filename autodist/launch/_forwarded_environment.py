@@ -2,7 +2,7 @@
 
 A worker on another machine starts from that machine's environment: search paths, home directories and virtual
 environments of the launching machine mean nothing there. Over it come the launcher's variables that steer libraries
-(:func:`travelling_environment`), then those of ``--env`` and ``--env-file`` (:func:`requested_environment`), then those
+(:func:`forwarded_environment`), then those of ``--env`` and ``--env-file`` (:func:`requested_environment`), then those
 of the spec, and last what the launcher itself tells its workers.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from autodist.coordination import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT, HorovodPlace, WorkerEnvironment
 from autodist.errors import UsageError
 
-__all__ = ["requested_environment", "travelling_environment"]
+__all__ = ["forwarded_environment", "requested_environment"]
 
 _TRAVELLING = (
     *("AUTODIST_*", "TF_*", "TF2_*", "KERAS_*", "XLA_*", "HOROVOD_*", "NCCL_*", "GRPC_*", "CUDNN_*", "NVIDIA_TF32_*"),
@@ -40,14 +40,14 @@ _REMEDIES = {
 }
 
 
-def travelling_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+def forwarded_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the variables that workers on other machines get from the launcher's environment without being asked.
 
     Args:
         environ: The launcher's environment; by default this process'.
 
     Example:
-        >>> travelling_environment({"TF_CPP_MIN_LOG_LEVEL": "0", "PATH": "/bin", "RANK": "3"})
+        >>> forwarded_environment({"TF_CPP_MIN_LOG_LEVEL": "0", "PATH": "/bin", "RANK": "3"})
         {'TF_CPP_MIN_LOG_LEVEL': '0'}
 
     """

@@ -12,7 +12,7 @@ from autodist.graph import NodeList, called_functions, data_inputs, node_of, nor
 if TYPE_CHECKING:
     from autodist.kernels._base import Layout
 
-__all__ = ["HANDLES", "Asked", "Asking", "Question", "Wanted"]
+__all__ = ["HANDLES", "Question", "QuestionBuilder", "QuestionSet", "WantedNodes"]
 
 HANDLES = frozenset({"FIFOQueueV2", "VarHandleOp"})
 """Ops that find what has a name in the session; each finds the same."""
@@ -26,7 +26,7 @@ class Question:
         name: Unlike that of any other question.
         tensors: How many a question has.
         answers: How many an answer has.
-        node: What the asked worker runs for each question, by its name in the graph of :class:`Asked`.
+        node: What the asked worker runs for each question, by its name in the graph of :class:`QuestionSet`.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuestionSet:
     """All that one worker asks of another.
 
     Attributes:
@@ -58,7 +58,7 @@ class Asked:
         }
 
     @classmethod
-    def from_json(cls, told: Any) -> Asked:
+    def from_json(cls, told: Any) -> QuestionSet:
         """The other way round."""
         import tensorflow as tf
 
@@ -67,7 +67,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedNodes:
     """Nodes that another worker is to run for a question.
 
     Attributes:
@@ -83,7 +83,7 @@ class Wanted:
     ends: Sequence[str]
 
 
-class Asking:
+class QuestionBuilder:
     """Makes questions of one worker, and the graphs that answer them.
 
     Args:
@@ -100,11 +100,13 @@ class Asking:
         self._questions: dict[int, list[Question]] = {}
         self._answering: dict[int, NodeList] = {}
 
-    def asked(self) -> tuple[Asked, ...]:
+    def asked(self) -> tuple[QuestionSet, ...]:
         """By worker, what it is asked."""
-        return tuple(Asked(rank, self._graph_of(rank), tuple(asked)) for rank, asked in sorted(self._questions.items()))
+        return tuple(
+            QuestionSet(rank, self._graph_of(rank), tuple(asked)) for rank, asked in sorted(self._questions.items())
+        )
 
-    def ask(self, name: str, owner: int, wanted: Wanted, waits: Iterable[str], below: int = -1) -> None:
+    def ask(self, name: str, owner: int, wanted: WantedNodes, waits: Iterable[str], below: int = -1) -> None:
         """Add the node of a question to this worker's graph.
 
         Args:
@@ -126,7 +128,7 @@ class Asking:
             below=below,
         )
 
-    def answered(self, name: str, owner: int, wanted: Wanted) -> str:
+    def answered(self, name: str, owner: int, wanted: WantedNodes) -> str:
         """Have a worker answer a question, and return what the question is called; one without tensors has a bool."""
         questions, nodes = self._questions.setdefault(owner, []), self._answering.setdefault(owner, NodeList())
         prefix, called = f"question_{len(questions)}", f"{self._step}/asked_by_{self._layout.rank}/{name}"

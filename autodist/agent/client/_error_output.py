@@ -7,13 +7,13 @@ import contextlib
 
 from autodist.remote import Channel
 
-__all__ = ["Complaints"]
+__all__ = ["ErrorOutput"]
 
 _MOST_BYTES = 4096
 _LAST_S = 0.5
 
 
-class Complaints:
+class ErrorOutput:
     """Keeps the end of what comes on a channel's standard error.
 
     Args:

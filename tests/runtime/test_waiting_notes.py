@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from autodist.coordination import Worker, WorkerEnvironment, Writings
+from autodist.coordination import ChiefFiles, Worker, WorkerEnvironment
 from autodist.coordination._coordinator_client import CoordinatorClient
 from autodist.coordination._coordinator_server import CoordinatorServer
 from autodist.errors import TimedOut
@@ -63,13 +63,13 @@ def test_a_place_within_another_one_is_left_for_that(workers):
 def test_who_waits_at_a_save_for_a_chief_that_is_in_a_step_is_told_of_in_seconds(workers):
     chief, other = workers
     chief.steps_taken = other.steps_taken = 812
-    waiting = threading.Thread(target=Writings(other).wait, args=("Model.save",), daemon=True)
+    waiting = threading.Thread(target=ChiefFiles(other).wait, args=("Model.save",), daemon=True)
     waiting.start()
     until_s = time.monotonic() + 20
     while not (found := told(chief)) and time.monotonic() < until_s:
         time.sleep(0.1)
     assert found == {1: "is at `Model.save` after 812 steps"}
-    with Writings(chief).telling("Model.save"):
+    with ChiefFiles(chief).telling("Model.save"):
         pass
     waiting.join(20)
     assert not waiting.is_alive()
@@ -79,7 +79,7 @@ def test_who_waits_at_a_save_for_a_chief_that_is_in_a_step_is_told_of_in_seconds
 def test_who_waits_at_a_save_in_vain_says_so(workers):
     environment = WorkerEnvironment(rank=1, world_size=2, start_timeout_s=0.1)
     with pytest.raises(TimedOut, match=r"worker 1 has come to `Model\.save`, but the chief, which writes the file"):
-        Writings(Worker(environment, workers[1].coordinator)).wait("Model.save")
+        ChiefFiles(Worker(environment, workers[1].coordinator)).wait("Model.save")
 
 
 def test_a_chief_that_waits_somewhere_else_is_not_waited_for_at_a_save(workers):
@@ -91,4 +91,4 @@ def test_a_chief_that_waits_somewhere_else_is_not_waited_for_at_a_save(workers):
             TimedOut, match=r"worker 1 has come to `Model\.save`, but the chief, .* has left the scope after 812"
         ),
     ):
-        Writings(other).wait("Model.save")
+        ChiefFiles(other).wait("Model.save")

@@ -15,7 +15,7 @@ from autodist.launch import ClusterLauncher, Job, read_status
 from autodist.resource_spec import ResourceSpec
 from autodist.search import Failure, Measurement
 from autodist.strategies import get
-from autodist.tuning import Course, LaunchedBench
+from autodist.tuning import Course, LaunchedMeasurer
 
 SCRIPT = Path(__file__).with_name("train.py")
 SHORT = Course(warm_up=4, iterations=6, timeout_s=60)
@@ -58,7 +58,7 @@ def in_a_moment(act):
 @pytest.mark.slow
 @pytest.mark.horovod
 def test_trials_of_two_workers(tmp_path):
-    bench = LaunchedBench(ClusterLauncher(), job(tmp_path), SHORT)
+    bench = LaunchedMeasurer(ClusterLauncher(), job(tmp_path), SHORT)
     with serving(bench) as results:
         content, graph = bench.captured()
         spec = ResourceSpec.local(workers=2)
@@ -124,6 +124,6 @@ def test_of_long_steps_fewer_are_enough(step_s, steps):
 def test_a_script_without_a_step(tmp_path, text, message):
     script = tmp_path / "train.py"
     script.write_text(text)
-    bench = LaunchedBench(ClusterLauncher(), job(tmp_path, script, workers=1), SHORT)
+    bench = LaunchedMeasurer(ClusterLauncher(), job(tmp_path, script, workers=1), SHORT)
     with serving(bench), pytest.raises(SearchFailed, match=message):
         bench.captured()

@@ -1,4 +1,4 @@
-"""The real bench: strategies are measured by the workers of a run, one after another, without starting them anew."""
+"""The real measurer: strategies are measured by the workers of a run, one after another, without starting them anew."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from autodist.strategies import Strategy
 from autodist.timeline import StepTimeline
 from autodist.tuning._turns import Course, TrialFailed, Turns
 
-__all__ = ["LaunchedBench"]
+__all__ = ["LaunchedMeasurer"]
 
 _T = TypeVar("_T")
 _USUAL = Course()
@@ -71,7 +71,7 @@ def _interrupted(result: RunResult | None) -> SearchInterrupted:
     return SearchInterrupted(f"the search was interrupted{by}")
 
 
-class LaunchedBench:
+class LaunchedMeasurer:
     """Measures strategies in workers that a launcher has started, and starts them anew after a trial that ended them.
 
     Only the main thread can take signals, so the launching happens there, in :meth:`serve`, and the search in another
@@ -198,7 +198,7 @@ class LaunchedBench:
         return StepTrace.from_json(receive_bytes(gang.coordinator, keys.answer(0, 0), 0.0).decode())
 
     def measure(self, number: int, strategy: Strategy, hopeless_s: float | None) -> Measurement | Failure:
-        """Measure a strategy; see :class:`~autodist.search.Bench`.
+        """Measure a strategy; see :class:`~autodist.search.Measurer`.
 
         Raises:
             SearchInterrupted: Somebody has ended the workers.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from autodist.launch.watching._deadlines import Overdue, Standing
 from autodist.report import FailureKind
 
-__all__ = ["SILENCE_S", "Pair", "Place", "Silences", "cut_between", "find_cut", "is_idle"]
+__all__ = ["SILENCE_S", "Pair", "Place", "Reachability", "cut_between", "find_cut", "is_idle"]
 
 Pair = tuple[int, int]
 """Two machines, named by their workers of the lowest rank, the lower one first."""
@@ -37,7 +37,7 @@ class Place:
 
 
 @dataclass
-class Silences:
+class Reachability:
     """What the machines have found of each other.
 
     Attributes:
@@ -78,7 +78,7 @@ class Silences:
         )
 
 
-def find_cut(silences: Silences, standing: Standing, places: Mapping[int, Place], now_s: float) -> Overdue | None:
+def find_cut(silences: Reachability, standing: Standing, places: Mapping[int, Place], now_s: float) -> Overdue | None:
     """Return who doesn't reach whom any more, if a worker waits for that.
 
     A pair in which nobody has ever answered counts until the first step: all carriers connect all workers before it,
@@ -108,7 +108,7 @@ def is_idle(standing: Standing, rank: int, now_s: float) -> bool:
     return rank in standing.running and now_s - standing.last_step_s(rank) >= _IDLE_S
 
 
-def cut_between(pairs: Sequence[Pair], silences: Silences, places: Mapping[int, Place], now_s: float) -> Overdue:
+def cut_between(pairs: Sequence[Pair], silences: Reachability, places: Mapping[int, Place], now_s: float) -> Overdue:
     """Return what there is to say of pairs that don't reach each other."""
     ends = [rank for pair in pairs for rank in pair]
     rank = max(ends, key=lambda end: (ends.count(end), end))  # the machine that most of them have in common

@@ -48,13 +48,13 @@ class Queues:
         return self.nodes.add("QueueDequeueV2", full, [queue], device=self.device, component_types=list(dtypes))
 
     def signal(self, channel: str, name: str, waits: Sequence[str]) -> str:
-        """Send nothing but the news that some nodes have run."""
+        """Send a message without content: some nodes have run."""
         self.nodes.device = self.device
         value = self.nodes.constant(f"{self.prefix}/{name}/value", True, "bool")
         return self.put(channel, name, [value], ["bool"], waits)
 
     def signals(self, channel: str, name: str, count: int) -> str:
-        """Send such news several times at once."""
+        """Send several such messages at once."""
         self.nodes.device = self.device
         full = f"{self.prefix}/{name}"
         values = self.nodes.constant(f"{full}/values", [True] * count, "bool")
@@ -159,7 +159,7 @@ class Streams:
         )
 
     def signal(self, channel: str, name: str, waits: Sequence[str], to: int) -> str:
-        """Send nothing but the news that some nodes have run."""
+        """Send a message without content: some nodes have run."""
         self.nodes.device = self.own_device
         value = self.nodes.constant(f"{self.prefix}/{name}/value", True, "bool")
         return self.put(channel, name, [value], ["bool"], waits, to)

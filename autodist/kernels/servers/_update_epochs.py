@@ -1,9 +1,9 @@
-"""Stages: the order of reads and updates of variables that live on another worker.
+"""Update epochs: the order of reads and updates of variables that live on another worker.
 
 Most steps update a variable once, at their end. Some update it and go on with the new value: a generator is trained
-against the critic that was updated a moment ago, an inner loop takes several gradients. Then there is a *stage* for
-every update that something on the other workers waits for: stage 0 are the reads and gradients before any update,
-stage 1 those that have seen the first, and so on.
+against the critic that was updated a moment ago, an inner loop takes several gradients. Then there is a *epoch* for
+every update that something on the other workers waits for: epoch 0 are the reads and gradients before any update,
+epoch 1 those that have seen the first, and so on.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 
 from autodist.graph import StepAnalysis, node_of
 
-__all__ = ["Stages"]
+__all__ = ["UpdateEpochs"]
 
 
-class Stages:
-    """The stages of units of variables, the same on every worker.
+class UpdateEpochs:
+    """The epochs of units of variables, the same on every worker.
 
     Args:
         analysis: The replicated step.

@@ -1,10 +1,10 @@
-"""Relaxed parameter servers: asynchronous, or with a bounded staleness K (thesis 7.3.2, bridging models).
+"""Asynchronous parameter servers, without a bound or with a bounded staleness K (thesis 7.3.2, bridging models).
 
 The update leaves the owner's step, so that no worker's step waits for another's gradient. Every worker, the owner's
 too, pushes a message per unit: its gradients, and the few values that the update takes from a step besides. The owner's
 process applies messages in rounds of their own (:class:`Serving`), beside its steps:
 
-* asynchronous: a round is one message, first come, first served;
+* no bound: a round is one message, first come, first served;
 * staleness K: a round is one message of every worker. Then each worker gets a token; it has K in advance, and takes one
   at the end of each step. So step t begins when update t - 1 - K is applied, and no worker is more than K steps ahead.
 
@@ -19,20 +19,20 @@ from typing import ClassVar
 
 from autodist.graph import data_inputs, node_of, normalize, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, Serving, SyncPoint
-from autodist.kernels.servers._mail import Queues
+from autodist.kernels.servers._channels import Queues
 from autodist.kernels.servers._proxies import ProxyWriter
 from autodist.kernels.servers._regions import Region, Regions
 from autodist.kernels.servers._units import Part, Unit, parts_of, units_of
 from autodist.strategies import PSSynchronizer, Strategy, Synchronizer
 
-__all__ = ["MOST_AHEAD", "RelaxedServers"]
+__all__ = ["MOST_AHEAD", "AsynchronousServers"]
 
 MOST_AHEAD = 4
 """How many messages of one sender an asynchronous server keeps waiting; a worker that is faster waits in its step."""
 
 
 @dataclass(frozen=True)
-class RelaxedServers(Kernel):
+class AsynchronousServers(Kernel):
     """Move the variables whose servers are asynchronous or stale, with their slots, to their destinations.
 
     Attributes:
@@ -51,7 +51,7 @@ class RelaxedServers(Kernel):
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the module's docstring."""
-        units = [unit for unit in units_of(graph, self.strategy) if unit.synchronizer.is_relaxed]
+        units = [unit for unit in units_of(graph, self.strategy) if unit.synchronizer.is_asynchronous]
         if not units or graph.layout.world_size == 1:
             return graph
         homes = {name: graph.layout.tf_device(u.destination) for u in units for name in u.members}
@@ -59,7 +59,7 @@ class RelaxedServers(Kernel):
 
 
 class _Rewriting:
-    """Rewrites one worker's graph for all relaxed units."""
+    """Rewrites one worker's graph for all asynchronous units."""
 
     def __init__(self, graph: DistributedGraph, units: list[Unit], step: str, container: str) -> None:
         self.graph = graph
@@ -91,12 +91,12 @@ class _Rewriting:
             points=points,
             initializers=(*self.graph.initializers, *(node for line in served for node in line.initializers)),
             serving=(*self.graph.serving, *_servings(served)),
-            relaxed=tuple(name for unit in self.units for name in unit.members),
+            asynchronous=tuple(name for unit in self.units for name in unit.members),
             waits=bool(points) or any(unit.synchronizer.sync for unit in self.units),
         )
         alive = [n for p in points for n in (*p.synced, *map(node_of, p.local))]
         roots = [*map(node_of, (*changed.outputs, *changed.local_outputs)), *effects, *changed.kept, *alive]
-        # Nothing waits for the updates of relaxed units any more.
+        # Nothing waits for the updates of asynchronous units any more.
         self.nodes.stop_waiting({*self.regions.writes, *(name for name, bits in self.regions.behind.items() if bits)})
         self.nodes.prune(roots)
         return changed.edited(self.nodes)

@@ -13,7 +13,7 @@ from typing import Any
 from autodist.coordination._worker import Worker
 from autodist.errors import AutoDistError, TimedOut, WorkerFailed
 
-__all__ = ["Writings", "own_writing"]
+__all__ = ["ChiefFiles", "own_writing"]
 
 _LOOK_EVERY_S = 2.0
 _LOOKS = 3  # a note may be a moment old, so one look proves nothing
@@ -32,7 +32,7 @@ def own_writing() -> Iterator[None]:
         _inside.depth = depth
 
 
-class Writings:
+class ChiefFiles:
     """The calls that write files, counted by function; the workers make the same ones in the same order.
 
     Where only the chief makes some of them, others may wait for an earlier one, and never in vain.

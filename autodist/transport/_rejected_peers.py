@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 
-__all__ = ["Strangers"]
+__all__ = ["RejectedPeers"]
 
 _LOG = logging.getLogger("autodist")
 _MOST_TOLD = 10
 
 
-class Strangers:
+class RejectedPeers:
     """Tells of who is sent away, and of so many only that nobody can fill the log.
 
     Example:
-        >>> Strangers().tell("a stranger at 10.0.0.9 was sent away")
+        >>> RejectedPeers().tell("a stranger at 10.0.0.9 was sent away")
 
     """
 

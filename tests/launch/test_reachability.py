@@ -5,7 +5,7 @@ import pytest
 from autodist.coordination._coordinator_server import Progress
 from autodist.launch import FailureKind
 from autodist.launch.watching._deadlines import Standing
-from autodist.launch.watching._silences import Place, Silences, find_cut
+from autodist.launch.watching._reachability import Place, Reachability, find_cut
 
 PLACES = {rank: Place((rank,), f"10.0.0.{rank + 1}", 1) for rank in range(3)}
 NOBODY = {0: set(), 1: set(), 2: set()}
@@ -19,7 +19,7 @@ def standing(*in_step, at_s=100.0, pace_s=0.1):
 
 def found(*rounds, workers=None, places=PLACES, now_s=None):
     """What is found after rounds with the times at which they began."""
-    silences = Silences()
+    silences = Reachability()
     for began_s, unanswered in rounds:
         silences.note(began_s, unanswered)
     workers = standing(True, True, True) if workers is None else workers

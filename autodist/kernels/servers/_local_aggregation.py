@@ -1,4 +1,4 @@
-"""Stations: one device per host adds up its replicas' gradients before they leave, and fetches values for all of them.
+"""Local aggregation: one device per host adds up its replicas' gradients before they leave, and fetches values for all.
 
 Hierarchical reduce and broadcast (thesis 7.3.2). Without a station every replica sends its own gradient, so a host with
 n replicas sends n times as much. It also asks for the values itself, which TensorFlow may or may not answer by one
@@ -17,11 +17,11 @@ from autodist.kernels._place import stays_at_home
 from autodist.kernels.servers._units import Unit, units_of
 from autodist.strategies import Strategy
 
-__all__ = ["Stations"]
+__all__ = ["LocalAggregation"]
 
 
 @dataclass(frozen=True)
-class Stations(Kernel):
+class LocalAggregation(Kernel):
     """Let what this worker's replicas send to servers, and read from them, go through the strategy's stations.
 
     Attributes:
