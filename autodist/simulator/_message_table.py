@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ __all__ = [
     "Bools",
     "Floats",
     "Ints",
+    "ServedColumns",
     "ShardTable",
     "collectives",
     "tabulate",
@@ -48,6 +49,17 @@ _STREAMED = 0.1
 """What part of a message's costs remains where AutoDist's own library carries it: there is no call, and no answer."""
 _OF_ROWS = 2.0
 """Messages of a table, of which single rows travel: with each direction go the numbers of the rows."""
+
+
+class ServedColumns(NamedTuple):
+    """Columns of :class:`ShardTable` of shape (shards, 1)."""
+
+    summed_bytes: Floats
+    gathered_bytes: Floats
+    gathered_by_example: Floats
+    asked_by_example: Floats
+    read_bytes: Floats
+    read_by_example: Floats
 
 
 @dataclass(frozen=True)
@@ -109,9 +121,9 @@ class ShardTable:
         return ShardTable(*(getattr(self, field.name)[rows] for field in dataclasses.fields(self)))
 
     @property
-    def by_host(self) -> ShardTable:
-        """The same with columns of shape (shards, 1), for what differs by host."""
-        return ShardTable(*(getattr(self, field.name)[:, None] for field in dataclasses.fields(self)))
+    def by_host(self) -> ServedColumns:
+        """What travels to and from servers, for what differs by host."""
+        return ServedColumns(*(getattr(self, name)[:, None] for name in ServedColumns._fields))
 
     @classmethod
     def joined(cls, tables: Sequence[ShardTable]) -> ShardTable:
