@@ -77,7 +77,20 @@ class _CollectiveCommunicator(Communicator):
 
     def all_reduce(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """See the base class."""
-        return self._reduce(nodes, name, tensor, dtype, "Add")
+        return self._reduce(nodes, name, tensor, dtype, self._keys(nodes, name))
+
+    def all_reduce_varying(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
+        """See the base class. A collective keeps the shape of its first run, so there is one for each size."""
+        group_size, group_key, key = self._keys(nodes, name)
+        size = nodes.add("Size", f"{name}/size", [tensor], T=dtype, out_type="int32")
+        end = nodes.constant(f"{name}/instance_key/end", 2**31 - 1, "int32")
+        room = nodes.add("Sub", f"{name}/instance_key/room", [end, size], T="int32")
+        below = nodes.add("FloorMod", f"{name}/instance_key/below", [key, room], T="int32")
+        instance = nodes.add("AddV2", f"{name}/instance_key/of_size", [below, size], T="int32")
+        shape = nodes.add("Shape", f"{name}/shape", [tensor], T=dtype, out_type="int32")
+        flat = nodes.reshape(f"{name}/flat", tensor, [-1], dtype)
+        summed = self._reduce(nodes, f"{name}/sum", flat, dtype, [group_size, group_key, instance])
+        return nodes.add("Reshape", name, [summed, shape], T=dtype, Tshape="int32")
 
     def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """See the base class."""
@@ -112,13 +125,13 @@ class _CollectiveCommunicator(Communicator):
         """See the base class."""
         return self._gather(nodes, name, tensor, dtype, self._keys(nodes, name))
 
-    def _reduce(self, nodes: NodeList, name: str, tensor: str, dtype: str, merge: str) -> str:
+    def _reduce(self, nodes: NodeList, name: str, tensor: str, dtype: str, keys: list[str]) -> str:
         return nodes.add(
             "CollectiveReduceV2",
             name,
-            [tensor, *self._keys(nodes, name)],
+            [tensor, *keys],
             T=dtype,
-            merge_op=merge,
+            merge_op="Add",
             final_op="Id",
             communication_hint="ring",
             Nordering_token=0,

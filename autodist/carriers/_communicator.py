@@ -28,6 +28,10 @@ class Communicator(abc.ABC):
     def all_reduce(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """The sum over all workers of a tensor whose shape is the same on all of them."""
 
+    def all_reduce_varying(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
+        """The same of a tensor that has another shape in other steps, such as a row for each example."""
+        return self.all_reduce(nodes, name, tensor, dtype)
+
     def spread(self, nodes: NodeList, sizes: Mapping[str, int]) -> None:
         """Have workers sum equally much of some all-reduces that were added, given their bytes by name.
 

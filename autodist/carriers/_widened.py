@@ -47,6 +47,10 @@ class Widened(Communicator):
         """See the base class."""
         return _carried(self.inner.all_reduce, self.summed.get(dtype, dtype), nodes, name, tensor, dtype)
 
+    def all_reduce_varying(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
+        """See the base class."""
+        return _carried(self.inner.all_reduce_varying, self.summed.get(dtype, dtype), nodes, name, tensor, dtype)
+
     def spread(self, nodes: NodeList, sizes: Mapping[str, int]) -> None:
         """See the base class."""
         self.inner.spread(nodes, sizes)

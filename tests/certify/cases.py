@@ -2,7 +2,7 @@
 
 Each case builds a model from a seed, trains it on seeded data in a scope of its own, and downloads nothing. Behind an
 "@" a name may say by which strategy. With `--separately`, each case's recording goes into a directory of its name, so
-that many share the start of one process.
+that many share the start of one process; of a case that is refused it has the words, and the next case goes on.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import keras
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 import autodist
+from autodist.errors import CaptureError, UsageError
 from autodist.runtime import Recorder
 from certify import built, drawn, factored, features, keras2, optimizers, partitioned, registry, styles
 from certify.data import STEPS, Case
@@ -54,6 +55,11 @@ def run(name, directory):
     except SystemExit:
         if directory is None:
             raise
+    except (CaptureError, UsageError) as refusal:
+        if directory is None:
+            raise
+        (directory / name).mkdir(parents=True, exist_ok=True)
+        (directory / name / "refused").write_text(str(refusal))
 
 
 def main():

@@ -87,12 +87,17 @@ class Runs:
             self.recording(reference_of(case), Place(None)), self.recording(case, place), tolerance
         )
 
-    def recording(self, case: str, place: Place) -> Path:
-        """The directory that holds what a case did at a place."""
+    def refusal(self, case: str, place: Place) -> str | None:
+        """In which words a case is refused at a place; None if it is trained."""
         self.want(case, place)
         if (place, case) not in self._done:
             self._run_all([c for c in self._wanted[place] if (place, c) not in self._done], place)
-        failure = self._failures.get((place, case))
+        refused = self._directory_of(place) / case / "refused"
+        return refused.read_text() if refused.is_file() else None
+
+    def recording(self, case: str, place: Place) -> Path:
+        """The directory that holds what a case did at a place."""
+        failure = self.refusal(case, place) or self._failures.get((place, case))
         assert failure is None, f"{case} failed: {failure}"
         return self._directory_of(place) / case
 

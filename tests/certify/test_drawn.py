@@ -1,22 +1,33 @@
-"""Any strategy over any model and cluster is either refused by `verify`, or runs and equals one device.
+"""Any strategy over any model and cluster is refused in words, or runs and equals one device.
 
-Long runs find the holes: `AUTODIST_TESTS_DRAWN=500 pytest -m slow tests/certify/test_drawn.py` draws as many.
+All programs of a cluster and a family are trained one after another by the same workers, each in a scope of its own.
+Long runs find the holes: `AUTODIST_TESTS_DRAWN=2000 pytest -m slow tests/certify/test_drawn.py` draws as many. What
+became of them is written into the file that `AUTODIST_TESTS_DRAWN_COUNTS` names.
 """
 
+import collections
+import json
 import os
+import pathlib
 
 import pytest
 
 from .runs import OWN, QUICK_COLLECTIVES, Place
 
-pytestmark = [pytest.mark.timeout(3600), pytest.mark.horovod]  # the first test of a place runs all cases of that place
+pytestmark = [pytest.mark.timeout(7200), pytest.mark.horovod]  # the first test of a place runs all cases of that place
 
 SHAPES = ((2, 1, 0), (2, 2, 0), (2, 1, 1), (3, 1, 0), (1, 3, 0))
 """Workers, replicas of each, and how many more the last one has."""
 
-MANY = int(os.environ.get("AUTODIST_TESTS_DRAWN", "100"))
-QUICK = {"drawn-collectives-999": QUICK_COLLECTIVES}
+MANY = int(os.environ.get("AUTODIST_TESTS_DRAWN", "500"))
+QUICK = dict.fromkeys(("drawn-collectives-999", "drawn-collectives-62", "drawn-collectives-32"), QUICK_COLLECTIVES)
 """Which cases every run of the tests draws, in a launch that other cases share."""
+
+ROUND_OFF = 1e-12
+"""Of numbers that are but round-off: weights that change nothing, such as a bias before a mean is taken off."""
+
+MOST_REFUSED = 0.05
+"""Of all programs."""
 
 
 def parameters():
@@ -27,6 +38,23 @@ def parameters():
         yield pytest.param(case, place)
 
 
+@pytest.fixture(scope="module")
+def outcomes():
+    """By case "equal", "different", or the words of a refusal."""
+    found = {}
+    yield found
+    counts = collections.Counter(o if o in ("equal", "different") else "refused" for o in found.values())
+    if os.environ.get("AUTODIST_TESTS_DRAWN_COUNTS"):
+        pathlib.Path(os.environ["AUTODIST_TESTS_DRAWN_COUNTS"]).write_text(json.dumps([counts, found], indent=1))
+    assert counts["refused"] <= MOST_REFUSED * max(20, len(found)), found
+
+
 @pytest.mark.parametrize(("case", "place"), list(parameters()))
-def test_equals_one_device(runs, case, place):
-    runs.certify(case, place).check()
+def test_equals_one_device_or_is_refused(runs, outcomes, case, place):
+    outcomes[case] = runs.refusal(case, place) or "different"
+    if runs.refusal(case, place) is None:
+        certificate = runs.certify(case, place)
+        differing = [d for d in certificate.differences if d.relative > certificate.tolerance]
+        assert [d for d in differing if d.absolute > ROUND_OFF] == []
+        assert certificate.moved > 0
+        outcomes[case] = "equal"

@@ -64,13 +64,13 @@ def test_draws_have_every_aspect(graph):
         for aspect in set(aspects(Drawn(seed=seed, family=family).build(graph, SPEC)))
     )
     servers = {f"server on {device.name}" for device in SPEC.devices}
-    carried = {f"all-reduce over {c}" for c in ("horovod", "collective")}
+    carried = {f"all-reduce over {c}" for c in ("horovod", "collective", "tcp")}
     wanted = servers | carried | {
         "graph over horovod", "graph over tcp", "graph over collective",
         "3 replicas", "4 replicas",
         "partition of 1 dims", "partition of 2 dims", "uneven parts", "1 kinds of shards", "2 kinds of shards",
         "compressor None", "compressor SufficientFactors",
         "proxy True", "proxy False", "stations 0", "stations 2",
-        "broadcast over horovod", "broadcast over collective",
+        "broadcast over horovod", "broadcast over collective", "broadcast over tcp",
     }  # fmt: skip
     assert {aspect for aspect in wanted if counts[aspect] < 3} == set()

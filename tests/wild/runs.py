@@ -102,7 +102,7 @@ class Runs:
         errors = [json.loads(f.read_text()) for f in sorted(self._directory_of(place).glob(f"{script.name}.*.error"))]
         refusals = [e for e in errors if "AutoDistError" in e["kinds"]]
         if errors and len(refusals) == len(errors):
-            return {"error": refusals[0]["kinds"][0], "words": [refusals[0]["text"], refusals[0]["hint"]]}
+            return {"error": refusals[0]["kinds"][0], "words": [refusals[0]["text"], refusals[0]["hint"] or ""]}
         words = [f"{e['kinds'][0]}: {e['text'][:600]}" for e in errors[:1]]
         failure = self._directory_of(place) / f"{script.name}.failure"
         return {"error": "other", "words": words or [failure.read_text()[-1500:]]}

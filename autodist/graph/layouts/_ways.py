@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from autodist.graph._graph_def import data_inputs, node_of, tensor_dtype, tensor_name
+from autodist.graph._graph_def import data_inputs, node_of, output_types, tensor_dtype, tensor_name
 from autodist.graph.batch import BY, Value
 from autodist.graph.batch import Kind as Batch
 from autodist.graph.batch import Rows as InBatch
@@ -87,7 +87,8 @@ class Ways:
 
     def outputs_of(self, node: Any) -> int:
         """How many outputs a node has."""
-        return max(1, len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1)
+        shapes = node.attr["_output_shapes"].list.shape if "_output_shapes" in node.attr else ()
+        return max(1, len(shapes) or len(output_types(node)))
 
     def meaning(self, node: Any) -> Meaning | None:
         """What a node computes."""

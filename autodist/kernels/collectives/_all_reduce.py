@@ -105,7 +105,8 @@ def _reduced(
             name = f"autodist/all_reduce/{label}/{dtype}"
             for label_of_message, together in _messages(sums, carry.joins_all, joined_bytes):
                 message = f"{name}{label_of_message}"
-                inputs |= _fused(nodes, message, together, carry.all_reduce)
+                is_static = all(map(_is_static, together))
+                inputs |= _fused(nodes, message, together, carry.all_reduce if is_static else carry.all_reduce_varying)
                 if not carry.joins_all:
                     sizes.setdefault(carrier, {})[message] = sum(_size_bytes(point) or 0 for point in together)
         inputs |= _scattered(nodes, f"autodist/reduce_scatter/{label}", points, carry, graph.layout.place(step))

@@ -101,6 +101,7 @@ def _nodes(carrier: Carrier, rank: int, world_size: int) -> NodeList:
     flags = nodes.constant("flags", [True, False], "bool")
     found = {
         "sum": carry.all_reduce(nodes, "collective/sum", value, "float32"),
+        "varying": carry.all_reduce_varying(nodes, "collective/varying", value, "float32"),
         "gathered": carry.all_gather(nodes, "collective/gathered", value, "float32"),
         "even": carry.all_gather_even(nodes, "collective/even", value, "float32"),
         "flags": carry.all_gather(nodes, "collective/flags", flags, "bool"),

@@ -12,6 +12,31 @@ def number_of_rows(p):
     return p.shape[0] or tf.shape(p)[0]
 
 
+def turned_until_small(p):
+    """As many turns as the example that needs most of them."""
+    state, turns = tf.zeros_like(p), 0
+    while tf.reduce_max(tf.abs(tf.tanh(0.5 * state + p) - state)) > 0.05 and turns < 6:
+        state, turns = tf.tanh(0.5 * state + p), turns + 1
+    return tf.tanh(0.5 * tf.stop_gradient(state) + p)
+
+
+def by_branch(p):
+    """What all examples together decide."""
+    return tf.cond(tf.reduce_mean(p) > 0.2, lambda: 0.5 * p, lambda: p + 0.1)
+
+
+def less_the_mean_of_its_group(p):
+    """Groups of which each replica has some members."""
+    group = tf.cast(p[:, 0] > tf.reduce_mean(p), tf.int32)
+    return p - 0.5 * tf.gather(tf.math.unsorted_segment_mean(p, group, 2), group)
+
+
+def with_every_second(p):
+    """Pairs out of one batch, by numbers of rows."""
+    n = tf.shape(p)[0]
+    return p + 0.3 * tf.gather(tf.gather(p, tf.range(0, n, 2)), tf.range(n) // 2)
+
+
 MIXED = {
     "as they are": lambda p: p,
     "centred": lambda p: p - tf.reduce_mean(p, 0),
@@ -23,13 +48,19 @@ MIXED = {
     "weighted": lambda p: p * tf.nn.softmax(p, axis=0),
     "first": lambda p: p + 0.1 * p[:1],
     "shuffled": lambda p: tf.gather(p, tf.argsort(tf.sin(3.0 * p[:, 0]))),
-    "by number": lambda p: p + 0.1 * tf.linspace(0.0, 1.0, number_of_rows(p))[:, None],
+    "by number": lambda p: p + 0.1 * tf.cast(tf.linspace(0.0, 1.0, number_of_rows(p)), p.dtype)[:, None],
     "of a fixed shape": lambda p: p + 0.1 * tf.tanh(tf.reshape(p, [number_of_rows(p), 1])[::-1]),
     "in a loop": lambda p: tf.map_fn(lambda row: tf.tanh(row) + 0.1 * tf.reduce_sum(row), p),
-    "without diagonal": lambda p: tf.matmul(1.0 - tf.eye(tf.shape(p)[0]), tf.tanh(p)) / 4.0,
+    "turned until small": turned_until_small,
+    "by branch": by_branch,
+    "less the mean of its group": less_the_mean_of_its_group,
+    "with every second": with_every_second,
+    "without diagonal": lambda p: tf.matmul(1.0 - tf.eye(tf.shape(p)[0], dtype=p.dtype), tf.tanh(p)) / 4.0,
 }
 REDUCED = {
     "mean": tf.reduce_mean,
+    "median": lambda e: tf.sort(e[:, 0])[tf.shape(e)[0] // 2] + 0.1 * tf.reduce_mean(e),
+    "worst third": lambda e: tf.reduce_mean(tf.math.top_k(e[:, 0], tf.maximum(1, tf.shape(e)[0] // 3)).values),
     "sum": lambda e: 0.1 * tf.reduce_sum(e),
     "root": lambda e: tf.sqrt(0.01 + tf.reduce_mean(e)),
     "log of sum": lambda e: tf.reduce_logsumexp(e),

@@ -49,7 +49,7 @@ class Draw:
         self.graph = graph
         self.spec = spec
         self.servers = family == "servers"
-        self.carriers = ["horovod"] if self.servers else ["horovod", "collective"]
+        self.carriers = ["horovod", "tcp"] if self.servers else ["horovod", "collective", "tcp"]
         self.devices = [device.name for device in spec.devices]
         self.groups = {}
         self.units = {}
@@ -70,7 +70,7 @@ class Draw:
             if variable.name not in self.configs:
                 self.configs[variable.name] = self.config(variable)
         configs = tuple(self.configs[variable.name] for variable in self.graph.trainable)
-        communicator = "tcp" if self.servers else self.chance.choice(["horovod", "collective"])
+        communicator = self.chance.choice(self.carriers)
         return Strategy(GraphConfig(self.replicas(), communicator), configs, builder=builder)
 
     def replicas(self):
