@@ -13,6 +13,10 @@ def fused(x):
     return tf.reshape(tf.compat.v1.nn.fused_batch_norm(images, tf.ones([3]), tf.zeros([3]))[0], [-1, 3])
 
 
+def truncated(x):
+    return x + keras.random.truncated_normal(tf.shape(x), seed=1)
+
+
 def trained(*layers):
     """A step of a model with these layers, and a batch of 8 examples."""
     model = keras.Sequential([keras.Input((3,)), *layers, keras.layers.Dense(1)])
@@ -34,8 +38,12 @@ def trained(*layers):
     [
         ([keras.layers.BatchNormalization], ["batch normalization"]),
         (
-            [keras.layers.BatchNormalization, lambda: keras.layers.Dropout(0.5)],
+            [keras.layers.BatchNormalization, lambda: keras.layers.Lambda(truncated)],
             ["batch normalization", "random numbers"],
+        ),
+        (
+            [keras.layers.BatchNormalization, lambda: keras.layers.Dropout(0.5)],
+            ["batch normalization"],
         ),
         ([lambda: keras.layers.BatchNormalization(synchronized=True)], []),
         (
@@ -46,7 +54,7 @@ def trained(*layers):
         ([lambda: keras.layers.Dropout(0.5)], []),
         ([lambda: keras.layers.Dropout(0.5, noise_shape=(1, 3)), keras.layers.LayerNormalization], []),
     ],
-    ids=["batch_norm", "both", "synchronized", "synchronized and dropout", "fused", "dropout", "whole"],
+    ids=["batch_norm", "both", "and dropout", "synchronized", "synchronized and dropout", "fused", "dropout", "whole"],
 )
 def test_what_differs_as_is_documented_is_said(layers, said):
     step, arrays = trained(*(layer() for layer in layers))

@@ -28,7 +28,7 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph.analysis._batch_scaling import ROWLIKE, BatchScaling, ScalingRules
 from autodist.graph.annotations import RATIO, SEED, by_of
-from autodist.graph.batch import BY, BY_REPLICA, SCALING_OF, Follower, Rows, Value
+from autodist.graph.batch import BY, BY_REPLICA, SCALING_OF, Follower, Rows, Size, Value
 from autodist.graph.operators import Asks, Kind, is_kind, meaning, operator
 
 __all__ = ["WHOLE", "BatchDependence"]
@@ -261,6 +261,10 @@ class BatchDependence:
     def follow(self, node: Any, values: Sequence[Value]) -> tuple[list[Value], str | None]:
         """Where a node's outputs would have the batch if its inputs had it there, and why examples would meet in it."""
         return self._follower.outcome(node, values)
+
+    def entries(self, tensor: str) -> tuple[Size, ...] | None:
+        """The entries of a vector of whole numbers, some of which may be multiples of the number of examples."""
+        return self._follower.entries(tensor)
 
     def _value(self, tensor: str) -> Value:
         return self._follower.value(tensor)

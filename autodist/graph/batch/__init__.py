@@ -2,7 +2,7 @@
 
 from autodist.graph.batch._follow import Follower
 from autodist.graph.batch._picking import PICKING, UPDATING, picked_beyond, turns
-from autodist.graph.batch._rows import APART, BY, BY_REPLICA, SCALING_OF, SYNCHRONIZED, Kind, Rows, Value
+from autodist.graph.batch._rows import APART, BY, BY_REPLICA, SCALING_OF, SYNCHRONIZED, Batch, Kind, Rows, Size, Value
 from autodist.graph.batch._table import RULES
 
 __all__ = [
@@ -14,9 +14,11 @@ __all__ = [
     "SCALING_OF",
     "SYNCHRONIZED",
     "UPDATING",
+    "Batch",
     "Follower",
     "Kind",
     "Rows",
+    "Size",
     "Value",
     "picked_beyond",
     "turns",

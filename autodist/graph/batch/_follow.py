@@ -22,7 +22,7 @@ from autodist.graph._graph_def import (
 from autodist.graph.batch._computing import chosen
 from autodist.graph.batch._lists import RULES as LISTS
 from autodist.graph.batch._lists import merged
-from autodist.graph.batch._rows import APART, BY, BY_REPLICA, SCALING_OF, Batch, Call, Kind, Rows, Shape, Value
+from autodist.graph.batch._rows import APART, BY, BY_REPLICA, SCALING_OF, Batch, Call, Kind, Rows, Shape, Size, Value
 from autodist.graph.batch._sizes import Sizes
 from autodist.graph.batch._table import CREATIONS, RULES, rule_of
 from autodist.graph.operators import Kind as OperatorKind
@@ -86,6 +86,10 @@ class Follower:
         if found is None:
             return None
         return found[index] if index < len(found) else found[-1]
+
+    def entries(self, tensor: str) -> tuple[Size, ...] | None:
+        """The entries of a vector of whole numbers, so far as they are known; None where nothing is."""
+        return self._sizes.of(tensor)
 
     def is_multiple(self, tensor: str) -> bool:
         """Whether a whole number is known to be that of the examples, or a multiple of it."""

@@ -5,9 +5,10 @@ from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, NoPlanError
 from autodist.graph.layouts._exchanged import Exchanged, exchanged_in
 from autodist.graph.layouts._plan import plan_batch
 from autodist.graph.layouts._shapes import StepShapes
-from autodist.graph.layouts._ways import Entry, Way
+from autodist.graph.layouts._ways import COUNTED, Entry, Way
 
 __all__ = [
+    "COUNTED",
     "WHOLE",
     "BatchPlan",
     "Cut",

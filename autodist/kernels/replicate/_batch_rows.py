@@ -10,7 +10,44 @@ from autodist.graph import NodeList
 from autodist.graph.layouts import Entry, Multiple, Rows
 from autodist.kernels._base import Layout
 
-__all__ = ["BatchRows"]
+__all__ = ["BatchRows", "FirstRows"]
+
+
+class FirstRows:
+    """Where the rows of each replica begin.
+
+    Args:
+        out: Where to add nodes.
+        layout: Who this worker is.
+        counts: The numbers of rows of all replicas of all workers, in their order.
+        name: What the names of the nodes begin with.
+
+    Attributes:
+        firsts: The first row of each replica of all workers.
+        ends: One past its last.
+
+    """
+
+    def __init__(self, out: NodeList, layout: Layout, counts: str, name: str) -> None:
+        whole = out.cast(f"{name}/counts/int", counts, "float32", "int32")
+        behind = out.constant(f"{name}/counts/axis", 0, "int32")
+        self.ends = out.add("Cumsum", f"{name}/counts/ends", [whole, behind], T="int32", Tidx="int32")
+        self.firsts = out.add("Sub", f"{name}/counts/firsts", [self.ends, whole], T="int32")
+        before = sum(len(layout.copies(rank)) for rank in range(layout.rank))
+        count = len(layout.local_replicas)
+        self._first = [entry_of(out, f"autodist/first_{r}", self.firsts, before + r) for r in range(count)]
+
+    def first(self, replica: int) -> str:
+        """The first row of a local replica."""
+        return self._first[replica]
+
+
+def entry_of(out: NodeList, name: str, vector: str, at: int) -> str:
+    """An entry of a vector of whole numbers, as a scalar."""
+    begin = out.constant(f"{name}/begin", [at], "int32")
+    size = out.constant(f"{name}/size", [1], "int32")
+    entry = out.add("Slice", f"{name}/entry", [vector, begin, size], T="int32", Index="int32")
+    return out.reshape(name, entry, [], "int32")
 
 
 class BatchRows:
@@ -29,18 +66,13 @@ class BatchRows:
         self._out = out
         self._layout = layout
         self._count = len(layout.local_replicas)
-        self._before = sum(len(layout.copies(rank)) for rank in range(layout.rank))
         dim = out.constant(f"{total}/dim", [0], "int32")
         everywhere = out.add("Sum", f"{total}/sum", [counts, dim], T="float32", Tidx="int32", keep_dims=False)
         self.total = out.add("PlaceholderWithDefault", total, [everywhere], dtype="float32", shape=[])
         self._total = out.cast(f"{total}/int", self.total, "float32", "int32")
-        whole = out.cast(f"{total}/counts/int", counts, "float32", "int32")
-        behind = out.constant(f"{total}/counts/axis", 0, "int32")
-        self._ends = ends = out.add("Cumsum", f"{total}/counts/ends", [whole, behind], T="int32", Tidx="int32")
-        self._firsts = firsts = out.add("Sub", f"{total}/counts/firsts", [ends, whole], T="int32")
-        self._first = [self._entry(f"autodist/first_{r}", firsts, self._before + r) for r in range(self._count)]
+        self.starts = FirstRows(out, layout, counts, total)
         own = out.cast(f"{rows}/int", rows, "float32", "int32")
-        self._own = [self._entry(f"autodist/own_{r}", own, r) for r in range(self._count)]
+        self._own = [entry_of(out, f"autodist/own_{r}", own, r) for r in range(self._count)]
         self._made: dict[tuple[object, ...], str] = {}
         self._scaled_before: set[str] = set()
 
@@ -54,23 +86,17 @@ class BatchRows:
         lasts = self._out.constant(f"{name}/lasts", [bound - 1 for bound in bounds[1:]], "int32")
         axis = self._out.constant(f"{name}/axis", 0, "int32")
         kinds: dict[str, Any] = {"Tparams": "int32", "Tindices": "int32", "Taxis": "int32", "batch_dims": 0}
-        firsts = self._out.add("GatherV2", f"{name}/firsts", [self._firsts, begins, axis], **kinds)
-        ends = self._out.add("GatherV2", f"{name}/ends", [self._ends, lasts, axis], **kinds)
+        firsts = self._out.add("GatherV2", f"{name}/firsts", [self.starts.firsts, begins, axis], **kinds)
+        ends = self._out.add("GatherV2", f"{name}/ends", [self.starts.ends, lasts, axis], **kinds)
         return firsts, self._out.add("Sub", f"{name}/counts", [ends, firsts], T="int32")
 
     def times(self, vector: str, by: int) -> str:
         """A vector, times a number."""
         return self._scaled(f"{vector}/times_{by}", vector, by) if by != 1 else vector
 
-    def _entry(self, name: str, vector: str, at: int) -> str:
-        begin = self._out.constant(f"{name}/begin", [at], "int32")
-        size = self._out.constant(f"{name}/size", [1], "int32")
-        entry = self._out.add("Slice", f"{name}/entry", [vector, begin, size], T="int32", Index="int32")
-        return self._out.reshape(name, entry, [], "int32")
-
     def first(self, replica: int) -> str:
         """The first row of a replica."""
-        return self._first[replica]
+        return self.starts.first(replica)
 
     def own(self, replica: int) -> str:
         """How many rows a replica has."""
@@ -119,7 +145,7 @@ class BatchRows:
             zero, one = (self._out.constant(f"{name}/{n}", n, "int32") for n in (0, 1))
             each = self._scaled(f"{name}/length", self._own[replica], inner)
             within = self._out.add("Range", f"{name}/within", [zero, each, one], Tidx="int32")
-            first = self._scaled(f"{name}/first", self._first[replica], inner)
+            first = self._scaled(f"{name}/first", self.first(replica), inner)
             row = self._out.add("AddV2", f"{name}/row", [within, first], T="int32")
             turns = self._out.constant(f"{name}/turns", [[k * inner] for k in range(outer)], "int32")
             begins = self._out.add("Mul", f"{name}/begins", [turns, self._total], T="int32")

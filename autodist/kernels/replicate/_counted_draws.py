@@ -6,13 +6,16 @@ groups as there are in the rows before, and what is still drawn for these is cut
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import prod
 from typing import Any
 
-from autodist.graph import NodeList, tensor_dtype
-from autodist.graph.layouts import BatchPlan, factor_of
-from autodist.kernels.replicate._batch_rows import BatchRows
+from autodist.graph import NodeList, StepAnalysis, node_of, tensor_dtype
+from autodist.graph.batch import Batch
+from autodist.graph.layouts import COUNTED
+from autodist.kernels.replicate._batch_rows import FirstRows
 
-__all__ = ["CountedDraws"]
+__all__ = ["CountedDraws", "elements_of_rows"]
 
 _SHAPE, _COUNTER = 0, 2
 """Inputs of ``StatelessRandomUniformV2`` and ``StatelessRandomNormalV2``."""
@@ -20,27 +23,47 @@ _GROUP = {"float64": 2}
 """Elements for each value of the counter; 4 of all other types."""
 
 
+def elements_of_rows(analysis: StepAnalysis, name: str) -> int | None:
+    """How many random numbers a node draws for each example; None if a replica can't draw those of its own examples.
+
+    It can if they are drawn by a counter, which is the same for all, and the examples lie one behind the other.
+    """
+    node = analysis.nodes[name]
+    if node.op not in COUNTED or any(node_of(tensor) in analysis.scalings for tensor in node.input[1:]):
+        return None
+    first, *others = analysis.dependence.entries(node.input[_SHAPE]) or (None,)
+    sizes = [size for size in others if isinstance(size, int)]
+    return prod(sizes) if first == Batch(Fraction(1)) and len(sizes) == len(others) else None
+
+
 class CountedDraws:
     """Changes copies of random operators.
 
     Args:
         nodes: The flat step, by name.
-        plan: How replicas share it.
         out: Where to add nodes.
-        rows: Where each replica's rows lie.
+        rows: Where each replica's rows begin.
 
     """
 
-    def __init__(self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, rows: BatchRows) -> None:
+    def __init__(self, nodes: dict[str, Any], out: NodeList, rows: FirstRows) -> None:
         self._nodes = nodes
-        self._plan = plan
         self._out = out
         self._rows = rows
 
-    def own(self, node: Any, copy: Any, replica: int) -> str:
-        """Have a replica's copy of a node draw for its rows alone; returns the tensor of these."""
+    def own(self, node: Any, copy: Any, replica: int, each: int) -> str:
+        """Have a replica's copy of a node draw for its rows alone.
+
+        Args:
+            node: The node of the step.
+            copy: The copy, whose inputs are those of the replica: it is given the shape of the replica's rows.
+            replica: Which of this worker's.
+            each: How many numbers are drawn for a row.
+
+        Returns:
+            The tensor with the numbers of the replica's rows.
+        """
         name, dtype = str(copy.name), tensor_dtype(self._nodes, node.name)
-        each = factor_of(self._plan.shapes.shape(node.name))  # elements of a row
         group = _GROUP.get(dtype, 4)
         first = self._out.cast(f"{name}/first", self._rows.first(replica), "int32", "int64")
         before = self._by(f"{name}/before", "Mul", first, each, "int64")
@@ -48,18 +71,25 @@ class CountedDraws:
         copy.input[_COUNTER] = self._moved(f"{name}/counter", copy.input[_COUNTER], groups)
         if each % group == 0:
             return name
-        length = self._by(f"{name}/length", "Mul", self._rows.own(replica), each, "int32")
+        local, kind = copy.input[_SHAPE], tensor_dtype(self._nodes, node.input[_SHAPE])
+        length = self._length(f"{name}/length", local, kind)
         rest = self._by(f"{name}/rest", "FloorMod", before, group, "int64")
         rest = self._out.cast(f"{name}/rest/int", rest, "int64", "int32")
-        local, more = copy.input[_SHAPE], self._by(f"{name}/more", "AddV2", length, group, "int32")
+        more = self._by(f"{name}/more", "AddV2", length, group, "int32")
         copy.input[_SHAPE] = self._out.reshape(f"{name}/flat", more, [1], "int32")
         copy.attr["Tshape"].type = 3  # int32
+        copy.attr.pop("_output_shapes", None)
         begin = self._out.reshape(f"{name}/at", rest, [1], "int32")
         size = self._out.reshape(f"{name}/n", length, [1], "int32")
         kinds: dict[str, Any] = {"T": dtype, "device": copy.device}
         own = self._out.add("Slice", f"{name}/own", [name, begin, size], Index="int32", **kinds)
-        kind = tensor_dtype(self._nodes, node.input[_SHAPE])
         return self._out.add("Reshape", f"{name}/rows", [own, local], Tshape=kind, **kinds)
+
+    def _length(self, name: str, shape: str, kind: str) -> str:
+        """How many elements there are; a replica that only borrows a row has another number of these than of rows."""
+        whole = shape if kind == "int32" else self._out.cast(f"{name}/shape", shape, kind, "int32")
+        dim = self._out.constant(f"{name}/dim", [0], "int32")
+        return self._out.add("Prod", name, [whole, dim], T="int32", Tidx="int32", keep_dims=False)
 
     def _by(self, name: str, op: str, number: str, other: int, dtype: str) -> str:
         constant = self._out.constant(f"{name}/by", other, dtype)

@@ -20,6 +20,7 @@ from autodist.graph import (
     tensor_dtype,
 )
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
+from autodist.kernels.replicate._batch_rows import FirstRows
 from autodist.kernels.replicate._demand import Demand, tensor_shape
 from autodist.kernels.replicate._same_batches import compare_batches
 from autodist.kernels.replicate._shares import Shares
@@ -46,6 +47,7 @@ class Joins:
         out: Where to add nodes.
         gradient_reduction: ``auto``, ``mean`` or ``sum``.
         own_state: Whether what is no gradient is joined over this worker's replicas only.
+        is_placed: Whether replicas need to know where in the batch their rows lie.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Joins:
         out: NodeList,
         gradient_reduction: str,
         own_state: bool,
+        is_placed: bool = False,
     ) -> None:
         self.analysis = analysis
         self.demand = demand
@@ -70,6 +73,8 @@ class Joins:
         self._shares = Shares(out, self._count, graph.layout.num_replicas, graph.layout.is_idle)
         self._weights = Weights(analysis, demand, gradient_reduction)
         self._own_state = own_state
+        self._is_placed = is_placed
+        self.first_rows: FirstRows | None = None
         self._state_share = "own" if own_state else "share"
 
     def build(self) -> None:
@@ -80,8 +85,7 @@ class Joins:
         if self._own_state:
             self._shares.add_guessed_total(TOTAL, local_rows, self._layout.num_replicas)
         else:
-            everywhere = self._point("rows", None, Combine.SUM, (local_rows,), ("float32",), ((),))[0]
-            self._shares.add_total(TOTAL, everywhere)
+            self._shares.add_total(TOTAL, self._all_rows(local_rows))
             if self._layout.world_size > 1:
                 self.same_batches = compare_batches(
                     self.out, self._layout.world_size, self._shares.total, self._joined_pair
@@ -94,6 +98,18 @@ class Joins:
                 self._join_state(tensor, self.demand.cuts[tensor])
         for variable, parts in gradients:
             self._join_gradient(variable, parts)
+
+    def _all_rows(self, local_rows: str) -> str:
+        """The number of examples of all workers."""
+        if not self._is_placed:
+            return self._point("rows", None, Combine.SUM, (local_rows,), ("float32",), ((),))[0]
+        counts = ROWS
+        if self._layout.world_size > 1:
+            local = self.out.identity("autodist/counts", ROWS, "float32")
+            counts = self._point("rows", None, Combine.CONCAT, (local,), ("float32",), (None,))[0]
+        self.first_rows = FirstRows(self.out, self._layout, counts, TOTAL)
+        dim = self.out.constant(f"{TOTAL}/dim", [0], "int32")
+        return self.out.add("Sum", f"{TOTAL}/sum", [counts, dim], T="float32", Tidx="int32", keep_dims=False)
 
     def _joined_pair(self, label: str, local: str) -> str:
         return self._point(label, None, Combine.SUM, (local,), ("float32",), ((2,),))[0]

@@ -27,10 +27,12 @@ from autodist.graph import (
     TrainingGraph,
     data_inputs,
     node_of,
+    tensor_dtype,
 )
 from autodist.graph.layouts import BatchPlan, NoPlanError, plan_batch
 from autodist.graph.operators import Kind, is_kind
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
+from autodist.kernels.replicate._counted_draws import CountedDraws, elements_of_rows
 from autodist.kernels.replicate._demand import Demand
 from autodist.kernels.replicate._draws import Draws
 from autodist.kernels.replicate._joins import ROWS, TOTAL, Joins, with_layers
@@ -85,8 +87,9 @@ class Replicate(Kernel):
             return None
         is_fixed = self.graph.fixed_rows is not None
         is_needed = is_fixed or bool(synchronized or inexact_of(self.graph, demand) or _writes_by_replicas(demand))
-        if not (is_needed or _draws_by_row(demand)):
-            return None
+        draws = _draws_by_row(demand)
+        if not is_needed and all(elements_of_rows(demand.analysis, name) is not None for name in draws):
+            return None  # replicas can draw what one device does, and need nothing else
         try:
             plan = plan_batch(self.graph)
         except NoPlanError as error:
@@ -109,9 +112,15 @@ def _writes_by_replicas(demand: Demand) -> list[str]:
     return [name for name in demand.analysis.writes if name in demand.replica]
 
 
-def _draws_by_row(demand: Demand) -> bool:
-    """Whether replicas would draw random numbers for their own examples."""
-    return any(is_kind(demand.analysis.nodes[name].op, Kind.RANDOM) for name in demand.replica)
+def _draws_by_row(demand: Demand) -> list[str]:
+    """The nodes that draw random numbers for a replica's own examples."""
+    return [name for name in demand.replica if is_kind(demand.analysis.nodes[name].op, Kind.RANDOM)]
+
+
+def _counted(demand: Demand) -> dict[str, int]:
+    """The draws of which replicas can have those of their own rows, with how many numbers a row has."""
+    found = {name: elements_of_rows(demand.analysis, name) for name in _draws_by_row(demand)}
+    return {name: each for name, each in found.items() if each is not None}
 
 
 def _refuse_writes(analysis: StepAnalysis, demand: Demand, graph: TrainingGraph) -> None:
@@ -139,7 +148,9 @@ class _Copier:
         self.count = len(graph.layout.local_replicas)
         self.out = NodeList(device=self.layout.main_device)
         own_state = kernel.own_state and self.layout.world_size > 1
-        self.joins = Joins(analysis, demand, graph, self.out, kernel.gradient_reduction, own_state)
+        self.counted = {} if own_state else _counted(demand)
+        is_placed = bool(self.counted)
+        self.joins = Joins(analysis, demand, graph, self.out, kernel.gradient_reduction, own_state, is_placed)
         self.casts: set[str] = set()
         self.shapes = {v.name: v.shape for v in graph.variables}
         self.copies = GraphEditor.like(analysis.graph_def)
@@ -170,7 +181,7 @@ class _Copier:
             points=with_layers(graph_def, self.joins.points),
             loss_meets=bool(self.analysis.dependence.meetings(self.demand.losses)),
             warnings=tuple(dict.fromkeys((*self.source.warnings, *found))),
-            notes=notes_of(self.demand),
+            notes=notes_of(self.demand, self.counted),
         )
 
     # Copies ------------------------------------------------------------------------------------------------------
@@ -204,9 +215,11 @@ class _Copier:
         for name in self.analysis.order:
             if name not in self.demand.replica:
                 continue
-            copy = self._copied(name, f"replica_{replica}/{name}", self.joins.device(replica))
+            is_counted = name in self.counted
+            new_name = f"replica_{replica}/{name}"
+            copy = self._copied(name, f"{new_name}/drawn" if is_counted else new_name, self.joins.device(replica))
             inputs = [self._replica_input(t, name, replica) for t in data_inputs(self.analysis.nodes[name])]
-            by_row = self.analysis.scalings[name][0] in ROWLIKE
+            by_row = self.analysis.scalings[name][0] in ROWLIKE and not is_counted
             self.draws.vary(copy, inputs, self.layout.first_replica + replica, by_row=by_row)
             if name in self.borrowed:
                 inputs = [self._given(copy, name, replica)]
@@ -216,6 +229,17 @@ class _Copier:
                 _make_product(copy, op)
                 inputs = [inputs[0], number]
             self.copies.set_inputs(copy.name, [*inputs, *self._controls(name, replica)])
+            if is_counted:
+                self._draw_own_rows(name, copy, replica)
+
+    def _draw_own_rows(self, name: str, copy: Any, replica: int) -> None:
+        """Have a replica's copy of a draw give what one device draws for the replica's rows."""
+        assert self.joins.first_rows is not None
+        draws, node = CountedDraws(self.analysis.nodes, self.out, self.joins.first_rows), self.analysis.nodes[name]
+        drawn = draws.own(node, copy, replica, self.counted[name])
+        self.copies.set_inputs(copy.name, list(copy.input))
+        dtype = tensor_dtype(self.analysis.nodes, name)
+        self.out.add("Identity", f"replica_{replica}/{name}", [drawn], T=dtype, device=copy.device)
 
     def _given(self, copy: Any, name: str, replica: int) -> str:
         """Have a replica's copy of an input take what is fed, or else what is borrowed; returns what to feed.

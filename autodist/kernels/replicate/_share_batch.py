@@ -117,7 +117,7 @@ class _Builder:
             counts = self._point("rows", Combine.CONCAT, local, "float32", None)
         self.rows = BatchRows(self.out, self.layout, self._only_rows(rows, counts), counts, TOTAL)
         self.exchanges = Exchanges(self.nodes, self.plan, self.out, self.layout, self.rows, self._point)
-        self.draws_by_row = CountedDraws(self.nodes, self.plan, self.out, self.rows)
+        self.draws_by_row = CountedDraws(self.nodes, self.out, self.rows.starts)
         if self.layout.world_size == 1:
             return None
         return compare_batches(
@@ -235,7 +235,8 @@ class _Builder:
                 copy.input.append(found[0] if isinstance(way.inputs[k], Whole) else found[replica])
         copy.input.extend(self._controls(node))
         if way.draws:
-            name = self.draws_by_row.own(node, copy, replica)
+            each = factor_of(self.plan.shapes.shape(node.name))  # elements of a row
+            name = self.draws_by_row.own(node, copy, replica, each)
         if node.op == "Mean" and isinstance(way.inputs[0], Cut) and isinstance(way.outputs[0], Partial):
             name = self._mean(node, copy, replica)
         self._set(node.name, way, replica, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from math import prod
 
 from autodist.graph import ROWLIKE, BatchScaling, TrainingGraph, itemsize, node_of, reduction_of_met, tensor_dtype
@@ -36,8 +36,13 @@ def inexact_of(graph: TrainingGraph, demand: Demand, gradient_reduction: str = "
     return (*losses, *_of_values(graph, demand))
 
 
-def notes_of(demand: Demand) -> tuple[str, ...]:
-    """What differs from one device as is documented, where each replica computes the loss of its own examples."""
+def notes_of(demand: Demand, counted: Container[str] = ()) -> tuple[str, ...]:
+    """What differs from one device as is documented, where each replica computes the loss of its own examples.
+
+    Args:
+        demand: What the step demands of replicas.
+        counted: The nodes that draw for a replica's examples what one device draws for them.
+    """
     nodes, scalings = demand.analysis.nodes, demand.analysis.scalings
     notes = []
     if any(BY_REPLICA in nodes[name].attr for name in demand.replica):
@@ -45,7 +50,8 @@ def notes_of(demand: Demand) -> tuple[str, ...]:
             "batch normalization takes mean and variance of each replica's part of the batch, so weights differ from "
             'those of one device, less so the larger the parts; `scope(batch_norm="synchronized")` takes them of all'
         )
-    if any(is_kind(nodes[name].op, Kind.RANDOM) and scalings[name][0] in ROWLIKE for name in demand.replica):
+    draws = (name for name in demand.replica if is_kind(nodes[name].op, Kind.RANDOM) and name not in counted)
+    if any(scalings[name][0] in ROWLIKE for name in draws):
         notes.append(
             "random numbers by example (Dropout, noise) are each replica's own in this step, so weights differ from "
             "those of one device"
