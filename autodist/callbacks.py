@@ -21,8 +21,8 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
 
     Like ``keras.callbacks.BackupAndRestore``, but exact: training that was interrupted anywhere ends with the weights
     of training that was not. It saves weights, optimizer, metrics, the state of random generators, epoch, batch and
-    what Keras' own callbacks have counted; batches that were seen are skipped. Of several workers the chief writes and
-    reads the files. ``tf.train.Checkpoint(model=model)`` reads them as well.
+    what Keras' own callbacks have counted; batches that were seen are skipped. With several workers the chief writes
+    and reads the files. ``tf.train.Checkpoint(model=model)`` reads them as well.
 
     The model must have its variables before ``fit``, and the data must come in the same order in every attempt:
     shuffles have a seed, and so has every other generator of the input.

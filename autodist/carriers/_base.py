@@ -66,9 +66,9 @@ class Process(Protocol):
     rank: int
     world_size: int
     bandwidths_gbps: tuple[float, ...]
-    """Of each host's network interface, by rank."""
+    """The rate of each host's network interface, by rank."""
     links_gbps: tuple[float, ...]
-    """Of the link from this host to each other one, by rank."""
+    """The rate of the link from this host to each other one, by rank."""
     address: str
     """Under which the other workers reach this one."""
     node_rank: int

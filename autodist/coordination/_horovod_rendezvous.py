@@ -25,7 +25,7 @@ __all__ = ["HorovodRendezvous", "serve_horovod"]
 
 _LOOPBACK = "127.0.0.1"
 _MOST_BYTES = 1 << 20
-"""Of a value; they are addresses."""
+"""The most that a value may have; values are addresses."""
 _MOST_BYTES_IN_ALL = 64 << 20
 _MOST_VALUES = 1 << 16
 _WAIT_S = 1.0

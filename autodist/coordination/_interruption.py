@@ -1,7 +1,7 @@
 """Ctrl-C and TERM in the workers of a run: what interrupts them does so at the same place of the program on all.
 
-Under plain ``python`` Ctrl-C raises ``KeyboardInterrupt`` wherever the script is. Of several workers one would leave a
-step for which the others wait, inside TensorFlow, where no exception reaches them. So the launcher tells all of them;
+Under plain ``python`` Ctrl-C raises ``KeyboardInterrupt`` wherever the script is. With several workers one would leave
+a step for which the others wait, inside TensorFlow, where no exception reaches them. So the launcher tells all of them;
 each says how many *meetings* it has begun (steps, agreements: what all do together), and all go on to the one that the
 furthest has begun. There the exception is raised.
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["SCHEME", "Identity", "combined"]
 
 SCHEME = 2
-"""Of how the hashes are made: those of another scheme say nothing."""
+"""How the hashes are made: those of another scheme can't be compared with ours."""
 
 _VOLATILE = frozenset({
     "_class", "_forward_func_name", "_backward_func_name", "_gradient_op_type", "_user_specified_name",

@@ -106,7 +106,7 @@ class Decisions:
     def agree(self, stop: bool, place: str = _IN_FIT) -> bool:
         """Whether any worker wants to stop. What the program has assigned on some workers only is assigned on all.
 
-        Of several workers that have assigned different values, that of the lowest rank counts.
+        If several workers have assigned different values, that of the lowest rank counts.
 
         Args:
             stop: Whether this worker wants to.

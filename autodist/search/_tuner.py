@@ -162,7 +162,7 @@ class Tuner:
 
     @property
     def _obedient(self) -> list[Trial]:
-        """Of what was measured, that which obeys the rules, so far as there is any."""
+        """What was measured and obeys the rules; all that was measured if nothing does."""
         measured = [trial for trial in self.trials if trial.step_s is not None]
         return [trial for trial in measured if obeys(trial.strategy, self.space.rules)] or measured
 

@@ -115,7 +115,7 @@ class Domain:
 
     @cached_property
     def ring_s_per_byte(self) -> float:
-        """Of the slowest link on the ring of hosts, where each sends to the next by rank: 1 / b_m of equation 8.3."""
+        """Time per byte of the slowest link on the ring of hosts by rank: 1 / b_m of equation 8.3."""
         return float(_ring(self.seconds_per_byte).max())
 
     @cached_property

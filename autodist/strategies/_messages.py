@@ -163,7 +163,7 @@ class _Message:
     size_bytes: float
     gathers: bool
     dtype: str
-    """Of what is summed; empty where encoded messages are gathered."""
+    """The dtype of what is summed; empty where encoded messages are gathered."""
 
 
 def _message(compressor: str | None, shape: tuple[int, ...], dtype: str, *, slices: bool = False) -> _Message:

@@ -15,7 +15,7 @@ KINDS: tuple[Kind, ...] = ("compute", "pull", "push", "collective", "wait", "ser
 waiting for the others in it; waiting for another worker's word; what a server does for a worker."""
 
 _DIGITS = 7
-"""Of seconds since a step's begin: tenths of a microsecond."""
+"""Decimals of seconds since a step began: tenths of a microsecond."""
 
 
 @dataclass(frozen=True)

@@ -307,7 +307,7 @@ class Agent:
     async def close(self) -> None:
         """Stop everything, remove the run's directory, end the agent and close the channel; never fails.
 
-        Takes the grace time and a few seconds at most. Of an agent that is lost, the guard is waited for where the
+        Takes the grace time and a few seconds at most. The guard of a lost agent is waited for where the
         connection still stands, and nothing is where it does not.
         """
         if self._closing is None:

@@ -18,7 +18,7 @@ __all__ = ["argument_aliases", "hoist_reads"]
 
 _READ_ONLY = "_read_only_resource_inputs"
 _Position: TypeAlias = int
-"""Of an argument of a function."""
+"""The number of an argument of a function."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class Bundle:
 
     @cached_property
     def size_bytes(self) -> int:
-        """Of all files."""
+        """The size of all files."""
         return sum(_size(self.root / file) for file in self.files)
 
     @cached_property

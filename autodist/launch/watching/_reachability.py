@@ -56,7 +56,7 @@ class Reachability:
 
         Args:
             began_s: When it began.
-            unanswered: By machine, those from which it got no answer. Of one that isn't there nothing is known, and the
+            unanswered: By machine, those from which it got no answer. Nothing is known of one that isn't there, and the
                 next round counts as the first.
 
         """

@@ -13,7 +13,7 @@ from autodist.installation import install_command
 __all__ = ["COLOURS", "INK", "MARKERS", "new_figure", "require_matplotlib", "themed"]
 
 INK = "#1b1b1c"
-"""Of text and lines; in HTML it becomes the colour of the page's text, so no series may have it."""
+"""The colour of text and lines; in HTML it becomes the colour of the page's text, so no series may have it."""
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Okabe and Ito's, those that stand out on white and on black."""

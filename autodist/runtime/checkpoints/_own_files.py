@@ -99,7 +99,7 @@ class Record:
 
     @property
     def directory(self) -> Path:
-        """Of the checkpoints."""
+        """Where the checkpoints are."""
         return self.path.parents[1]
 
     @classmethod

@@ -21,7 +21,7 @@ __all__ = ["eagerly_alike"]
 
 _LOG = logging.getLogger("autodist")
 _TOLERANCE = 1e-3
-"""Of sums over all gradients: hosts of other kinds round otherwise."""
+"""Tolerance of sums over all gradients: hosts of other kinds round otherwise."""
 
 
 def eagerly_alike(engine: Engine | ReferenceEngine) -> Callable[[Any], Any]:

@@ -58,7 +58,7 @@ class _Handle:
 def _hook_handles(patches: Patches, state: StateStore) -> None:
     from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
-    # Instances have the attribute in their `__dict__`; a descriptor that can be set goes before it.
+    # Instances have the attribute in their `__dict__`; a descriptor that can be set overrides it.
     BaseResourceVariable._handle = _Handle(state)
     patches.callback(delattr, BaseResourceVariable, "_handle")
 

@@ -97,7 +97,7 @@ class Proposals:
         return Proposals(choices, table.replaced(strategy=owners))
 
     def starts(self, catalogue: Catalogue) -> Ints:
-        """Of each proposal and unit, its first shard."""
+        """The first shard of each unit, by proposal."""
         counts = catalogue.counts[self.choices]
         ends = np.cumsum(counts).reshape(counts.shape)
         return (ends - counts).astype(np.int32)
@@ -108,7 +108,7 @@ class Proposals:
 
     @cached_property
     def fingerprints(self) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-        """Of each proposal a number, the same for those that are alike."""
+        """A number for each proposal, the same for those that are alike."""
         table = self.table
         values = np.stack([table.variable, table.kind, table.server, table.group, table.size_bytes.view(np.int32)], 1)
         mixed = _mixed(values.astype(np.uint64))

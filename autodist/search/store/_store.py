@@ -41,7 +41,7 @@ CREATE TABLE trials (
 ) WITHOUT ROWID;
 """
 _COLUMNS = 11
-"""Of a trial."""
+"""How many columns a trial has."""
 _MIGRATIONS = {
     1: ["ALTER TABLE studies ADD COLUMN rules TEXT NOT NULL DEFAULT '[]'"],
     2: ["ALTER TABLE studies ADD COLUMN profile TEXT"],

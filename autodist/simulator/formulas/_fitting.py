@@ -24,13 +24,13 @@ _Logs: TypeAlias = "npt.NDArray[np.float64]"
 _Residuals: TypeAlias = Callable[[_Logs], _Logs]
 
 _SPREAD = 1.5
-"""Of the logarithms of constants around what is assumed of them without trials."""
+"""Spread of the logarithms of constants around what is assumed of them without trials."""
 _NOISE = 0.1
-"""Of the logarithms of times: what the formulas can't know of."""
+"""Spread of the logarithms of times, by what the formulas can't know."""
 _ORIGIN = 10.0
 _TOLERANCE = 1e-4
 _SHARDS = 60_000
-"""Of so many shards in all, trials are enough."""
+"""Trials with so many shards in all are enough."""
 _LEAST = 20
 
 
