@@ -24,7 +24,7 @@ MODULES = [
 def test_docstring_examples(name):
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0
-    private = {"_base", "_coupled", "_encoders", "_relaxed_uses"}
+    private = {"_base", "_asynchronous_uses", "_coupled", "_encoders"}
     assert result.attempted or "._builders" in name or name.rpartition(".")[2] in private or ".checks" in name
 
 
