@@ -126,4 +126,6 @@ def _foreign() -> tuple[str, ...]:
 
 
 def _ours() -> str:
-    return str(Path(__file__).parents[1])
+    import autodist
+
+    return str(Path(autodist.__file__).parent)
