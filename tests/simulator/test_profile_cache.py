@@ -109,7 +109,12 @@ def test_where_the_cache_is(environ, directory):
 
 @pytest.mark.parametrize(
     "name",
-    ["graph._step_trace", "runtime.measuring._step_profiler", "simulator._step_profile", "simulator._profile_cache"],
+    [
+        "graph._step_trace",
+        "runtime.measuring._step_profiler",
+        "simulator.profiles._step_profile",
+        "simulator.profiles._profile_cache",
+    ],
 )
 def test_docstring_examples(name):
     done = doctest.testmod(importlib.import_module(f"autodist.{name}"))

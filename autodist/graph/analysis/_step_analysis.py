@@ -146,7 +146,7 @@ class StepAnalysis:
 
     @cached_property
     def synchronized(self) -> tuple[str, ...]:
-        """The nodes that have to be computed of the whole batch, whatever replicas do; see `graph/tracing/_batch_norm.py`."""
+        """The nodes that have to be computed of the whole batch; see `graph/tracing/_batch_norm.py`."""
         inside = {name for name, f in self.functions.items() if any(SYNCHRONIZED in n.attr for n in f.node_def)}
 
         def is_synchronized(node: Any) -> bool:
