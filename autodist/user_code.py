@@ -6,9 +6,10 @@ import functools
 import os
 from pathlib import Path
 
-__all__ = ["is_user_code", "shown_file"]
+__all__ = ["OUR_DIRECTORY", "is_user_code", "shown_file"]
 
-_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+OUR_DIRECTORY = os.path.dirname(os.path.abspath(__file__)) + os.sep
+"""Where the files of this package are."""
 _PYTHONS = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _LIBRARIES = ("site-packages", "dist-packages")
 _GENERATED = "__autograph_generated_file"
@@ -26,7 +27,9 @@ def is_user_code(file: str) -> bool:
     if file.startswith("<"):
         return False
     parts = Path(file).parts
-    is_library = any(name in parts for name in _LIBRARIES) or os.path.abspath(file).startswith((_OURS, _PYTHONS))
+    is_library = any(name in parts for name in _LIBRARIES) or os.path.abspath(file).startswith(
+        (OUR_DIRECTORY, _PYTHONS)
+    )
     return not is_library and not os.path.basename(file).startswith(_GENERATED)
 
 

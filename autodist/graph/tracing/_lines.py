@@ -10,6 +10,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from autodist.user_code import OUR_DIRECTORY
+
 __all__ = ["SOURCE_GRAPH", "Lines", "is_users", "line_of_caller", "line_of_error", "said_in_tracing"]
 
 SOURCE_GRAPH = "_autodist_source"
@@ -73,7 +75,7 @@ def line_of_caller() -> str | None:
     from tensorflow.python.util import tf_stack
 
     for frame in reversed(tf_stack.extract_stack()):
-        if not frame.filename.startswith(_ours()) and not _is_of_autograph(frame.filename):
+        if not frame.filename.startswith(OUR_DIRECTORY) and not _is_of_autograph(frame.filename):
             return None if _is_foreign(frame.filename) else f"{frame.filename}:{frame.lineno}"
     return None
 
@@ -122,10 +124,4 @@ def _foreign() -> tuple[str, ...]:
     import keras
     import tensorflow as tf
 
-    return (*(str(Path(module.__file__).parent) for module in (tf, keras)), _ours())
-
-
-def _ours() -> str:
-    import autodist
-
-    return str(Path(autodist.__file__).parent)
+    return (*(str(Path(module.__file__).parent) for module in (tf, keras)), OUR_DIRECTORY)
