@@ -27,7 +27,8 @@ from autodist.graph.operators import Kind, Linearity, is_kind, linearity_of, pas
 __all__ = ["bent_gradients"]
 
 _CHOICES = frozenset({"Select", "SelectV2"})
-_ZEROS = frozenset({"ZerosLike", "OnesLike"})
+_OF_SHAPE = frozenset({"ZerosLike", "OnesLike"})
+"""What asks how large a tensor is, whatever its values are."""
 _MOST_TURNS = 5
 
 
@@ -66,7 +67,7 @@ class _Bent:
         """Whether a node is one of a program's own gradient, and not linear; of control flow, whether one inside is."""
         if node.op in BRANCHES | LOOPS:
             return any(self._is_bent_inside(node, called.name) for called in called_functions(node))
-        if OWN_BACKWARD not in node.attr or is_kind(node.op, Kind.SHAPE) or node.op in _ZEROS:
+        if OWN_BACKWARD not in node.attr or is_kind(node.op, Kind.SHAPE) or node.op in _OF_SHAPE:
             return False
         tensors = data_inputs(node)
         given = [k for k, tensor in enumerate(tensors) if self._is_from_above(tensor)]
@@ -97,7 +98,7 @@ class _Bent:
         return node_of(tensor) in self._backward and self._is_float(tensor)
 
     def _is_float(self, tensor: str) -> bool:
-        return tensor_dtype(self._nodes, tensor).startswith(("float", "bfloat", "half", "complex"))
+        return tensor_dtype(self._nodes, tensor).startswith(("float", "bfloat", "complex"))
 
     def _is_zero(self, tensor: str) -> bool:
         node = self._nodes[node_of(tensor)]

@@ -77,33 +77,34 @@ class Replicate(Kernel):
         return _Copier(self, graph, analysis, demand).build()
 
     def _exact_plan(self, graph: DistributedGraph, demand: Demand) -> BatchPlan | None:
-        """How replicas share a step in which examples meet, or have random numbers; None for all others.
+        """How replicas share a step tensor by tensor; None for one in which each computes the loss of its own rows.
 
-        Of these, replicas exchange nothing before their gradients if each computes its own loss.
+        It is shared where examples meet, and for random numbers that no counter gives, if replicas then need nothing of
+        each other before they have their gradients.
         """
         synchronized = [name for name in demand.analysis.synchronized if name in demand.replica]
         if self.own_state or self.gradient_reduction != "auto" or not demand.analysis.split:
-            self._refuse_statistics(synchronized, "replicas combine gradients of their own losses")
+            why = "replicas combine the gradients of their own losses"
+            self._refuse_statistics(synchronized, why, "leave out `gradient_reduction=`")
             return None
         is_fixed = self.graph.fixed_rows is not None
         is_needed = is_fixed or bool(synchronized or inexact_of(self.graph, demand) or _writes_by_replicas(demand))
-        draws = _draws_by_row(demand)
-        if not is_needed and all(elements_of_rows(demand.analysis, name) is not None for name in draws):
+        if not is_needed and len(_counted(demand)) == len(_draws_by_row(demand)):
             return None  # replicas can draw what one device does, and need nothing else
         try:
             plan = plan_batch(self.graph)
         except NoPlanError as error:
-            self._refuse_statistics(synchronized, f"{error}")
+            self._refuse_statistics(synchronized, f"{error}", "compute what is named in a step of its own")
             return None
         return plan if is_needed or plan.is_apart else None
 
-    def _refuse_statistics(self, nodes: Sequence[str], why: str) -> None:
+    def _refuse_statistics(self, nodes: Sequence[str], why: str, remedy: str) -> None:
         """Refuse batch normalization by the whole batch where each replica has its part alone."""
         if nodes:
             line = self.graph.lines.get(nodes[0], nodes[0])
             raise CaptureError(
                 f"batch normalization at {line} can't be synchronized in this step: {why}",
-                hint="leave out `gradient_reduction=`, or let it normalize by replica: `batch_norm='replica'`",
+                hint=f"{remedy}, or let the layer normalize by replica: `batch_norm='replica'`, `synchronized=False`",
             )
 
 
