@@ -10,8 +10,8 @@ import tensorflow as tf
 from autodist.transport import connect, disconnect, register
 
 SIZES = (0, 1, 7, 8191, 8193, 70_001, 1_000_003)
-GONE = "(it has closed its connection|it could not be heard: Connection reset by peer)"
-"""The latter where it had not read all that had come."""
+GONE = "(it has closed its connection|it could not be (heard|sent to): (Connection reset by peer|Broken pipe))"
+"""Which of these depends on whether we were sending or listening, and on whether it had read all that had come."""
 DTYPES = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 
 
