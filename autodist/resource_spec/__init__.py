@@ -3,6 +3,7 @@
 from autodist.resource_spec._hostfile import parse_hostfile, read_hostfile
 from autodist.resource_spec._hosts_and_links import Device, Host, Link, Ssh
 from autodist.resource_spec._hosts_option import parse_hosts
+from autodist.resource_spec._mesh import Mesh
 from autodist.resource_spec._model import ResourceSpec
 from autodist.resource_spec._ranges import expand_host_range
 from autodist.resource_spec._slurm import is_in_slurm, read_slurm
@@ -14,6 +15,7 @@ __all__ = [
     "Device",
     "Host",
     "Link",
+    "Mesh",
     "ResourceSpec",
     "Ssh",
     "SshHost",
