@@ -1,0 +1,26 @@
+"""What it moves to bring a tensor from one layout on a mesh to another, exactly."""
+
+from autodist.cost.resharding._layout_boxes import Places, moved_share, ordered_layouts, pulled_elements
+from autodist.cost.resharding._state_shares import (
+    PARTIAL,
+    WHOLE,
+    Shares,
+    Tiles,
+    digit_shares,
+    places_of,
+    shares_between,
+)
+
+__all__ = [
+    "PARTIAL",
+    "WHOLE",
+    "Places",
+    "Shares",
+    "Tiles",
+    "digit_shares",
+    "moved_share",
+    "ordered_layouts",
+    "places_of",
+    "pulled_elements",
+    "shares_between",
+]

@@ -1,0 +1,121 @@
+"""What moves between all layouts in which each axis of the mesh does one thing: tables for searches.
+
+A layout is a tuple of states, one per axis of the mesh: the dim that the axis cuts, or that it leaves the tensor whole,
+or that devices along it hold the terms of a sum. Axes that cut one dim do so in the order of the mesh.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import inf, prod
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodist.cost.resharding._layout_boxes import Places, pulled_matrix
+
+__all__ = ["PARTIAL", "WHOLE", "Shares", "States", "Tiles", "digit_shares", "places_of", "shares_between"]
+
+WHOLE = -1
+PARTIAL = -2
+
+States: TypeAlias = tuple[int, ...]
+"""Per axis of the mesh, the dim that it cuts, or `WHOLE`, or `PARTIAL`."""
+
+_MOST_STOPS = 2000
+"""Beyond it, as of five axes and two dims, only direct conversions are priced."""
+
+
+class Tiles(enum.Enum):
+    """Which elements of a dim an axis gives a device."""
+
+    BOXES = "boxes"
+    """Contiguous ones: what is executed."""
+    DIGITS = "digits"
+    """Those with one digit of their place: each axis has its own digit, whatever the others cut (SoyBean, theorem 2:
+    what a cut costs does not depend on the order of the cuts)."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What conversions between layouts move, as multiples of a tensor's size.
+
+    Attributes:
+        layouts: All of them.
+        direct: By numbers of source and target, what is moved if each device fetches what it lacks; infinite where
+            terms of a sum would have to be made.
+
+    """
+
+    layouts: tuple[States, ...]
+    direct: NDArray[np.float64]
+
+    @cached_property
+    def number(self) -> dict[States, int]:
+        """The place of each layout in the tables."""
+        return {states: number for number, states in enumerate(self.layouts)}
+
+    @cached_property
+    def moved(self) -> NDArray[np.float64]:
+        """The same, with the layout in between that saves the most."""
+        best = self.direct.copy()
+        if len(self.layouts) <= _MOST_STOPS:
+            for stop in range(len(self.layouts)):
+                np.minimum(best, self.direct[:, stop, None] + self.direct[None, stop], out=best)
+        return best
+
+    def between(self, source: States, target: States) -> float:
+        """What one conversion moves."""
+        return float(self.moved[self.number[source], self.number[target]])
+
+
+@cache
+def shares_between(lengths: tuple[int, ...], rank: int, tiles: Tiles = Tiles.BOXES) -> Shares:
+    """What conversions of a tensor of so many dims move, on a mesh whose axes have these lengths.
+
+    Example:
+        >>> shares = shares_between((2, 2), 2)
+        >>> [shares.between((0, 0), target) for target in [(1, 1), (-1, -1), (-1, 1)]]
+        [0.75, 3.0, 1.5]
+
+    """
+    layouts = tuple(itertools.product(range(PARTIAL, rank), repeat=len(lengths)))
+    if tiles is Tiles.DIGITS:
+        return Shares(layouts, digit_shares(layouts, layouts, lengths))
+    named = {f"a{axis}": length for axis, length in enumerate(lengths)}
+    places = [places_of(states, tuple(named), rank) for states in layouts]
+    shape = (prod(lengths),) * rank
+    return Shares(layouts, pulled_matrix(places, places, shape, named) / prod(shape))
+
+
+def places_of(states: States, axes: tuple[str, ...], rank: int) -> Places:
+    """A layout by the names of axes.
+
+    Example:
+        >>> places_of((0, -1, 0), ("a", "b", "c"), 2)
+        Places(dims=(('a', 'c'), ()), partial=())
+
+    """
+    named = list(zip(axes, states, strict=True))
+    dims = tuple(tuple(axis for axis, state in named if state == dim) for dim in range(rank))
+    return Places(dims, tuple(axis for axis, state in named if state == PARTIAL))
+
+
+def digit_shares(
+    sources: tuple[States, ...], targets: tuple[States, ...], lengths: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """What direct conversions move where each axis cuts its own digit: a product over axes, minus another."""
+    have, need = np.array(sources)[:, None], np.array(targets)[None]
+    needed, owned = np.ones(have.shape[:1] + need.shape[1:2]), np.ones(have.shape[:1] + need.shape[1:2])
+    for axis, length in enumerate(lengths):
+        s, t = have[..., axis], need[..., axis]
+        part, held = np.where(t < 0, 1.0, 1 / length), np.where(s < 0, 1.0, 1 / length)
+        terms = np.where((s == PARTIAL) & (t != PARTIAL), float(length), 1.0)
+        needed *= np.where((t == PARTIAL) & (s != PARTIAL), inf, part * terms)
+        owned *= np.where(s == t, held, part * held)
+    shares: NDArray[np.float64] = prod(lengths) * (needed - owned)
+    return shares
