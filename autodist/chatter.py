@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-__all__ = ["is_chatter"]
+__all__ = ["CrashDump", "is_chatter", "telling_lines"]
 
 # Their C++ side writes some of it before TF_CPP_MIN_LOG_LEVEL counts. Notes come in absl's form or in TensorFlow's.
 _NOTE = r"I0000 00:00:\d|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: I "
@@ -41,3 +42,52 @@ def is_chatter(line: str) -> bool:
 
     """
     return _CHATTER.match(line) is not None
+
+
+_FATAL = "Fatal Python error: "
+_CURRENT = "Current thread 0x"
+_OF_DUMP = re.compile(
+    r"$|(?:Current t|T)hread 0x[0-9a-f]+ .*\(most recent call first\):$"
+    r"|  File \".*\", line \d+ in |  \.\.\.$|  <no Python frame>$|Extension modules: "
+)
+
+
+class CrashDump:
+    """Tells the lines that Python's fault handler writes at a crash from others: of many threads, one had the fault.
+
+    Example:
+        >>> dump = CrashDump()
+        >>> [dump.has(line) for line in ("epoch 3", "Fatal Python error: Aborted", "", "epoch 4")]
+        [False, True, True, False]
+
+    """
+
+    def __init__(self) -> None:
+        self._is_open = False
+        self._is_current = False
+
+    def has(self, line: str) -> bool:
+        """Whether the next line is one of a dump."""
+        self._is_open = line.startswith(_FATAL) or (self._is_open and _OF_DUMP.match(line) is not None)
+        self._is_current = self._is_open and (line.startswith(_CURRENT) or (self._is_current and line.startswith("  ")))
+        return self._is_open
+
+    @property
+    def tells(self) -> bool:
+        """Whether the line that was asked for last is about the fault itself: where the faulting thread was."""
+        return self._is_current
+
+
+def telling_lines(lines: Iterable[str]) -> list[str]:
+    """Return the lines of a log that say why it ended: without chatter, and of a crash only the thread that had it.
+
+    Example:
+        >>> telling_lines(["Fatal Python error: Aborted", "", "Current thread 0x2 (most recent call first):",
+        ...     '  File "a.py", line 2 in f', "", "Thread 0x1 (most recent call first):", '  File "b.py", line 1 in g'])
+        ['Fatal Python error: Aborted', 'Current thread 0x2 (most recent call first):', '  File "a.py", line 2 in f']
+
+    """
+    dump = CrashDump()
+    return [
+        line for line in lines if not is_chatter(line) and (not dump.has(line) or dump.tells or line.startswith(_FATAL))
+    ]

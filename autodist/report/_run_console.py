@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autodist.chatter import is_chatter
+from autodist.chatter import CrashDump, is_chatter
 from autodist.report._consoles import error_console, output_console
 from autodist.report._errors import show_message
 from autodist.report._escapes import only_colours, plain
@@ -52,6 +52,7 @@ class RunConsole:
         self._errors = errors or error_console()
         self._clock = clock
         self._last_line_s: dict[int, float] = {}
+        self._dumps: dict[int, CrashDump] = {}
         self._prefixes: dict[tuple[int, bool], str] = {}
         self._lock = threading.Lock()
 
@@ -68,13 +69,17 @@ class RunConsole:
         """Show a worker's line, unless it is filtered out or is one of many states of a progress bar."""
         if self._ranks is not None and rank not in self._ranks:
             return
-        if not self._is_verbose and (line.is_last_word or (line.is_error and is_chatter(line.text))):
+        if not self._is_verbose and (line.is_last_word or (line.is_error and self._is_left_out(rank, line.text))):
             return
         now_s = self._clock()
         if line.is_update and now_s - self._last_line_s.get(rank, now_s - _BETWEEN_UPDATES_S) < _BETWEEN_UPDATES_S:
             return
         self._last_line_s[rank] = now_s
         self._write(rank, line)
+
+    def _is_left_out(self, rank: int, text: str) -> bool:
+        """Whether a line of standard error is no news, or one of a crash, which is reported as a whole."""
+        return self._dumps.setdefault(rank, CrashDump()).has(text) or is_chatter(text)
 
     def notice(self, text: str) -> None:
         """Show what the launcher says."""

@@ -9,6 +9,7 @@ import re
 import sys
 import textwrap
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from autodist.coordination import CODE, FailureNote, current_worker
@@ -18,6 +19,11 @@ from autodist.user_code import is_user_code, shown_file
 
 __all__ = ["note_of", "trace_of"]
 
+_LIBRARIES_ECHOES = frozenset({"HorovodInternalError", "HostsUpdatedInterrupt", "UnavailableError", "AbortedError"})
+_MEMORY_HINT = (
+    "this worker's memory is full: take a smaller batch, more workers, or a strategy that divides the variables "
+    "among hosts, such as `--strategy PartitionedPS`"
+)
 _MOST_CALLS = 12
 _MOST_LINES = 20
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -83,7 +89,7 @@ def note_of(error: BaseException, script: str, exit_code: int = 1) -> FailureNot
         hint=_hint(error),
         place=place,
         trace=(*trace, *_causes(error, script)),
-        is_echo=isinstance(error, WorkerFailed),
+        is_echo=any(map(_is_about_another, _chain(error))),
     )
 
 
@@ -190,22 +196,36 @@ def _sentence(told: _Told) -> str:
 def _causes(error: BaseException, script: str) -> tuple[str, ...]:
     """Return a line for each exception that this one was raised from, or while handling."""
     lines: list[str] = []
-    seen, said = {id(error)}, {_sentence(_told(error))}
-    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    while cause is not None and id(cause) not in seen and not isinstance(error, AutoDistError):
-        seen.add(id(cause))
+    said = {_sentence(_told(error))}
+    for cause in () if isinstance(error, AutoDistError) else itertools.islice(_chain(error), 1, None):
         told = _told(cause)
         where = f" at {told.calls[-1].place(script)}" if told.calls else ""
         if (sentence := _sentence(told)) not in said:
             said.add(sentence)
             lines.append(f"because of {sentence.partition(chr(10))[0]}{where}")
-        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return tuple(lines)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exception, and those that it was raised from, or while handling."""
+    seen: set[int] = set()
+    now: BaseException | None = error
+    while now is not None and id(now) not in seen:
+        seen.add(id(now))
+        yield now
+        now = now.__cause__ or (None if now.__suppress_context__ else now.__context__)
+
+
+def _is_about_another(error: BaseException) -> bool:
+    """Whether an error only says that another worker does not answer any more."""
+    return isinstance(error, WorkerFailed) or type(error).__name__ in _LIBRARIES_ECHOES
 
 
 def _hint(error: BaseException) -> str:
     if isinstance(error, AutoDistError):
         return error.hint or ""
+    if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
+        return _MEMORY_HINT
     if not isinstance(error, ModuleNotFoundError):
         return ""
     ours = explain_import_error(error)

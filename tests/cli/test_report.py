@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from autodist.chatter import telling_lines
 from autodist.report import FailureKind, FailureReport, OutputLine, RunConsole, RunInfo, RunResult
 from autodist.report._escapes import only_colours, plain
 
@@ -44,6 +45,23 @@ def test_chatter_is_for_the_verbose():
     chatter = (0, OutputLine("I0000 00:00:1795187763.226950    8095 port.cc:153] oneDNN", is_error=True))
     assert show(chatter) == ("", "")
     assert "oneDNN" in show(chatter, is_verbose=True)[1]
+
+
+def test_a_crash_is_reported_as_a_whole():
+    dump = [
+        *(
+            "Fatal Python error: Aborted",
+            "",
+            "Thread 0x00f0 (most recent call first):",
+            '  File "a.py", line 1 in wait',
+        ),
+        *("", "Current thread 0x00f1 (most recent call first):", '  File "train.py", line 7 in step', ""),
+        "Extension modules: numpy._core (total: 1)",
+    ]
+    lines = [(0, OutputLine(text, is_error=True)) for text in (*dump, "after it")]
+    assert show(*lines) == ("", "[0] after it\n")
+    assert show(*lines, is_verbose=True)[1].count("\n") == len(lines)
+    assert telling_lines(dump) == [dump[0], dump[5], dump[6]]
 
 
 def test_characters_that_the_console_does_not_have():

@@ -103,10 +103,10 @@ def test_failure_block(shell):
     assert re.search(r"first failure  worker 1 of 2 on localhost#1, pid \d+, exit code 1\n", block)
     assert re.search(r"its log        runs/[\w-]+/logs/1\.log\n", block)
     assert "\n  your lines\n    train.py:4  raise ValueError('only [bold] here')\n\n" in block
-    assert "\nerror: worker 1 ended with exit code 1 at train.py:4: ValueError: only [bold] here\n\nhint: " in block
     assert result.stderr.count("ValueError: only [bold] here") == 1
     assert "Traceback" not in result.stderr
-    assert block.rstrip().splitlines()[-1].startswith("hint: ")
+    error = "error: worker 1 ended with exit code 1 at train.py:4: ValueError: only [bold] here"
+    assert block.splitlines()[-1] == error  # there is nothing to do about it that we know
 
 
 def test_spec_file_default_and_conflict(shell, inside):

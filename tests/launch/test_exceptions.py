@@ -150,6 +150,29 @@ def test_our_own_errors_and_echoes():
 
     assert note(echo).is_echo
 
+    def wrapped():
+        try:
+            echo()
+        except WorkerFailed as error:
+            raise RuntimeError("training has failed") from error
+
+    def left():
+        try:
+            echo()
+        except WorkerFailed:
+            raise SystemExit(1)  # noqa: B904
+
+    assert note(wrapped).is_echo
+    assert note(left).is_echo
+
+
+def test_full_memory_has_a_hint():
+    def fill():
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+    assert "--strategy PartitionedPS" in note(fill).hint
+    assert "--strategy PartitionedPS" in note(lambda: np.ones((2**25, 2**25))).hint
+
 
 def test_what_does_not_compile(tmp_path):
     script = tmp_path / "train.py"

@@ -108,8 +108,15 @@ def test_exit_code_of_the_worker_is_passed_on(bench, code):
 
 
 def test_abrupt_exit_without_a_word(bench):
-    result = bench.run(STEP + "if w.rank == 1: os._exit(9)\ntime.sleep(60)")
+    chatter = "print('I0000 00:00:1795 88 port.cc:153] oneDNN custom operations are on', file=sys.stderr, flush=True)\n"
+    leave = (
+        "if w.rank == 1:\n    print('no more data', flush=True)\n    time.sleep(0.3)\n    "
+        + chatter
+        + "    os._exit(9)\n"
+    )
+    result = bench.run(STEP + leave + "time.sleep(60)")
     assert (result.exit_code, result.failure.rank, result.failure.exit_code) == (9, 1, 9)
+    assert result.failure.tail == ("no more data",)
 
 
 def test_death_by_signal_is_named_before_its_consequences(bench):
@@ -125,7 +132,10 @@ def test_death_by_signal_is_named_before_its_consequences(bench):
 def test_crash_in_native_code_leaves_its_stack(bench):
     result = bench.run(STEP + "import ctypes\ndef crash(): ctypes.string_at(0)\ncrash()", workers=1)
     assert result.failure.signal == "SIGSEGV"
+    place = f"{bench.directory / 'train.py'}:6"
+    assert result.failure.message == f"worker 0 ended with signal SIGSEGV at {place}"
     assert "in crash" in "".join(result.failure.tail)
+    assert not [line for line in result.failure.tail if line.startswith(("Thread", "Extension modules"))]
 
 
 def test_worker_that_ignores_term_is_killed_after_the_grace(bench):

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from dataclasses import dataclass
-from pathlib import Path
 
+from autodist.chatter import telling_lines
 from autodist.coordination import FailureNote
 from autodist.launch._gang import ExitStatus, StartedWorker
 from autodist.launch.run_files import RunDirectory
 from autodist.launch.watching._deadlines import Overdue
 from autodist.report import FailureKind, FailureReport
+from autodist.user_code import is_user_code
 
 __all__ = ["Symptom", "Verdict", "exit_code_of", "report_failure", "root_cause"]
 
 _TIMED_OUT = 124
 _TAIL_LINES = 20
 _STACK_LINES = 40
+_READ_LINES = 1000
+_FRAME = re.compile(r'  File "(?P<file>.+)", line (?P<line>\d+) in ')
 
 _SIGNAL_HINTS = {
     "SIGKILL": "the kernel may have ended it because memory ran out (see `dmesg`), or somebody has killed it",
@@ -76,6 +80,7 @@ def root_cause(symptoms: list[Symptom]) -> Symptom:
     A worker that dies by a signal says nothing; the others notice it, and may report that sooner than the kernel
     reports the death. A machine that is gone says even less. In all other cases it is the first of those that did not
     just notice that another has failed; of several with one error, which all have in their script, the lowest rank.
+    Native code that gives up because another worker has left, as libraries' threads do, is no cause either.
 
     Example:
         >>> seen = [Symptom(0, note=FailureNote("connection lost")), Symptom(1, ExitStatus(None, "SIGKILL"))]
@@ -83,10 +88,16 @@ def root_cause(symptoms: list[Symptom]) -> Symptom:
         1
 
     """
-    killed = [symptom for symptom in symptoms if symptom.status is not None and symptom.status.signal]
     lost = [symptom for symptom in symptoms if symptom.lost]
     echoes = {symptom.rank for symptom in symptoms if symptom.note is not None and symptom.note.is_echo}
     own = [symptom for symptom in symptoms if symptom.rank not in echoes]
+    killed = [
+        symptom
+        for at, symptom in enumerate(symptoms)
+        if symptom.status is not None
+        and symptom.status.signal
+        and not (symptom.status.signal == "SIGABRT" and any(before.note and before in own for before in symptoms[:at]))
+    ]
     first = (lost or killed or own or symptoms)[0]
     if first.note is None:
         return first
@@ -106,7 +117,8 @@ def report_failure(verdict: Verdict, symptom: Symptom, worker: StartedWorker, di
     """Describe the cause, once the worker's log is complete."""
     overdue, status, note = symptom.overdue, symptom.status, symptom.note
     log = directory.log(symptom.rank)
-    tail = directory.tail(symptom.rank, _STACK_LINES if overdue else _TAIL_LINES)
+    told = telling_lines(directory.tail(symptom.rank, _READ_LINES))
+    tail = tuple(told[-(_STACK_LINES if overdue else _TAIL_LINES) :])
     has_said = note is not None and overdue is None and not symptom.lost
     return FailureReport(
         kind=_kind(symptom),
@@ -116,7 +128,7 @@ def report_failure(verdict: Verdict, symptom: Symptom, worker: StartedWorker, di
         exit_code=status.exit_code if status else (note.exit_code if note else None),
         signal=status.signal if status else None,
         message=overdue.message if overdue else _message(symptom, worker, tail),
-        hint=overdue.hint if overdue else _hint(symptom, worker.host, log),
+        hint=overdue.hint if overdue else _hint(symptom, worker.host),
         log_path=log,
         tail=() if has_said else tail,
         also_failed=verdict.also_failed,
@@ -139,14 +151,22 @@ def _message(symptom: Symptom, worker: StartedWorker, tail: tuple[str, ...]) -> 
         return f"the host `{worker.host}` of worker {symptom.rank} was lost: {symptom.lost}"
     how = f"worker {symptom.rank} ended with {symptom.status or ExitStatus(note.exit_code if note else None)}"
     if note is None:
-        return how
+        place = _place_of_crash(tail)
+        return f"{how} at {place}" if place else how
     where = f" at {note.place}" if note.place else ""
     # Who ends by `sys.exit(2)` has usually said why just before, as `argparse` does.
     last = f" after the line `{tail[-1].strip()}`" if note.message.startswith(_EXIT) and tail else ""
     return f"{how}{where}: {note.message}{last}"
 
 
-def _hint(symptom: Symptom, host: str, log: Path) -> str:
+def _place_of_crash(tail: tuple[str, ...]) -> str:
+    """Return the user's line in which native code has crashed, if the fault handler has written it."""
+    start = max((at for at, line in enumerate(tail) if line.startswith("Current thread ")), default=len(tail))
+    frames = filter(None, map(_FRAME.match, tail[start:]))
+    return next((f"{frame['file']}:{frame['line']}" for frame in frames if is_user_code(frame["file"])), "")
+
+
+def _hint(symptom: Symptom, host: str) -> str:
     status, note = symptom.status, symptom.note
     if symptom.lost:
         return "the machine may be down or cut off; workers on it end by themselves as soon as they miss the launcher"
@@ -157,4 +177,4 @@ def _hint(symptom: Symptom, host: str, log: Path) -> str:
         return note.hint
     if note is not None and is_elsewhere and note.message.startswith("FileNotFoundError"):
         return _FILE_HINT.format(host=host)
-    return f"all that it wrote is in `{log}`"
+    return ""
