@@ -11,7 +11,9 @@ from __future__ import annotations
 import encodings.idna  # noqa: F401
 import http.client
 import json
+import ssl
 import time
+import uuid
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlencode
 
@@ -25,6 +27,9 @@ __all__ = ["MAX_VALUE_BYTES", "TOKEN_HEADER", "CoordinatorClient", "Status"]
 MAX_VALUE_BYTES = 64 * 2**20
 TOKEN_HEADER = "X-AutoDist-Token"
 _TRANSFER_MARGIN_S = 30.0  # on top of the wait itself: the bytes, and a loaded machine
+_ATTEMPTS = 3
+_UNANSWERED = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError, http.client.IncompleteRead)
+"""How a connection ends whose other side lives but closed it, as to a stranger that takes too long to say who it is."""
 
 
 class Status:
@@ -106,7 +111,8 @@ class CoordinatorClient:
             LaunchError: The coordinator can't be reached or refuses the token.
 
         """
-        self._request("POST", f"/barriers/{quote(name, safe='')}", {"timeout_s": timeout_s}, wait_s=timeout_s)
+        query = {"timeout_s": timeout_s, "call": uuid.uuid4().hex}
+        self._request("POST", f"/barriers/{quote(name, safe='')}", query, wait_s=timeout_s)
 
     def interruption(self, timeout_s: float) -> str:
         """Wait until somebody wants the run to end; returns the name of the signal that says so.
@@ -152,20 +158,28 @@ class CoordinatorClient:
     def _request(
         self, method: str, path: str, query: dict[str, object], body: bytes = b"", wait_s: float = 0.0
     ) -> bytes:
+        """Ask, and ask again where no answer comes: what is asked for can be done twice."""
         target = f"{path}?{urlencode({'rank': self.rank, **query})}"
-        connection = self._connection(wait_s + _TRANSFER_MARGIN_S)
         began = time.monotonic()
-        try:
-            connection.request(method, target, body, {TOKEN_HEADER: self.token})
-            response = connection.getresponse()
-            status, content = response.status, response.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise self._unreachable(error, time.monotonic() - began) from error
-        finally:
-            connection.close()
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                status, content = self._answer(method, target, body, wait_s)
+                break
+            except (OSError, http.client.HTTPException) as error:
+                if attempt == _ATTEMPTS or not isinstance(error, _UNANSWERED):
+                    raise self._unreachable(error, time.monotonic() - began) from error
         if status != Status.OK:
             raise _refusal(status, content.decode(errors="replace"))
         return content
+
+    def _answer(self, method: str, target: str, body: bytes, wait_s: float) -> tuple[int, bytes]:
+        connection = self._connection(wait_s + _TRANSFER_MARGIN_S)
+        try:
+            connection.request(method, target, body, {TOKEN_HEADER: self.token})
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
 
     def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
         if not self.certificate:

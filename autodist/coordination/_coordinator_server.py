@@ -62,7 +62,8 @@ class RunAborted(_Answer):
 
 @dataclass
 class _Barrier:
-    arrived: set[int] = field(default_factory=set)
+    arrived: dict[int, str] = field(default_factory=dict)  # by rank, which of its calls it is
+    passed: dict[int, str] = field(default_factory=dict)  # the same of the last time that all had come
     generation: int = 0
     broken: str = ""
 
@@ -183,15 +184,17 @@ class CoordinatorServer:
             self._changed.wait_for(lambda: bool(self._aborted) or reached(self._values), timeout_s)
             return reached(self._values)
 
-    def barrier(self, name: str, rank: int, timeout_s: float) -> None:
-        """Wait until all ranks have arrived."""
+    def barrier(self, name: str, rank: int, timeout_s: float, call: str = "") -> None:
+        """Wait until all ranks have arrived; ``call`` tells a call whose answer was not heard from the next one."""
         with self._changed:
             self._raise_if_aborted()
             barrier = self._barriers.setdefault(name, _Barrier())
+            if call and barrier.passed.get(rank) == call:
+                return
             if barrier.broken:
                 raise _Answer(Status.TIMED_OUT, barrier.broken)
             generation = barrier.generation
-            self._arrive(barrier, rank)
+            self._arrive(barrier, rank, call)
             done = self._wait(lambda: barrier.broken or barrier.generation != generation, timeout_s)
             if barrier.generation != generation:
                 return
@@ -222,10 +225,10 @@ class CoordinatorServer:
         """Whether a request may be answered; takes the same time for every wrong token."""
         return hmac.compare_digest(token.encode(errors="replace"), self._token)
 
-    def _arrive(self, barrier: _Barrier, rank: int) -> None:
-        barrier.arrived.add(rank)
+    def _arrive(self, barrier: _Barrier, rank: int, call: str) -> None:
+        barrier.arrived[rank] = call
         if len(barrier.arrived) >= self.world_size:
-            barrier.arrived.clear()
+            barrier.passed, barrier.arrived = barrier.arrived, {}
             barrier.generation += 1
             self._changed.notify_all()
 
@@ -276,7 +279,7 @@ class _Handler(BaseHTTPRequestHandler):
             status, content = Status.OK, self._dispatch()
         except _Answer as answer:
             status, content = answer.status, answer.text.encode()
-        except (ValueError, KeyError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             status, content = 400, f"a malformed request: {error!r}".encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
@@ -299,7 +302,10 @@ class _Handler(BaseHTTPRequestHandler):
         if not 0 <= size <= MAX_VALUE_BYTES:
             self.close_connection = True
             raise _Answer(Status.TOO_LARGE, f"{size} bytes, the coordinator takes at most {MAX_VALUE_BYTES}")
-        return self.rfile.read(size)
+        body = self.rfile.read(size)
+        if len(body) < size:  # the client has ended meanwhile: what came of a value is none
+            raise ConnectionAbortedError("the body ends early")
+        return body
 
 
 def _serve(server: CoordinatorServer, action: str, name: str, query: dict[str, str], body: bytes) -> bytes:
@@ -314,7 +320,7 @@ def _serve(server: CoordinatorServer, action: str, name: str, query: dict[str, s
     if action == "PUT values":
         server.put(name, body)
     elif action == "POST barriers":
-        server.barrier(name, rank, float(query["timeout_s"]))
+        server.barrier(name, rank, float(query["timeout_s"]), query.get("call", ""))
     elif action == "POST fail":
         server.fail(rank, FailureNote.from_json(body.decode(errors="replace")))
     elif action == "POST progress":

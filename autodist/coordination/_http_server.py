@@ -40,6 +40,7 @@ class HttpServer(ThreadingHTTPServer):
         self._tls = None if certificate is None else certificate.context
         self._lock = threading.Lock()
         self._strangers: dict[socket.socket, float] = {}  # until when each is listened to; the oldest first
+        self._sent_away: set[socket.socket] = set()  # until their threads have ended
 
     def get_request(self) -> tuple[Any, Any]:
         """Accept a connection; what it takes to encrypt it is exchanged in its own thread, with the first request."""
@@ -61,12 +62,24 @@ class HttpServer(ThreadingHTTPServer):
 
     def shutdown_request(self, request: Any) -> None:
         """Forget a connection that is over."""
-        self.let_stay(request)
+        with self._lock:
+            self._strangers.pop(request, None)
+            self._sent_away.discard(request)
         super().shutdown_request(request)
 
     def let_stay(self, request: socket.socket) -> None:
-        """Let a connection that has shown the secret take its time."""
+        """Let a connection that has shown the secret take its time.
+
+        Args:
+            request: The connection.
+
+        Raises:
+            ConnectionAbortedError: It was sent away before, so that nobody hears the answer. On a busy machine this
+                happens to whoever may stay, too: nothing was done then, and they may ask again.
+        """
         with self._lock:
+            if request in self._sent_away:
+                raise ConnectionAbortedError("the secret came too late")
             self._strangers.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -80,5 +93,6 @@ class HttpServer(ThreadingHTTPServer):
                 if number >= too_many and until_s > now_s:
                     break
                 del self._strangers[stranger]
+                self._sent_away.add(stranger)
                 with contextlib.suppress(OSError):  # its thread then reads the end, and ends
                     stranger.shutdown(socket.SHUT_RDWR)
