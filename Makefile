@@ -13,7 +13,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DOCS_READY := .venv/.docs-ready
 
-.PHONY: help setup demo check test test-all golden docs bench bench-smoke clean
+.PHONY: help setup demo check test test-all golden docs wheel bench bench-smoke clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ docs: $(DOCS_READY)  ## Build the documentation into site/
 $(DOCS_READY): $(READY)
 	@$(BIN)/python -m pip install --quiet -e '.[docs]'
 	@touch $@
+
+wheel:  ## Build dist/: a wheel that needs no compiler, and the source
+	@scripts/make-wheel $(PYTHON)
 
 bench: setup  ## Measure the overheads that benchmarks/README.md describes
 	@[ -f benchmarks/run.py ] || { echo "bench: benchmarks/run.py does not exist in this version" >&2; exit 1; }

@@ -13,6 +13,7 @@ __all__ = [
     "DISTRIBUTION",
     "OPENSSL_REMEDY",
     "TENSORFLOW",
+    "autodist_remedy",
     "check_tensorflow",
     "explain_import_error",
     "horovod_remedy",
@@ -55,11 +56,13 @@ def check_tensorflow() -> None:
     """
     found = _tensorflow_version()
     if found is None:
-        raise NotInstalled(f"TensorFlow is not installed for `{sys.executable}`", hint=tensorflow_remedy())
+        raise NotInstalled(
+            f"TensorFlow is not installed for `{sys.executable}`", hint=tensorflow_remedy(sys.executable)
+        )
     if found and not is_supported(found):
         raise NotInstalled(
             f"TensorFlow {found} is installed for `{sys.executable}`, AutoDist works with {TENSORFLOW}",
-            hint=tensorflow_remedy(),
+            hint=tensorflow_remedy(sys.executable, _tensorflow_wheel()),
         )
 
 
@@ -69,7 +72,7 @@ def explain_import_error(error: ImportError) -> NotInstalled | None:
     if not isinstance(error, ModuleNotFoundError) or package not in ("tensorflow", "keras"):
         return None
     name = {"tensorflow": "TensorFlow", "keras": "Keras"}[package]
-    return NotInstalled(f"{name} is not installed for `{sys.executable}`", hint=tensorflow_remedy())
+    return NotInstalled(f"{name} is not installed for `{sys.executable}`", hint=tensorflow_remedy(sys.executable))
 
 
 def is_supported(version: str) -> bool:
@@ -77,9 +80,32 @@ def is_supported(version: str) -> bool:
     return version.startswith(f"{TENSORFLOW}.")
 
 
-def tensorflow_remedy() -> str:
-    """Return what to do where there is no TensorFlow, or another version than it must be."""
-    return f'`{install_command()}`, or `"{DISTRIBUTION}[gpu]"` for NVIDIA GPUs'
+def tensorflow_remedy(python: str = "python", wheel: str = "") -> str:
+    """Return what to do where there is no TensorFlow, or another version than it must be.
+
+    Args:
+        python: The interpreter that is to have it.
+        wheel: Which of TensorFlow's wheels is there; the other one must not be installed over it.
+
+    Example:
+        >>> tensorflow_remedy("/venv/bin/python", "tensorflow")
+        '`/venv/bin/python -m pip install "tensorflow==2.21.*"`'
+
+    """
+    command = f'`{python} -m pip install "{wheel or "tensorflow-cpu"}=={TENSORFLOW}.*"`'
+    return command if wheel else f'{command}, or `"tensorflow[and-cuda]=={TENSORFLOW}.*"` for NVIDIA GPUs'
+
+
+def autodist_remedy(python: str, version: str = "") -> str:
+    """Return what to do where AutoDist is missing, or is of another version.
+
+    Args:
+        python: The interpreter that is to have it.
+        version: Which one the others have; empty if that is not known.
+
+    """
+    wanted = f"{DISTRIBUTION}[cpu]=={version}" if version else f"{DISTRIBUTION}[cpu]"
+    return f'`{python} -m pip install "{wanted}"`, or with the wheel that `make wheel` has built instead of the name'
 
 
 def tcp_remedy(python: str, compiler: str) -> str:
@@ -90,8 +116,9 @@ def tcp_remedy(python: str, compiler: str) -> str:
         compiler: The compiler of C++ there; empty if there is none.
 
     """
-    again = f"install AutoDist again for `{python}`, from where it was installed: that builds the library"
-    return again if compiler else f"`apt-get install g++`, then {again}"
+    again = f"`{python} -m pip install --force-reinstall --no-deps .` in AutoDist's directory builds it"
+    again = again if compiler else f"`apt-get install g++`, then {again}"
+    return f"{again}; the wheel that `make wheel` builds has it, and needs no compiler"
 
 
 def horovod_remedy(python: str) -> str:
@@ -102,6 +129,12 @@ def horovod_remedy(python: str) -> str:
     )
 
 
+def _tensorflow_wheel() -> str:
+    """Return what TensorFlow was installed as; empty if nothing says."""
+    installed = (wheel for wheel in _WHEELS if any(importlib.metadata.distributions(name=wheel)))
+    return next(installed, "")
+
+
 def _tensorflow_version() -> str | None:
     """Return the version of TensorFlow: None if there is none, empty if it does not say."""
     loaded = sys.modules.get("tensorflow")
@@ -109,9 +142,5 @@ def _tensorflow_version() -> str | None:
         return str(getattr(loaded, "__version__", ""))
     if importlib.util.find_spec("tensorflow") is None:
         return None
-    for wheel in _WHEELS:
-        try:
-            return importlib.metadata.version(wheel)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return ""
+    wheel = _tensorflow_wheel()
+    return importlib.metadata.version(wheel) if wheel else ""

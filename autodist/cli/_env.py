@@ -58,8 +58,8 @@ def _remedies(facts: dict[str, object]) -> dict[str, str]:
 
     python = str(facts["executable"])
     return {
-        "tensorflow": tensorflow_remedy(),
-        "keras": tensorflow_remedy(),
+        "tensorflow": tensorflow_remedy(python),
+        "keras": tensorflow_remedy(python),
         "horovod": horovod_remedy(python),
         "tcp": tcp_remedy(python, str(facts["compiler"] or "")),
         "openssl": OPENSSL_REMEDY,

@@ -57,10 +57,11 @@ def test_nothing_is_wrong_with_a_healthy_cluster():
          "`/usr/bin/python3 -m pip install tensorflow-cpu==2.21.0`"),
         ({"packages": packages(tensorflow="")}, "tensorflow", Status.FAIL, "not installed for /usr/bin/python3",
          "pip install tensorflow-cpu==2.21.0"),
-        ({"packages": packages(autodist="")}, "autodist", Status.FAIL, "not installed", "from where the other hosts"),
+        ({"packages": packages(autodist="")}, "autodist", Status.FAIL, "not installed",
+         '`/usr/bin/python3 -m pip install "autodist-tf[cpu]==0.1.0"`'),
         ({"packages": packages(keras="3.9")}, "keras", Status.FAIL, "keras 3.9, other", "keras==3.15.1"),
         ({"packages": packages(horovod="")}, "horovod", Status.WARN, "horovod is not installed", "install-horovod"),
-        ({"packages": packages(tcp="")}, "tcp", Status.WARN, "library, `tcp`, is not installed", "AutoDist again"),
+        ({"packages": packages(tcp="")}, "tcp", Status.WARN, "library, `tcp`, is not installed", "install --force"),
         ({"packages": packages(numpy="1.26")}, "numpy", Status.WARN, "numpy 1.26, other", "pip install numpy==2.4"),
         ({"cores": 0.5}, "cores", Status.WARN, "1 CPU devices on 0.5 of 8 cores, by affinity or a quota", "fewer"),
         ({"available_bytes": 10**8}, "memory", Status.WARN, "0.1 of 32.0 GB free", "end what else runs"),
@@ -117,7 +118,7 @@ def test_what_is_missing_everywhere_is_told_everywhere():
     assert {(host, check) for host, check, _, _ in bad(examination)} == {
         (host, check) for host in ("a", "b") for check in ("tensorflow", "keras", "tcp")
     }
-    assert "pip install tensorflow-cpu==2.21.*`" in next(
+    assert 'pip install "tensorflow-cpu==2.21.*"`' in next(
         f.remedy for f in findings(examination) if f.check == "tensorflow"
     )
 
@@ -128,7 +129,7 @@ def test_what_builds_our_own_library_is_told_where_it_lacks():
         examination = changed(examination, name, packages=packages(tcp="", horovod=""), compiler="")
     remedies = {finding.check: finding.remedy for finding in findings(examination) if finding.host == "b"}
     assert {check for _, check, status, _ in bad(examination) if status is Status.WARN} == {"tcp"}
-    assert remedies["tcp"].startswith("`apt-get install g++`, then install AutoDist again for `/usr/bin/python3`")
+    assert remedies["tcp"].startswith("`apt-get install g++`, then `/usr/bin/python3 -m pip install")
     assert "`apt-get install g++`" in remedies["compiler"]
     assert "cmake" in remedies["horovod"]
 

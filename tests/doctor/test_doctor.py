@@ -48,7 +48,7 @@ def test_tensorflow_need_not_be_there(tmp_path: Path):
     result = doctor("--workers", "1", cwd=tmp_path, env=env)
     assert result.returncode == 3, result.stderr
     assert "FAIL  tensorflow on localhost: tensorflow is not installed" in result.stdout
-    assert "-m pip install tensorflow-cpu==2.21.*`" in result.stdout
+    assert '-m pip install "tensorflow-cpu==2.21.*"`' in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,10 @@ def test_causes_are_told_in_a_line_each():
 
 @pytest.mark.parametrize(
     ("module", "hint"),
-    [("not_there_at_all", "the interpreter of the worker"), ("keras.not_there", 'pip install "autodist-tf[cpu]"')],
+    [
+        ("not_there_at_all", "the interpreter of the worker"),
+        ("keras.not_there", 'pip install "tensorflow-cpu==2.21.*"'),
+    ],
 )
 def test_missing_modules(module, hint):
     assert hint in note(lambda: __import__(module)).hint

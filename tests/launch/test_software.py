@@ -56,7 +56,7 @@ def test_a_tensorflow_that_is_not_supported_is_refused_though_it_is_everywhere()
             NotInstalled, match=r"TensorFlow 2.19.1 is installed for `/venv/bin/python` on `h1`"
         ) as caught:
             check()
-        assert 'pip install "autodist-tf[cpu]"' in caught.value.hint
+        assert 'pip install "tensorflow-cpu==2.21.*"' in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 
 from autodist.doctor._examination import Examination, Facts
 from autodist.doctor._finding import Finding, Status
-from autodist.installation import OPENSSL_REMEDY, TENSORFLOW, horovod_remedy, is_supported, tcp_remedy
+from autodist.installation import (
+    OPENSSL_REMEDY,
+    TENSORFLOW,
+    autodist_remedy,
+    horovod_remedy,
+    is_supported,
+    tcp_remedy,
+)
 
 __all__ = ["check_packages"]
 
@@ -52,9 +59,9 @@ def _remedy(package: str, version: str, facts: Facts) -> str:
     if package == "tcp":
         return tcp_remedy(facts.executable, facts.compiler)
     if package == "autodist":
-        return f"install AutoDist there for {facts.executable}, from where the other hosts have it"
+        return f"{autodist_remedy(facts.executable, version)}, there"
     name = "tensorflow-cpu" if package == "tensorflow" and not facts.gpus else package
     wanted = f"=={version}" if version else ""
     if package == "tensorflow" and not is_supported(version):
-        wanted = f"=={TENSORFLOW}.*"
+        return f'`{facts.executable} -m pip install "{name}=={TENSORFLOW}.*"` there'
     return f"`{facts.executable} -m pip install {name}{wanted}` there"

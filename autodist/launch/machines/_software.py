@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from autodist import carriers, strategies
 from autodist.carriers import Carrier, Tcp
 from autodist.errors import LaunchError, NotInstalled
-from autodist.installation import OPENSSL_REMEDY, TENSORFLOW, is_supported, tensorflow_remedy
+from autodist.installation import OPENSSL_REMEDY, TENSORFLOW, autodist_remedy, is_supported, tensorflow_remedy
 
 __all__ = ["Software", "check_alone", "check_can_encrypt", "check_software"]
 
@@ -89,7 +89,7 @@ def _check_tensorflow(found: Mapping[str, Software]) -> None:
     if not is_supported(version):
         place = f"for `{software.executable}` on `{host}`"
         message = f"TensorFlow {version} is installed {place}, AutoDist works with {TENSORFLOW}"
-        raise NotInstalled(message, hint=f"there: {tensorflow_remedy()}")
+        raise NotInstalled(message, hint=f"there: {tensorflow_remedy(software.executable)}")
 
 
 def check_alone(host: str, software: Software) -> None:
@@ -108,11 +108,11 @@ def check_alone(host: str, software: Software) -> None:
     if "autodist" in missing:
         raise NotInstalled(
             f"AutoDist is not installed {place}",
-            hint="install it there from where this machine has it; or name another interpreter by `python` in the spec",
+            hint=f"there: {autodist_remedy(software.executable)}; or name another interpreter by `python` in the spec",
         )
     if missing:
         named = {"tensorflow": "TensorFlow", "keras": "Keras"}[missing[0]]
-        raise NotInstalled(f"{named} is not installed {place}", hint=f"there: {tensorflow_remedy()}")
+        raise NotInstalled(f"{named} is not installed {place}", hint=f"there: {tensorflow_remedy(software.executable)}")
     _check_tensorflow({host: software})
 
 
@@ -200,6 +200,8 @@ def _remedy(found: Mapping[str, Software], wrong: Mapping[str, Mapping[str, str]
     if package == "Python":
         return f"{other}, such as `python: /usr/bin/python{wanted}` for `{host}`"
     if package == "autodist":
-        return f"install AutoDist for `{found[host].executable}` on `{host}` from where this machine has it; or {other}"
+        return f"on `{host}`: {autodist_remedy(found[host].executable, wanted)}; or {other}"
+    if package == "tensorflow" and not is_supported(wanted):
+        return f"on `{host}`: {tensorflow_remedy(found[host].executable)}; or {other}"
     requirement = f"{package}=={wanted}" if wanted else package
     return f"on `{host}`: `{found[host].executable} -m pip install {requirement}`; or {other}"
