@@ -24,7 +24,7 @@ ROOT = THIS.parent.parent
 PACKAGE = ROOT / "autodist"
 
 # Imports point one way. What stands on the right may be imported by what stands on the left.
-_BASE = {"errors", "installation", "chatter", "user_code", "error_text", "after_import"}
+_BASE = {"errors", "installation", "chatter", "user_code", "error_text", "wording", "after_import"}
 _COST = _BASE | {"registry", "graph", "cost"}
 _CARRIERS = _COST | {"transport", "carriers"}
 _STRATEGIES = _CARRIERS | {"documents", "compressors", "resource_spec", "strategies"}
@@ -38,6 +38,7 @@ MAY_IMPORT = {
     "chatter": set(),
     "user_code": set(),
     "error_text": set(),
+    "wording": set(),
     "after_import": set(),
     "transport": _BASE,
     "graph": _BASE | {"registry"},

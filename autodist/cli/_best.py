@@ -18,6 +18,7 @@ from autodist.cli.options import (
     write_output,
 )
 from autodist.errors import UsageError
+from autodist.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,9 @@ def best(
         wanted = _best_of(found, chosen, is_any, utility_for(utility, chosen))
     if wanted is None:
         what = "measured trial" if trial is None else f"trial {trial}"
-        raise UsageError(f"study {chosen.id} has no {what}, but {len(found)} trials", hint="see `autodist trials`")
+        raise UsageError(
+            f"study {chosen.id} has no {what}, but {counted(len(found), 'trial')}", hint="see `autodist trials`"
+        )
     _account(wanted, bill_of(chosen, examples))
     for former in filter(None, map(FORMER.get, wanted.strategy.carriers)):
         click.echo(f"autodist: this version can't run it: {former}", err=True)

@@ -18,6 +18,7 @@ from autodist.cli.options import (
     script_argument,
 )
 from autodist.errors import CertificateFailed
+from autodist.wording import counted
 
 if TYPE_CHECKING:
     from autodist.testing import Certificate
@@ -61,7 +62,8 @@ def certify(
 
     spec = resolve_spec(cluster if cluster.given else ClusterOptions(workers=2))
     error_console().print(
-        f"certify: {steps} steps on one device, then on {spec.world_size} workers with {len(spec.replicas)} replicas"
+        f"certify: {counted(steps, 'step')} on one device, then on {counted(spec.world_size, 'worker')} with "
+        f"{counted(len(spec.replicas), 'replica')}"
     )
     certificate = testing.certify(
         script.text,
@@ -117,9 +119,10 @@ def _show(certificate: Certificate) -> None:
     console.print(table)
     rest = len(certificate.differences) - _ROWS
     if rest > 0:
-        console.print(f"and {rest} arrays that differ less")
+        console.print(f"and {counted(rest, 'array')} that differ{'s' if rest == 1 else ''} less")
     verdict = "passed" if certificate.passed else "FAILED"
     console.print(
         f"{verdict}: worst relative difference {certificate.worst.relative:.1e}, allowed {certificate.tolerance:.0e}; "
-        f"{certificate.moved} variables moved in {certificate.num_steps} steps on {certificate.num_workers} workers"
+        f"{counted(certificate.moved, 'variable')} moved in {counted(certificate.num_steps, 'step')} on "
+        f"{counted(certificate.num_workers, 'worker')}"
     )

@@ -18,7 +18,7 @@ _SCHEMA_VERSION = 1
 _DIFFER = 1
 
 
-@click.command("diff", epilog="Example: autodist diff AllReduce PSLoadBalancing --graph runs/latest")
+@click.command("diff", epilog="Example: autodist diff AllReduce PSLoadBalancing --graph latest")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @subject_options
@@ -34,7 +34,8 @@ def diff(
 ) -> int:
     """Show what differs between the strategies A and B.
 
-    Each is a strategy's JSON file, a run directory, or, with a graph, a builder such as 'AllReduce(chunk_size=64)'.
+    Each is a strategy's JSON file, a run (its directory, its name, or `latest`), or, with a graph, a builder such as
+    'AllReduce(chunk_size=64)'.
     With a graph and a cluster the bytes that each host sends per step are shown as well.
 
     Exits like diff: 0 if both say the same, 1 if not, 2 on errors.

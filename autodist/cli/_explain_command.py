@@ -19,7 +19,7 @@ _SCHEMA_VERSION = 3
 _DOES_NOT_FIT = 3
 
 
-@click.command("explain", epilog="Example: autodist explain runs/latest")
+@click.command("explain", epilog="Example: autodist explain latest")
 @click.argument("strategy", metavar="STRATEGY")
 @subject_options
 @click.option("--all", "show_all", is_flag=True, help="One line per variable and link, however many there are.")
@@ -33,9 +33,9 @@ def explain(
 ) -> int:
     """Show what STRATEGY says about every variable, and what it sends.
 
-    STRATEGY is a strategy's JSON file, a run directory, or, with a graph, a builder such as 'AllReduce(chunk_size=64)'.
-    With a graph and a cluster the table has sizes and the bytes that the busiest host sends per step, and verification
-    runs. Runs keep both in their directory.
+    STRATEGY is a strategy's JSON file, a run (its directory, its name, or `latest`), or, with a graph, a builder such
+    as 'AllReduce(chunk_size=64)'. With a graph and a cluster the table has sizes and the bytes that the busiest host
+    sends per step, and verification runs. Runs keep both in their directory.
 
     Exits with 3 if verification finds that the strategy does not fit.
     """

@@ -30,6 +30,7 @@ from autodist.cli.options import (
     job_options,
     new_directory,
     resolve_spec,
+    run_meant,
     script_argument,
     seconds_option,
     silent_launcher,
@@ -37,6 +38,7 @@ from autodist.cli.options import (
     write_output,
 )
 from autodist.errors import AutoDistError, SearchFailed, UsageError
+from autodist.wording import counted
 
 if TYPE_CHECKING:
     from autodist.search import Bill, Rule
@@ -168,6 +170,8 @@ def search(
     from autodist.tuning import search as run_search
 
     target = check_output(out, ".json")
+    if simulate_only and not script.is_module:
+        script = replace(script, text=run_meant(script.text))
     offline = OfflineCommand(script, cluster, options, proposals, examples, target, as_json)
     if offline.is_meant(simulate_only):
         return offline.run(_request(options.seed or 0, **settings))
@@ -183,8 +187,10 @@ def search(
             again = partial(next_command, script, cluster, seed=job.seed)
             error.hint = _repetition(error.trial, error.study, request.store, again)
         elif watcher.trials:
-            way_on = f"trials are in `{request.store}`; `--resume` goes on from there"
-            error.hint = f"{len(watcher.trials)} {way_on}" if error.hint is None else f"{error.hint}; then: {way_on}"
+            are = "is" if len(watcher.trials) == 1 else "are"
+            kept = f"{counted(len(watcher.trials), 'trial')} {are} in"
+            way_on = f"{kept} `{request.store}`; `--resume` goes on from there"
+            error.hint = way_on if error.hint is None else f"{error.hint}; then: {way_on}"
         raise
     finally:
         watcher.console.close()
@@ -274,9 +280,8 @@ def _show(result: SearchResult, bill: Bill, path: Path, as_json: bool, command: 
             rows.append(replace(row_of(baseline.trial, bill), origin=baseline.name))
     show_trials(rows, reference_s, unit=bill.unit)
     console = output_console()
-    console.print(
-        f"{len(result.trials)} trials in {result.duration_s:.0f} s, kept as study {result.study} in the store"
-    )
+    trials = counted(len(result.trials), "trial")
+    console.print(f"{trials} in {result.duration_s:.0f} s, kept as study {result.study} in the store")
     console.print(f"saved {path}")
     console.print(f"next: {command}")
 

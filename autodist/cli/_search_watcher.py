@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autodist.cli.options import ClusterOptions, ScriptWords
+from autodist.wording import counted
 
 if TYPE_CHECKING:
     from autodist.search import Rule, Space, Trial, Utility
@@ -40,7 +41,9 @@ class Watcher:
 
         domain = space.domain
         size = sum(v.size_bytes for v in domain.variables) / 1e6
-        self.console.notice(f"graph: {len(domain.variables)} variables, {size:.1f} MB, {domain.batch_size} examples")
+        self.console.notice(
+            f"graph: {counted(len(domain.variables), 'variable')}, {size:.1f} MB, {domain.batch_size} examples"
+        )
         self.console.notice(f"space: about 10^{space.log10_size:.0f} strategies; profile: {domain.profile.source}")
         for aspect in self._request.not_simulated:
             self.console.notice(
@@ -48,7 +51,7 @@ class Watcher:
                 "gains, and none tells how many steps more a training takes"
             )
         if earlier:
-            self.console.notice(f"goes on after {len(earlier)} trials")
+            self.console.notice(f"goes on after {counted(len(earlier), 'trial')}")
         if space.rules != self._request.rules:
             self.console.notice(f"rules of the earlier search: {' '.join(map(str, space.rules))}")
         self._rules = space.rules

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from autodist.cli._search_watcher import Watcher, next_command
-from autodist.cli._trials_command import mixture_of
 from autodist.cli.options import (
+    OPTIONS_OF_MACHINES,
     ClusterOptions,
     JobOptions,
     ScriptWords,
@@ -23,6 +22,7 @@ from autodist.cli.options import (
     new_directory,
     resolve_spec,
     silent_launcher,
+    typed_options,
     write_output,
 )
 from autodist.errors import UsageError
@@ -46,7 +46,6 @@ _OF_TRIALS = frozenset(
         "resume",
     }
 )  # fmt: skip
-_OF_MACHINES = frozenset({"transport", "bring", "connect_timeout", "host_timeout", "no_check_versions"})
 _OF_SCRIPTS = frozenset({"env", "env_file", "start_timeout", "grace"})
 
 
@@ -102,7 +101,7 @@ class OfflineCommand:
         from autodist.simulator import Domain
         from autodist.tuning import offline_simulator, search_offline
 
-        self._refuse_idle(_given())
+        self._refuse_idle(typed_options())
         offline_simulator(request)
         effort = self._effort(request.budget.time_s)
         directory = Path(self.options.run_dir) if self.options.run_dir else new_directory("search")
@@ -146,7 +145,7 @@ class OfflineCommand:
     def _refuse_idle(self, given: dict[str, str]) -> None:
         mistakes = [
             *_idle(given, _OF_TRIALS, "with `--simulate-only` nothing is measured or stored"),
-            *_idle(given, _OF_MACHINES, "with `--simulate-only` no other machine is reached"),
+            *_idle(given, OPTIONS_OF_MACHINES, "with `--simulate-only` no other machine is reached"),
         ]
         if self._is_saved:
             mistakes += _idle(given, _OF_SCRIPTS, f"`{self.script.text}` is a saved graph, no script is run")
@@ -173,14 +172,6 @@ class OfflineCommand:
         if not self._is_saved:
             return next_command(self.script, cluster, path)
         return shlex.join(["autodist", "explain", str(path), "--graph", self.script.text, *cluster.words])
-
-
-def _given() -> dict[str, str]:
-    """The options that were typed, by parameter, as they are typed."""
-    context = click.get_current_context()
-    options = [p for p in context.command.params if isinstance(p, click.Option) and p.name is not None]
-    typed = [p for p in options if context.get_parameter_source(str(p.name)) is ParameterSource.COMMANDLINE]
-    return {str(p.name): max(p.opts, key=len) for p in typed}
 
 
 def _idle(given: dict[str, str], names: Collection[str], reason: str) -> Iterator[str]:
@@ -229,7 +220,7 @@ class _Content:
         return PredictionRow(
             ranked.origin,
             ranked.predicted_s,
-            mixture_of(ranked.strategy),
+            ranked.strategy.mixture,
             "the best" if ranked is self.result.ranking.best else "",
             self.bill.of(ranked.strategy, ranked.predicted_s),
             "" if used == there else f"{used} of {there}",

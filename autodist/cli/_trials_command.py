@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,13 +11,13 @@ import click
 
 from autodist.cli.options import bill_of, debug_option, examples_option
 from autodist.errors import UsageError
+from autodist.wording import counted
 
 if TYPE_CHECKING:
     from autodist.report import TrialRow
     from autodist.search import Bill, Study, Trial, TrialStore
-    from autodist.strategies import Strategy
 
-__all__ = ["mixture_of", "open_store", "row_of", "store_option", "study_option", "the_study", "trial_json", "trials"]
+__all__ = ["open_store", "row_of", "store_option", "study_option", "the_study", "trial_json", "trials"]
 
 _DEFAULT_STORE = "runs/trials.db"
 _SCHEMA_VERSION = 1
@@ -106,7 +105,7 @@ def _import(store: str, sources: tuple[str, ...]) -> None:
     with TrialStore(store) as opened:
         found = import_studies(opened, *sources)
         for study in found:
-            click.echo(f"study {study.id}: {study.label}, {len(opened.trials(study))} trials")
+            click.echo(f"study {study.id}: {study.label}, {counted(len(opened.trials(study)), 'trial')}")
     if not found:
         raise UsageError(f"there are no searches in {', '.join(sources)}")
 
@@ -116,7 +115,7 @@ def _export(store: TrialStore, number: int | None, target: str) -> None:
 
     chosen = store.studies() if number is None else [the_study(store, number)]
     export_studies(store, chosen, target)
-    click.echo(f"saved {len(chosen)} searches in {target}")
+    click.echo(f"saved {counted(len(chosen), 'search', 'searches')} in {target}")
 
 
 def open_store(path: str) -> TrialStore:
@@ -159,16 +158,7 @@ def row_of(trial: Trial, bill: Bill) -> TrialRow:
 
     outcome = f"{trial.outcome.reason}: {trial.outcome.headline}" if isinstance(trial.outcome, Failure) else ""
     cost = bill.of(trial.strategy, trial.step_s)
-    return TrialRow(trial.number, trial.origin, trial.step_s, mixture_of(trial.strategy), outcome, cost)
-
-
-def mixture_of(strategy: Strategy) -> str:
-    """Return what a strategy consists of, in words."""
-    kinds = Counter(type(config.synchronizer).__name__ for config in strategy.variables)
-    parts = [f"{count} {kind.removesuffix('Synchronizer')}" for kind, count in kinds.most_common()]
-    cut = sum(config.partition is not None for config in strategy.variables)
-    carriers = f" over {' and '.join(strategy.carriers)}" if strategy.carriers else ""
-    return ", ".join(parts) + carriers + (f", {cut} cut" if cut else "")
+    return TrialRow(trial.number, trial.origin, trial.step_s, trial.strategy.mixture, outcome, cost)
 
 
 def trial_json(trial: Trial, bill: Bill) -> dict[str, Any]:
@@ -177,7 +167,7 @@ def trial_json(trial: Trial, bill: Bill) -> dict[str, Any]:
 
     outcome = trial.outcome
     row: dict[str, Any] = {"number": trial.number, "origin": trial.origin, "strategy": trial.strategy.id}
-    row |= {"mixture": mixture_of(trial.strategy), "predicted_s": trial.predicted, "step_s": trial.step_s}
+    row |= {"mixture": trial.strategy.mixture, "predicted_s": trial.predicted, "step_s": trial.step_s}
     row |= {f"cost_per_{bill.key}": bill.of(trial.strategy, trial.step_s)}
     if isinstance(outcome, Failure):
         return row | {"reason": outcome.reason, "message": outcome.message}

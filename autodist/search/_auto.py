@@ -38,6 +38,7 @@ from autodist.simulator import (
     calibrated,
 )
 from autodist.strategies import AllReduce, Strategy, StrategyBuilder, check
+from autodist.wording import counted
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -245,9 +246,11 @@ class Auto(StrategyBuilder):
         if count >= _ENOUGH_TO_LEARN:
             forest = ForestSimulator(self.seed)
             forest.fit(sets)
-            return _Advice(forest, f"what {count} trials of others teach")
+            return _Advice(forest, f"what {counted(count, 'trial')} of others teach")
         if count >= _ENOUGH_TO_CALIBRATE:
-            return _Advice(calibrated(EventSimulator(), sets), f"the event simulation, calibrated by {count} trials")
+            return _Advice(
+                calibrated(EventSimulator(), sets), f"the event simulation, calibrated by {counted(count, 'trial')}"
+            )
         unsure = f"what users know is preferred to what is not expected to be {100 * _CAUTION:.0f} % faster"
         return _Advice(EventSimulator(), f"the event simulation; no trials are known: {unsure}", _CAUTION)
 

@@ -265,10 +265,14 @@ class Tuner:
         counts = ", ".join(f"{count} by {reason}" for reason, count in self.failures.most_common())
         file = f"trial_{number}.json"
         return SearchFailed(
-            f"all {len(failures)} trials failed ({counts}); the first: {first.headline}",
+            f"{_all(len(failures))} failed ({counts}); the first: {first.headline}",
             f"repeat it: `autodist best --trial {number} --out {file}`, then `autodist run SCRIPT --strategy {file}`",
             trial=number,
         )
+
+
+def _all(number: int) -> str:
+    return "the only trial has" if number == 1 else f"all {number} trials"
 
 
 def _time_of(trial: Trial) -> float:

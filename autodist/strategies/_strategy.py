@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -210,6 +211,15 @@ class Strategy:
             if synchronizer.group_number is not None:
                 members.setdefault(synchronizer.group_number, {})[variable] = None
         return {group: tuple(members[group]) for group in sorted(members)}
+
+    @property
+    def mixture(self) -> str:
+        """What the strategy consists of, in words, as ``2 PS, 1 AllReduce over tcp, 1 cut``."""
+        kinds = Counter(type(config.synchronizer).__name__ for config in self.variables)
+        parts = [f"{count} {kind.removesuffix('Synchronizer')}" for kind, count in kinds.most_common()]
+        cut = sum(config.partition is not None for config in self.variables)
+        carriers = f" over {' and '.join(self.carriers)}" if self.carriers else ""
+        return ", ".join(parts) + carriers + (f", {cut} cut" if cut else "")
 
     @functools.cached_property
     def id(self) -> str:

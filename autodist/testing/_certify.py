@@ -16,6 +16,7 @@ from autodist.launch import ClusterLauncher, Job
 from autodist.remote import default_transport
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime import Recorder
+from autodist.wording import counted
 
 __all__ = ["Certificate", "Difference", "certify", "compare_recordings"]
 
@@ -78,7 +79,7 @@ class Certificate:
             return self
         if not self.moved:
             raise CertificateFailed(
-                f"no variable changed within {self.num_steps} steps, so equality says nothing",
+                f"no variable changed within {counted(self.num_steps, 'step')}, so equality says nothing",
                 hint="give more steps or a larger learning rate",
             )
         rows = "; ".join(f"{d.name} on rank {d.rank}: {d.relative:.1e}" for d in self.differences[:5])
@@ -194,9 +195,13 @@ def _run(job: Job, recorder: Recorder) -> None:
     missing = [rank for rank in range(job.spec.world_size) if not (job.run_dir / _RECORDED / f"{rank}.npz").is_file()]
     if missing:
         raise WorkerFailed(
-            f"the {which} run took fewer than {recorder.num_steps} steps on ranks {missing}",
+            f"the {which} run took fewer than {counted(recorder.num_steps, 'step')} on {_ranks(missing)}",
             hint="give fewer `--steps`, or the script more data",
         )
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
 
 
 def compare_recordings(reference: Path, distributed: Path, tolerance: float) -> Certificate:

@@ -173,6 +173,15 @@ def test_a_damaged_store_of_trials_is_told_and_stops_nothing(shell, inside):
     assert "AUTODIST_STRATEGY=" in result.stdout
 
 
+def test_options_without_effect_are_told(shell, inside):
+    shell.write("")
+    result = inside("run", "train.py", "-n", "2", "--bring", "data", "--host-timeout", "9", "--dry-run")
+    assert result.returncode == 0, result.stderr
+    assert "warning: `--bring` and `--host-timeout` have no effect: all workers are on this machine\n" in result.stderr
+    assert "no effect" not in inside("run", "train.py", "-n", "2", "--grace", "9", "--dry-run").stderr
+    assert "no effect" not in inside("run", "train.py", "-H", "a,b", "--host-timeout", "9", "--dry-run").stderr
+
+
 def test_dry_run_for_other_machines_reaches_for_none(shell, inside):
     shell.write("")
     shell.write("", name="model.py")

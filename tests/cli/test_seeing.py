@@ -18,6 +18,7 @@ from autodist.cli._diff_command import diff
 from autodist.cli._explain_command import explain
 from autodist.coordination import step_files
 from autodist.errors import GraphError, SpecError, StrategyError, UsageError
+from autodist.launch.run_files import RunDirectory, StatusKeeper
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.strategies import AllReduce, PSLoadBalancing, traffic
 from tests.strategies.examples import graph, variable
@@ -187,6 +188,21 @@ def test_many_variables_share_lines_unless_all_are_wanted(tmp_path):
 def test_mistakes_are_named(run, arguments, error, message):
     with pytest.raises(error, match=message):
         call(explain, *(argument.replace("RUN", str(run)) for argument in arguments))
+
+
+def test_runs_are_named_as_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="`latest` is no run"):
+        call(explain, "latest")
+    directory = RunDirectory.create()
+    with StatusKeeper(directory, [host.name for host in SPEC.hosts]) as status:
+        save_run(directory.path, GRAPH)
+        status.end(0)
+    shown = call(explain, directory.path)
+    for name in ("latest", directory.run_id, directory.run_id[:12]):
+        assert call(explain, name) == shown
+        assert call(explain, "PSLoadBalancing", "--graph", name) == shown
+        assert call(diff, name, "latest")[0] == 0
 
 
 def test_a_cluster_without_a_graph_is_a_mistake(run, tmp_path):

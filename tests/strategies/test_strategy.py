@@ -283,3 +283,7 @@ def test_groups_are_numbered_and_keep_the_order_of_their_members():
     configs.append(VariableConfig.whole("a", PSSynchronizer("h:CPU:0")))
     groups = Strategy(SMALL.graph, tuple(configs)).groups
     assert list(groups.items()) == [(0, ("c",)), (7, ("d", "b"))]
+
+
+def test_what_a_strategy_consists_of_in_words():
+    assert SMALL.mixture == "1 PS, 1 AllReduce over collective, 1 cut"

@@ -2,17 +2,25 @@
 
 from autodist.cli.options._cluster_options import DEFAULT_SPEC, ClusterOptions, cluster_options, resolve_spec
 from autodist.cli.options._cost import bill_of, examples_option, utility_for, utility_option
-from autodist.cli.options._job import JOB_SECTIONS, JobOptions, job_options, permission_options, seconds_option
+from autodist.cli.options._job import (
+    JOB_SECTIONS,
+    OPTIONS_OF_MACHINES,
+    JobOptions,
+    job_options,
+    permission_options,
+    seconds_option,
+)
 from autodist.cli.options._launcher import new_directory, silent_launcher
-from autodist.cli.options._options import NamesOption, RanksType, debug_option, is_debugging
+from autodist.cli.options._options import NamesOption, RanksType, debug_option, is_debugging, typed_options
 from autodist.cli.options._output_files import check_output, write_output
 from autodist.cli.options._script import ScriptWords, script_argument
 from autodist.cli.options._sections import ScriptCommand
-from autodist.cli.options._subject import SubjectOptions, find_subject, subject_options
+from autodist.cli.options._subject import SubjectOptions, find_subject, run_meant, subject_options
 
 __all__ = [
     "DEFAULT_SPEC",
     "JOB_SECTIONS",
+    "OPTIONS_OF_MACHINES",
     "ClusterOptions",
     "JobOptions",
     "NamesOption",
@@ -31,10 +39,12 @@ __all__ = [
     "new_directory",
     "permission_options",
     "resolve_spec",
+    "run_meant",
     "script_argument",
     "seconds_option",
     "silent_launcher",
     "subject_options",
+    "typed_options",
     "utility_for",
     "utility_option",
     "write_output",

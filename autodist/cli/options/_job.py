@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from autodist.cli.options._options import environment_options, resolve_environment
+from autodist.cli.options._options import environment_options, resolve_environment, typed_options
 from autodist.cli.options._script import ScriptWords
 
 if TYPE_CHECKING:
     from autodist.launch import Job, TransportName
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["JOB_SECTIONS", "JobOptions", "job_options", "permission_options", "seconds_option"]
+__all__ = ["JOB_SECTIONS", "OPTIONS_OF_MACHINES", "JobOptions", "job_options", "permission_options", "seconds_option"]
 
 _PERMISSIONS = ("encrypt", "allow-open-ports")
 JOB_SECTIONS = {
@@ -26,6 +26,10 @@ JOB_SECTIONS = {
     "Other machines": ("transport", "bring", "connect-timeout", "host-timeout", "no-check-versions", *_PERMISSIONS),
     "Environment of the workers": ("env", "env-file"),
 }
+
+
+OPTIONS_OF_MACHINES = frozenset({"transport", "bring", "connect_timeout", "host_timeout", "no_check_versions"})
+"""Parameters that mean nothing where all workers are on this machine."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class JobOptions:
         """
         from autodist.launch import Job
 
+        _tell_of_idle(spec)
         return Job(
             script=Path(script.text),
             spec=spec,
@@ -84,6 +89,16 @@ class JobOptions:
         from autodist.remote import default_transport
 
         return self.transport or default_transport(os.environ, spec)
+
+
+def _tell_of_idle(spec: ResourceSpec) -> None:
+    """Tell of options that were given and have no effect."""
+    idle = [f"`{option}`" for name, option in typed_options().items() if name in OPTIONS_OF_MACHINES]
+    if idle and all(host.is_local for host in spec.hosts):
+        from autodist.report import show_warning
+
+        has = "has" if len(idle) == 1 else "have"
+        show_warning(f"{' and '.join(idle)} {has} no effect: all workers are on this machine")
 
 
 def seconds_option(name: str, default: float, help_text: str) -> Callable[[Any], Any]:
@@ -131,8 +146,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--bring",
         metavar="PATH",
         multiple=True,
-        help="File or directory beside the script that goes with it. Repeatable. Default: the Python modules beside "
-        "it.",
+        help="File or directory beside the script that goes with it, like the Python modules there. Repeatable.",
     ),
     seconds_option("--connect-timeout", 30.0, "Longest time until a machine has answered."),
     seconds_option("--host-timeout", 30.0, "Longest silence of a machine, after which it counts as lost."),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 __all__ = [
     "NamesOption",
@@ -16,6 +17,7 @@ __all__ = [
     "environment_options",
     "is_debugging",
     "resolve_environment",
+    "typed_options",
 ]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -65,6 +67,14 @@ def resolve_environment(variables: Sequence[str], files: Sequence[str]) -> dict[
             hint = f"set it in the environment and give `--env {name}`, or write it into a file for `--env-file`"
             show_warning(f"everybody on this machine can see the value of `{name}` in the process list", hint)
     return found
+
+
+def typed_options() -> dict[str, str]:
+    """Return the options that were given on the command line, by parameter, as they are typed."""
+    context = click.get_current_context()
+    options = [p for p in context.command.params if isinstance(p, click.Option) and p.name is not None]
+    typed = [p for p in options if context.get_parameter_source(str(p.name)) is ParameterSource.COMMANDLINE]
+    return {str(p.name): max(p.opts, key=len) for p in typed}
 
 
 def is_debugging() -> bool:

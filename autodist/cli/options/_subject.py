@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies import Strategy, StrategyBuilder
 
-__all__ = ["Subject", "SubjectOptions", "find_subject", "subject_options"]
+__all__ = ["Subject", "SubjectOptions", "find_subject", "run_meant", "subject_options"]
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,8 @@ def find_subject(texts: Sequence[str], options: SubjectOptions) -> Subject:
         UsageError: A cluster without a graph, or rows of no such variable.
 
     """
-    graph_file = _graph_file(texts, options.graph, options.step)
+    texts = [run_meant(text) for text in texts]
+    graph_file = _graph_file(texts, options.graph and run_meant(options.graph), options.step)
     found_graph = None if graph_file is None else _load_graph(graph_file)
     if found_graph is not None and options.batch_size is not None:
         found_graph = replace(found_graph, batch_size=options.batch_size)  # builders go by it as well
@@ -115,6 +116,21 @@ def find_subject(texts: Sequence[str], options: SubjectOptions) -> Subject:
     exchanged = None if graph_file is None else _exchanged(graph_file)
     rows = _rows(options.rows, found_graph)
     return Subject(strategies, found_graph, found_spec, options.batch_size, rows, exchanged)
+
+
+def run_meant(text: str) -> str:
+    """Return the directory of a run that is named as in `autodist status`; what means something else as it is."""
+    from autodist.launch import find_run
+    from autodist.strategies import names_builder
+
+    if Path(text).exists() or names_builder(text):
+        return text
+    try:
+        return str(find_run(text))
+    except UsageError:
+        if text == "latest":
+            raise
+        return text
 
 
 def _exchanged(graph_file: Path) -> tuple[Exchanged, ...] | None:

@@ -37,8 +37,8 @@ class Bundle:
 
         Args:
             program: The script, or a module.
-            bring: Files and directories below the script's directory; None for the Python modules and packages that
-                are beside the script. For a module, it is the directory of its top package.
+            bring: Files and directories below the script's directory that go along, besides the Python modules and
+                packages that are beside the script. For a module, it is the directory of its top package.
 
         Raises:
             UsageError: Something is not there or lies elsewhere.
@@ -46,7 +46,7 @@ class Bundle:
         """
         root = program.root.resolve()
         first = program.file.relative_to(program.root).as_posix() if program.module else program.file.resolve().name
-        found = set(_modules_beside(root) if bring is None else _named(bring, root))
+        found = {*_modules_beside(root), *_named(bring or (), root)}
         if program.module:
             found |= {*_below(root / program.module.partition(".")[0])}
         others = sorted({path.relative_to(root).as_posix() for path in found} - {first})
@@ -83,8 +83,8 @@ class Bundle:
             raise UsageError(
                 f"the script and what is to go with it, below `{self.root}`, are {len(self.files):,} files of "
                 f"{self.size_bytes / 1e6:,.0f} MB; at most {_MOST_FILES:,} of {_MOST_BYTES / 1e6:.0f} MB are sent",
-                hint="name what the script needs by `--bring`, or have it under the same path on all hosts (a shared "
-                "file system, `git clone`)",
+                hint="have it under the same path on all hosts (a shared file system, `git clone`), or the script with "
+                "what it imports in a directory of its own",
             )
 
 

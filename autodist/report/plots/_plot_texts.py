@@ -12,6 +12,7 @@ from autodist.report.plots._picture import SearchPicture, Summary
 from autodist.report.plots._predictions import PredictedAgainstMeasured
 from autodist.report.plots._progress import Progress
 from autodist.report.plots._searched import is_baseline, step_s_of
+from autodist.wording import counted
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -49,9 +50,8 @@ def facts(summary: Summary) -> dict[str, str]:
     found = {}
     if summary.standings and summary.num_found:
         share = 100 * summary.num_faster / summary.num_found
-        found["hits"] = (
-            f"{summary.num_faster} of {summary.num_found} trials ({share:.0f} %) are faster than the fastest baseline"
-        )
+        faster = f"{summary.num_faster} of {counted(summary.num_found, 'trial')}"
+        found["hits"] = f"{faster} ({share:.0f} %) are faster than the fastest baseline"
     return {
         "search": f"{summary.label}, {studies_of(summary)}",
         "cluster": summary.cluster,
@@ -109,9 +109,9 @@ def about_progress(courses: Sequence[Progress]) -> str:
         best = known[-1][1]
         when = next(n for n, speed in known if speed == best)
         parts.append(
-            f"Study {course.study}: after {len(course.speeds)} trials the best strategy found has {best:.2f} times the "
-            f"speed of {short_name(course.reference)}; it was trial {when} in their order. "
-            f"{len(course.failures)} trials failed."
+            f"Study {course.study}: after {counted(len(course.speeds), 'trial')} the best strategy found has "
+            f"{best:.2f} times the speed of {short_name(course.reference)}; it was trial {when} in their order. "
+            f"{counted(len(course.failures), 'trial')} failed."
         )
     return " ".join(parts)
 
@@ -122,7 +122,7 @@ def about_predictions(data: PredictedAgainstMeasured) -> str:
         return "Nothing was predicted: the search had no simulator, or tried only what users know."
     unit = "milliseconds per step" if data.are_seconds else "ranks, as the scores are no seconds"
     right = "" if data.pairwise is None else f" The faster of two was told in {100 * data.pairwise:.0f} % of all pairs."
-    return f"Predictions for {len(data.points)} trials against their measurements, in {unit}.{right}"
+    return f"Predictions for {counted(len(data.points), 'trial')} against their measurements, in {unit}.{right}"
 
 
 def about_importance(data: Importance) -> str:

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from autodist.errors import UsageError
 from autodist.search import BASELINE, Failure, Study, Trial, best_of
+from autodist.wording import counted
 
 __all__ = ["Searched", "check_together"]
 
@@ -32,7 +33,7 @@ class Searched:
     def __post_init__(self) -> None:
         if not self.measured:
             raise UsageError(
-                f"study {self.study.id} has no measured trial, but {len(self.trials)} trials",
+                f"study {self.study.id} has no measured trial, but {counted(len(self.trials), 'trial')}",
                 hint="see `autodist trials`, and go on by `autodist search --resume`",
             )
 

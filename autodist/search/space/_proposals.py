@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -132,7 +132,8 @@ class Proposals:
         communicator = used.pop() if used else carrier_of_servers()
         replicas = tuple(device.name for device in space.domain.spec.replicas)
         assert communicator is not None
-        return Strategy(GraphConfig(replicas, communicator), ordered, builder=builder)
+        found = Strategy(GraphConfig(replicas, communicator), ordered)
+        return replace(found, builder=f"{builder}: {found.mixture}")
 
     def _chosen(self, number: int, space: Space, catalogue: Catalogue) -> list[Choice]:
         return [
