@@ -247,12 +247,11 @@ class AutoDist:
         return LoopCheckpoint(self._engine, directory, every_steps, every_s, keep, fresh, trackables)
 
 
-@contextlib.contextmanager
 def scope(
     spec: str | os.PathLike[str] | ResourceSpec | None = None,
     strategy: str | os.PathLike[str] | StrategyBuilder | Strategy | None = None,
     **options: Any,
-) -> Iterator[AutoDist]:
+) -> contextlib.AbstractContextManager[AutoDist]:
     """Distribute the training inside; the arguments are those of :class:`AutoDist`.
 
     Example:
@@ -260,8 +259,7 @@ def scope(
         ...     model.compile(optimizer="adam", loss="mse")
         ...     model.fit(dataset)
     """
-    with AutoDist(spec, strategy, **options).scope() as opened:
-        yield opened
+    return AutoDist(spec, strategy, **options).scope()
 
 
 def function(step: Callable[..., Any]) -> Callable[..., Any]:

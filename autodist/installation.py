@@ -10,6 +10,7 @@ from autodist.errors import NotInstalled
 
 __all__ = [
     "COMPILER_REMEDY",
+    "COSTS",
     "DISTRIBUTION",
     "OPENSSL_REMEDY",
     "TENSORFLOW",
@@ -32,6 +33,17 @@ TENSORFLOW = "2.21"
 OPENSSL_REMEDY = "`apt-get install libssl3`, if runs are to be encrypted (`autodist run --encrypt`)"
 
 COMPILER_REMEDY = "`apt-get install g++`, if AutoDist's own library or Horovod is to be built there"
+
+COSTS = {
+    "tensorflow": "nothing can be trained",
+    "keras": "nothing can be trained",
+    "horovod": "strategies that name Horovod are refused; no other needs it where AutoDist's own library is",
+    "tcp": "several workers need Horovod, or TensorFlow's collectives, which are slower and open ports "
+    "(`--allow-open-ports`); nothing can be encrypted",
+    "openssl": "`--encrypt` is refused",
+    "compiler": "nothing where AutoDist's own library is there",
+}
+"""What it costs that a part is missing, by the name that ``autodist env`` gives it."""
 
 _WHEELS = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm")
 

@@ -207,6 +207,7 @@ def test_public_names():
     for name in autodist.__all__:
         assert getattr(autodist, name) is not None
         assert name in dir(autodist)
+    assert "__version__" in dir(autodist)
 
 
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py")))

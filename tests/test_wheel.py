@@ -91,6 +91,10 @@ def test_the_source_is_installed_without_compiler(built, bare):
     bare.install(sdist)
     facts = json.loads(bare("-m", "autodist", "env", "--json").stdout)
     assert (facts["compiler"], facts["tcp"]) == (None, None)
+    assert "`apt-get install g++`, then `" in facts["remedies"]["tcp"]
+    told = bare("-m", "autodist", "run", "train.py", "--workers", "2", "--strategy", "AllReduce").stderr
+    assert "autodist: AutoDist's own library is missing; that costs: several workers need Horovod" in told
+    assert told.index("that costs") < told.index("step 0")
 
 
 def test_a_library_of_an_earlier_build_does_not_hide_that_there_is_none(tmp_path):

@@ -58,6 +58,7 @@ def old(tmp_path_factory) -> Environment:
 
 PYTHON = {
     "scope": "with autodist.scope(): pass",
+    "scope that is not entered": "autodist.scope()",
     "AutoDist": "autodist.AutoDist()",
     "function": "autodist.function(lambda x: x)",
     "callback": "autodist.BackupAndRestore('backup')",
@@ -111,8 +112,12 @@ def test_commands_that_need_none(bare):
         told = bare("-m", "autodist", *args)
         assert told.returncode == 0, told.stderr
     told = bare("-m", "autodist", "env")
-    assert f"no: `{bare.python} -m {REMEDY}`" in " ".join(told.stdout.split())
+    words = " ".join(told.stdout.split())
+    assert f"tensorflow no, that costs: nothing can be trained; remedy: `{bare.python} -m {REMEDY}`" in words
+    assert "horovod no, that costs: strategies that name Horovod are refused" in words
     assert f"`scripts/install-horovod {bare.python}`" in " ".join(told.stdout.split())
     told = bare("-m", "autodist", "doctor", "-n", "1")
     assert told.returncode == 3
-    assert "tensorflow on localhost: tensorflow is not installed" in " ".join(told.stdout.split())
+    words = " ".join(told.stdout.split())
+    assert "tensorflow on localhost: tensorflow is not installed" in words
+    assert f"that costs: nothing can be trained remedy: `{bare.python} -m {REMEDY}`" in words

@@ -7,6 +7,7 @@ import json
 import click
 
 from autodist.cli.options import debug_option
+from autodist.installation import COSTS
 
 __all__ = ["env"]
 
@@ -17,16 +18,21 @@ _SCHEMA_VERSION = 1
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @debug_option
 def env(as_json: bool) -> None:
-    """Print versions and machine, ready to be pasted into a bug report; and what to do where something is missing."""
+    """Print versions and machine, ready to be pasted into a bug report.
+
+    Where something is missing, it says what that costs, and what to do.
+    """
     facts = _facts()
     remedies = {name: remedy for name, remedy in _remedies(facts).items() if facts[name] is None}
+    costs = {name: COSTS[name] for name in remedies}
     if as_json:
-        click.echo(json.dumps({"schema_version": _SCHEMA_VERSION, **facts, "remedies": remedies}, indent=2))
+        told = {"schema_version": _SCHEMA_VERSION, **facts, "costs": costs, "remedies": remedies}
+        click.echo(json.dumps(told, indent=2))
         return
     from autodist.report import show_facts
 
-    told = {name: f"no: {remedies[name]}" if name in remedies else "no" for name in facts}
-    show_facts({name: told[name] if value is None else value for name, value in facts.items()})
+    missing = {name: f"no, that costs: {costs[name]}; remedy: {remedies[name]}" for name in remedies}
+    show_facts({name: missing.get(name, "no") if value is None else value for name, value in facts.items()})
 
 
 def _facts() -> dict[str, object]:

@@ -105,6 +105,7 @@ def test_env(shell):
     bare = json.loads(shell("env", "--json", PATH="/nowhere", CXX="").stdout)
     assert bare["compiler"] is None
     assert "`apt-get install g++`" in bare["remedies"]["compiler"]
+    assert bare["costs"]["compiler"] == "nothing where AutoDist's own library is there"
     text = shell("env").stdout
     assert f"python        {sys.version.split()[0]}\n" in text
 

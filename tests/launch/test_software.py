@@ -3,7 +3,7 @@
 import pytest
 
 from autodist.errors import LaunchError, NotInstalled
-from autodist.launch.machines._software import Software, check_alone, check_software
+from autodist.launch.machines._software import Software, check_alone, check_software, without_library
 
 WITHOUT = {
     None: "a strategy that the script names must not use it",
@@ -113,6 +113,14 @@ def test_our_own_library_may_be_missing_where_it_is_not_used(strategy, chief_has
     missing = "h2" if chief_has_it else "h1"
     told = f"AutoDist's own library is missing on {missing}; {WITHOUT.get(strategy, NOT_USED)}"
     assert check_software(found, strategy) == [told]
+
+
+def test_our_own_library_that_is_nowhere_is_told_with_what_that_costs():
+    found = {name: software(has_tcp=False) for name in ("h1", "h2")}
+    [told] = check_software(found, "AllReduce")
+    assert "several workers need Horovod" in told
+    assert "`/venv/bin/python -m pip install --force-reinstall" in told
+    assert without_library({}) == without_library({"h1": software()}) == []
 
 
 @pytest.mark.parametrize(

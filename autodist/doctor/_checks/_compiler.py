@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from autodist.doctor._examination import Examination
 from autodist.doctor._finding import Finding, Status
-from autodist.installation import COMPILER_REMEDY
+from autodist.installation import COMPILER_REMEDY, COSTS
 
 __all__ = ["check_compiler"]
 
@@ -17,4 +17,5 @@ def check_compiler(examination: Examination) -> Iterator[Finding]:
         if facts.compiler:
             yield Finding(visit.name, "compiler", Status.OK, facts.compiler)
         else:
-            yield Finding(visit.name, "compiler", Status.OK, "there is no compiler of C++", COMPILER_REMEDY)
+            text = f"there is no compiler of C++; that costs {COSTS['compiler']}"
+            yield Finding(visit.name, "compiler", Status.OK, text, COMPILER_REMEDY)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from autodist.doctor._examination import Examination, Facts
 from autodist.doctor._finding import Finding, Status
 from autodist.installation import (
+    COSTS,
     OPENSSL_REMEDY,
     TENSORFLOW,
     autodist_remedy,
@@ -44,7 +45,8 @@ def _judge(package: str, version: str, usual: str, host: str, facts: Facts) -> F
     if is_needed and package == "tensorflow" and version and version == usual:
         text = f"TensorFlow {version}, AutoDist works with {TENSORFLOW}"
     elif not version:
-        text = f"{_CALLED.get(package, package)} is not installed for {facts.executable}"
+        cost = f"; that costs: {COSTS[package]}" if package in COSTS else ""
+        text = f"{_CALLED.get(package, package)} is not installed for {facts.executable}{cost}"
     else:
         text = f"{package} {version}, other hosts have {usual}"
     return Finding(host, package, worst, text, _remedy(package, usual, facts))

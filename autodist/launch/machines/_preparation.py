@@ -15,7 +15,7 @@ from autodist.launch.machines._bundle import Bundle
 from autodist.launch.machines._fleet import Fleet
 from autodist.launch.machines._machines import is_here
 from autodist.launch.machines._sites import INPUT, OUTPUT, SPEC, Site, local_site, remote_site, strategy_file
-from autodist.launch.machines._software import Software, check_alone, check_can_encrypt, check_software
+from autodist.launch.machines._software import Software, check_alone, check_can_encrypt, check_software, without_library
 from autodist.launch.run_files import RunDirectory
 from autodist.remote import Machine
 
@@ -54,7 +54,7 @@ async def compare_software(job: Job, fleet: Fleet) -> list[str]:
     if sum(map(len, pythons.values())) == 1:
         for host, software in by_host.items():
             check_alone(host, software)
-        return []
+        return without_library(by_host) if job.spec.world_size > 1 else []
     return check_software(by_host, job.strategy)
 
 

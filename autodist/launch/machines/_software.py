@@ -9,9 +9,17 @@ from dataclasses import dataclass
 from autodist import carriers, strategies
 from autodist.carriers import Carrier, Tcp
 from autodist.errors import LaunchError, NotInstalled
-from autodist.installation import OPENSSL_REMEDY, TENSORFLOW, autodist_remedy, is_supported, tensorflow_remedy
+from autodist.installation import (
+    COSTS,
+    OPENSSL_REMEDY,
+    TENSORFLOW,
+    autodist_remedy,
+    is_supported,
+    tcp_remedy,
+    tensorflow_remedy,
+)
 
-__all__ = ["Software", "check_alone", "check_can_encrypt", "check_software"]
+__all__ = ["Software", "check_alone", "check_can_encrypt", "check_software", "without_library"]
 
 _MOST_NAMED = 4
 _PACKAGES = ("autodist", "tensorflow", "keras")
@@ -75,11 +83,19 @@ def check_software(found: Mapping[str, Software], strategy: str | None = None) -
         raise LaunchError("\n".join(["the hosts must have the same software", *rows]), hint=hint)
     _check_tensorflow(found)
     consequence = _consequence(strategy)
-    return [
+    return without_library(found) + [
         f"{carrier.called} is missing on {_listed(without)}; {consequence}"
         for carrier in _optional()
         if 0 < len(without := _without(carrier, found)) < len(found)
     ]
+
+
+def without_library(found: Mapping[str, Software]) -> list[str]:
+    """Say what it costs several workers if none of them has AutoDist's own library, and how to get it."""
+    if not found or any(software.has(Tcp()) for software in found.values()):
+        return []
+    remedy = tcp_remedy(next(iter(found.values())).executable, "")
+    return [f"{Tcp.called} is missing; that costs: {COSTS[Tcp.name]}; remedy: {remedy}"]
 
 
 def _check_tensorflow(found: Mapping[str, Software]) -> None:
