@@ -1,0 +1,35 @@
+"""Searches for the layout of every tensor of a step on a mesh of devices (SoyBean, Tofu, Spartan)."""
+
+from autodist.search.tilings._coarse_graph import (
+    CoarseGraph,
+    CoarseOperator,
+    CoarseTensor,
+    Form,
+    forms_of,
+    linear_forms,
+)
+from autodist.search.tilings._domains import Replicate, tile_bytes
+from autodist.search.tilings._elimination import Factor, TooWide, eliminate, min_degree_order
+from autodist.search.tilings._factor_tables import Tables
+from autodist.search.tilings._tiling_search import FoundTiling, Method, SearchOptions, find_tiling, priced
+
+__all__ = [
+    "CoarseGraph",
+    "CoarseOperator",
+    "CoarseTensor",
+    "Factor",
+    "Form",
+    "FoundTiling",
+    "Method",
+    "Replicate",
+    "SearchOptions",
+    "Tables",
+    "TooWide",
+    "eliminate",
+    "find_tiling",
+    "forms_of",
+    "linear_forms",
+    "min_degree_order",
+    "priced",
+    "tile_bytes",
+]

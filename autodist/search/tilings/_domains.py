@@ -1,0 +1,117 @@
+"""Which layouts each tensor may have."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from collections.abc import Iterable, Mapping
+from math import prod
+from types import MappingProxyType
+from typing import TypeAlias
+
+from autodist.cost.resharding import PARTIAL, WHOLE
+from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseTensor
+
+__all__ = ["SMALL_ELEMENTS", "Domains", "Replicate", "tile_bytes"]
+
+States: TypeAlias = tuple[int, ...]
+
+SMALL_ELEMENTS = 1024
+"""Tensors of at most so many elements may be whole on every device whatever else is asked for."""
+
+
+class Replicate(enum.Enum):
+    """Which tensors may be whole on every device."""
+
+    NEVER = "never"
+    """None that can be cut (Tofu)."""
+    SMALL = "small"
+    """Small ones."""
+    FREE = "free"
+    """All (SoyBean)."""
+
+
+class Domains:
+    """Layouts by tensor.
+
+    Args:
+        graph: The graph.
+        lengths: Of the axes of the mesh.
+        replicate: Which tensors may be whole.
+        fixed: By tensor, the layouts that are allowed; those of the others are free.
+
+    """
+
+    def __init__(
+        self,
+        graph: CoarseGraph,
+        lengths: tuple[int, ...],
+        replicate: Replicate,
+        fixed: Mapping[int, tuple[States, ...]] = MappingProxyType({}),
+    ) -> None:
+        self._graph = graph
+        self._lengths = lengths
+        self._replicate = replicate
+        self._fixed = fixed
+
+    def every(self) -> list[tuple[States, ...]]:
+        """All layouts of each tensor."""
+        axes = len(self._lengths)
+        return [self._kept(t, itertools.product(self._states(t), repeat=axes)) for t in self._places()]
+
+    def after(self, layouts: Iterable[States]) -> list[tuple[States, ...]]:
+        """The layouts in which one more axis cuts what is cut along the first axes already."""
+        return [
+            self._kept(t, [(*states, state) for state in self._states(t)])
+            for t, states in zip(self._places(), layouts, strict=True)
+        ]
+
+    def along(self, axis: int, layouts: Iterable[States]) -> list[tuple[States, ...]]:
+        """The layouts in which one axis does something else."""
+        return [
+            self._kept(t, [(*states[:axis], state, *states[axis + 1 :]) for state in self._states(t)])
+            for t, states in zip(self._places(), layouts, strict=True)
+        ]
+
+    def _places(self) -> range:
+        return range(len(self._graph.tensors))
+
+    def _states(self, place: int) -> tuple[int, ...]:
+        partial = (PARTIAL,) if self._graph.tensors[place].may_be_partial else ()
+        return (*self._graph.dims[place], WHOLE, *partial)
+
+    def _kept(self, place: int, layouts: Iterable[States]) -> tuple[States, ...]:
+        tensor, axes = self._graph.tensors[place], None
+        found = [states for states in layouts if is_even(tensor, states, self._lengths)]
+        if place in self._fixed:
+            axes = len(found[0])
+            allowed = {states[:axes] for states in self._fixed[place]}
+            return tuple(states for states in found if states in allowed) or tuple(sorted(allowed))
+        if self._replicate is Replicate.FREE or prod(tensor.shape) <= SMALL_ELEMENTS:
+            return tuple(found)
+        cut = [states for states in found if WHOLE not in states]
+        if any(PARTIAL not in states for states in cut):
+            return tuple(cut)
+        fewest = min(states.count(WHOLE) for states in found if PARTIAL not in states)
+        return tuple(states for states in found if states.count(WHOLE) <= fewest)
+
+
+def is_even(tensor: CoarseTensor, states: States, lengths: tuple[int, ...]) -> bool:
+    """Whether all tiles of a tensor are equal."""
+    parts = [1] * len(tensor.shape)
+    for state, length in zip(states, lengths, strict=False):
+        if state >= 0:
+            parts[state] *= length
+    return all(size % count == 0 for size, count in zip(tensor.shape, parts, strict=True))
+
+
+def tile_bytes(tensor: CoarseTensor, states: States, lengths: tuple[int, ...]) -> float:
+    """Bytes of one device's part of a tensor.
+
+    Example:
+        >>> tile_bytes(CoarseTensor("x", (8, 4)), (0, -1), (4, 2))
+        32.0
+
+    """
+    cut = prod(length for state, length in zip(states, lengths, strict=False) if state >= 0)
+    return tensor.size_bytes / cut

@@ -1,0 +1,150 @@
+"""What operators cost, as tables over the layouts of their tensors: the least over the ways to cut them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodist.cost.resharding import WHOLE, Shares, Tiles, shares_between
+from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseOperator, CoarseTensor, Form
+from autodist.search.tilings._elimination import Factor
+
+__all__ = ["Combination", "States", "Tables"]
+
+States: TypeAlias = tuple[int, ...]
+"""Per axis of the mesh, the dim that it cuts, or `WHOLE`, or `PARTIAL`."""
+
+Combination: TypeAlias = tuple[Form, ...]
+"""Per axis of the mesh, how an operator is cut along it."""
+
+
+@dataclass
+class Tables:
+    """Tables of one coarse graph on one mesh. Operators that are alike share one.
+
+    Args:
+        graph: The graph.
+        lengths: Of the axes of the mesh.
+        tiles: How tiles lie.
+
+    """
+
+    graph: CoarseGraph
+    lengths: tuple[int, ...]
+    tiles: Tiles = Tiles.BOXES
+    _tables: dict[object, NDArray[np.float64]] = field(default_factory=dict)
+    _combined: dict[object, tuple[Combination, ...]] = field(default_factory=dict)
+
+    def combinations(self, operator: CoarseOperator) -> tuple[Combination, ...]:
+        """How an operator can be cut along all axes: evenly, and whole along as few axes as possible."""
+        key = (operator.forms, operator.may_repeat, len(operator.operands))
+        if key not in self._combined:
+            self._combined[key] = self._combine(operator)
+        return self._combined[key]
+
+    def _combine(self, operator: CoarseOperator) -> tuple[Combination, ...]:
+        forms = (*operator.forms, operator.whole)
+        every = [c for c in itertools.product(forms, repeat=len(self.lengths)) if self._is_even(c)]
+        if not operator.may_repeat:
+            repeated = [sum(form == operator.whole for form in c) for c in every]
+            every = [c for c, count in zip(every, repeated, strict=True) if count == min(repeated)]
+        by_states = {tuple(form.states for form in c): c for c in reversed(every)}
+        return tuple(reversed(by_states.values()))
+
+    def _is_even(self, combination: Combination) -> bool:
+        parts: dict[Form, int] = {}
+        for form, length in zip(combination, self.lengths, strict=True):
+            parts[form] = parts.get(form, 1) * length
+        return all(not form.index or form.size % count == 0 for form, count in parts.items())
+
+    def factor(
+        self, operator: CoarseOperator, domains: Sequence[tuple[States, ...]], among: tuple[Combination, ...]
+    ) -> Factor:
+        """The table of one operator, over the layouts that its tensors may have.
+
+        Args:
+            operator: The operator.
+            domains: By tensor, the layouts.
+            among: The ways to cut it.
+
+        """
+        tensors = [self.graph.tensors[t] for t in operator.operands]
+        scope = tuple(dict.fromkeys(operator.operands))
+        equal = tuple(scope.index(t) for t in operator.operands)
+        sizes = tuple((t.shape, t.item_bytes) for t in tensors)
+        dims = tuple(self.graph.dims[t] for t in operator.operands)
+        given = tuple(domains[t] for t in operator.operands)
+        key = (len(operator.inputs), operator.count, equal, sizes, dims, given, among)
+        if key not in self._tables:
+            costs = self._costs(operator, given, among)
+            shape = [len(domains[t]) for t in scope]
+            self._tables[key] = _least(costs, equal, shape)
+        return Factor(scope, self._tables[key])
+
+    def best(
+        self, operator: CoarseOperator, layouts: Sequence[States], among: tuple[Combination, ...]
+    ) -> tuple[float, Combination]:
+        """The cheapest way to cut an operator whose tensors lie as given, and what it costs."""
+        costs = sum(self._costs(operator, [(states,) for states in layouts], among))
+        assert isinstance(costs, np.ndarray)
+        place = int(costs[:, 0].argmin())
+        return float(costs[place, 0]), among[place]
+
+    def operand_bytes(self, operator: CoarseOperator, layouts: Sequence[States], chosen: Combination) -> list[float]:
+        """Bytes that each operand of an operator moves."""
+        return [
+            float(c[0, 0]) / operator.count for c in self._costs(operator, [(states,) for states in layouts], (chosen,))
+        ]
+
+    def _costs(
+        self, operator: CoarseOperator, given: Sequence[tuple[States, ...]], among: tuple[Combination, ...]
+    ) -> list[NDArray[np.float64]]:
+        """By operand, what bringing it from each of its layouts to what each combination needs costs, or back."""
+        found = []
+        for place, at in enumerate(operator.operands):
+            tensor, dims = self.graph.tensors[at], self.graph.dims[at]
+            shares = shares_between(self.lengths, max(1, len(dims)), self.tiles)
+            layouts = [_number(shares, states, dims) for states in given[place]]
+            needed = [_number(shares, tuple(form.states[place] for form in c), dims) for c in among]
+            if place < len(operator.inputs):
+                moved = shares.moved[np.ix_(layouts, needed)].T
+            else:
+                moved = shares.moved[np.ix_(needed, layouts)]
+            halos = np.array([self._halo(c, place, tensor) for c in among])[:, None]
+            found.append((moved + halos) * float(tensor.size_bytes * operator.count))
+        return found
+
+    def _halo(self, combination: Combination, place: int, tensor: CoarseTensor) -> float:
+        """What neighbours give each other beside their own parts, as a share of a tensor."""
+        total = 0.0
+        for form in set(combination):
+            if not form.halos or not form.halos[place]:
+                continue
+            parts = prod(n for f, n in zip(combination, self.lengths, strict=True) if f == form)
+            whole = prod(n for f, n in zip(combination, self.lengths, strict=True) if f.states[place] == WHOLE)
+            total += whole * (parts - 1) * form.halos[place] / tensor.shape[form.states[place]]
+        return total
+
+
+def _number(shares: Shares, states: States, dims: tuple[int, ...]) -> int:
+    return shares.number[tuple(dims.index(state) if state >= 0 else state for state in states)]
+
+
+def _least(costs: list[NDArray[np.float64]], equal: tuple[int, ...], shape: list[int]) -> NDArray[np.float64]:
+    """The least sum over combinations, by the layouts of each tensor; of one that is there twice both costs count."""
+    by_tensor = [np.zeros((len(costs[0]), size)) for size in shape]
+    for at, cost in zip(equal, costs, strict=True):
+        by_tensor[at] += cost
+    least = np.full(shape, np.inf)
+    for row in zip(*by_tensor, strict=True):
+        total = np.zeros(())
+        for part in row:
+            total = total[..., None] + part
+        np.minimum(least, total, out=least)
+    return least

@@ -1,0 +1,275 @@
+"""The tiling that moves the fewest bytes: of all axes at once, or of one axis after another."""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from autodist.cost.resharding import Tiles
+from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseOperator
+from autodist.search.tilings._domains import Domains, Replicate, States, tile_bytes
+from autodist.search.tilings._elimination import MOST_CELLS, Factor, TooWide, eliminate, min_degree_order, most_cells
+from autodist.search.tilings._factor_tables import Combination, Tables
+
+__all__ = ["FoundTiling", "Method", "SearchOptions", "find_tiling", "priced"]
+
+
+class Method(enum.Enum):
+    """How a tiling is searched for."""
+
+    JOINT = "joint"
+    """All axes at once: the optimum."""
+    RECURSIVE = "recursive"
+    """One axis after another, the first cutting what the next ones cut further (Tofu, section 5.2)."""
+    LEVELS = "levels"
+    """The same, each cut by dynamic programming over breadth-first levels (SoyBean, one-cut and k-cuts)."""
+    AUTO = "auto"
+    """The joint optimum where its tables are small enough, else the recursion, repaired."""
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """What is searched, and how.
+
+    Attributes:
+        method: How.
+        replicate: Which tensors may be whole on every device.
+        tiles: How tiles lie.
+        polish: Whether one axis after another is searched again with the others fixed, until nothing improves.
+        fixed: By tensor, the layouts that are allowed.
+        memory_weight: Bytes that are moved rather than that a device keeps one byte more.
+        most_cells: Of the largest table.
+
+    """
+
+    method: Method = Method.AUTO
+    replicate: Replicate = Replicate.FREE
+    tiles: Tiles = Tiles.BOXES
+    polish: bool = True
+    fixed: Mapping[int, tuple[States, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    memory_weight: float = 0.0
+    most_cells: float = MOST_CELLS
+
+
+@dataclass(frozen=True)
+class FoundTiling:
+    """A tiling of a coarse graph.
+
+    Attributes:
+        layouts: By tensor.
+        cuts: By operator, how it is cut along each axis.
+        moved_bytes: What conversions move in a step, over all devices.
+        after_each: The same if only the first axes were there, for each number of axes, where they were cut in turn.
+
+    """
+
+    layouts: tuple[States, ...]
+    cuts: tuple[Combination, ...]
+    moved_bytes: float
+    after_each: tuple[float, ...] = ()
+
+
+def find_tiling(graph: CoarseGraph, lengths: tuple[int, ...], options: SearchOptions | None = None) -> FoundTiling:
+    """Return the tiling of a coarse graph that moves the fewest bytes.
+
+    Args:
+        graph: The graph.
+        lengths: Of the axes of the mesh, that of the slowest link first.
+        options: What is searched, and how.
+
+    Raises:
+        TooWide: Tables of the joint search would be too large.
+
+    """
+    search = _Search(graph, lengths, options or SearchOptions())
+    return search.run()
+
+
+def priced(
+    graph: CoarseGraph,
+    lengths: tuple[int, ...],
+    layouts: Sequence[States],
+    tiles: Tiles = Tiles.BOXES,
+    among: Mapping[int, tuple[Combination, ...]] = MappingProxyType({}),
+) -> FoundTiling:
+    """The tiling with these layouts, each operator being cut in the cheapest way, or in the cheapest of those given."""
+    tables = Tables(graph, lengths, tiles)
+    chosen = [
+        tables.best(
+            operator, [layouts[t] for t in operator.operands], among.get(place) or tables.combinations(operator)
+        )
+        for place, operator in enumerate(graph.operators)
+    ]
+    return FoundTiling(tuple(layouts), tuple(c for _, c in chosen), sum(cost for cost, _ in chosen))
+
+
+class _Search:
+    def __init__(self, graph: CoarseGraph, lengths: tuple[int, ...], options: SearchOptions) -> None:
+        self._graph = graph
+        self._lengths = lengths
+        self._options = options
+        self._domains = Domains(graph, lengths, options.replicate, options.fixed)
+
+    def run(self) -> FoundTiling:
+        method = self._options.method
+        if method in (Method.JOINT, Method.AUTO):
+            try:
+                return self._joint()
+            except TooWide:
+                if method is Method.JOINT:
+                    raise
+        found = self._recursive()
+        return self._polished(found) if self._options.polish else found
+
+    def _joint(self) -> FoundTiling:
+        tables = self._tables(len(self._lengths))
+        every = [tables.combinations(operator) for operator in self._graph.operators]
+        return self._finished(tables, self._solved(tables, self._domains.every(), every))
+
+    def _recursive(self) -> FoundTiling:
+        layouts: tuple[States, ...] = ((),) * len(self._graph.tensors)
+        cuts: tuple[Combination, ...] = ((),) * len(self._graph.operators)
+        costs = []
+        for count in range(1, len(self._lengths) + 1):
+            tables = self._tables(count)
+            among = [
+                _continued(tables.combinations(operator), before)
+                for operator, before in zip(self._graph.operators, cuts, strict=True)
+            ]
+            domains = Domains(self._graph, tables.lengths, self._options.replicate, self._options.fixed)
+            layouts = self._solved(tables, domains.after(layouts), among)
+            best = [
+                tables.best(operator, [layouts[t] for t in operator.operands], ways)
+                for operator, ways in zip(self._graph.operators, among, strict=True)
+            ]
+            cuts = tuple(chosen for _, chosen in best)
+            costs.append(sum(cost for cost, _ in best))
+        return FoundTiling(layouts, cuts, costs[-1], tuple(costs))
+
+    def _polished(self, found: FoundTiling) -> FoundTiling:
+        """Search one axis again with the others fixed, and all cuts of operators, until nothing improves."""
+        tables = self._tables(len(self._lengths))
+        every = [tables.combinations(operator) for operator in self._graph.operators]
+        best = self._weighed(self._finished(tables, found.layouts))
+        tried = 0
+        while tried < len(self._lengths):
+            for axis in range(len(self._lengths)):
+                domains = self._domains.along(axis, best[1].layouts)
+                other = self._weighed(self._finished(tables, self._solved(tables, domains, every)))
+                tried += 1
+                if other[0] < best[0] * (1 - 1e-9):
+                    best, tried = other, 0
+        return replace(best[1], after_each=found.after_each)
+
+    def _weighed(self, found: FoundTiling) -> tuple[float, FoundTiling]:
+        weight, cost = self._options.memory_weight, found.moved_bytes
+        if weight:
+            tensors = zip(self._graph.tensors, found.layouts, strict=True)
+            cost += weight * sum(max(1, t.stored) * tile_bytes(t, states, self._lengths) for t, states in tensors)
+        return cost, found
+
+    def _finished(self, tables: Tables, layouts: tuple[States, ...]) -> FoundTiling:
+        return priced_by(tables, layouts)
+
+    def _tables(self, count: int) -> Tables:
+        return Tables(self._graph, self._lengths[:count], self._options.tiles)
+
+    def _solved(
+        self, tables: Tables, domains: list[tuple[States, ...]], among: Sequence[tuple[Combination, ...]]
+    ) -> tuple[States, ...]:
+        sizes = [len(domain) for domain in domains]
+        scopes = [tuple({t for t in o.operands if sizes[t] > 1}) for o in self._graph.operators]
+        self._refuse_large(scopes, sizes, among)
+        if self._options.method is Method.LEVELS:
+            order = level_order(self._graph, sizes)
+        else:
+            order = min_degree_order(scopes, sizes)
+        if most_cells(scopes, sizes, order) > self._options.most_cells:
+            raise TooWide(f"tables of more than {self._options.most_cells:.2g} cells are too large")
+        factors = [
+            _squeezed(tables.factor(operator, domains, ways))
+            for operator, ways in zip(self._graph.operators, among, strict=True)
+        ]
+        if self._options.memory_weight:
+            factors += [self._kept(t, domain, tables.lengths) for t, domain in enumerate(domains)]
+        _, values = eliminate(factors, sizes, order, self._options.most_cells)
+        return tuple(domain[value] for domain, value in zip(domains, values, strict=True))
+
+    def _refuse_large(
+        self, scopes: list[tuple[int, ...]], sizes: list[int], among: Sequence[tuple[Combination, ...]]
+    ) -> None:
+        for scope, ways in zip(scopes, among, strict=True):
+            if np.prod([float(sizes[t]) for t in scope]) * len(ways) > 10 * self._options.most_cells:
+                raise TooWide("an operator has too many layouts of its tensors")
+
+    def _kept(self, place: int, domain: tuple[States, ...], lengths: tuple[int, ...]) -> Factor:
+        tensor = self._graph.tensors[place]
+        kept = [max(1, tensor.stored) * tile_bytes(tensor, states, lengths) for states in domain]
+        return _squeezed(Factor((place,), self._options.memory_weight * np.array(kept)))
+
+
+def priced_by(tables: Tables, layouts: tuple[States, ...]) -> FoundTiling:
+    """The tiling with these layouts, each operator being cut in the cheapest way."""
+    known: dict[object, tuple[float, Combination]] = {}
+    chosen = []
+    for operator in tables.graph.operators:
+        given = tuple(layouts[t] for t in operator.operands)
+        sizes = tuple((tables.graph.tensors[t].size_bytes, tables.graph.dims[t]) for t in operator.operands)
+        key = (operator.forms, len(operator.inputs), operator.count, operator.may_repeat, given, sizes)
+        if key not in known:
+            known[key] = tables.best(operator, given, tables.combinations(operator))
+        chosen.append(known[key])
+    return FoundTiling(layouts, tuple(c for _, c in chosen), sum(cost for cost, _ in chosen))
+
+
+def _continued(among: tuple[Combination, ...], before: Combination) -> tuple[Combination, ...]:
+    """The combinations that begin as the one before; all of them if none does."""
+    states = [form.states for form in before]
+    return tuple(c for c in among if [form.states for form in c[: len(before)]] == states) or among
+
+
+def _squeezed(factor: Factor) -> Factor:
+    """Without the tensors that have one layout only."""
+    kept = [(t, size) for t, size in zip(factor.scope, factor.costs.shape, strict=True) if size > 1]
+    return Factor(tuple(t for t, _ in kept), factor.costs.reshape([size for _, size in kept]))
+
+
+def level_order(graph: CoarseGraph, sizes: Sequence[int]) -> list[int]:
+    """Tensors in the order of the breadth-first levels of the operators that they bind (SoyBean, section 4.2.2).
+
+    A tensor binds operators of at most two adjacent levels, so going through them in turn is dynamic programming over
+    levels. Of some operators to begin with, the one with the smallest tables is taken.
+    """
+    users: list[list[int]] = [[] for _ in graph.tensors]
+    for number, operator in enumerate(graph.operators):
+        for tensor in set(operator.operands):
+            users[tensor].append(number)
+    count = len(graph.operators)
+    scopes = [tuple(set(operator.operands)) for operator in graph.operators]
+    orders = [
+        _order_from(root, graph.operators, users) for root in dict.fromkeys((0, count // 2, count - 1)) if count
+    ] or [list(range(len(sizes)))]
+    return min(orders, key=lambda order: most_cells(scopes, sizes, order))
+
+
+def _order_from(root: int, operators: Sequence[CoarseOperator], users: Sequence[Sequence[int]]) -> list[int]:
+    level: dict[int, int] = {}
+    for start in (root, *range(len(operators))):  # what is not connected comes behind
+        if start in level:
+            continue
+        level[start] = max(level.values(), default=-1) + 1
+        queue = deque([start])
+        while queue:
+            number = queue.popleft()
+            for other in (u for t in operators[number].operands for u in users[t]):
+                if other not in level:
+                    level[other] = level[number] + 1
+                    queue.append(other)
+    last = [max((level[number] for number in using), default=0) for using in users]
+    first = [min((level[number] for number in using), default=0) for using in users]
+    return sorted(range(len(users)), key=lambda t: (last[t], first[t]))
