@@ -26,32 +26,33 @@ class WorkerEnvironment:
     """Everything a worker learns from its launcher, as environment variables.
 
     Attributes:
-        rank: This process among all workers, from 0; rank 0 is the chief. (``RANK``)
-        local_rank: This process among the workers of its machine. (``LOCAL_RANK``)
-        node_rank: The machine among all machines. (``NODE_RANK``)
-        world_size: Workers in the run, at least 1. (``WORLD_SIZE``)
-        local_world_size: Workers on this machine. (``LOCAL_WORLD_SIZE``)
-        master_addr: Where the coordinator listens. (``MASTER_ADDR``)
-        master_port: Its port; 0 when there is no coordinator. (``MASTER_PORT``)
-        address: Under which the other workers reach this one. (``AUTODIST_ADDRESS``)
-        run_id: Identity of the run, empty outside ``autodist run``. (``AUTODIST_RUN_ID``)
-        run_dir: Where logs and summaries of the run go. (``AUTODIST_RUN_DIR``)
-        token: The coordinator's secret; in no repr. (``AUTODIST_TOKEN``)
-        certificate: Of the coordinator, in a run that encrypts what its machines send each other; else empty.
+        rank: This worker among all, from 0; worker 0 is the chief. (``RANK``)
+        local_rank: This worker among those of its machine. (``LOCAL_RANK``)
+        node_rank: Its machine among all machines. (``NODE_RANK``)
+        world_size: The number of workers. (``WORLD_SIZE``)
+        local_world_size: The number of workers on this machine. (``LOCAL_WORLD_SIZE``)
+        master_addr: The address at which the workers of this run meet. (``MASTER_ADDR``)
+        master_port: The port there, chosen for each run; 0 for none. (``MASTER_PORT``)
+        address: The address at which the other workers reach this one. (``AUTODIST_ADDRESS``)
+        run_id: The name of the run; a process without it belongs to none. (``AUTODIST_RUN_ID``)
+        run_dir: The directory of the run's logs and summaries. (``AUTODIST_RUN_DIR``)
+        token: The secret of this run; masked in everything that is written down. (``AUTODIST_TOKEN``)
+        certificate: The certificate of the coordinator in a run with ``--encrypt``, else empty.
             (``AUTODIST_CERTIFICATE``)
-        allow_open_ports: Whether TensorFlow's servers may be started. (``AUTODIST_ALLOW_OPEN_PORTS``)
-        spec_path: The resolved resource spec as JSON. (``AUTODIST_SPEC``)
-        strategy: Builder name with arguments, or a JSON file; None leaves it to the script. (``AUTODIST_STRATEGY``)
-        seed: Set for Python, NumPy and TensorFlow before the script; None leaves them alone. (``AUTODIST_SEED``)
-        step_timeout_s: Longest a step may block; None is the runtime's default. (``AUTODIST_STEP_TIMEOUT_S``)
-        start_timeout_s: Longest wait for the other workers to start. (``AUTODIST_START_TIMEOUT_S``)
-        heartbeat_s: Seconds between two reports of the steps taken. (``AUTODIST_HEARTBEAT_S``)
-        attempt: How often the workers of this run have been started before. (``AUTODIST_ATTEMPT``)
-        dump_graphs: Where to write the graph after each kernel, None for nowhere. (``AUTODIST_DUMP_GRAPHS``)
-        scratch: A directory for files that must not outlive the worker, however it ends; None for the system's own.
-            (``AUTODIST_SCRATCH``)
-        launcher_pid: The parent the worker must not outlive; 0 for none. (``AUTODIST_LAUNCHER_PID``)
-        horovod: Where it stands for Horovod. (``HOROVOD_*``)
+        allow_open_ports: ``1`` in a run that may start TensorFlow's servers, else empty.
+            (``AUTODIST_ALLOW_OPEN_PORTS``)
+        spec_path: The cluster, as a JSON file. (``AUTODIST_SPEC``)
+        strategy: A builder with its arguments, or a JSON file; empty leaves it to the script. (``AUTODIST_STRATEGY``)
+        seed: The seed of all random generators; empty if none is set. (``AUTODIST_SEED``)
+        step_timeout_s: The longest time that a step may block. (``AUTODIST_STEP_TIMEOUT_S``)
+        start_timeout_s: The longest wait for the other workers to start. (``AUTODIST_START_TIMEOUT_S``)
+        heartbeat_s: The seconds between two reports to the launcher. (``AUTODIST_HEARTBEAT_S``)
+        attempt: How often the workers of this run were started before: 0, then 1 after the first restart.
+            (``AUTODIST_ATTEMPT``)
+        dump_graphs: Where the graph is written after each kernel; empty for nowhere. (``AUTODIST_DUMP_GRAPHS``)
+        scratch: A directory for files that must not outlive the worker. (``AUTODIST_SCRATCH``)
+        launcher_pid: The process that the worker does not outlive; 0 for none. (``AUTODIST_LAUNCHER_PID``)
+        horovod: The worker's place for Horovod. (``HOROVOD_*``)
 
     Example:
         >>> WorkerEnvironment.from_environ({}).world_size
