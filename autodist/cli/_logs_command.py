@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from autodist.cli.options import RanksType, debug_option
@@ -25,7 +27,7 @@ def logs(run: str, rank: int | None, ranks: frozenset[int] | None, lines: int | 
     from autodist.launch import find_run, read_logs, read_status
     from autodist.report import LogConsole
 
-    run_dir = find_run(run)
+    run_dir = _with_workers(find_run(run))
     all_ranks = range(len(read_status(run_dir).workers))
     wanted = (ranks or frozenset()) | (frozenset() if rank is None else {rank})
     unknown = sorted(wanted.difference(all_ranks))
@@ -34,3 +36,9 @@ def logs(run: str, rank: int | None, ranks: frozenset[int] | None, lines: int | 
     console = LogConsole()
     for line_rank, text in read_logs(run_dir, sorted(wanted or all_ranks), lines, follow):
         console.line(line_rank, text)
+
+
+def _with_workers(run_dir: Path) -> Path:
+    """Return the run itself, or of a search the last workers that it has started."""
+    started = sorted(run_dir.glob("workers-*/status.json"), key=lambda path: int(path.parent.name.rpartition("-")[2]))
+    return started[-1].parent if started else run_dir

@@ -34,6 +34,7 @@ _COMMANDS = {
     "status": "autodist.cli._status_command",
     "logs": "autodist.cli._logs_command",
     "stop": "autodist.cli._stop_command",
+    "fetch": "autodist.cli._fetch_command",
     "certify": "autodist.cli._certify_command",
     "strategies": "autodist.cli._strategies",
     "explain": "autodist.cli._explain_command",

@@ -18,6 +18,7 @@ from autodist.cli.options import (
     cluster_options,
     debug_option,
     job_options,
+    kept_as_run,
     new_directory,
     resolve_spec,
     script_argument,
@@ -87,7 +88,8 @@ def profile(
     console = SearchConsole()
     launcher = silent_launcher(console, options.road(job.spec))
     run_dir = job.run_dir or new_directory("profile")
-    done = run_profile(replace(job, run_dir=run_dir), launcher, order, ProfileCache.of_user(), console.notice)
+    with kept_as_run("profile", job.words, run_dir):
+        done = run_profile(replace(job, run_dir=run_dir), launcher, order, ProfileCache.of_user(), console.notice)
     if target is not None:
         write_output(target, done.profile.to_json() + "\n")
     _show(done, out, show_all, as_json)

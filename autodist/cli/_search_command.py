@@ -28,6 +28,7 @@ from autodist.cli.options import (
     debug_option,
     examples_option,
     job_options,
+    kept_as_run,
     new_directory,
     resolve_spec,
     run_meant,
@@ -181,7 +182,8 @@ def search(
     watcher = Watcher(request)
     launcher = silent_launcher(watcher.console, options.road(job.spec))
     try:
-        result = run_search(request, replace(job, run_dir=run_dir), launcher, watcher)
+        with kept_as_run("search", job.words, run_dir):
+            result = run_search(request, replace(job, run_dir=run_dir), launcher, watcher)
     except AutoDistError as error:
         if isinstance(error, SearchFailed) and error.trial is not None:
             again = partial(next_command, script, cluster, seed=job.seed)

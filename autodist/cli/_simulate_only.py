@@ -19,6 +19,7 @@ from autodist.cli.options import (
     ScriptWords,
     SubjectOptions,
     find_subject,
+    kept_as_run,
     new_directory,
     resolve_spec,
     silent_launcher,
@@ -107,8 +108,9 @@ class OfflineCommand:
         directory = Path(self.options.run_dir) if self.options.run_dir else new_directory("search")
         watcher = Watcher(request)
         try:
-            graph, spec = self._subject(request.utility, directory, watcher)
-            result = search_offline(request, Domain.of(graph, spec), effort, watcher)
+            with kept_as_run("search", " ".join(self.script.words), directory):
+                graph, spec = self._subject(request.utility, directory, watcher)
+                result = search_offline(request, Domain.of(graph, spec), effort, watcher)
         finally:
             watcher.console.close()
         path = self.out or directory / "best.json"

@@ -19,6 +19,7 @@ from autodist.cli.options import (
     cluster_options,
     debug_option,
     job_options,
+    kept_as_run,
     new_directory,
     resolve_spec,
     script_argument,
@@ -93,7 +94,8 @@ def timeline(
     job = options.job(script, resolve_spec(cluster))
     run_dir = job.run_dir or new_directory("timeline")
     launcher = silent_launcher(SearchConsole(), options.road(job.spec))
-    done = run_timeline(replace(job, run_dir=run_dir), launcher, choose, Course(warm_up, iterations, longest))
+    with kept_as_run("timeline", job.words, run_dir, strategy):
+        done = run_timeline(replace(job, run_dir=run_dir), launcher, choose, Course(warm_up, iterations, longest))
     path = target or run_dir / "timeline.json"
     write_output(path, json.dumps(to_chrome(done.timeline)))
     _show(done, strategy, path, as_json)

@@ -107,6 +107,11 @@ class Job:
             raise UsageError(f"the seed is {self.seed}, it must be 0 to {2**32 - 1}")
 
     @property
+    def words(self) -> str:
+        """The script as it is typed, without its arguments."""
+        return f"-m {self.script}" if self.is_module else str(self.script)
+
+    @property
     def permission(self) -> Permission:
         """What may carry its values."""
         return Permission(encrypts=self.encrypt, opens_ports=self.allow_open_ports or opens_ports())

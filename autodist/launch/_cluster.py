@@ -101,7 +101,8 @@ class ClusterLauncher(Launcher):
         _keep_inputs(job, directory)
         try:
             hosts = [host.name for host in job.spec.hosts]
-            with StatusKeeper(directory, hosts, job.attempt, job.max_restarts - job.attempt) as status:
+            what = {"script": job.words, "strategy": job.strategy or ""}
+            with StatusKeeper(directory, hosts, job.attempt, job.max_restarts - job.attempt, **what) as status:
                 return _Run(job, directory, self, status).to_end()
         except AutoDistError as error:
             directory.write_summary({"exit_code": error.exit_code, "error": error.message, "hint": error.hint})
@@ -238,7 +239,10 @@ class _Run:
         steps = max((progress.steps for progress in coordinator.progress().values()), default=0)
         checkpoint = checkpoint_progress(coordinator)
         world_size = self._job.spec.world_size
-        result = RunResult(exit_code, failure, duration_s, self._directory.path, world_size, steps, checkpoint)
+        away = tuple((of.address, of.directory or os.getcwd()) for of in self._machines if not is_here(of))
+        result = RunResult(
+            exit_code, failure, duration_s, self._directory.path, world_size, steps, checkpoint, away=away
+        )
         self._directory.write_summary(_summary(result, coordinator))
         self._directory.event("ended", exit_code=exit_code)
         self._status.progressed(coordinator.progress())

@@ -88,7 +88,7 @@ class RunConsole:
 
     def run_ended(self, result: RunResult) -> None:
         """Show the failure if there was one, or one line."""
-        where = f"{duration_text(result.duration_s)}, logs are in {shown_path(result.run_dir)}"
+        where = f"{duration_text(result.duration_s)}, logs are in {shown_path(result.run_dir)}{_way_on(result)}"
         if result.failure is not None:
             with self._own_words():
                 _show_failure(result.failure, result, self._errors)
@@ -164,10 +164,28 @@ def _show_failure(failure: FailureReport, result: RunResult, console: Console) -
         why = "with the same error" if failure.is_everywhere else "probably for that reason"
         console.print(f"  then failed    {_workers(failure.also_failed)}, {why}")
     console.print(f"  its log        {shown_path(failure.log_path)}")
+    if result.away and result.steps:
+        console.print(f"  its files      {_files_away(result)}")
     _show_lines("your lines", failure.trace, console)
     _show_lines(f"last lines     ({len(failure.tail)})", failure.tail, console)
     console.print()
     show_message(failure.message, failure.hint, console)
+
+
+def _way_on(result: RunResult) -> str:
+    """Return where the script's files are, or what to do next."""
+    if result.away:
+        return f"; {_files_away(result)}"
+    if result.exit_code or not result.steps:
+        return ""
+    return f"; next: `autodist explain {shown_path(result.run_dir)}` shows what was sent"
+
+
+def _files_away(result: RunResult) -> str:
+    host, directory = result.away[0]
+    others = f" and {len(result.away) - 1} more" if len(result.away) > 1 else ""
+    command = f"autodist fetch {shown_path(result.run_dir)}"
+    return f"what the script wrote is on {host}{others}, in {shlex.quote(directory)}: `{command}` copies it"
 
 
 def _show_lines(title: str, lines: tuple[str, ...], console: Console) -> None:

@@ -128,6 +128,7 @@ class RunResult:
         steps: Training steps that the workers are known to have taken, the most of any.
         checkpoint: What checkpoints did for it; None if the script uses none.
         earlier: The attempts before this one, which failed, in their order.
+        away: The other machines, the chief's first, each with the directory in which its workers' files are.
 
     """
 
@@ -139,6 +140,7 @@ class RunResult:
     steps: int = 0
     checkpoint: CheckpointProgress | None = None
     earlier: tuple[RunResult, ...] = ()
+    away: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

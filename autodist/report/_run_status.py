@@ -103,6 +103,10 @@ class RunStatus:
         exit_code: What ``autodist run`` returned; None while it goes on.
         workers: All workers, by rank.
         restarts_left: How often a run whose attempt has ended may still be restarted.
+        command: What was started: ``run``, ``search``, ``profile``, ``timeline``.
+        script: Of which script, as it was typed; empty if that is not known.
+        strategy: By which strategy; empty if that is not known yet.
+        directory: Where it was started.
 
     """
 
@@ -117,6 +121,10 @@ class RunStatus:
     exit_code: int | None = None
     workers: tuple[WorkerStatus, ...] = ()
     restarts_left: int = 0
+    command: str = "run"
+    script: str = ""
+    strategy: str = ""
+    directory: str = ""
 
     @property
     def is_over(self) -> bool:
@@ -159,6 +167,7 @@ class RunStatus:
             exit_code=data["exit_code"],
             workers=tuple(map(_worker, data["workers"])),
             restarts_left=data["restarts_left"],
+            **{name: data[name] for name in ("command", "script", "strategy", "directory") if name in data},
         )
 
 

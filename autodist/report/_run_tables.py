@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from autodist.report._cells import fitted, table_console
 from autodist.report._consoles import output_console
+from autodist.report._escapes import plain
 from autodist.report._run_console import drawn_prefix, duration_text, shown_path, write_line
 from autodist.report._run_status import RunState, RunStatus, WorkerStatus
 
@@ -23,6 +24,8 @@ def show_runs(runs: Sequence[RunStatus], console: Console | None = None) -> None
     console = console or table_console()
     columns = {
         "Run": [run.run_dir.name for run in runs],
+        "Script": [_what(run) for run in runs],
+        "Strategy": [run.strategy for run in runs],
         "State": [run.state.value for run in runs],
         "Exit": [_number(run.exit_code) for run in runs],
         "Steps": [str(run.steps) for run in runs],
@@ -31,7 +34,7 @@ def show_runs(runs: Sequence[RunStatus], console: Console | None = None) -> None
         "Hosts": [_hosts(run) for run in runs],
     }
     # A run is to be copied from here, so its name is the last to be cut.
-    shrink = {"Hosts": 9, "Run": 22}
+    shrink = {"Hosts": 9, "Script": 9, "Strategy": 9, "Run": 22}
     console.print(fitted(columns, console.width, right=("Exit", "Steps", "Restarts"), shrink=shrink))
 
 
@@ -40,6 +43,8 @@ def show_run(run: RunStatus, console: Console | None = None) -> None:
     console = console or table_console()
     facts = {
         "run": run.run_id,
+        "script": _what(run),
+        "strategy": plain(run.strategy),
         "state": _state(run),
         "began": f"{run.started_at.astimezone():%Y-%m-%d %H:%M:%S}, {_ago(run.started_at)}",
         "time": _time_taken(run),
@@ -48,7 +53,10 @@ def show_run(run: RunStatus, console: Console | None = None) -> None:
         "files": shown_path(run.run_dir),
     }
     for name, value in facts.items():
-        console.print(f"{name:<8}  {value}", soft_wrap=True)
+        if value:
+            console.print(f"{name:<8}  {value}", soft_wrap=True)
+    if not run.workers:
+        return
     console.print()
     workers = run.workers
     columns = {
@@ -80,6 +88,11 @@ class LogConsole:
         if rank not in self._prefixes:
             self._prefixes[rank] = drawn_prefix(rank, self._console)
         write_line(text, self._prefixes[rank], self._console)
+
+
+def _what(run: RunStatus) -> str:
+    text = run.script if run.command == "run" else f"{run.command} {run.script}".strip()
+    return plain(text.encode(errors="backslashreplace").decode())  # names of files need not be text
 
 
 def _state(run: RunStatus) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from autodist.cli.options import kept_as_run
 from autodist.launch import read_logs
 from autodist.launch.run_files._run_directory import RunDirectory
 from autodist.launch.run_files._status import StatusKeeper
@@ -41,9 +42,9 @@ def status_of(call):
     return status_of
 
 
-def ended(path: Path, hosts=("localhost",), exit_code=0) -> None:
+def ended(path: Path, hosts=("localhost",), exit_code=0, **what) -> None:
     """A run as its launcher leaves it."""
-    with StatusKeeper(RunDirectory.create(path), hosts) as status:
+    with StatusKeeper(RunDirectory.create(path), hosts, **what) as status:
         for rank in range(len(hosts)):
             status.worker_started(rank, 4711 + rank)
             status.worker_ended(rank, exit_code)
@@ -87,7 +88,8 @@ def test_life_of_a_run(shell, running, status_of, call):
 
 def test_table_of_runs(shell, call):
     ended(shell.directory / "runs" / "first")
-    ended(shell.directory / "runs" / "second", ("a", "a#1", "b"), 3)
+    ended(shell.directory / "runs" / "second", ("a", "a#1", "b"), 3, script="train.py")
+    (shell.directory / "runs" / "second" / "strategy.json").write_text('{"schema_version": 1, "builder": "PS(\\"x\\")"')
     ended(shell.directory / "elsewhere")
     (shell.directory / "runs" / "broken").mkdir()
     (shell.directory / "runs" / "broken" / "status.json").write_text("{")
@@ -95,8 +97,9 @@ def test_table_of_runs(shell, call):
     exit_code, output, errors = call("status")
     assert exit_code == 0
     head, _, *rows = [line.split() for line in output.splitlines()]
-    assert head == ["Run", "State", "Exit", "Steps", "Time", "Hosts"]
-    assert [row[:4] for row in rows] == [["second", "ended", "3", "0"], ["first", "ended", "0", "0"]]
+    assert head == ["Run", "Script", "Strategy", "State", "Exit", "Steps", "Time", "Hosts"]
+    assert rows[0][:6] == ["second", "train.py", 'PS("x")', "ended", "3", "0"]
+    assert rows[1][:4] == ["first", "ended", "0", "0"]
     assert rows[0][-3:] == ["a", "x2,", "b"]
     assert "warning: `runs/broken/status.json` is damaged" in errors
     listed = json.loads(call("status", "--json")[1])
@@ -105,6 +108,20 @@ def test_table_of_runs(shell, call):
     assert "ended with exit code 3" in call("status", "second")[1]
     assert "ended with exit code 0" in call("status", "elsewhere")[1]
     assert "ended with exit code 0" in call("status", str(shell.directory / "elsewhere"))[1]
+
+
+def test_searches_are_runs(shell, call):
+    with kept_as_run("search", "train.py", shell.directory / "runs" / "search-1"):
+        ended(shell.directory / "runs" / "search-1" / "workers-2")
+        assert call("status")[1].splitlines()[-1].split()[:4] == ["search-1", "search", "train.py", "running"]
+    (shell.directory / "runs" / "search-1" / "workers-2" / "logs" / "0.log").write_text("hello\n")
+    shown = call("status", "search-1")[1]
+    assert "script    search train.py\n" in shown
+    assert "ended with exit code 0" in shown
+    assert call("logs", "search-1")[1] == "[0] hello\n"
+    with pytest.raises(KeyboardInterrupt), kept_as_run("profile", "train.py", shell.directory / "runs" / "profile-1"):
+        raise KeyboardInterrupt
+    assert "interrupted by SIGINT" in call("status", "profile-1")[1]
 
 
 def test_no_runs(call):

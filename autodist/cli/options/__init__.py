@@ -9,8 +9,9 @@ from autodist.cli.options._job import (
     job_options,
     permission_options,
     seconds_option,
+    transport_option,
 )
-from autodist.cli.options._launcher import new_directory, silent_launcher
+from autodist.cli.options._launcher import kept_as_run, new_directory, silent_launcher
 from autodist.cli.options._options import NamesOption, RanksType, debug_option, is_debugging, typed_options
 from autodist.cli.options._output_files import check_output, write_output
 from autodist.cli.options._script import ScriptWords, script_argument
@@ -36,6 +37,7 @@ __all__ = [
     "find_subject",
     "is_debugging",
     "job_options",
+    "kept_as_run",
     "new_directory",
     "permission_options",
     "resolve_spec",
@@ -44,6 +46,7 @@ __all__ = [
     "seconds_option",
     "silent_launcher",
     "subject_options",
+    "transport_option",
     "typed_options",
     "utility_for",
     "utility_option",

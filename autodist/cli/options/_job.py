@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from autodist.launch import Job, TransportName
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["JOB_SECTIONS", "OPTIONS_OF_MACHINES", "JobOptions", "job_options", "permission_options", "seconds_option"]
+__all__ = [
+    "JOB_SECTIONS",
+    "OPTIONS_OF_MACHINES",
+    "JobOptions",
+    "job_options",
+    "permission_options",
+    "seconds_option",
+    "transport_option",
+]
 
 _PERMISSIONS = ("encrypt", "allow-open-ports")
 JOB_SECTIONS = {
@@ -133,15 +141,20 @@ def permission_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return encrypt(allow(command))
 
 
-_OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.option("--seed", type=int, help="For all workers. Default: another one in each run, kept in env.json."),
-    click.option("--run-dir", metavar="DIR", help="For logs and summaries. Default: runs/<id>."),
-    click.option(
+def transport_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--transport``."""
+    return click.option(
         "--transport",
         type=click.Choice(["asyncssh", "ssh", "srun"]),
         help="The way to other machines: AutoDist's own SSH, the system's `ssh` (for Kerberos, ControlMaster), or "
         "Slurm. Default: srun in a Slurm job, else asyncssh.",
-    ),
+    )(command)
+
+
+_OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.option("--seed", type=int, help="For all workers. Default: another one in each run, kept in env.json."),
+    click.option("--run-dir", metavar="DIR", help="For logs and summaries. Default: runs/<id>."),
+    transport_option,
     click.option(
         "--bring",
         metavar="PATH",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +12,33 @@ if TYPE_CHECKING:
     from autodist.launch import ClusterLauncher
     from autodist.report import SearchConsole
 
-__all__ = ["new_directory", "silent_launcher"]
+__all__ = ["kept_as_run", "new_directory", "silent_launcher"]
+
+
+_INTERRUPTED = 130
 
 
 def new_directory(command: str) -> Path:
     """Return where a command's run has its files, if the user does not say."""
     return Path("runs", f"{command}-{secrets.token_hex(3)}")
+
+
+@contextlib.contextmanager
+def kept_as_run(command: str, script: str, run_dir: Path, strategy: str = "") -> Iterator[None]:
+    """Let `autodist status` know of what is done inside, and `autodist stop` end it."""
+    from autodist.launch import RunDirectory, StatusKeeper
+    from autodist.report import RunState
+
+    run_dir.mkdir(parents=True, exist_ok=True)
+    directory = RunDirectory(run_dir.name, run_dir.absolute())
+    with StatusKeeper(directory, (), command=command, script=script, strategy=strategy) as status:
+        status.enter(RunState.RUNNING)
+        try:
+            yield
+        except KeyboardInterrupt:
+            status.end(_INTERRUPTED)
+            raise
+        status.end(0)
 
 
 def silent_launcher(console: SearchConsole, road: Any) -> ClusterLauncher:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -26,6 +28,8 @@ STATUS_FILE = "status.json"
 _SCHEMA_VERSION = 1
 _BETWEEN_WRITES_S = 2.0
 _SILENT_S = 60.0
+_HEAD_CHARACTERS = 4096
+_BUILDER = re.compile(r'"builder": ("(?:[^"\\]|\\.)*")')
 
 
 class StatusKeeper:
@@ -39,6 +43,7 @@ class StatusKeeper:
         hosts: Name of each worker's host, by rank.
         attempt: How often the run was started before; its beginning is that of the first attempt.
         restarts_left: How often it may be started again.
+        what: Further fields of :class:`RunStatus`: what was started.
 
     Example:
         >>> with StatusKeeper(directory, ["localhost"]) as status:             # doctest: +SKIP
@@ -49,7 +54,9 @@ class StatusKeeper:
 
     """
 
-    def __init__(self, directory: RunDirectory, hosts: Sequence[str], attempt: int = 0, restarts_left: int = 0) -> None:
+    def __init__(
+        self, directory: RunDirectory, hosts: Sequence[str], attempt: int = 0, restarts_left: int = 0, **what: Any
+    ) -> None:
         now = _now()
         began = read_status(directory.path).started_at if attempt else now
         workers = tuple(WorkerStatus(rank, host) for rank, host in enumerate(hosts))
@@ -58,8 +65,9 @@ class StatusKeeper:
         self._written_s = float("-inf")
         self._restarts_left = restarts_left
         self._status = RunStatus(
-            directory.run_id, directory.path, RunState.STARTING, attempt, this_process(), began, now, workers=workers
-        )
+            directory.run_id, directory.path, RunState.STARTING, attempt, this_process(), began, now,
+            workers=workers, directory=os.getcwd(), **what,
+        )  # fmt: skip
 
     def __enter__(self) -> StatusKeeper:
         with self._lock:
@@ -145,7 +153,17 @@ def read_status(run_dir: Path) -> RunStatus:
 
     """
     status = _read(run_dir)
+    if not status.strategy:
+        status = replace(status, strategy=_built_strategy(run_dir))
     return status if status.state is RunState.ENDED and not status.restarts_left else _seen_from_here(status)
+
+
+def _built_strategy(run_dir: Path) -> str:
+    """Return who has built the strategy that the run has kept, without reading all of it; empty if there is none."""
+    with contextlib.suppress(OSError, ValueError), (run_dir / "strategy.json").open(encoding="utf-8") as file:
+        found = _BUILDER.search(file.read(_HEAD_CHARACTERS))
+        return "" if found is None else str(json.loads(found[1]))
+    return ""
 
 
 def _read(run_dir: Path) -> RunStatus:

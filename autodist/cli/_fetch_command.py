@@ -1,0 +1,50 @@
+"""``autodist fetch``: what the script of a run has written on other machines."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from autodist.cli.options import debug_option, transport_option
+from autodist.wording import counted
+
+if TYPE_CHECKING:
+    from autodist.launch import TransportName
+
+__all__ = ["fetch"]
+
+
+@click.command("fetch", epilog="Example: autodist fetch latest checkpoints '*.keras'")
+@click.argument("run")
+@click.argument("patterns", nargs=-1, metavar="[PATTERN...]")
+@click.option("--to", "target", metavar="DIR", help="Where to. Default: `files` in the run's directory.")
+@transport_option
+@debug_option
+def fetch(run: str, patterns: tuple[str, ...], target: str | None, transport: TransportName | None) -> None:
+    """Copy what the script of RUN has written on other machines: checkpoints, models, results.
+
+    These are the files in the workers' directories that are newer than the run's start; with PATTERNs, like
+    'results/*.csv' or the name of a directory, only those. RUN is a run's name, the beginning of it, `latest`, or a
+    path. Files of several machines come into a folder for each.
+    """
+    from autodist.launch import fetch as copy
+    from autodist.launch import find_run, make_transport
+    from autodist.remote import default_transport
+    from autodist.report import output_console
+    from autodist.resource_spec import ResourceSpec
+
+    run_dir = find_run(run)
+    spec = ResourceSpec.from_json((run_dir / "spec.json").read_text())
+    road = make_transport(transport or default_transport(os.environ, spec))
+    console = output_console()
+    for found in copy(run_dir, road, patterns, None if target is None else Path(target)):
+        what = f"{counted(len(found.files), 'file')}, {found.size_bytes / 1e6:.1f} MB"
+        place = f" in {_shown(found.target)}" if found.files else ""
+        console.print(f"{found.address}: {what} of {found.directory}{place}")
+
+
+def _shown(path: Path) -> str:
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
