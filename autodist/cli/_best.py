@@ -48,8 +48,7 @@ def best(
 ) -> None:
     """Print the best strategy of a search as JSON, for `autodist run --strategy` and `autodist explain`.
 
-    Of a search with rules (--fix, --exclude) it is the best that obeys them. What it takes and costs is said on
-    standard error.
+    If the search has rules (--fix, --exclude), it is the best that obeys them. Its time and cost go to standard error.
     """
     target = check_output(out, ".json")
     with open_store(store) as opened:

@@ -31,7 +31,9 @@ _UNFIT = 3
     type=click.Choice(["asyncssh", "ssh", "srun"]),
     help="The way to other machines. Default: srun in a Slurm job, else asyncssh.",
 )
-@click.option("--timeout", metavar="SECONDS", type=float, default=30.0, show_default=True, help="To reach a machine.")
+@click.option(
+    "--timeout", metavar="SECONDS", type=float, default=30.0, show_default=True, help="Longest wait for a machine."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @click.option("-v", "--verbose", is_flag=True, help="Show also what is all right.")
 @debug_option
@@ -44,9 +46,9 @@ def doctor(
     as_json: bool,
     verbose: bool,
 ) -> int:
-    """Look at every machine of the cluster: can it be reached, has it what training needs, do they reach each other.
+    """Check every machine of the cluster: whether it can be reached, has what training needs, and reaches the others.
 
-    Nothing needs to be installed there beside Python, and nothing is changed. Each problem comes with its remedy. Exits
+    The machines need nothing but Python, and nothing is changed there. Each problem comes with its remedy. Exits
     with 3 if training could not run.
     """
     from autodist.doctor import Status, diagnose, show_diagnosis, to_json

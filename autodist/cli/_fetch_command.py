@@ -20,7 +20,7 @@ __all__ = ["fetch"]
 @click.command("fetch", epilog="Example: autodist fetch latest checkpoints '*.keras'")
 @click.argument("run")
 @click.argument("patterns", nargs=-1, metavar="[PATTERN...]")
-@click.option("--to", "target", metavar="DIR", help="Where to. Default: `files` in the run's directory.")
+@click.option("--to", "target", metavar="DIR", help="Directory for the files. Default: `files` in the run's directory.")
 @transport_option
 @debug_option
 def fetch(run: str, patterns: tuple[str, ...], target: str | None, transport: TransportName | None) -> None:

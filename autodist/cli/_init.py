@@ -52,7 +52,9 @@ _FOOT = """
     flag_value=_DEFAULT_CONFIG,
     help=f"The hosts of an SSH configuration, {_DEFAULT_CONFIG} by default.",
 )
-@click.option("-o", "--out", metavar="FILE", default=str(DEFAULT_SPEC), show_default=True, help="`-` prints it.")
+@click.option(
+    "-o", "--out", metavar="FILE", default=str(DEFAULT_SPEC), show_default=True, help="File to write; `-` prints it."
+)
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 @debug_option
 def init(hosts: str | None, hostfile: str | None, slurm: bool, ssh_config: str | None, out: str, force: bool) -> None:

@@ -14,9 +14,11 @@ __all__ = ["logs"]
 
 @click.command("logs", epilog="Example: autodist logs latest --rank 1 --follow")
 @click.argument("run")
-@click.option("--rank", type=click.IntRange(min=0), metavar="RANK", help="Only the lines of this worker.")
-@click.option("--ranks", type=RanksType(), metavar="LIST", help="Only the lines of these, like 0,2-3. Default: all.")
-@click.option("-n", "--lines", type=click.IntRange(min=0), metavar="N", help="Only each worker's last N lines.")
+@click.option("--rank", type=click.IntRange(min=0), metavar="RANK", help="Show only this worker's lines.")
+@click.option(
+    "--ranks", type=RanksType(), metavar="LIST", help="Show only these workers' lines, like 0,2-3. Default: all."
+)
+@click.option("-n", "--lines", type=click.IntRange(min=0), metavar="N", help="Show only each worker's last N lines.")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends.")
 @debug_option
 def logs(run: str, rank: int | None, ranks: frozenset[int] | None, lines: int | None, follow: bool) -> None:

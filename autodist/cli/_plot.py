@@ -13,7 +13,12 @@ __all__ = ["plot"]
 @click.command("plot", epilog="Example: autodist plot --study 1 --study 2 --out seeds.html")
 @store_option
 @click.option(
-    "--study", "studies", metavar="N", type=int, multiple=True, help="Of which search. Repeatable. Default: the last."
+    "--study",
+    "studies",
+    metavar="N",
+    type=int,
+    multiple=True,
+    help="Number of the search. Repeatable. Default: the last.",
 )
 @click.option(
     "--out", metavar="FILE", default="search.html", show_default=True, help="A page (.html) or an image (.png)."

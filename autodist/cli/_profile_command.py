@@ -53,10 +53,15 @@ _SECTIONS = {
 )
 @script_argument("train.py")
 @click.option(
-    "--steps", metavar="N", type=click.IntRange(1), default=10, show_default=True, help="So many timed, and traced."
+    "--steps",
+    metavar="N",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Number of steps to time, and to trace.",
 )
-@seconds_option("--longest", 30.0, "After that, no further step is begun.")
-@click.option("--out", metavar="FILE", help="For the profile, beside the cache.")
+@seconds_option("--longest", 30.0, "Begin no step after this time.")
+@click.option("--out", metavar="FILE", help="Also write the profile to this file.")
 @click.option("--all", "show_all", is_flag=True, help="One line per kind of operation and variable, however many.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @cluster_options
@@ -74,7 +79,7 @@ def profile(
 ) -> int:
     """Measure what the first training step of SCRIPT computes, on one device and without updates.
 
-    SCRIPT is `train.py` by default. It runs up to that step, and trains nothing. Of a cluster, the chief runs one
+    SCRIPT is `train.py` by default. It runs up to that step, and trains nothing. On a cluster, the chief runs one
     replica's part of the batch. Searches on this graph find the profile in the cache.
     """
     from autodist.report import SearchConsole

@@ -53,16 +53,21 @@ _SECTIONS = {
 @click.option("--dump-graphs", metavar="DIR", help="Write each worker's graph after each kernel to DIR.")
 @cluster_options
 @job_options
-@seconds_option("--stall-timeout", 600.0, "Longest time between two steps of a worker, 0 for no bound.")
+@seconds_option("--stall-timeout", 600.0, "Longest time between two steps of a worker, 0 for no limit.")
 @click.option(
     "--max-restarts",
     metavar="N",
     type=int,
     default=0,
     show_default=True,
-    help="After a failure start all workers again, up to N times; the script goes on from its checkpoints.",
+    help="Start all workers again after a failure, up to N times; the script goes on from its checkpoints.",
 )
-@click.option("--ranks", type=RanksType(), metavar="LIST", help="Whose lines to show, like 0,2-3. Default: all.")
+@click.option(
+    "--ranks",
+    type=RanksType(),
+    metavar="LIST",
+    help="Ranks of the workers whose lines to show, like 0,2-3. Default: all.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be started, and start nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Show more.")
 @debug_option

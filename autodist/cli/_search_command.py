@@ -90,21 +90,38 @@ def _searchers() -> list[str]:
     options_metavar="[OPTIONS]",
 )
 @script_argument("train.py")
-@click.option("--trials", metavar="N", type=click.IntRange(1), default=200, show_default=True, help="Measured at most.")
-@click.option("--budget", metavar="TIME", type=_DurationType(), help="No trial begins after that: 90s, 30m, 2h.")
+@click.option(
+    "--trials",
+    metavar="N",
+    type=click.IntRange(1),
+    default=200,
+    show_default=True,
+    help="Number of strategies to measure at most.",
+)
+@click.option("--budget", metavar="TIME", type=_DurationType(), help="Begin no trial after this time: 90s, 30m, 2h.")
 @click.option("--simulate-only", is_flag=True, help="Measure nothing: a simulator alone ranks the strategies, here.")
 @click.option(
-    "--proposals", metavar="N", type=int, help="With --simulate-only: scored at most. Default: 30000, in 5 s."
+    "--proposals",
+    metavar="N",
+    type=int,
+    help="With --simulate-only: number of strategies to score at most. Default: 30000, in 5 s.",
 )
-@click.option("--warm-up", metavar="N", type=click.IntRange(0), default=10, show_default=True, help="Steps before.")
 @click.option(
-    "--iterations", metavar="N", type=click.IntRange(1), default=40, show_default=True, help="Steps measured."
+    "--warm-up",
+    metavar="N",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    help="Steps to take before measuring.",
+)
+@click.option(
+    "--iterations", metavar="N", type=click.IntRange(1), default=40, show_default=True, help="Steps to measure."
 )
 @click.option(
     "--enough",
     metavar="TIME",
     type=_DurationType(),
-    help="Of measured steps, like 10s: fewer of long steps, at least 3. Default: no bound.",
+    help="Stop measuring a strategy after this time, like 10s, but after 3 steps at the earliest. Default: no limit.",
 )
 @click.option(
     "--hopeless",
@@ -112,7 +129,7 @@ def _searchers() -> list[str]:
     type=click.FloatRange(1),
     default=3.0,
     show_default=True,
-    help="A strategy that takes so many times the best's time is not measured to the end.",
+    help="Give a strategy up that takes this many times as long as the best.",
 )
 @click.option(
     "--finalists",
@@ -120,32 +137,39 @@ def _searchers() -> list[str]:
     type=click.IntRange(0),
     default=3,
     show_default=True,
-    help="So many of the best are measured again at the end, in turn with the best that users know.",
+    help="Number of best strategies to measure again at the end, in turn with the best well-known one.",
 )
 @seconds_option("--trial-timeout", 120.0, "Longest time of a trial; a longer one counts as failed.")
 @click.option(
-    "--searcher", cls=NamesOption, names=_searchers, default="random", show_default=True, help="Who proposes: {}."
+    "--searcher",
+    cls=NamesOption,
+    names=_searchers,
+    default="random",
+    show_default=True,
+    help="How to propose strategies: {}.",
 )
 @click.option(
     "--simulator",
     default="events",
     show_default=True,
-    help="Who chooses: events, forest, ... or a file; docs/simulators.md.",
+    help="How to choose what to measure: events, forest, ... or a file; docs/simulators.md.",
 )
 @click.option("--no-profile", is_flag=True, help="Estimate what the step computes instead of measuring it.")
-@click.option("--fix", metavar="VARS=CHOICE", multiple=True, help="Pin, like `embedding*=ps`. Repeatable.")
-@click.option("--exclude", metavar="[VARS=]CHOICE", multiple=True, help="Forbid, like `partition`. Repeatable.")
+@click.option("--fix", metavar="VARS=CHOICE", multiple=True, help="Fix a choice, like `embedding*=ps`. Repeatable.")
+@click.option(
+    "--exclude", metavar="[VARS=]CHOICE", multiple=True, help="Forbid a choice, like `partition`. Repeatable."
+)
 @click.option(
     "--allow",
     metavar="ASPECT",
     multiple=True,
-    help="Search also `compressor`, or `staleness`, which simulators can't judge. Repeatable.",
+    help="Also search `compressor`, or `staleness`, which simulators can't judge. Repeatable.",
 )
 @utility_option
 @examples_option
 @store_option
-@click.option("--resume", is_flag=True, help="Take up the last search of this graph on this cluster.")
-@click.option("--out", metavar="FILE", help="For the best strategy. Default: best.json in the run's directory.")
+@click.option("--resume", is_flag=True, help="Continue the last search of this graph on this cluster.")
+@click.option("--out", metavar="FILE", help="File for the best strategy. Default: best.json in the run's directory.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @cluster_options
 @job_options
@@ -161,7 +185,7 @@ def search(
     examples: int | None,
     **settings: Any,
 ) -> int:
-    """Search the fastest strategy for the first training step of SCRIPT, by measuring some on the cluster.
+    """Find the fastest strategy for the first training step of SCRIPT, by measuring some on the cluster.
 
     SCRIPT is `train.py` by default. It runs up to that step, and trains nothing. With --simulate-only it may also be a
     graph that a run has kept, or the run's directory.

@@ -33,12 +33,24 @@ def simulator() -> None:
 
 @simulator.command("eval", epilog="Example: autodist simulator eval --simulator events --simulator forest")
 @store_option
-@click.option("--simulator", "names", metavar="NAME", multiple=True, help="Repeatable. Default: all but ablations.")
-@click.option("--split", "splits", metavar="KIND", multiple=True, help="trials, cluster, graph. Repeatable.")
-@click.option("--folds", metavar="N", type=click.IntRange(2), default=5, show_default=True, help="Of the trials.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the cut into folds.")
 @click.option(
-    "--gap", metavar="SHARE", type=click.FloatRange(0), default=0.0, help="Leave out closer pairs, like 0.03."
+    "--simulator",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="Simulator to judge. Repeatable. Default: all but ablations.",
+)
+@click.option(
+    "--split", "splits", metavar="KIND", multiple=True, help="What to hold out: trials, cluster, graph. Repeatable."
+)
+@click.option("--folds", metavar="N", type=click.IntRange(2), default=5, show_default=True, help="Number of folds.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the folds.")
+@click.option(
+    "--gap",
+    metavar="SHARE",
+    type=click.FloatRange(0),
+    default=0.0,
+    help="Leave out pairs that are closer than this, like 0.03.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @debug_option
@@ -81,7 +93,7 @@ def evaluate(
     "--simulator", "name", metavar="NAME", default="forest", show_default=True, help="linear, rnn, gat, forest."
 )
 @click.option("--from", "source", metavar="FILE", help="Go on from what is in this file.")
-@click.option("--out", metavar="FILE", default="simulator.npz", show_default=True, help="Where to.")
+@click.option("--out", metavar="FILE", default="simulator.npz", show_default=True, help="File to write.")
 @debug_option
 def fit(store: str, name: str, source: str | None, out: str) -> None:
     """Learn from all trials of a store, for `autodist search --simulator FILE`."""

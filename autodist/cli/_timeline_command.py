@@ -55,10 +55,12 @@ _SECTIONS = {
 )
 @script_argument("train.py")
 @click.option("--strategy", metavar="NAME|FILE", default="auto", show_default=True, help="See `autodist strategies`.")
-@click.option("--warm-up", metavar="N", type=click.IntRange(0), default=5, show_default=True, help="Steps before.")
-@click.option("--iterations", metavar="N", type=click.IntRange(1), default=10, show_default=True, help="Steps timed.")
-@seconds_option("--longest", 120.0, "For all steps; longer ones are an error.")
-@click.option("--out", metavar="FILE", help="For the trace. Default: timeline.json in the run's directory.")
+@click.option(
+    "--warm-up", metavar="N", type=click.IntRange(0), default=5, show_default=True, help="Steps to take before timing."
+)
+@click.option("--iterations", metavar="N", type=click.IntRange(1), default=10, show_default=True, help="Steps to time.")
+@seconds_option("--longest", 120.0, "Longest time for all steps together; then it is an error.")
+@click.option("--out", metavar="FILE", help="File for the trace. Default: timeline.json in the run's directory.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @cluster_options
 @job_options

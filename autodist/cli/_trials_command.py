@@ -27,13 +27,13 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 def store_option(command: _Command) -> _Command:
     """Add ``--store``."""
     return click.option(
-        "--store", metavar="FILE", default=_DEFAULT_STORE, show_default=True, help="Where trials are kept."
+        "--store", metavar="FILE", default=_DEFAULT_STORE, show_default=True, help="File that keeps the trials."
     )(command)
 
 
 def study_option(command: _Command) -> _Command:
     """Add ``--study``."""
-    return click.option("--study", metavar="N", type=int, help="Of which search. Default: the last one.")(command)
+    return click.option("--study", metavar="N", type=int, help="Number of the search. Default: the last one.")(command)
 
 
 @click.command("trials", epilog="Example: autodist trials --study 2")

@@ -102,7 +102,7 @@ def _found(name: str) -> tuple[Path, Path]:
 
 def _check_there(script: Path) -> None:
     if script.is_dir():
-        package = f", or `-m {script.name}` beside it" if (script / "__main__.py").is_file() else ""
+        package = f", or `-m {script.name}` next to it" if (script / "__main__.py").is_file() else ""
         raise UsageError(
             f"the script `{script}` is a directory", hint=f"name the file in it, such as `{script}/train.py`{package}"
         )

@@ -162,7 +162,7 @@ def _origin(failed: RunResult) -> str:
         return f"training goes on after step {failed.checkpoint.saved}" if failed.checkpoint.saved else "from the start"
     if not failed.steps:
         return "from the start"
-    return "training begins anew, since the script uses no checkpoint (`autodist.BackupAndRestore`, `ad.checkpoint`)"
+    return "training starts over, since the script uses no checkpoint (`autodist.BackupAndRestore`, `ad.checkpoint`)"
 
 
 def _conclusion(attempts: list[RunResult], job: Job) -> RunResult:

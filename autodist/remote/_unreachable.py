@@ -80,7 +80,7 @@ class Login:
         """Another key of the host is known."""
         name = self.host if self.port is None else f"[{self.host}]:{self.port}"
         return self._error(
-            f"the host key{offered} is not the one that is known here: the machine was set up anew, or somebody else "
+            f"the host key{offered} is not the one that is known here: the machine was set up again, or somebody else "
             "answers in its place",
             f"if you know why it has changed, forget the old one by `ssh-keygen -R {shlex.quote(name)}` and log in "
             f"once by `{self.by_hand}`. Host keys are always checked, whatever `StrictHostKeyChecking` says",

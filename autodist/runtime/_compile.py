@@ -211,7 +211,9 @@ class Compiler:
             raise reason from error  # one device could not do it either; the reason says more than TensorFlow does
         _check_trains(function, captured)
         if self._worker.is_chief:
-            _LOG.info("a step is traced for batches of %d rows, of each other number anew: %s", rows, reason.message)
+            _LOG.info(
+                "a step is traced for batches of %d rows, and again for each other number: %s", rows, reason.message
+            )
         return replace(captured, reason=reason)
 
     def check_parts(self, captured: CapturedStep, arguments: Arguments, *, local: bool) -> None:

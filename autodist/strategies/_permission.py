@@ -96,7 +96,7 @@ class Permission:
         if self.encrypts:
             return f"the run is to be encrypted (`--encrypt`), but {goes_over}, which send everything in the clear"
         return (
-            f"{goes_over}, which open ports that run code for all machines of the cluster and for whoever sends "
+            f"{goes_over}, which open ports that run code for all machines of the cluster and for anybody who sends "
             "packets in their name; the run was not allowed to have such (`--allow-open-ports`)"
         )
 

@@ -80,7 +80,7 @@ def find_profile(
     try:
         known = cache.load(graph, measurer.subject)
     except SimulatorError as error:
-        notice(f"the profile is made anew: {error.message}")
+        notice(f"the profile is made again: {error.message}")
         known = None
     if known is not None:
         notice(f"profile: {cache.path(graph, measurer.subject)}")
@@ -90,7 +90,7 @@ def find_profile(
         except WorkerFailed as error:
             notice(error.message)
     if known is not None and known.is_disturbed:
-        notice("the step waited most of the time while it was profiled; `autodist profile` makes the profile anew")
+        notice("the step waited most of the time while it was profiled; `autodist profile` makes the profile again")
     return known
 
 

@@ -231,4 +231,4 @@ def _hint(error: BaseException) -> str:
     ours = explain_import_error(error)
     if ours is not None:
         return ours.hint or ""
-    return f"install it for `{sys.executable}`, the interpreter of the worker, or have it beside the script"
+    return f"install it for `{sys.executable}`, the interpreter of the worker, or put it next to the script"

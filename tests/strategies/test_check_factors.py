@@ -69,7 +69,7 @@ def test_collectives_carry_factors_where_they_carry_gradients(dense):
     (beside_servers,) = problems(dense, **whole("kernel", collective), **whole("bias", HOME))
     assert (beside_servers.variable, beside_servers.allowed) == (
         "kernel",
-        "'horovod' or 'tcp' beside parameter servers",
+        "'horovod' or 'tcp' together with parameter servers",
     )
 
 

@@ -118,7 +118,7 @@ def test_what_needs_its_own_update_is_not_relaxed(step, options):
 
     assert found() == found(spec("h0"), **options) == []
     given = "sync is False, allowed: True" if "sync" in options else "staleness is 2, allowed: 0"
-    why = f" ({REFUSED[step]}, which a server that runs beside it can't give it)" if step in REFUSED else ""
+    why = f" ({REFUSED[step]}, which a server that runs at its own pace can't give it)" if step in REFUSED else ""
     assert found(**options) == ([f"`w`: {given}{why}"] if why else [])
 
 

@@ -170,7 +170,7 @@ graph: {replica: ["h0:CPU:0"]}
         "  plan.yml:4:5: `*/bias.ps.stalenes` is unknown, did you mean `staleness`?",
         "  plan.yml:5:5: `*/bias.ps.destination` is 3, allowed: a text",
         "  plan.yml:6:26: `*/bias.all_reduce.chunk_size` is 0, allowed: a whole number of at least 1",
-        "  plan.yml:6:26: `*/bias.all_reduce.chunk_size` stands beside `group`, allowed: one of the two",
+        "  plan.yml:6:26: `*/bias.all_reduce.chunk_size` is given together with `group`, allowed: one of the two",
         "  plan.yml:8:8: `dense*.ps.staleness` is 1 with `sync: false`, allowed: 0 (nobody is waited for)",
         "  plan.yml:9:3: `dense*.compressor` is `FP17`: the compressor `FP17` is unknown, did you mean `FP16`?",
         "  plan.yml:10:1: `head*` has no synchronizer, allowed: one of `ps`, `all_reduce`, `broadcast`",
@@ -192,7 +192,7 @@ graph: {replica: ["h0:CPU:0"]}
         ("a: {ps: }", "plan.yml:1:5: `a.ps` is empty, give it a value or remove it"),
         ("a: {ps: {}}\na: {ps: {}}", "plan.yml:2:1: `a` is given twice, first in line 1"),
         ("a: {ps: {}, broadcast: {}}", "plan.yml:1:1: `a` has `ps` and `broadcast`, allowed: one of"),
-        ("a: {all_reduce: {group: 0, chunk_size: 2}}", "plan.yml:1:28: `a.all_reduce.chunk_size` stands beside"),
+        ("a: {all_reduce: {group: 0, chunk_size: 2}}", "plan.yml:1:28: `a.all_reduce.chunk_size` is given together"),
         ("a: {all_reduce: {group: -1}}", "`a.all_reduce.group` is -1, allowed: a whole number of at least 0"),
         (
             "graph: {communicator: queue}\na: {ps: {}}",
@@ -203,7 +203,7 @@ graph: {replica: ["h0:CPU:0"]}
         ("a: {ps: {}, partition: {dim: -1, parts: 2}}", "`a.partition.dim` is -1"),
         ("a: {ps: {}, partition: {dim: 0}}", "`a.partition.parts` is missing"),
         ("a: {ps: {}, partition: two}", "`a.partition` is 'two', allowed: an object or a list"),
-        ("a: {ps: {}, partition: [2], shards: [{ps: {}}]}", "`a.ps` stands beside `shards`, give it to each of these"),
+        ("a: {ps: {}, partition: [2], shards: [{ps: {}}]}", "`a.ps` is given together with `shards`, give it to each"),
         ("a: {all_reduce: {order: ring}}", "`a.all_reduce.order` is unknown, allowed: group, chunk_size, communicator"),
     ],
 )

@@ -84,9 +84,9 @@ BESIDE = (
 def test_collectives_do_not_run_beside_parameter_servers():
     s = strategy({"a": HOME, "b": AllReduceSynchronizer(0)}, communicator="collective")
     assert [str(p) for p in problems(s)] == [
-        "communicator of the graph is 'collective', allowed: 'tcp' beside parameter servers (it does not carry what "
-        "servers get and give)",
-        f"`b`: communicator is 'collective', allowed: 'horovod' or 'tcp' beside parameter servers {BESIDE}",
+        "communicator of the graph is 'collective', allowed: 'tcp' together with parameter servers (it does not carry "
+        "what servers get and give)",
+        f"`b`: communicator is 'collective', allowed: 'horovod' or 'tcp' together with parameter servers {BESIDE}",
     ]
 
 
@@ -113,7 +113,7 @@ def test_what_earlier_versions_had_says_what_takes_its_place(configs):
 
 def test_servers_of_earlier_versions_are_refused_beside_other_carriers_and_with_what_they_packed():
     found = problems(strategy({"a": HOME, "b": RING}, communicator="horovod"))
-    assert [(p.given, p.allowed) for p in found] == [("'horovod'", "'tcp' beside parameter servers")]
+    assert [(p.given, p.allowed) for p in found] == [("'horovod'", "'tcp' together with parameter servers")]
     s = strategy({"a": HOME, "b": HOME})
     packed = dataclasses.replace(s, graph=dataclasses.replace(s.graph, pack_bytes=1 << 19))
     assert [(p.aspect, p.given) for p in problems(packed)] == [("`pack_bytes` of the graph", "524288")]

@@ -21,14 +21,17 @@ def examples_option(command: _Command) -> _Command:
         "--examples",
         metavar="N",
         type=click.IntRange(1),
-        help="Of an epoch, whose cost is shown. Default: of 1000 steps.",
+        help="Number of examples in an epoch, to show its cost. Default: the cost of 1000 steps.",
     )(command)
 
 
 def utility_option(command: _Command) -> _Command:
     """Add ``--utility``."""
     return click.option(
-        "--utility", default="time", show_default=True, help="What the best is best in: time, or cost (by the spec)."
+        "--utility",
+        default="time",
+        show_default=True,
+        help="What makes a strategy the best: time, or cost (by the spec's prices).",
     )(command)
 
 

@@ -133,7 +133,7 @@ def permission_options(command: Callable[..., Any]) -> Callable[..., Any]:
     allow = click.option(
         "--allow-open-ports",
         is_flag=True,
-        help="Have TensorFlow's servers where the strategy needs them: they run code for the cluster's machines.",
+        help="Allow TensorFlow's servers where the strategy needs them: they run code for any machine of the cluster.",
     )
     encrypt = click.option(
         "--encrypt", is_flag=True, help="Encrypt all that goes to other machines; refuse what can't be."
@@ -146,26 +146,30 @@ def transport_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--transport",
         type=click.Choice(["asyncssh", "ssh", "srun"]),
-        help="The way to other machines: AutoDist's own SSH, the system's `ssh` (for Kerberos, ControlMaster), or "
-        "Slurm. Default: srun in a Slurm job, else asyncssh.",
+        help="How to reach other machines: by AutoDist's own SSH, the system's `ssh` (for Kerberos, ControlMaster), "
+        "or Slurm. Default: srun in a Slurm job, else asyncssh.",
     )(command)
 
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.option("--seed", type=int, help="For all workers. Default: another one in each run, kept in env.json."),
-    click.option("--run-dir", metavar="DIR", help="For logs and summaries. Default: runs/<id>."),
+    click.option(
+        "--seed",
+        type=int,
+        help="Seed of all random generators of all workers. Default: a new one in each run, kept in env.json.",
+    ),
+    click.option("--run-dir", metavar="DIR", help="Directory for logs and summaries. Default: runs/<id>."),
     transport_option,
     click.option(
         "--bring",
         metavar="PATH",
         multiple=True,
-        help="File or directory beside the script that goes with it, like the Python modules there. Repeatable.",
+        help="Also send this file or directory, like the Python modules next to the script. Repeatable.",
     ),
     seconds_option("--connect-timeout", 30.0, "Longest time until a machine has answered."),
     seconds_option("--host-timeout", 30.0, "Longest silence of a machine, after which it counts as lost."),
     click.option("--no-check-versions", is_flag=True, help="Start although the machines have different software."),
     permission_options,
     environment_options,
-    seconds_option("--start-timeout", 300.0, "Longest time to a worker's first step, 0 for no bound."),
+    seconds_option("--start-timeout", 300.0, "Longest time until a worker's first step, 0 for no limit."),
     seconds_option("--grace", 5.0, "Time between asking a worker to end and killing it."),
 )

@@ -172,14 +172,14 @@ class Follower:
         if not rows and op not in LISTS:
             return self._made(call)
         if Kind.DATA in call.values:
-            return "uses a value of all examples beside each example's own"
+            return "uses a value of all examples together with each example's own"
         if (
             Kind.SIZE in call.values
             and rule is not chosen
             and is_kind(op, OperatorKind.ELEMENTWISE)
             and not passes_on(op)
         ):
-            return "uses the number of examples beside each example's values"
+            return "uses the number of examples together with each example's values"
         return "is not known to keep examples apart" if rule is None else rule(call)
 
     def _made(self, call: Call) -> Value | list[Value] | str:

@@ -110,7 +110,7 @@ def _named(paths: Sequence[Path], root: Path) -> Iterator[Path]:
         else:
             yield from _below(whole) if whole.is_dir() else (whole,)
     if mistakes:
-        raise UsageError("\n".join(mistakes), hint="name files and directories beside the script")
+        raise UsageError("\n".join(mistakes), hint="name files and directories next to the script")
 
 
 def _below(directory: Path) -> Iterator[Path]:

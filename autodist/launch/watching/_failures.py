@@ -30,8 +30,8 @@ _SIGNAL_HINTS = {
 }
 
 _FILE_HINT = (
-    "files are looked for on `{host}`, relative paths from the working directory there; what `--bring` sends is beside "
-    "the script, at `Path(__file__).parent`"
+    "files are looked for on `{host}`, relative paths from the working directory there; what `--bring` sends is next "
+    "to the script, at `Path(__file__).parent`"
 )
 _EXIT = "sys.exit("
 

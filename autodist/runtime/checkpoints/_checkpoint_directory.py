@@ -30,7 +30,7 @@ _LOCK_S, _RESTART_S = 1.0, 30.0
 _OF_KERAS = ("latest.weights.h5", "training_metadata.json")
 _NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG})
 _SPACE = "name a directory on a disk with space, in which you may write"
-_ELSEWHERE = "name another directory; or begin anew beside what is there, by `fresh=True`, which removes none of it"
+_ELSEWHERE = "name another directory; or start over next to what is there, by `fresh=True`, which removes none of it"
 
 
 @dataclass(frozen=True)

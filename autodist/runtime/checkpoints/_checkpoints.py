@@ -118,7 +118,7 @@ class Checkpoints:
         if kind is not self._kind:
             raise UsageError(
                 f"the checkpoint `{found.path}` was written by {kind.writer}, {self._kind.writer} can't go on from it",
-                hint="name another directory; or begin anew, by `fresh=True`",
+                hint="name another directory; or start over, by `fresh=True`",
             )
         return found
 
@@ -235,7 +235,7 @@ def _read(path: str, root: Any) -> None:
         raise UsageError(
             f"the checkpoint `{path}` is of another model or optimizer: {said_by(error)}",
             hint="train what it was made for, with its names (`model=`, `optimizer=`), or give another directory; "
-            "or begin anew beside it, by `fresh=True`",
+            "or start over next to it, by `fresh=True`",
         ) from error
 
 

@@ -114,7 +114,9 @@ class Record:
         except FileNotFoundError:
             pass
         except (ValueError, KeyError, TypeError, AttributeError):
-            _LOG.warning("`%s` is damaged: no checkpoint beside it counts as AutoDist's own, and none is removed", path)
+            _LOG.warning(
+                "`%s` is damaged: no checkpoint next to it counts as AutoDist's own, and none is removed", path
+            )
         return cls(path)
 
     @classmethod

@@ -65,14 +65,14 @@ def _start(worker: Worker, config: Any) -> Any:
             server = tf.distribute.Server(cluster, job_name="worker", task_index=worker.rank, config=config)
     if not admitted:
         _LOG.warning(
-            "TensorFlow's libraries are others than expected: its server on port %d serves whoever connects, and runs "
-            "code for them: keep the port behind a firewall",
+            "TensorFlow's libraries are others than expected: its server on port %d serves anybody who connects, and "
+            "runs code for them: keep the port behind a firewall",
             port,
         )
     if listens_everywhere(port):
         _LOG.warning(
-            "TensorFlow's server on port %d accepts connections to all addresses of this machine, and whoever connects "
-            "can run code here: keep the port behind a firewall",
+            "TensorFlow's server on port %d accepts connections to all addresses of this machine, and anybody who "
+            "connects can run code here: keep the port behind a firewall",
             port,
         )
     # A session whose peer has no open port yet fails with "connection refused", or hangs.

@@ -74,6 +74,6 @@ def load_simulator(path: str | os.PathLike[str]) -> LearnedSimulator:
     if simulator is None:
         raise SimulatorError(
             f"the simulator `{path}` was made by another version of AutoDist",
-            hint="make it anew by `autodist simulator fit`",
+            hint="make it again by `autodist simulator fit`",
         )
     return simulator

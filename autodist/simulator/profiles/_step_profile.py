@@ -160,7 +160,9 @@ class Profile:
         except (ValueError, TypeError, AttributeError) as error:
             if isinstance(error, SimulatorError):
                 raise
-            raise SimulatorError(f"this is no profile: {error}", hint="make it anew with `autodist profile`") from error
+            raise SimulatorError(
+                f"this is no profile: {error}", hint="make it again with `autodist profile`"
+            ) from error
 
 
 def _checked(content: dict[str, Any]) -> dict[str, Any]:

@@ -203,7 +203,7 @@ def _problems(section: VariableSection) -> Iterator[tuple[_Path, str]]:
     else:
         whole = [name for name in (*_KINDS, "compressor") if getattr(section, name) is not None]
         for name in whole:
-            yield (name,), "stands beside `shards`, give it to each of these"
+            yield (name,), "is given together with `shards`, give it to each of these"
         if section.partition is None:
             yield ("shards",), "needs `partition`, which says what they are"
         for index, shard in enumerate(section.shards):
@@ -233,7 +233,7 @@ def _server_problems(section: ServerSection) -> Iterator[tuple[_Path, str]]:
 
 def _group_problems(section: GroupSection) -> Iterator[tuple[_Path, str]]:
     if section.group is not None and section.chunk_size is not None:
-        yield ("chunk_size",), "stands beside `group`, allowed: one of the two"
+        yield ("chunk_size",), "is given together with `group`, allowed: one of the two"
     if section.group is not None and section.group < 0:
         yield ("group",), f"is {section.group}, allowed: a whole number of at least 0"
     if section.chunk_size is not None and section.chunk_size < 1:

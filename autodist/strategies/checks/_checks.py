@@ -81,13 +81,13 @@ def _beside_servers(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec
         return
     small = carriers.find(strategy.graph.communicator)
     if small is not None and not small.has_streams:
-        allowed = f"{_that_fit(lambda one: one.has_streams)} beside parameter servers"
+        allowed = f"{_that_fit(lambda one: one.has_streams)} together with parameter servers"
         reason = "it does not carry what servers get and give"
         yield Problem(None, "communicator of the graph", f"{small.name!r}", allowed, reason)
     for name, synchronizer in strategy.synchronizers:
         carrier = None if synchronizer.carrier is None else carriers.find(synchronizer.carrier)
         if carrier is not None and not carrier.fits_servers:
-            allowed = f"{_that_fit(lambda one: one.fits_servers)} beside parameter servers"
+            allowed = f"{_that_fit(lambda one: one.fits_servers)} together with parameter servers"
             yield Problem(name, "communicator", f"{carrier.name!r}", allowed, carrier.unfit)
 
 

@@ -267,7 +267,9 @@ def _relaxed(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> It
         for use in uses.get(name, ()):
             aspect, given = ("staleness", f"{synchronizer.staleness}") if synchronizer.sync else ("sync", "False")
             allowed = "0" if synchronizer.sync else "True"
-            yield Problem(name, aspect, given, allowed, f"{use}, which a server that runs beside it can't give it")
+            yield Problem(
+                name, aspect, given, allowed, f"{use}, which a server that runs at its own pace can't give it"
+            )
 
 
 def _waits_within_steps(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:

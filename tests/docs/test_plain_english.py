@@ -1,0 +1,74 @@
+"""Plain English on pages and in help texts: no odd word order, no words that mean something else to most readers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.docs.reference import reference
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *(path for path in (ROOT / "docs").glob("*.md") if path.name != "what_works.md")]
+# what_works.md is made of the first lines of scripts, and a changed script would need its record anew.
+ODD = {
+    "a fronted `Of`": r"(?:^|[.:;] |\| )Of (?!course)",
+    "`beside`: write `next to`, `besides`, `together with`": r"\b[Bb]eside\b",
+    "`goes before` or `comes before`: write `overrides`, `precedes`": r"\b(?:go|come)(?:es|s)? before\b",
+    "`who` of machines": r"\b(?:worker|machine|host|server|replica|process|strategy|peer)e?s? who\b|\b[Ww]hoever\b",
+    "`anew`: write `again`": r"\banew\b",
+    "`told of`: write `reported`": r"\b(?:is|are) told(?: of)?\b(?! apart)",
+    "`worth while`": r"\bworth while\b",
+    "`one's own`": r"\bone's own\b",
+    "`nothing needs to be`: say what is needed": r"\b[Nn]othing (?:needs|has) to be\b",
+    "`so many times`": r"\bso many times\b",
+}
+FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
+FIRST_WORDS = ("Of", "For", "Who", "Whose", "So", "After", "To", "Where", "Under", "By")
+
+
+def found(text: str) -> list[str]:
+    plain = re.sub(r"`[^`\n]*`", "``", FENCE.sub("", text))
+    return [
+        f"{what}: ...{plain[max(match.start() - 30, 0) : match.end() + 30]}..."
+        for what, pattern in ODD.items()
+        for match in re.finditer(pattern, plain, re.MULTILINE)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_is_in_plain_english(page: Path):
+    assert found(page.read_text()) == []
+
+
+def help_texts() -> Iterator[tuple[str, str]]:
+    for name, command in reference().commands(reference().autodist, "autodist"):
+        yield name, command.help or ""
+        for option in command.params:
+            if isinstance(option, click.Option):
+                yield f"{name} {option.opts[0]}", option.help or ""
+
+
+def test_help_texts_are_in_plain_english():
+    assert {name: odd for name, text in help_texts() if (odd := found(text))} == {}
+
+
+def test_help_of_an_option_begins_with_what_it_is_or_does():
+    begins = {
+        name: text for name, text in help_texts() if text.split(maxsplit=1)[:1] and text.split()[0] in FIRST_WORDS
+    }
+    assert begins == {}
+    assert [name for name, text in help_texts() if not text] == []
+
+
+def test_the_global_batch_size_is_called_by_its_name():
+    assert "`batch_size` is the global batch size" in (ROOT / "docs" / "keras.md").read_text()
+
+
+def test_what_is_odd_is_found():
+    odd = "Of a cluster it takes one.\nNothing needs to be installed beside Python.\nA worker who waits. It is told of."
+    assert len(found(odd)) == 5
+    assert found("Of course. `who` it is told apart") == []
