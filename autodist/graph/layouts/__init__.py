@@ -3,8 +3,9 @@
 from autodist.graph.layouts._base import WHOLE, Cut, Dim, Layout, Multiple, Partial, Rows, Shape, Whole, factor_of
 from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, NoPlanError
 from autodist.graph.layouts._exchanged import Exchanged, exchanged_in
+from autodist.graph.layouts._flows import Flows
 from autodist.graph.layouts._plan import plan_batch
-from autodist.graph.layouts._shapes import StepShapes
+from autodist.graph.layouts._shapes import Inference, StepShapes
 from autodist.graph.layouts._ways import COUNTED, Entry, Way
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "Entry",
     "Exchange",
     "Exchanged",
+    "Flows",
+    "Inference",
     "Layout",
     "Multiple",
     "NoPlanError",

@@ -8,15 +8,20 @@ from autodist.search.tilings._coarse_graph import (
     forms_of,
     linear_forms,
 )
+from autodist.search.tilings._coarsen import CoarseStep, coarsen
+from autodist.search.tilings._device_memory import DeviceMemory, device_memory, tiling_within
 from autodist.search.tilings._domains import Replicate, tile_bytes
 from autodist.search.tilings._elimination import Factor, TooWide, eliminate, min_degree_order
 from autodist.search.tilings._factor_tables import Tables
+from autodist.search.tilings._plan_tiling import plan_tiling
 from autodist.search.tilings._tiling_search import FoundTiling, Method, SearchOptions, find_tiling, priced
 
 __all__ = [
     "CoarseGraph",
     "CoarseOperator",
+    "CoarseStep",
     "CoarseTensor",
+    "DeviceMemory",
     "Factor",
     "Form",
     "FoundTiling",
@@ -25,11 +30,15 @@ __all__ = [
     "SearchOptions",
     "Tables",
     "TooWide",
+    "coarsen",
+    "device_memory",
     "eliminate",
     "find_tiling",
     "forms_of",
     "linear_forms",
     "min_degree_order",
+    "plan_tiling",
     "priced",
     "tile_bytes",
+    "tiling_within",
 ]

@@ -51,9 +51,9 @@ class Tables:
     def _combine(self, operator: CoarseOperator) -> tuple[Combination, ...]:
         forms = (*operator.forms, operator.whole)
         every = [c for c in itertools.product(forms, repeat=len(self.lengths)) if self._is_even(c)]
-        if not operator.may_repeat:
-            repeated = [sum(form == operator.whole for form in c) for c in every]
-            every = [c for c, count in zip(every, repeated, strict=True) if count == min(repeated)]
+        if not operator.may_repeat:  # sums of terms can't be made where there are none: cuts have to do without them
+            fewest = min(_repeated(c) for c in every if all(f.index or f == operator.whole for f in c))
+            every = [c for c in every if sum(form == operator.whole for form in c) <= fewest]
         by_states = {tuple(form.states for form in c): c for c in reversed(every)}
         return tuple(reversed(by_states.values()))
 
@@ -130,6 +130,11 @@ class Tables:
             whole = prod(n for f, n in zip(combination, self.lengths, strict=True) if f.states[place] == WHOLE)
             total += whole * (parts - 1) * form.halos[place] / tensor.shape[form.states[place]]
         return total
+
+
+def _repeated(combination: Combination) -> int:
+    """Along how many axes each device does all of the work."""
+    return sum(not form.index for form in combination)
 
 
 def _number(shares: Shares, states: States, dims: tuple[int, ...]) -> int:

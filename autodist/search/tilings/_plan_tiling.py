@@ -1,0 +1,82 @@
+"""From a traced step to the layouts of its variables."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from autodist.cost.resharding import WHOLE, places_of
+from autodist.errors import StrategyError
+from autodist.graph import TrainingGraph
+from autodist.resource_spec import Mesh
+from autodist.search.tilings._coarsen import CoarseStep, coarsen
+from autodist.search.tilings._device_memory import tiling_within
+from autodist.search.tilings._domains import States, is_even
+from autodist.search.tilings._tiling_search import SearchOptions
+from autodist.strategies.tiling import TensorLayout, TilingPlan
+
+__all__ = ["plan_tiling"]
+
+_MOST_AXES = 4
+_TIE = 1e-6
+"""Of tilings that move as many bytes, the one that keeps fewer is taken."""
+
+
+def plan_tiling(graph: TrainingGraph, mesh: Mesh, memory_limit_bytes: int | None = None) -> TilingPlan:
+    """Return the layouts of a step's variables with which the fewest bytes are moved.
+
+    All tensors of the step are laid out for that. Inputs with a batch are cut along it, as every device reads its own
+    rows.
+
+    Args:
+        graph: The step, captured for a batch of known size.
+        mesh: The devices; it has up to four axes.
+        memory_limit_bytes: What each device may keep: tiles of variables, slots and activations, and what operators
+            gather.
+
+    Raises:
+        StrategyError: The step is only described, the number of its examples is not known, or the mesh has too many
+            axes.
+        SpaceEmpty: No tiling keeps within the limit; the least that is needed is said.
+
+    """
+    axes = tuple(axis for axis in mesh.axes if axis[1] > 1)
+    if len(axes) > _MOST_AXES:
+        raise StrategyError(
+            f"the mesh {mesh.text} has {len(axes)} axes, allowed: up to {_MOST_AXES}",
+            hint="join axes, as `flat()` does",
+        )
+    step = coarsen(graph, _examples(graph))
+    names, lengths = tuple(name for name, _ in axes), tuple(length for _, length in axes)
+    if not axes:
+        return TilingPlan(mesh, {v.name: TensorLayout.whole(len(v.shape)) for v in graph.variables})
+    options = SearchOptions(fixed=_inputs(step, lengths), memory_weight=_TIE)
+    found, memory = tiling_within(step.graph, lengths, options, memory_limit_bytes)
+    layouts = {}
+    for variable in graph.variables:
+        place, rank = step.variables.get(variable.name), len(variable.shape)
+        states = (WHOLE,) * len(names) if place is None else found.layouts[place]
+        layouts[variable.name] = TensorLayout(*places_of(states, names, rank))
+    return TilingPlan(mesh, layouts, found.moved_bytes, memory.total, step.whole)
+
+
+def _examples(graph: TrainingGraph) -> int:
+    if graph.graph_def is None:
+        raise StrategyError("the step is only described, allowed: one with its GraphDef", hint="capture it")
+    examples = graph.batch_size or graph.fixed_rows or (None if graph.has_batch else 1)
+    if examples is None:
+        raise StrategyError(
+            "the step is for a batch of any size, allowed: one of known size",
+            hint="say it by `graph.with_batch_size(n)`",
+        )
+    return examples
+
+
+def _inputs(step: CoarseStep, lengths: tuple[int, ...]) -> dict[int, tuple[States, ...]]:
+    """The layouts that inputs may have: rows cut along as many axes as they can be."""
+    found = {}
+    for place in step.inputs.values():
+        tensor = step.graph.tensors[place]
+        ways = [w for w in product((0, WHOLE), repeat=len(lengths)) if is_even(tensor, w, lengths)]
+        fewest = min(way.count(WHOLE) for way in ways)
+        found[place] = tuple(way for way in ways if way.count(WHOLE) == fewest)
+    return found

@@ -1,0 +1,128 @@
+"""Layouts of the variables of real training steps."""
+
+from dataclasses import replace
+from functools import cache
+from math import isfinite, prod
+
+import keras
+import pytest
+
+from autodist.errors import SpaceEmpty, SpecError, StrategyError
+from autodist.graph import Role
+from autodist.resource_spec import Mesh
+from autodist.search.tilings import coarsen, plan_tiling
+from autodist.strategies.tiling import TensorLayout, TilingPlan, layout_problems
+
+from .keras_steps import convolutional, dense, transformer
+
+
+def mesh(*lengths):
+    axes = tuple(zip(("host", "device"), lengths, strict=False))
+    return Mesh(axes, tuple(f"d{n}" for n in range(prod(lengths))))
+
+
+@cache
+def images():
+    return convolutional(24)
+
+
+@cache
+def sentences():
+    return transformer(2, vocabulary=4096)
+
+
+def weights(graph):
+    return sum(v.size_bytes for v in graph.trainable)
+
+
+def test_large_batches_are_what_is_cut():
+    graph = dense(4096, 256, 256, 256)
+    plan = plan_tiling(graph, mesh(4))
+    assert plan.moved_bytes == 2 * 3 * weights(graph), "an all-reduce"
+    assert plan.whole == ()
+
+
+def test_large_layers_are_cut_in_turn():
+    graph = dense(8, 512, 512, 512, 512)
+    plan = plan_tiling(graph, mesh(4))
+    dims = [plan.cut_dims()[f"sequential/d{n}/kernel"] for n in range(3)]
+    assert set(dims) == {0, 1}, "what one sums the next one takes"
+    assert plan.moved_bytes < weights(graph) / 4
+    assert plan_tiling(graph, mesh(2, 2)).moved_bytes < weights(graph) / 4
+    assert TilingPlan.from_json(plan.to_json()) == plan
+
+
+def test_all_layouts_fit_and_slots_lie_as_their_variables():
+    dense_graph = dense(6, 18, 7, optimizer=keras.optimizers.Adam())
+    for graph, lengths in ((images(), (3,)), (sentences(), (2,)), (dense_graph, (2, 3)), (dense_graph, (3,))):
+        plan = plan_tiling(graph, mesh(*lengths))
+        assert isfinite(plan.moved_bytes)
+        assert plan.variables.keys() == {v.name for v in graph.variables}
+        for variable in graph.variables:
+            assert not layout_problems(variable.name, plan.variables[variable.name], variable.shape, mesh(*lengths))
+        for variable in graph.trainable:
+            for slot in graph.slots_of(variable.name):
+                if slot.role is Role.SLOT and slot.shape == variable.shape:
+                    assert plan.variables[slot.name] == plan.variables[variable.name]
+
+
+def test_convolutions_are_replicated_and_dense_layers_cut():
+    """Krizhevsky's mixed scheme, found unaided."""
+    graph = images()
+    plan = plan_tiling(graph, mesh(4))
+    assert plan.cut_dims()["sequential/d0/kernel"] in (0, 1)
+    assert plan.variables["sequential/c0/kernel"].is_whole
+    assert plan.moved_bytes < 2 * 3 * weights(graph) / 3
+
+
+def test_a_transformer_is_cut_where_weights_are_large():
+    graph = sentences()
+    plan = plan_tiling(graph, mesh(2))
+    assert "logits/kernel" in plan.cut_dims()
+    assert plan.moved_bytes < 2 * weights(graph)
+    assert plan.whole == ()
+
+
+def test_heads_and_rows_are_found():
+    step = coarsen(sentences(), 2)
+    cut = {form.index for operator in step.graph.operators for form in operator.forms}
+    assert len(cut) > 5
+    assert step.variables.keys() >= {"words/embeddings", "a0/query/kernel", "n0/gamma"}
+
+
+def test_a_limit_of_memory_is_kept():
+    graph = dense(1024, 512, 512, 512, optimizer=keras.optimizers.Adam())
+    free = plan_tiling(graph, mesh(4))
+    stored = sum(v.size_bytes for v in graph.variables)
+    limited = plan_tiling(graph, mesh(4), int(free.device_bytes * 0.75))
+    assert limited.device_bytes <= free.device_bytes * 0.75
+    assert limited.moved_bytes >= free.moved_bytes
+    with pytest.raises(SpaceEmpty, match=r"keeps within 0\.1 MB per device, the least that was found needs"):
+        plan_tiling(graph, mesh(4), 100_000)
+    assert stored / 4 < limited.device_bytes < stored + 4 * 4 * 1024 * 512
+
+
+def test_what_can_not_be_cut_is_whole():
+    """Prime sizes, and fewer rows than devices."""
+    graph = dense(3, 7, 13, 11)
+    plan = plan_tiling(graph, mesh(4))
+    assert all(layout.is_whole for layout in plan.variables.values())
+    assert plan.moved_bytes == 0
+
+
+def test_one_device_moves_nothing():
+    plan = plan_tiling(dense(4, 8, 8), mesh(1))
+    assert (plan.moved_bytes, set(map(str, plan.variables.values()))) == (0, {"*", "*,*", "()"})
+
+
+def test_mistakes_are_named():
+    graph = dense(8, 8, 8)
+    with pytest.raises(StrategyError, match="only described"):
+        plan_tiling(replace(graph, graph_def=None), mesh(2))
+    five = Mesh(tuple((f"a{n}", 2) for n in range(5)), tuple(map(str, range(32))))
+    with pytest.raises(StrategyError, match="5 axes, allowed: up to 4"):
+        plan_tiling(graph, five)
+    for text in ("", "{}", '{"mesh": 1, "variables": {}, "moved_bytes": 0, "device_bytes": 0, "whole": []}'):
+        with pytest.raises((StrategyError, SpecError), match="damaged"):
+            TilingPlan.from_json(text)
+    assert str(TensorLayout.whole(1)) == "*"
