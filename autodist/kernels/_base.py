@@ -337,6 +337,7 @@ class Fact(enum.Enum):
     FACTORS = "gradients that travel as factors are marked there"
     HOMES = "variables of earlier steps are where those have put them"
     REPLICAS = "the step is there once per local replica, with the points where these meet"
+    PARTS = "a worker has nothing of the parts of tiled variables that others have"
     HOST_SUMS = "what leaves a host for a server is the sum of its replicas"
     MESSAGES = "gradients at points are in the form in which they travel"
     BESIDE = "servers that apply updates beside the steps have taken their gradients"

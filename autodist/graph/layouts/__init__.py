@@ -1,11 +1,25 @@
 """How the replicas of a step share each of its tensors, by what operators do."""
 
-from autodist.graph.layouts._base import WHOLE, Cut, Dim, Layout, Multiple, Partial, Rows, Shape, Whole, factor_of
+from autodist.graph.layouts._base import (
+    WHOLE,
+    Cut,
+    Dim,
+    Layout,
+    Multiple,
+    Part,
+    Partial,
+    Rows,
+    Shape,
+    Tile,
+    Whole,
+    factor_of,
+)
 from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, NoPlanError
 from autodist.graph.layouts._exchanged import Exchanged, exchanged_in
 from autodist.graph.layouts._flows import Flows
 from autodist.graph.layouts._plan import plan_batch
 from autodist.graph.layouts._shapes import Inference, StepShapes
+from autodist.graph.layouts._tiled_variables import TiledVariables
 from autodist.graph.layouts._ways import COUNTED, Entry, Way
 
 __all__ = [
@@ -22,10 +36,13 @@ __all__ = [
     "Layout",
     "Multiple",
     "NoPlanError",
+    "Part",
     "Partial",
     "Rows",
     "Shape",
     "StepShapes",
+    "Tile",
+    "TiledVariables",
     "Way",
     "Whole",
     "exchanged_in",

@@ -1,4 +1,4 @@
-"""How the replicas of a step share one tensor: cut along the batch, whole, or as parts that make the whole."""
+"""How the replicas of a step share one tensor: cut along the batch or another dim, whole, or as parts of a sum."""
 
 from __future__ import annotations
 
@@ -8,7 +8,22 @@ from typing import TypeAlias
 
 from autodist.graph.operators import Reducer
 
-__all__ = ["OWN", "WHOLE", "Cut", "Dim", "Layout", "Multiple", "Own", "Partial", "Rows", "Shape", "Whole", "factor_of"]
+__all__ = [
+    "OWN",
+    "WHOLE",
+    "Cut",
+    "Dim",
+    "Layout",
+    "Multiple",
+    "Own",
+    "Part",
+    "Partial",
+    "Rows",
+    "Shape",
+    "Tile",
+    "Whole",
+    "factor_of",
+]
 
 
 @dataclass(frozen=True)
@@ -23,6 +38,13 @@ class Rows:
     """So many times the number of examples that a replica has."""
 
     times: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """The length of one of the equal parts of a dim of so many elements."""
+
+    whole: int
 
 
 Dim: TypeAlias = "int | Multiple | None"
@@ -62,11 +84,24 @@ class Partial:
 
 
 @dataclass(frozen=True)
+class Tile:
+    """Each replica has one of the equal parts of a dim whose length is fixed, one behind the other in their order.
+
+    Variables that are tiled begin it: what is computed of them is computed where their parts are.
+
+    Attributes:
+        dim: The dim that is cut.
+    """
+
+    dim: int
+
+
+@dataclass(frozen=True)
 class Own:
     """Each replica has what belongs to its rows: a list of tensors of which no other replica can have a part."""
 
 
-Layout: TypeAlias = Whole | Cut | Partial | Own
+Layout: TypeAlias = Whole | Cut | Tile | Partial | Own
 
 WHOLE = Whole()
 OWN = Own()

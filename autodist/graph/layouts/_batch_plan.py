@@ -8,8 +8,9 @@ from math import prod
 from typing import Any
 
 from autodist.graph._graph_def import itemsize, tensor_name
-from autodist.graph.layouts._base import Dim, Layout, Multiple, Whole
+from autodist.graph.layouts._base import Dim, Layout, Multiple, Partial, Tile, Whole
 from autodist.graph.layouts._shapes import StepShapes
+from autodist.graph.layouts._tiled_variables import TiledVariables
 from autodist.graph.layouts._ways import Way
 from autodist.graph.operators import Kind, is_kind
 
@@ -37,8 +38,11 @@ class Exchange:
 
     @property
     def travels(self) -> bool:
-        """Whether anything is sent: of what is whole, a replica takes its part."""
-        return not isinstance(self.source, Whole)
+        """Whether anything is sent.
+
+        A replica takes its part of what is whole; its part of a tiled tensor, among zeros, is a part of a sum.
+        """
+        return not isinstance(self.source, Whole) and not (isinstance(self.source, Tile) and self.target == Partial())
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ class BatchPlan:
         marks: By mark of a gradient that depends on the batch, how replicas have it when they meet.
         dtypes: The element types of the tensors that are exchanged.
         inputs: By node, what it is given.
+        tiled: The variables of which each replica has a part.
 
     """
 
@@ -65,6 +70,7 @@ class BatchPlan:
     marks: Mapping[str, Layout]
     dtypes: Mapping[str, str]
     inputs: Mapping[str, tuple[str, ...]]
+    tiled: TiledVariables
 
     @property
     def is_apart(self) -> bool:

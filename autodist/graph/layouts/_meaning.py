@@ -9,11 +9,20 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from autodist.graph._graph_def import data_inputs
-from autodist.graph.layouts._base import Cut, Dim, Multiple
+from autodist.graph.layouts._base import Cut, Dim, Multiple, Tile
 from autodist.graph.layouts._shapes import Inference, StepShapes
-from autodist.graph.operators import Access, Affine, Expression, Lengths, Reducer, Signature, expression_of
+from autodist.graph.operators import (
+    Access,
+    Affine,
+    Expression,
+    Lengths,
+    Reducer,
+    Signature,
+    expression_of,
+    meaning,
+)
 
-__all__ = ["Along", "Meaning", "Place", "meaning_of"]
+__all__ = ["Along", "AlongTiles", "Meaning", "Place", "is_unchanged", "meaning_of"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,20 @@ class Along:
     index: str
     outer: int
     inner: int
+
+
+@dataclass(frozen=True)
+class AlongTiles:
+    """The index of fixed length that a node is cut along, into equal parts.
+
+    Attributes:
+        index: Its name.
+        parts: How many parts, one for each replica of all workers.
+
+    """
+
+    index: str
+    parts: int
 
 
 Dims: TypeAlias = "tuple[Place | None, ...]"
@@ -89,8 +112,30 @@ class Meaning:
                 found.append(along)
         return tuple(found)
 
-    def cut(self, dims: Dims, along: Along) -> Cut | None:
+    def along_tiles(self, dims: Dims | None, tile: Tile, parts: int) -> AlongTiles | None:
+        """The index that a node is cut along if one of its tensors is tiled like this; None if there is none.
+
+        It is the outermost one of the dim, whose parts are one behind the other.
+        """
+        place = None if dims is None or tile.dim >= len(dims) else dims[tile.dim]
+        terms = [] if place is None else [name for name, _ in place.terms if self.sizes[name] != 1]
+        along = AlongTiles(terms[-1], parts) if terms else None
+        return along if along is not None and dims is not None and self.cut(dims, along) == tile else None
+
+    def cut(self, dims: Dims, along: Along | AlongTiles) -> Cut | Tile | None:
         """How a tensor is cut if the node is; None if it is not cut, or can't be."""
+        return self._tile(dims, along) if isinstance(along, AlongTiles) else self._cut(dims, along)
+
+    def _tile(self, dims: Dims, along: AlongTiles) -> Tile | None:
+        places, size = self.dims_of(dims, along.index), self.sizes[along.index]
+        if len(places) != 1 or not isinstance(size, int) or size % along.parts:
+            return None
+        place = dims[places[0]]
+        assert place is not None
+        outermost = [name for name, _ in place.terms if self.sizes[name] != 1][-1:]
+        return Tile(places[0]) if outermost == [along.index] and isinstance(place.length, int) else None
+
+    def _cut(self, dims: Dims, along: Along) -> Cut | None:
         places = self.dims_of(dims, along.index)
         if len(places) != 1:
             return None
@@ -111,7 +156,7 @@ class Meaning:
 def meaning_of(node: Any, shapes: StepShapes) -> Meaning | None:
     """What a node computes; None if nothing is said of it, or if it is another thing for another number of examples."""
     signatures = [_signature(node, case) for case in shapes.cases]
-    found = [None if signature is None else expression_of(signature) for signature in signatures]
+    found = [expression_of(signature) for signature in signatures]
     known = [expression for expression in found if expression is not None]
     if len(known) < len(found) or not all(_are_alike(known[0], other) for other in known[1:]):
         return None
@@ -134,7 +179,23 @@ def meaning_of(node: Any, shapes: StepShapes) -> Meaning | None:
     return Meaning(sizes, inputs, outputs, lengths, one.reduced, frozenset(joined))
 
 
-def _signature(node: Any, case: Inference) -> Signature | None:
+def is_unchanged(node: Any, case: Inference, along: AlongTiles) -> bool:
+    """Whether a node's parts along an index are what it is, but for the sizes of its tensors."""
+    adapt, signature = meaning(node.op).adapt, _signature(node, case)
+    expression = expression_of(signature)
+    if adapt is None or expression is None:
+        return adapt is None
+    whole = {name: (0, size or 1) for name, size in expression.sizes.items()}
+    each = whole[along.index][1] // along.parts
+    for part in range(along.parts):
+        change = adapt(signature, expression, {**whole, along.index: (part * each, (part + 1) * each)})
+        same = all(np.array_equal(value, signature.constant(k)) for k, value in change.constants.items())
+        if change.attributes or not same:
+            return False
+    return True
+
+
+def _signature(node: Any, case: Inference) -> Signature:
     tensors = data_inputs(node)
     count = len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1
     inputs = tuple(case.shape(tensor) for tensor in tensors)

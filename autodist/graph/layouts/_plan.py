@@ -11,6 +11,7 @@ parts, and one by a sum is known to all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from autodist.graph._graph_def import (
@@ -24,11 +25,12 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.analysis import StepAnalysis
-from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Own, Partial, Shape, Whole
+from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Own, Partial, Shape, Tile, Whole
 from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, NoPlanError, asks_for_sizes, size_bytes
 from autodist.graph.layouts._flows import Flows
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._sums import PartialRegion
+from autodist.graph.layouts._tiled_variables import TiledVariables
 from autodist.graph.layouts._ways import Way, Ways, whole_way
 from autodist.graph.operators import Kind, is_kind
 
@@ -45,20 +47,22 @@ _OF_ROWS = frozenset({"values", "indices", "left", "right"})
 _ALONE = frozenset({"string", "variant", "resource"})
 
 
-def plan_batch(graph: TrainingGraph) -> BatchPlan:
+def plan_batch(graph: TrainingGraph, tiled: TiledVariables | None = None) -> BatchPlan:
     """Plan how replicas share a step.
 
     Args:
         graph: The step.
+        tiled: The variables of which each replica has a part; None for none.
 
     Raises:
         NoPlanError: There is something in it that can't be shared, sent, or computed whole.
 
     """
+    tiled = tiled or TiledVariables()
     try:
-        return _Planner(graph, by_rows=True).plan()
+        return _Planner(graph, tiled, by_rows=True).plan()
     except NoPlanError:
-        return _Planner(graph, by_rows=False).plan()
+        return _Planner(graph, tiled, by_rows=False).plan()
 
 
 def _with_batch(analysis: StepAnalysis) -> Any:
@@ -79,16 +83,18 @@ class _Planner:
 
     Args:
         graph: The step.
+        tiled: The variables of which each replica has a part.
         by_rows: Whether replicas may run loops on their own rows: what such a loop keeps can't be put together.
 
     """
 
-    def __init__(self, graph: TrainingGraph, *, by_rows: bool) -> None:
+    def __init__(self, graph: TrainingGraph, tiled: TiledVariables, *, by_rows: bool) -> None:
+        self.tiled = tiled
         self.analysis: StepAnalysis = graph.analysis
         self.nodes = self.analysis.nodes
         self.outputs = [output.tensor for output in graph.outputs]
         self.effects = graph.effects
-        self.batch_size = graph.fixed_rows or _BATCH_SIZE
+        self.batch_size = graph.fixed_rows or (graph.batch_size if tiled.parts else None) or _BATCH_SIZE
         variables = {v.handle: (v.dtype, v.shape) for v in graph.variables}
         try:
             self.shapes = StepShapes(
@@ -100,7 +106,7 @@ class _Planner:
             )
         except ValueError as error:
             raise NoPlanError(f"its shapes: {error}") from error
-        self.ways = Ways(self.nodes, self.shapes)
+        self.ways = Ways(self.nodes, self.shapes, tiled.parts)
         needed = ancestors(self.nodes, [*self.effects, *map(node_of, self.outputs)])
         self.order = tuple(name for name in self.analysis.order if name in needed)
         self.primary: dict[str, Way] = {}
@@ -130,7 +136,7 @@ class _Planner:
         order = tuple(name for name in self.order if name in ways)
         dtypes = {tensor: tensor_dtype(self.nodes, tensor) for tensor in exchanges}
         inputs = {name: tuple(map(_canonical, self._inputs(self.nodes[name]))) for name in order}
-        return BatchPlan(self.shapes, order, ways, exchanges, self.layouts, self.marks, dtypes, inputs)
+        return BatchPlan(self.shapes, order, ways, exchanges, self.layouts, self.marks, dtypes, inputs, self.tiled)
 
     # Forward: the way of each node -----------------------------------------------------------------------------------
 
@@ -138,6 +144,8 @@ class _Planner:
         count = self.ways.outputs_of(node)
         if node.name in self.analysis.split:
             way = Way((), (Cut(0),))
+        elif node.name in self.tiled.reads:
+            way = replace(whole_way(node, 1), outputs=(self.tiled.reads[node.name],), takes_own=True)
         elif node.name in self.analysis.marks:
             way = whole_way(node, count)
         else:
@@ -145,7 +153,7 @@ class _Planner:
         self.primary[node.name] = way
         for k, layout in enumerate(way.outputs):
             self.layouts[tensor_name(node.name, k)] = layout
-        if node.name not in self.analysis.marks and not self._is_asked(node):
+        if not (node.name in self.analysis.marks or node.name in self.tiled.slices or self._is_asked(node)):
             pairs = zip(data_inputs(node), way.inputs, strict=False)
             self.exchanged.update((tensor, to) for tensor, to in pairs if self._layout(tensor) != to)
 
@@ -204,7 +212,9 @@ class _Planner:
         groups: dict[int, list[str]] = {}
         for name in self.order:
             mark = self.analysis.marks.get(name)
-            if mark is not None:
+            if name in self.tiled.gradients:
+                self.marks[name] = WHOLE if name in self.tiled.shared else self.tiled.gradients[name].tile
+            elif mark is not None:
                 groups.setdefault(mark.gradient, []).append(name)
         for marks in groups.values():
             varying = [m for m in marks if node_of(self.nodes[m].input[0]) in self.analysis.scalings]
@@ -242,7 +252,7 @@ class _Planner:
             return 0
         if isinstance(target, Partial) or isinstance(source, Own):
             return float("inf")
-        if isinstance(target, Cut) and (tensor, WHOLE) in self.exchanged:
+        if isinstance(target, Cut | Tile) and (tensor, WHOLE) in self.exchanged:
             return 0
         return self._times_sent(tensor, target) if source == Partial() else self._bytes(tensor) + _LATENCY_BYTES
 
@@ -294,7 +304,8 @@ class _Planner:
 
     def _steps(self, tensor: str, source: Layout, target: Layout, wanted: dict[Layout, None]) -> Iterator[Exchange]:
         """The exchanges that bring a tensor from one layout to another, perhaps by the whole tensor."""
-        is_direct = isinstance(source, Whole) or isinstance(target, Whole)
+        is_padded = isinstance(source, Tile) and target == Partial() and WHOLE not in wanted
+        is_direct = isinstance(source, Whole) or isinstance(target, Whole) or is_padded
         if is_direct or (source == Partial() and _is_scattered(target) and WHOLE not in wanted):
             yield self._exchange(tensor, source, target)
         else:
@@ -307,6 +318,10 @@ class _Planner:
         if self._is_asked(node):
             return
         tensors = data_inputs(node)
+        own = self.tiled.gradients.get(node.name)
+        if own is not None and self.marks[node.name] == own.tile:
+            self._want([own.source], [own.tile])
+            return
         if way.passes:
             self._want(tensors[:1], way.inputs[:1])
             return
@@ -341,8 +356,8 @@ class _Planner:
 
 
 def _is_scattered(layout: Layout) -> bool:
-    """Whether each replica has its rows one behind the other: then a sum need not be made of all rows everywhere."""
-    return isinstance(layout, Cut) and layout.dim == 0 and layout.outer == 1
+    """Whether each replica has its part in one piece: then a sum need not be made of all of it everywhere."""
+    return isinstance(layout, Tile) or (isinstance(layout, Cut) and layout.dim == 0 and layout.outer == 1)
 
 
 def _is_done_once(node: Any) -> bool:

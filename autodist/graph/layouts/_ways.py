@@ -10,9 +10,9 @@ from autodist.graph._graph_def import data_inputs, node_of, output_types, tensor
 from autodist.graph.batch import BY, Value
 from autodist.graph.batch import Kind as Batch
 from autodist.graph.batch import Rows as InBatch
-from autodist.graph.layouts._base import OWN, WHOLE, Cut, Layout, Multiple, Own, Partial, Rows, Whole
+from autodist.graph.layouts._base import OWN, WHOLE, Cut, Layout, Multiple, Own, Part, Partial, Rows, Tile, Whole
 from autodist.graph.layouts._flows import is_flow
-from autodist.graph.layouts._meaning import Along, Meaning, meaning_of
+from autodist.graph.layouts._meaning import Along, AlongTiles, Meaning, is_unchanged, meaning_of
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.operators import Kind, Linearity, Reducer, is_kind, linearity_of
 
@@ -21,7 +21,7 @@ __all__ = ["Entry", "Way", "Ways", "whole_way"]
 COUNTED = frozenset({"StatelessRandomUniformV2", "StatelessRandomNormalV2"})
 """Draws that fill their output in order, a fixed number of elements for each value of a counter (TensorFlow, CPU)."""
 
-Entry: TypeAlias = "int | Multiple | Rows"
+Entry: TypeAlias = "int | Multiple | Rows | Part"
 
 _PARTIAL = {
     Reducer.SUM: Partial(),
@@ -45,6 +45,7 @@ class Way:
         passes: Whether the first input is passed on, whatever the others are.
         draws: Whether it draws random numbers by a counter, of which a replica takes those of its own rows.
         open_shape: Whether a shape among the attributes is no longer right.
+        takes_own: Whether each replica takes the one of its inputs that is its own: the parts of a tiled variable.
 
     """
 
@@ -54,6 +55,7 @@ class Way:
     passes: bool = False
     draws: bool = False
     open_shape: bool = False
+    takes_own: bool = False
 
     @property
     def lengths(self) -> dict[int, tuple[Entry, ...]]:
@@ -77,12 +79,14 @@ class Ways:
     Args:
         nodes: The flat step, by name.
         shapes: What is known of its sizes.
+        parts: How many parts tiled tensors have; 0 where there are none.
 
     """
 
-    def __init__(self, nodes: dict[str, Any], shapes: StepShapes) -> None:
+    def __init__(self, nodes: dict[str, Any], shapes: StepShapes, parts: int = 0) -> None:
         self._nodes = nodes
         self._shapes = shapes
+        self._parts = parts
         self._meanings: dict[str, Meaning | None] = {}
 
     def outputs_of(self, node: Any) -> int:
@@ -105,18 +109,27 @@ class Ways:
             way = self._flow(node)
             yield from [] if way is None else [way]
             return
-        seen = set()
+        seen: set[Along | AlongTiles] = set()
         meaning = self.meaning(node)
         for position, layout in enumerate(layouts):
-            if not isinstance(layout, Cut):
+            if not isinstance(layout, Cut | Tile):
                 continue
-            for along in () if meaning is None else meaning.along(meaning.inputs[position], layout):
+            for along in () if meaning is None else self._indices(meaning, position, layout):
                 if meaning is not None and along not in seen:
                     seen.add(along)
                     yield from self._along(node, meaning, along)
-            yield from self._in_ranges(node, position, layout)
+            if isinstance(layout, Cut):
+                yield from self._in_ranges(node, position, layout)
         if any(isinstance(layout, Partial) for layout in layouts):
             yield from self._of_parts(node, layouts)
+
+    def _indices(self, meaning: Meaning, position: int, layout: Cut | Tile) -> tuple[Along | AlongTiles, ...]:
+        """The indices that an input which is shared like this is cut along."""
+        dims = meaning.inputs[position]
+        if isinstance(layout, Cut):
+            return meaning.along(dims, layout)
+        along = meaning.along_tiles(dims, layout, self._parts)
+        return () if along is None else (along,)
 
     def by_output(self, node: Any, index: int, layout: Layout) -> Way | None:
         """A way that makes an output that is shared like this; None if there is none."""
@@ -176,9 +189,9 @@ class Ways:
     def _is_of_flow(self, tensor: str) -> bool:
         return is_flow(self._nodes[node_of(tensor)])
 
-    def _along(self, node: Any, meaning: Meaning, along: Along) -> Iterator[Way]:
+    def _along(self, node: Any, meaning: Meaning, along: Along | AlongTiles) -> Iterator[Way]:
         """The way that is cut along an index, if there is one."""
-        if along.index in meaning.joined:
+        if along.index in meaning.joined or (isinstance(along, AlongTiles) and not self._fits_tiles(node, along)):
             return
         inputs: list[Layout] = []
         for dims in meaning.inputs:
@@ -192,7 +205,11 @@ class Ways:
         if outputs is not None and local is not None:
             yield Way(tuple(inputs), outputs, tuple(local.items()), open_shape="shape" in node.attr and not local)
 
-    def _outputs(self, node: Any, meaning: Meaning, along: Along) -> tuple[Layout, ...] | None:
+    def _fits_tiles(self, node: Any, along: AlongTiles) -> bool:
+        """Whether the kernel does for a part what it does for the whole, but for lengths that are given to it."""
+        return "shape" not in node.attr and all(is_unchanged(node, case, along) for case in self._shapes.cases)
+
+    def _outputs(self, node: Any, meaning: Meaning, along: Along | AlongTiles) -> tuple[Layout, ...] | None:
         if along.index in meaning.reduced:
             reducer = meaning.reduced[along.index]
             is_counted = reducer is not Reducer.MEAN or self._is_divisible(node)
@@ -211,9 +228,10 @@ class Ways:
         is_known = None not in (self._shapes.shape(node.input[0]) or (None,))
         return is_known and not tensor_dtype(self._nodes, node.name).startswith(("int", "uint"))
 
-    def _lengths(self, node: Any, meaning: Meaning, along: Along) -> dict[int, tuple[Entry, ...]] | None:
+    def _lengths(self, node: Any, meaning: Meaning, along: Along | AlongTiles) -> dict[int, tuple[Entry, ...]] | None:
         """The entries of inputs that are lengths, as a replica has them; None if they are not known."""
         found: dict[int, tuple[Entry, ...]] = {}
+        local = _part if isinstance(along, AlongTiles) else _local
         tensors = data_inputs(node)
         for position, places in meaning.lengths.items():
             if not any(place.factor(along.index) for place in places):
@@ -222,7 +240,7 @@ class Ways:
             if entries is None or None in entries or len(entries) != len(places):
                 return None
             pairs = zip(entries, places, strict=True)
-            found[position] = tuple(_local(entry, bool(place.factor(along.index))) for entry, place in pairs)
+            found[position] = tuple(local(entry, bool(place.factor(along.index))) for entry, place in pairs)
         return found
 
     def _drawn(self, node: Any, layout: Layout) -> Way | None:
@@ -294,12 +312,17 @@ def _local(entry: Any, is_cut: bool) -> Entry:
     return Rows(entry.times) if is_cut and isinstance(entry, Multiple) else entry
 
 
+def _part(entry: Any, is_cut: bool) -> Entry:
+    """A length of a tiled tensor as a replica has it; one that is left to TensorFlow stays so."""
+    return Part(entry) if is_cut and isinstance(entry, int) and entry > 0 else entry
+
+
 def _at(entries: Sequence[Any], dim: int) -> tuple[Entry, ...]:
     """Entries of which one is a place, or a length, along the batch."""
     return tuple(_local(entry, d == dim) for d, entry in enumerate(entries))
 
 
-def _part(ways: Ways, tensor: str, cut: Cut) -> Cut | None:
+def _whole_batches(ways: Ways, tensor: str, cut: Cut) -> Cut | None:
     """How another tensor is cut that has whole batches along the same dim."""
     times = ways.length(tensor, cut.dim)
     return None if times is None or times % cut.inner else Cut(cut.dim, times // cut.inner, cut.inner)
@@ -311,8 +334,8 @@ def _behind_each_other(ways: Ways, node: Any, position: int, cut: Cut) -> Way | 
     at = ways.numbers(axis)
     if at is None or at[0] % ways.rank(node.name) != cut.dim:
         return None
-    parts = [_part(ways, tensor, cut) for tensor in tensors]
-    made = _part(ways, node.name, cut)
+    parts = [_whole_batches(ways, tensor, cut) for tensor in tensors]
+    made = _whole_batches(ways, node.name, cut)
     if made is None or None in parts:
         return None
     return Way((*(part for part in parts if part is not None), WHOLE), (made,))
@@ -324,14 +347,14 @@ def _split(ways: Ways, node: Any, position: int, cut: Cut) -> Way | None:
     at = ways.numbers(axis)
     if at is None or at[0] % ways.rank(tensor) != cut.dim:
         return None
-    made = [_part(ways, f"{node.name}:{k}", cut) for k in range(ways.outputs_of(node))]
+    made = [_whole_batches(ways, f"{node.name}:{k}", cut) for k in range(ways.outputs_of(node))]
     return None if None in made else Way((WHOLE, cut), tuple(part for part in made if part is not None))
 
 
 def _sliced(ways: Ways, node: Any, position: int, cut: Cut) -> Way | None:
     """``Slice`` of whole batches."""
     tensor, begin, size = data_inputs(node)
-    first, lengths, made = ways.numbers(begin), ways.numbers(size), _part(ways, node.name, cut)
+    first, lengths, made = ways.numbers(begin), ways.numbers(size), _whole_batches(ways, node.name, cut)
     if first is None or lengths is None or made is None or not ways.keeps_other_dims(tensor, node.name, cut.dim):
         return None
     if not _is_batch(first[cut.dim], cut):
@@ -347,7 +370,7 @@ def _strided(ways: Ways, node: Any, position: int, cut: Cut) -> Way | None:
     """``StridedSlice`` of whole batches along the dim of the batch, and of nothing else."""
     tensor, *bounds = data_inputs(node)
     numbers = [ways.numbers(bound) for bound in bounds]
-    made = _part(ways, node.name, cut)
+    made = _whole_batches(ways, node.name, cut)
     if made is None or None in numbers or not _is_plain(node) or not ways.keeps_other_dims(tensor, node.name, cut.dim):
         return None
     begin, end, strides = (entries or () for entries in numbers)

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from autodist.carriers import Scattered, rows_of
 from autodist.graph import NodeList, tensor_dtype
-from autodist.graph.layouts import BatchPlan, Cut, Exchange, Partial
+from autodist.graph.layouts import BatchPlan, Cut, Exchange, Partial, Tile
 from autodist.graph.operators import Reducer
 from autodist.kernels._base import Combine, Layout
 from autodist.kernels.replicate._batch_rows import BatchRows
+from autodist.kernels.replicate._tile_exchange import Point, TileExchanges
 
 __all__ = ["Exchanges"]
 
 _REDUCTIONS = {Reducer.MAX: "Max", Reducer.MIN: "Min", Reducer.ALL: "All", Reducer.ANY: "Any"}
-
-
-class Point(Protocol):
-    """Makes a point of synchronization; returns the value of all workers."""
-
-    def __call__(
-        self,
-        label: str,
-        combine: Combine,
-        local: str,
-        dtype: str,
-        shape: tuple[int | None, ...] | None,
-        scattered: Scattered | None = None,
-    ) -> str:
-        """From a label, how values are combined, the local one, its type and shape."""
 
 
 class Exchanges:
@@ -54,6 +40,7 @@ class Exchanges:
         self._layout = layout
         self._rows = rows
         self._point = point
+        self._tiles = TileExchanges(nodes, plan, out, layout, point)
 
     def made(self, exchange: Exchange, values: Sequence[str]) -> list[str]:
         """The tensors of the target: one for what is whole, else one per local replica.
@@ -64,6 +51,8 @@ class Exchanges:
 
         """
         tensor, source, target = exchange.tensor, exchange.source, exchange.target
+        if isinstance(source, Tile) or isinstance(target, Tile):
+            return self._tiles.made(exchange, values)
         if isinstance(source, Cut):
             return [self._gathered(tensor, source, values)]
         if isinstance(source, Partial) and isinstance(target, Cut):

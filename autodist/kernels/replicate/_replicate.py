@@ -14,10 +14,10 @@ is a mean) or sums, as the caller says.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from autodist.errors import CaptureError, FixedRowsError
+from autodist.errors import CaptureError, FixedRowsError, StrategyError
 from autodist.graph import (
     ROWLIKE,
     BatchScaling,
@@ -29,7 +29,7 @@ from autodist.graph import (
     node_of,
     tensor_dtype,
 )
-from autodist.graph.layouts import BatchPlan, NoPlanError, plan_batch
+from autodist.graph.layouts import BatchPlan, NoPlanError, TiledVariables, plan_batch
 from autodist.graph.operators import Kind, is_kind
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
 from autodist.kernels.replicate._counted_draws import CountedDraws, elements_of_rows
@@ -61,6 +61,7 @@ class Replicate(Kernel):
     graph: TrainingGraph
     gradient_reduction: str = "auto"
     own_state: bool = False
+    tiled: TiledVariables = field(default_factory=TiledVariables)
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the module's docstring."""
@@ -82,6 +83,8 @@ class Replicate(Kernel):
         It is shared where examples meet, and for random numbers that no counter gives, if replicas then need nothing of
         each other before they have their gradients.
         """
+        if self.tiled.parts:
+            return self._tiled_plan(demand)
         synchronized = [name for name in demand.analysis.synchronized if name in demand.replica]
         if self.own_state or self.gradient_reduction != "auto" or not demand.analysis.split:
             why = "replicas combine the gradients of their own losses"
@@ -97,6 +100,18 @@ class Replicate(Kernel):
             self._refuse_statistics(synchronized, f"{error}", "compute what is named in a step of its own")
             return None
         return plan if is_needed or plan.is_apart else None
+
+    def _tiled_plan(self, demand: Demand) -> BatchPlan:
+        """The plan of a step in which variables are tiled: there is no other way of sharing it."""
+        try:
+            if self.own_state or self.gradient_reduction != "auto" or not demand.analysis.split:
+                raise NoPlanError("replicas combine the gradients of their own losses")
+            return plan_batch(self.graph, self.tiled)
+        except NoPlanError as error:
+            raise StrategyError(
+                f"variables are tiled, and this step can't be shared tensor by tensor: {error}",
+                hint="take a strategy without tiled variables, synchronous and without `gradient_reduction=`",
+            ) from error
 
     def _refuse_statistics(self, nodes: Sequence[str], why: str, remedy: str) -> None:
         """Refuse batch normalization by the whole batch where each replica has its part alone."""

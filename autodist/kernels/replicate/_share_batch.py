@@ -29,10 +29,13 @@ from autodist.graph.layouts import (
     BatchPlan,
     Cut,
     Dim,
+    Entry,
     Layout,
     Multiple,
+    Part,
     Partial,
     Shape,
+    Tile,
     Way,
     Whole,
     exchanged_in,
@@ -216,18 +219,24 @@ class _Builder:
         if node.name in self.analysis.split:
             self._set(node.name, way, replica, self._given(node, replica))
             return
+        if way.takes_own:
+            own = data_inputs(node)[self.layout.first_replica + replica]
+            self._set(node.name, way, replica, self._value(own, WHOLE)[0])
+            return
         name = f"replica_{replica}/{node.name}{self._suffix(node, way)}"
         copy = self._copied(node, name, self.exchanges.device(replica))
         tensors = data_inputs(node)
         if way.passes:
             _pass_on(copy)
             tensors = tensors[:1]
+        if any(isinstance(layout, Tile) for layout in (*way.inputs, *way.outputs)):
+            copy.attr.pop("_output_shapes", None)  # those of the whole
         if way.open_shape:
             self._open(copy, self.plan.shapes.shape(node.name) or ())
         for k, tensor in enumerate(tensors):
             if k in way.lengths:
                 dtype = tensor_dtype(self.nodes, tensor)
-                local = self.rows.entries(way.lengths[k], replica, dtype)
+                local = self.rows.entries(self._entries(way.lengths[k]), replica, dtype)
                 scalar = self.plan.shapes.shape(tensor) == ()
                 copy.input.append(self.out.reshape(f"{name}/scalar_{k}", local, [], dtype) if scalar else local)
             else:
@@ -237,9 +246,14 @@ class _Builder:
         if way.draws:
             each = factor_of(self.plan.shapes.shape(node.name))  # elements of a row
             name = self.draws_by_row.own(node, copy, replica, each)
-        if node.op == "Mean" and isinstance(way.inputs[0], Cut) and isinstance(way.outputs[0], Partial):
+        if node.op == "Mean" and isinstance(way.inputs[0], Cut | Tile) and isinstance(way.outputs[0], Partial):
             name = self._mean(node, copy, replica)
         self._set(node.name, way, replica, name)
+
+    def _entries(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Lengths, those of parts of tiled tensors as they are for all replicas."""
+        parts = self.plan.tiled.parts
+        return [entry.whole // parts if isinstance(entry, Part) else entry for entry in entries]
 
     def _open(self, copy: Any, shape: Sequence[Dim]) -> None:
         """Leave open how many rows a shape among the attributes has, not its rank: `EnsureShape` needs that."""
@@ -312,11 +326,27 @@ class _Builder:
         for variable in sorted(self.graph.variables, key=lambda v: v.backward_order):
             for gradient in variable.gradients if variable.role is Role.TRAINABLE else ():
                 marks = [m for m in gradient.tensors if m in self.plan.marks]
+                if marks and marks[0] in self.plan.tiled.gradients:
+                    self._own_gradient(marks[0], shapes[variable.name])
+                    continue
                 receiver = None if inner.intersection(marks) else variable.name
                 if marks and self.analysis.marks[marks[0]].part == "dense":
                     self._join_dense(marks[0], receiver, shapes[variable.name])
                 elif marks:
                     self._join_rows(tuple(marks), receiver)
+
+    def _own_gradient(self, mark: str, shape: tuple[int | None, ...]) -> None:
+        """The gradient of a part of a tiled variable, which its own replica alone has, or every worker."""
+        own, dtype = self.plan.tiled.gradients[mark], tensor_dtype(self.nodes, mark)
+        replica = own.part - self.layout.first_replica
+        if isinstance(self.plan.marks[mark], Whole):
+            self.out.identity(mark, self._value(self.nodes[mark].input[0], WHOLE)[0], dtype)
+        elif replica in range(self.count):
+            self.out.identity(mark, self._value(own.source, own.tile)[replica], dtype)
+        else:  # that of another worker's part, which is not updated here
+            sizes = self.out.constant(f"{mark}/sizes", list(shape), "int32")
+            zero = self.out.constant(f"{mark}/zero", 0, dtype)
+            self.out.add("Fill", mark, [sizes, zero], T=dtype, index_type="int32")
 
     def _inner_marks(self) -> set[str]:
         """Gradients of which other ones are made: all workers go on with them."""

@@ -15,6 +15,7 @@ from autodist.strategies._builders._poseidon import Poseidon
 from autodist.strategies._builders._ps_builder import PS
 from autodist.strategies._builders._ps_load_balancing import PSLoadBalancing
 from autodist.strategies._builders._sfb import SFB
+from autodist.strategies._builders._tiled import Tiled
 
 __all__ = [
     "BUILDERS",
@@ -33,6 +34,7 @@ __all__ = [
     "Poseidon",
     "RandomAxisPartitionAR",
     "StrategyBuilder",
+    "Tiled",
     "UnevenPartitionedPS",
     "can_split",
     "in_backward_order",
@@ -52,6 +54,7 @@ BUILDERS: tuple[type[StrategyBuilder], ...] = (
     PartitionedPS,
     Poseidon,
     RandomAxisPartitionAR,
+    Tiled,
     UnevenPartitionedPS,
 )
 """Those that :func:`autodist.strategies.get` knows by name."""

@@ -12,6 +12,7 @@ from autodist.strategies.synchronizers._choice_words import is_served, words_of
 from autodist.strategies.synchronizers._everywhere import OnEveryWorker
 from autodist.strategies.synchronizers._ps_synchronizer import PSSynchronizer
 from autodist.strategies.synchronizers._synchronizer_registry import ENTRY_POINT_GROUP, kind_of, synchronizers
+from autodist.strategies.synchronizers._tile_synchronizer import TileSynchronizer
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -26,6 +27,7 @@ __all__ = [
     "Scene",
     "Synchronizer",
     "Terms",
+    "TileSynchronizer",
     "is_served",
     "kind_of",
     "synchronizers",

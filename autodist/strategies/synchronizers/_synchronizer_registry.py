@@ -11,12 +11,18 @@ from autodist.strategies.synchronizers._all_reduce_synchronizer import AllReduce
 from autodist.strategies.synchronizers._base import Synchronizer
 from autodist.strategies.synchronizers._broadcast_synchronizer import BroadcastSynchronizer
 from autodist.strategies.synchronizers._ps_synchronizer import PSSynchronizer
+from autodist.strategies.synchronizers._tile_synchronizer import TileSynchronizer
 
 __all__ = ["ENTRY_POINT_GROUP", "kind_of", "synchronizers"]
 
 ENTRY_POINT_GROUP = "autodist.synchronizers"
 
-SYNCHRONIZERS: tuple[type[Synchronizer], ...] = (PSSynchronizer, AllReduceSynchronizer, BroadcastSynchronizer)
+SYNCHRONIZERS: tuple[type[Synchronizer], ...] = (
+    PSSynchronizer,
+    AllReduceSynchronizer,
+    BroadcastSynchronizer,
+    TileSynchronizer,
+)
 """Our own."""
 
 _REGISTRY: Registry[Synchronizer] = Registry("synchronizer", Synchronizer, ENTRY_POINT_GROUP, SYNCHRONIZERS, tag="type")

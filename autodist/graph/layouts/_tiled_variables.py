@@ -1,0 +1,120 @@
+"""Variables that are tiled: each replica holds one part of them, computes with it, and updates it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from autodist.graph._graph_def import data_inputs, node_of
+from autodist.graph._training_graph import TrainingGraph
+from autodist.graph._variables import Variable
+from autodist.graph.layouts._base import Tile
+
+__all__ = ["OwnGradient", "TiledVariables"]
+
+
+@dataclass(frozen=True)
+class OwnGradient:
+    """The gradient of one part of a variable, at its mark.
+
+    Attributes:
+        source: The gradient of the whole variable, of which it is a part.
+        tile: How that is cut.
+        part: Which part.
+
+    """
+
+    source: str
+    tile: Tile
+    part: int
+
+
+@dataclass(frozen=True)
+class TiledVariables:
+    """Where the parts of tiled variables are read, and where their gradients are, in a step.
+
+    Attributes:
+        parts: How many parts each has: one for each replica of all workers. 0 if there are no such variables.
+        reads: By node that puts the parts of a value together, how the value is cut.
+        gradients: By mark.
+        slices: The nodes that cut the gradients of whole variables.
+        shared: The marks of gradients that more than the update of their own part needs, a global norm for one: all
+            workers have these.
+
+    """
+
+    parts: int = 0
+    reads: Mapping[str, Tile] = field(default_factory=lambda: MappingProxyType({}))
+    gradients: Mapping[str, OwnGradient] = field(default_factory=lambda: MappingProxyType({}))
+    slices: frozenset[str] = frozenset()
+    shared: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, graph: TrainingGraph, names: Collection[str]) -> TiledVariables:
+        """Those of a step.
+
+        Args:
+            graph: The step, in which each part is a variable of its own.
+            names: The variables that are parts of tiled ones.
+
+        """
+        wholes: dict[str, list[Variable]] = {}
+        for variable in graph.trainable:
+            if variable.name in names and variable.piece is not None:
+                wholes.setdefault(variable.piece.whole, []).append(variable)
+        if not wholes:
+            return cls()
+        reads: dict[str, Tile] = {}
+        gradients: dict[str, OwnGradient] = {}
+        shared: set[str] = set()
+        for parts in wholes.values():
+            tile = _tile_of(parts)
+            reads.update((name, tile) for name in _joins(graph, parts))
+            own = dict(_gradients(graph, parts, tile))
+            gradients.update(own)
+            shared.update(own if _are_shared(graph, parts) else ())
+        nodes = graph.analysis.nodes
+        slices = frozenset(node_of(nodes[mark].input[0]) for mark in gradients)
+        return cls(max(map(len, wholes.values())), reads, gradients, slices, frozenset(shared))
+
+
+def _tile_of(parts: Sequence[Variable]) -> Tile:
+    piece = parts[0].piece
+    assert piece is not None
+    pairs = zip(parts[0].shape, piece.whole_shape, strict=True)
+    return Tile(next(dim for dim, (size, whole) in enumerate(pairs) if size != whole))
+
+
+def _joins(graph: TrainingGraph, parts: Sequence[Variable]) -> Iterator[str]:
+    """The nodes that put together what is read of all parts."""
+    analysis = graph.analysis
+    for name, handles in analysis.reads.items():
+        for reader in analysis.consumers.get(name, ()) if handles == (parts[0].handle,) else ():
+            read = [node_of(tensor) for tensor in data_inputs(analysis.nodes[reader])[:-1]]
+            if [analysis.reads.get(one) for one in read] == [(part.handle,) for part in parts]:
+                yield reader
+
+
+def _gradients(graph: TrainingGraph, parts: Sequence[Variable], tile: Tile) -> Iterator[tuple[str, OwnGradient]]:
+    nodes = graph.analysis.nodes
+    for part, variable in enumerate(parts):
+        for gradient in variable.gradients:
+            for mark in gradient.tensors:
+                cut = nodes[node_of(nodes[mark].input[0])]
+                yield mark, OwnGradient(cut.input[0], tile, part)
+
+
+def _are_shared(graph: TrainingGraph, parts: Sequence[Variable]) -> bool:
+    """Whether anything but the updates of the parts, each of its own, depends on their gradients."""
+    analysis = graph.analysis
+    marks = {mark: k for k, part in enumerate(parts) for gradient in part.gradients for mark in gradient.tensors}
+    bits = analysis.gradient_bits({mark: 1 << k for mark, k in marks.items()})
+    own = [{part.handle, *(slot.handle for slot in graph.slots_of(part.name))} for part in parts]
+    if any(bits.get(node_of(output.tensor)) for output in graph.outputs):
+        return True
+    for name in {*analysis.writes, *graph.effects}:
+        handles = analysis.writes[name].handles if name in analysis.writes else ()
+        if any(bits.get(name, 0) >> k & 1 and not own[k].issuperset(handles or ("",)) for k in range(len(parts))):
+            return True
+    return False

@@ -1,0 +1,143 @@
+"""Exchanges of tiled tensors: of which each replica has one of the equal parts of a dim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from autodist.carriers import Scattered, rows_of
+from autodist.graph import NodeList, tensor_dtype
+from autodist.graph.layouts import BatchPlan, Exchange, Partial, Tile, Whole
+from autodist.kernels._base import Combine, Layout
+
+__all__ = ["Point", "TileExchanges"]
+
+
+class Point(Protocol):
+    """Makes a point of synchronization; returns the value of all workers."""
+
+    def __call__(
+        self,
+        label: str,
+        combine: Combine,
+        local: str,
+        dtype: str,
+        shape: tuple[int | None, ...] | None,
+        scattered: Scattered | None = None,
+    ) -> str:
+        """From a label, how values are combined, the local one, its type and shape."""
+
+
+class TileExchanges:
+    """Adds the nodes that bring tensors into parts and out of them.
+
+    Args:
+        nodes: The flat step, by name.
+        plan: How its tensors are shared.
+        out: Where to add nodes.
+        layout: Who this worker is.
+        point: Has workers meet.
+
+    """
+
+    def __init__(self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, layout: Layout, point: Point) -> None:
+        self._nodes = nodes
+        self._plan = plan
+        self._out = out
+        self._layout = layout
+        self._point = point
+        self._count = len(layout.local_replicas)
+
+    def made(self, exchange: Exchange, values: Sequence[str]) -> list[str]:
+        """The tensors of the target: one for what is whole, else one per local replica."""
+        tensor, source, target = exchange.tensor, exchange.source, exchange.target
+        if isinstance(source, Tile) and isinstance(target, Whole):
+            return [self._gathered(tensor, source, values)]
+        if isinstance(source, Tile) and isinstance(target, Partial):
+            return [self._padded(tensor, source, value, r) for r, value in enumerate(values)]
+        if isinstance(source, Partial) and isinstance(target, Tile):
+            return self._scattered(tensor, target, values)
+        assert isinstance(source, Whole), exchange
+        assert isinstance(target, Tile), exchange
+        return [self._part_of(tensor, target, values[0], r) for r in range(self._count)]
+
+    def _device(self, replica: int) -> str:
+        return self._layout.tf_device(self._layout.local_replicas[replica])
+
+    def _each(self, tensor: str, tile: Tile) -> int:
+        """The length of a part."""
+        length = (self._plan.shapes.shape(tensor) or ())[tile.dim]
+        assert isinstance(length, int)
+        return length // self._plan.tiled.parts
+
+    def _rank(self, tensor: str) -> int:
+        return len(self._plan.shapes.shape(tensor) or ())
+
+    def _label(self, tensor: str, tile: Tile) -> str:
+        return f"{tensor.replace(':', '_')}/tile_{tile.dim}"
+
+    def _part_of(self, tensor: str, tile: Tile, value: str, replica: int) -> str:
+        """A replica's part of what its worker has."""
+        dtype, rank, each = tensor_dtype(self._nodes, tensor), self._rank(tensor), self._each(tensor, tile)
+        name = f"replica_{replica}/autodist/part/{self._label(tensor, tile)}"
+        first = (self._layout.first_replica + replica) * each
+        begin = self._out.constant(f"{name}/begin", [first if d == tile.dim else 0 for d in range(rank)], "int32")
+        size = self._out.constant(f"{name}/size", [each if d == tile.dim else -1 for d in range(rank)], "int32")
+        kinds = {"T": dtype, "Index": "int32", "device": self._device(replica)}
+        return self._out.add("Slice", name, [value, begin, size], **kinds)
+
+    def _gathered(self, tensor: str, tile: Tile, values: Sequence[str]) -> str:
+        """All parts of all replicas, in their order."""
+        dtype, label, front = tensor_dtype(self._nodes, tensor), self._label(tensor, tile), self._front(tensor, tile)
+        first = [self._transposed(f"replica_{r}/autodist/{label}/first", v, front, dtype) for r, v in enumerate(values)]
+        local = self._out.concat(f"autodist/local/{label}", first, dtype)
+        gathered = self._point(label, Combine.CONCAT, local, dtype, None)
+        back = [front.index(d) for d in range(len(front))]
+        return self._transposed(f"{gathered}/back", gathered, back, dtype)
+
+    def _scattered(self, tensor: str, tile: Tile, values: Sequence[str]) -> list[str]:
+        """Each replica's part of a sum."""
+        dtype, label, front = tensor_dtype(self._nodes, tensor), self._label(tensor, tile), self._front(tensor, tile)
+        summed = self._out.sum(f"autodist/local/{label}/sum", values, dtype)
+        whole = self._transposed(f"autodist/local/{label}/first", summed, front, dtype)
+        each, layout = self._each(tensor, tile), self._layout
+        counts = [len(layout.copies(rank)) * each for rank in range(layout.world_size)]
+        firsts = [sum(counts[:rank]) for rank in range(layout.world_size)]
+        vectors = (
+            self._out.constant(f"autodist/local/{label}/{what}", numbers, "int32")
+            for what, numbers in (("firsts", firsts), ("counts", counts))
+        )
+        scattered = Scattered(whole, *vectors, self._rank(tensor))
+        local = rows_of(self._out, f"autodist/local/{label}", scattered, layout.rank, dtype)
+        own = self._point(label, Combine.SCATTER, local, dtype, None, scattered)
+        back = [front.index(d) for d in range(len(front))]
+        return [self._transposed(f"{part}/back", part, back, dtype) for part in self._split(own, dtype, len(values))]
+
+    def _split(self, tensor: str, dtype: str, count: int) -> list[str]:
+        """The parts of a worker's replicas, one behind the other along dim 0."""
+        if count == 1:
+            return [tensor]
+        dim = self._out.constant(f"{tensor}/dim", 0, "int32")
+        name = self._out.add("Split", f"{tensor}/split", [dim, tensor], T=dtype, num_split=count)
+        return [self._out.identity(f"{tensor}/part_{r}", f"{name}:{r}" if r else name, dtype) for r in range(count)]
+
+    def _padded(self, tensor: str, tile: Tile, value: str, replica: int) -> str:
+        """A part of a sum: a replica's own part, and zeros elsewhere."""
+        dtype, rank, each = tensor_dtype(self._nodes, tensor), self._rank(tensor), self._each(tensor, tile)
+        name = f"replica_{replica}/autodist/padded/{self._label(tensor, tile)}"
+        part = self._layout.first_replica + replica
+        own = (part * each, (self._plan.tiled.parts - part - 1) * each)
+        paddings = self._out.constant(
+            f"{name}/paddings", [own if d == tile.dim else (0, 0) for d in range(rank)], "int32"
+        )
+        return self._out.add("Pad", name, [value, paddings], T=dtype, Tpaddings="int32", device=self._device(replica))
+
+    def _front(self, tensor: str, tile: Tile) -> list[int]:
+        """The dims, that which is cut before all others."""
+        return [tile.dim, *(d for d in range(self._rank(tensor)) if d != tile.dim)]
+
+    def _transposed(self, name: str, value: str, order: list[int], dtype: str) -> str:
+        if order == sorted(order):
+            return value
+        perm = self._out.constant(f"{name}/perm", order, "int32")
+        return self._out.add("Transpose", name, [value, perm], T=dtype, Tperm="int32")

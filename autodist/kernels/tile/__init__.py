@@ -1,0 +1,5 @@
+"""Variables of which each replica has a part that it computes with."""
+
+from autodist.kernels.tile._own_parts import OwnParts, tiled_in
+
+__all__ = ["OwnParts", "tiled_in"]

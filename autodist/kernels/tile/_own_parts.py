@@ -1,0 +1,82 @@
+"""Own parts: of a tiled variable, a worker has the parts of its replicas alone, and updates those."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from autodist.errors import StrategyError
+from autodist.graph import TrainingGraph, node_of
+from autodist.graph.layouts import TiledVariables
+from autodist.kernels._base import DistributedGraph, Fact, Kernel
+from autodist.kernels._synchronizers import given_to
+from autodist.strategies import Strategy, Synchronizer, TileSynchronizer
+
+__all__ = ["OwnParts", "tiled_in"]
+
+
+def tiled_in(graph: TrainingGraph, strategy: Strategy) -> TiledVariables:
+    """The tiled variables of a step, in which each part is a variable of its own."""
+    names = [v.name for v in graph.trainable if given_to(TileSynchronizer, strategy, v.name) is not None]
+    return TiledVariables.of(graph, names)
+
+
+@dataclass(frozen=True)
+class OwnParts(Kernel):
+    """Give each part of a tiled variable its home, and leave its update to the worker there.
+
+    Attributes:
+        strategy: Says which variables are tiled, and where their parts are.
+    """
+
+    name: ClassVar[str] = "own-parts"
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.REPLICAS})
+    provides: ClassVar[frozenset[Fact]] = frozenset({Fact.PARTS})
+    synchronizer: ClassVar[type[Synchronizer]] = TileSynchronizer
+    strategy: Strategy
+
+    def apply(self, graph: DistributedGraph) -> DistributedGraph:
+        """See the class."""
+        homes = self._homes(graph)
+        if not homes:
+            return graph
+        graph = graph.replace(homes=graph.homes | homes)
+        away = {
+            v.handle: v.name
+            for v in graph.variables
+            if graph.layout.rank_of_tf(homes.get(v.name, "")) != graph.layout.rank
+        }
+        return _without(graph, away) if away else graph
+
+    def _homes(self, graph: DistributedGraph) -> dict[str, str]:
+        """The device of each part, and of its slots."""
+        homes: dict[str, str] = {}
+        for variable in graph.variables:
+            owner = min(variable.owners) if variable.owners else variable.name
+            is_own = variable.owners or variable.coupled
+            found = given_to(TileSynchronizer, self.strategy, owner) if is_own else None
+            if found is not None:
+                homes[variable.name] = graph.layout.tf_device(found.destination)
+        return homes
+
+
+def _without(graph: DistributedGraph, away: dict[str, str]) -> DistributedGraph:
+    """The step without what happens to variables elsewhere; nobody waits for it either.
+
+    Raises:
+        StrategyError: This worker needs one of them.
+    """
+    analysis, editor = graph.analyze(), graph.edit()
+    gone = [name for name, write in analysis.writes.items() if any(handle in away for handle in write.handles)]
+    editor.stop_waiting(gone)
+    effects = tuple(effect for effect in graph.effects if effect not in set(gone))
+    points = [node_of(tensor) for point in graph.points for tensor in (*point.synced, *point.local)]
+    outputs = map(node_of, (*graph.outputs, *graph.local_outputs))
+    editor.prune([*effects, *points, *outputs, *graph.kept])
+    needed = sorted(name for handle, name in away.items() if handle in editor)
+    if needed:
+        raise StrategyError(
+            f"`{needed[0]}` is a part of a tiled variable that another worker has, and this step needs it here",
+            hint="give the variable another strategy: it is used in ways in which a replica can't take its part alone",
+        )
+    return graph.edited(editor, effects=effects)
