@@ -103,11 +103,9 @@ class TileExchanges:
         each, layout = self._each(tensor, tile), self._layout
         counts = [len(layout.copies(rank)) * each for rank in range(layout.world_size)]
         firsts = [sum(counts[:rank]) for rank in range(layout.world_size)]
-        vectors = (
-            self._out.constant(f"autodist/local/{label}/{what}", numbers, "int32")
-            for what, numbers in (("firsts", firsts), ("counts", counts))
-        )
-        scattered = Scattered(whole, *vectors, self._rank(tensor))
+        begins = self._out.constant(f"autodist/local/{label}/firsts", firsts, "int32")
+        lengths = self._out.constant(f"autodist/local/{label}/counts", counts, "int32")
+        scattered = Scattered(whole, begins, lengths, self._rank(tensor))
         local = rows_of(self._out, f"autodist/local/{label}", scattered, layout.rank, dtype)
         own = self._point(label, Combine.SCATTER, local, dtype, None, scattered)
         back = [front.index(d) for d in range(len(front))]
