@@ -6,6 +6,7 @@ import fnmatch
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
+from autodist.registry import raise_mistakes
 from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._base import replica_names
 from autodist.strategies._builders._collectives import BesideServers, carrier_of, chunks, grouped, in_backward_order
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Tiled"]
 
+_WHOLE = "whole"
+
 
 @final
 @dataclass(frozen=True)
@@ -34,23 +37,29 @@ class Tiled(CheckedBuilder):
     their first one, so that what comes of one is cut as the next one takes it.
 
     Attributes:
-        dims: Pairs of a pattern of names and the dim that is cut; the first that fits counts, and a negative one leaves
-            the variable whole. Variables that no pattern fits are cut if they are large enough.
+        dims: Texts ``"PATTERN=DIM"``: a pattern of names and the dim that is cut, or ``whole``; the first that fits
+            counts. Variables that no pattern fits are cut if they are large enough.
         min_bytes: The least size of a weight that is cut by itself.
         chunk_size: How many of the other variables a group holds at most, >= 1.
         communicator: What carries the groups; ``auto`` takes the fastest that is installed.
 
     Example:
-        >>> str(Tiled(dims=(("*/kernel", 1),)))
-        "Tiled(dims=(('*/kernel', 1),))"
+        >>> str(Tiled(dims=("*/kernel=1",)))
+        "Tiled(dims=('*/kernel=1',))"
 
     """
 
     name: ClassVar[str] = "Tiled"
-    dims: tuple[tuple[str, int], ...] = ()
+    dims: tuple[str, ...] = ()
     min_bytes: int = 1 << 16
     chunk_size: int = 128
     communicator: BesideServers = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        raise_mistakes(
+            self.name, [f"`dims` has {text!r}, allowed: `PATTERN=DIM`" for text in self.dims if not _rule(text)]
+        )
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""
@@ -71,9 +80,10 @@ class Tiled(CheckedBuilder):
             return
         last = 0
         for variable in reversed(in_backward_order(graph)):
-            named = next((dim for pattern, dim in self.dims if fnmatch.fnmatchcase(variable.name, pattern)), None)
-            if named is not None and named >= 0:
-                yield variable.name, named
+            rules = map(_rule, self.dims)
+            named = next((rule[1] for rule in rules if rule and fnmatch.fnmatchcase(variable.name, rule[0])), None)
+            if named is not None and named != _WHOLE:
+                yield variable.name, int(named)
             elif named is None and len(variable.shape) > 1 and variable.size_bytes >= self.min_bytes:
                 wanted = (0, len(variable.shape) - 1) if last else (len(variable.shape) - 1, 0)
                 found = next((dim for dim in wanted if self._fits(graph, variable, dim, parts)), None)
@@ -83,3 +93,9 @@ class Tiled(CheckedBuilder):
 
     def _fits(self, graph: TrainingGraph, variable: Variable, dim: int, parts: int) -> bool:
         return not variable.is_sparse and variable.shape[dim] % parts == 0 and can_split(graph, variable, dim)
+
+
+def _rule(text: str) -> tuple[str, str] | None:
+    """A pattern of names, and the dim in digits or ``whole``; None if the text is no such rule."""
+    pattern, equals, dim = text.rpartition("=")
+    return (pattern, dim) if equals and pattern and (dim.isdigit() or dim == _WHOLE) else None
