@@ -16,7 +16,6 @@ from autodist.carriers import Scattered
 from autodist.graph import (
     GraphEditor,
     NodeList,
-    Role,
     StepAnalysis,
     TrainingGraph,
     data_inputs,
@@ -44,11 +43,12 @@ from autodist.graph.layouts import (
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels.replicate._batch_rows import BatchRows
 from autodist.kernels.replicate._counted_draws import CountedDraws
-from autodist.kernels.replicate._demand import tensor_shape
 from autodist.kernels.replicate._draws import Draws
 from autodist.kernels.replicate._exchange import Exchanges
+from autodist.kernels.replicate._filled_rows import FilledRows
 from autodist.kernels.replicate._joins import ROWS, TOTAL, with_layers
 from autodist.kernels.replicate._same_batches import BATCHES, compare_batches
+from autodist.kernels.replicate._shared_gradients import SharedGradients
 
 __all__ = ["OTHER_ROWS", "share_batch"]
 
@@ -92,7 +92,8 @@ class _Builder:
         for name in self.plan.order:
             if name not in self.plan.marks:
                 self._add(self.nodes[name])
-        self._join_gradients()
+        gradients = SharedGradients(self.graph, self.plan, self.out, self.layout, self.exchanges, self._value)
+        self.points.extend(gradients.points())
         local_outputs = tuple(self._local(tensor) for tensor in self.source.outputs)
         self.editor.extend(self.out.nodes)
         graph_def = self.editor.finish()
@@ -120,6 +121,7 @@ class _Builder:
             counts = self._point("rows", Combine.CONCAT, local, "float32", None)
         self.rows = BatchRows(self.out, self.layout, self._only_rows(rows, counts), counts, TOTAL)
         self.exchanges = Exchanges(self.nodes, self.plan, self.out, self.layout, self.rows, self._point)
+        self.filled = FilledRows(self.nodes, self.plan, self.out, self.layout, self.rows)
         self.draws_by_row = CountedDraws(self.nodes, self.out, self.rows.starts)
         if self.layout.world_size == 1:
             return None
@@ -223,6 +225,18 @@ class _Builder:
             own = data_inputs(node)[self.layout.first_replica + replica]
             self._set(node.name, way, replica, self._value(own, WHOLE)[0])
             return
+        name, copy = self._part_of(node, way, replica)
+        if way.draws:
+            each = factor_of(self.plan.shapes.shape(node.name))  # elements of a row
+            name = self.draws_by_row.own(node, copy, replica, each)
+        if node.op == "Mean" and isinstance(way.inputs[0], Cut | Tile) and isinstance(way.outputs[0], Partial):
+            name = self._mean(node, copy, replica)
+        if self.filled.is_needed(node, way) and way.outputs == (Cut(0),):
+            name = self.filled.emptied(name, node.name, replica)
+        self._set(node.name, way, replica, name)
+
+    def _part_of(self, node: Any, way: Way, replica: int) -> tuple[str, Any]:
+        """A replica's copy of a node, with its name."""
         name = f"replica_{replica}/{node.name}{self._suffix(node, way)}"
         copy = self._copied(node, name, self.exchanges.device(replica))
         tensors = data_inputs(node)
@@ -241,14 +255,11 @@ class _Builder:
                 copy.input.append(self.out.reshape(f"{name}/scalar_{k}", local, [], dtype) if scalar else local)
             else:
                 found = self._value(tensor, way.inputs[k])
-                copy.input.append(found[0] if isinstance(way.inputs[k], Whole) else found[replica])
+                value = found[0] if isinstance(way.inputs[k], Whole) else found[replica]
+                is_filled = way.inputs[k] == Cut(0) and self.filled.is_needed(node, way)
+                copy.input.append(self.filled.filled(value, tensor, replica) if is_filled else value)
         copy.input.extend(self._controls(node))
-        if way.draws:
-            each = factor_of(self.plan.shapes.shape(node.name))  # elements of a row
-            name = self.draws_by_row.own(node, copy, replica, each)
-        if node.op == "Mean" and isinstance(way.inputs[0], Cut | Tile) and isinstance(way.outputs[0], Partial):
-            name = self._mean(node, copy, replica)
-        self._set(node.name, way, replica, name)
+        return name, copy
 
     def _entries(self, entries: Sequence[Entry]) -> list[Entry]:
         """Lengths, those of parts of tiled tensors as they are for all replicas."""
@@ -319,73 +330,6 @@ class _Builder:
         name = self.out.identity(f"autodist/synced/{label}", local, dtype)
         self.points.append(SyncPoint(label, None, combine, (local,), (name,), (dtype,), (shape,), scattered=scattered))
         return name
-
-    def _join_gradients(self) -> None:
-        shapes = {v.name: v.shape for v in self.graph.variables}
-        inner = self._inner_marks()
-        for variable in sorted(self.graph.variables, key=lambda v: v.backward_order):
-            for gradient in variable.gradients if variable.role is Role.TRAINABLE else ():
-                marks = [m for m in gradient.tensors if m in self.plan.marks]
-                if marks and marks[0] in self.plan.tiled.gradients:
-                    self._own_gradient(marks[0], shapes[variable.name])
-                    continue
-                receiver = None if inner.intersection(marks) else variable.name
-                if marks and self.analysis.marks[marks[0]].part == "dense":
-                    self._join_dense(marks[0], receiver, shapes[variable.name])
-                elif marks:
-                    self._join_rows(tuple(marks), receiver)
-
-    def _own_gradient(self, mark: str, shape: tuple[int | None, ...]) -> None:
-        """The gradient of a part of a tiled variable, which its own replica alone has, or every worker."""
-        own, dtype = self.plan.tiled.gradients[mark], tensor_dtype(self.nodes, mark)
-        replica = own.part - self.layout.first_replica
-        if isinstance(self.plan.marks[mark], Whole):
-            self.out.identity(mark, self._value(self.nodes[mark].input[0], WHOLE)[0], dtype)
-        elif replica in range(self.count):
-            self.out.identity(mark, self._value(own.source, own.tile)[replica], dtype)
-        else:  # that of another worker's part, which is not updated here
-            sizes = self.out.constant(f"{mark}/sizes", list(shape), "int32")
-            zero = self.out.constant(f"{mark}/zero", 0, dtype)
-            self.out.add("Fill", mark, [sizes, zero], T=dtype, index_type="int32")
-
-    def _inner_marks(self) -> set[str]:
-        """Gradients of which other ones are made: all workers go on with them."""
-        marks = list(self.plan.marks)
-        reached = self.analysis.reached(marks)
-        return {m for k, m in enumerate(marks) if any(reached.get(o, 0) >> k & 1 for o in marks if o != m)}
-
-    def _join_dense(self, mark: str, variable: str | None, shape: tuple[int | None, ...]) -> None:
-        dtype = tensor_dtype(self.nodes, mark)
-        terms = self._value(self.nodes[mark].input[0], Partial())
-        local = self.out.sum(f"autodist/local/{mark}", terms, dtype)
-        self.out.identity(mark, local, dtype)
-        parts = tuple((term,) for term in terms)
-        self.points.append(SyncPoint(mark, variable, Combine.SUM, (local,), (mark,), (dtype,), (shape,), parts=parts))
-
-    def _rows_given(self, mark: str) -> list[str]:
-        tensor, layout = self.nodes[mark].input[0], self.plan.marks[mark]
-        values = self._value(tensor, layout)
-        return self.exchanges.rows_once(mark, values[0]) if isinstance(layout, Whole) else values
-
-    def _join_rows(self, marks: tuple[str, ...], variable: str | None) -> None:
-        order = {"values": 0, "left": 0, "indices": 1, "right": 1}
-        marks = tuple(sorted(marks, key=lambda mark: order[self.analysis.marks[mark].part]))
-        dtypes = tuple(tensor_dtype(self.nodes, mark) for mark in marks)
-        found = [self._rows_given(m) for m in marks]
-        local = tuple(
-            self.out.concat(f"autodist/local/{mark}", rows, dtype)
-            for mark, rows, dtype in zip(marks, found, dtypes, strict=True)
-        )
-        for mark, tensor, dtype in zip(marks, local, dtypes, strict=True):
-            self.out.identity(mark, tensor, dtype)
-        parts = tuple(zip(*found, strict=True))
-        are_factors = self.analysis.marks[marks[0]].part == "left"
-        shapes = tuple(tensor_shape(self.nodes, mark) if are_factors else None for mark in marks)
-        if variable is not None:
-            self.points.append(SyncPoint(marks[0], variable, Combine.CONCAT, local, marks, dtypes, shapes, parts=parts))
-            return
-        for mark, tensor, dtype in zip(marks, local, dtypes, strict=True):
-            self.points.append(SyncPoint(mark, None, Combine.CONCAT, (tensor,), (mark,), (dtype,), (None,)))
 
 
 def _open_rows(placeholder: Any) -> None:

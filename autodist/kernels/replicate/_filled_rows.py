@@ -1,0 +1,74 @@
+"""Convolutions of replicas that have no rows: they are given one row of zeros, which adds nothing.
+
+Of no rows, oneDNN's convolution gives a tensor of its input's shape, and its fused gradient of the filter gives nothing
+at all, which ends the step. Where there are rows, TensorFlow passes on what is to be filled and emptied as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autodist.graph import NodeList, tensor_dtype
+from autodist.graph.layouts import BatchPlan, Rows, Way
+from autodist.graph.operators import Kind, is_kind
+from autodist.kernels._base import Layout
+from autodist.kernels.replicate._batch_rows import BatchRows
+
+__all__ = ["FilledRows"]
+
+
+class FilledRows:
+    """Adds the nodes that fill and empty.
+
+    Args:
+        nodes: The flat step, by name.
+        plan: How its tensors are shared.
+        out: Where to add nodes.
+        layout: Who this worker is.
+        rows: How many rows each replica has.
+
+    """
+
+    def __init__(self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, layout: Layout, rows: BatchRows) -> None:
+        self._nodes = nodes
+        self._plan = plan
+        self._out = out
+        self._layout = layout
+        self._rows = rows
+        self._made: dict[tuple[str, int], str] = {}
+
+    def is_needed(self, node: Any, way: Way) -> bool:
+        """Whether a replica's copy of a node must have rows: one that is told their number gives as many."""
+        told = (entry for entries in way.lengths.values() for entry in entries)
+        return is_kind(node.op, Kind.CONVOLUTION) and not any(isinstance(entry, Rows) for entry in told)
+
+    def filled(self, value: str, tensor: str, replica: int) -> str:
+        """A replica's rows of a tensor, or a row of zeros if it has none."""
+        if (value, replica) not in self._made:
+            name = f"replica_{replica}/autodist/filled/{value.replace(':', '_')}"
+            device, rank = self._device(replica), len(self._plan.shapes.shape(tensor) or ())
+            paddings = self._out.constant(f"{name}/behind", [(0, int(d == 0)) for d in range(rank)], "int32")
+            missing = self._out.add("Mul", f"{name}/paddings", [paddings, self._missing(replica)], T="int32")
+            kinds = {"T": tensor_dtype(self._nodes, tensor), "Tpaddings": "int32", "device": device}
+            self._made[value, replica] = self._out.add("Pad", name, [value, missing], **kinds)
+        return self._made[value, replica]
+
+    def emptied(self, made: str, tensor: str, replica: int) -> str:
+        """As many rows of what comes of filled ones as the replica has."""
+        rank = len(self._plan.shapes.shape(tensor) or ())
+        begin = self._out.constant(f"{made}/emptied/begin", [0] * rank, "int32")
+        size = self._rows.entries([Rows(1), *[-1] * (rank - 1)], replica, "int32")
+        kinds = {"T": tensor_dtype(self._nodes, tensor), "Index": "int32", "device": self._device(replica)}
+        return self._out.add("Slice", f"{made}/emptied", [made, begin, size], **kinds)
+
+    def _missing(self, replica: int) -> str:
+        """1 for a replica without rows, 0 for all others."""
+        if ("", replica) not in self._made:
+            name = f"autodist/missing_{replica}"
+            zero, one = (self._out.constant(f"{name}/{n}", n, "int32") for n in (0, 1))
+            less = self._out.add("Sub", f"{name}/less", [one, self._rows.own(replica)], T="int32")
+            self._made["", replica] = self._out.add("Maximum", name, [less, zero], T="int32")
+        return self._made["", replica]
+
+    def _device(self, replica: int) -> str:
+        return self._layout.tf_device(self._layout.local_replicas[replica])

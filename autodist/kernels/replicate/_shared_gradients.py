@@ -1,0 +1,118 @@
+"""Gradients of a step that replicas share tensor by tensor: where they meet, and which of them need not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from autodist.graph import NodeList, Role, TrainingGraph, tensor_dtype
+from autodist.graph.layouts import WHOLE, BatchPlan, Layout, Partial, Whole
+from autodist.kernels._base import Combine, SyncPoint
+from autodist.kernels._base import Layout as Workers
+from autodist.kernels.replicate._demand import tensor_shape
+from autodist.kernels.replicate._exchange import Exchanges
+
+__all__ = ["SharedGradients"]
+
+
+class SharedGradients:
+    """Adds the marks of gradients.
+
+    Args:
+        graph: The step.
+        plan: How replicas share it.
+        out: Where to add nodes.
+        workers: Who this worker is.
+        exchanges: What brings tensors into other layouts.
+        value: The tensors of this worker that are one in a layout.
+
+    """
+
+    def __init__(
+        self,
+        graph: TrainingGraph,
+        plan: BatchPlan,
+        out: NodeList,
+        workers: Workers,
+        exchanges: Exchanges,
+        value: Callable[[str, Layout], list[str]],
+    ) -> None:
+        self._graph = graph
+        self._plan = plan
+        self._out = out
+        self._layout = workers
+        self._exchanges = exchanges
+        self._value = value
+        self._analysis = graph.analysis
+        self._nodes = graph.analysis.nodes
+        self._points: list[SyncPoint] = []
+
+    def points(self) -> list[SyncPoint]:
+        """Add them; returns where replicas meet."""
+        shapes = {v.name: v.shape for v in self._graph.variables}
+        inner = self._inner_marks()
+        for variable in sorted(self._graph.variables, key=lambda v: v.backward_order):
+            for gradient in variable.gradients if variable.role is Role.TRAINABLE else ():
+                marks = [m for m in gradient.tensors if m in self._plan.marks]
+                if marks and marks[0] in self._plan.tiled.gradients:
+                    self._own_gradient(marks[0], shapes[variable.name])
+                    continue
+                receiver = None if inner.intersection(marks) else variable.name
+                if marks and self._analysis.marks[marks[0]].part == "dense":
+                    self._join_dense(marks[0], receiver, shapes[variable.name])
+                elif marks:
+                    self._join_rows(tuple(marks), receiver)
+        return self._points
+
+    def _own_gradient(self, mark: str, shape: tuple[int | None, ...]) -> None:
+        """The gradient of a part of a tiled variable, which its own replica alone has, or every worker."""
+        own, dtype = self._plan.tiled.gradients[mark], tensor_dtype(self._nodes, mark)
+        replica = own.part - self._layout.first_replica
+        if isinstance(self._plan.marks[mark], Whole):
+            self._out.identity(mark, self._value(self._nodes[mark].input[0], WHOLE)[0], dtype)
+        elif replica in range(len(self._layout.local_replicas)):
+            self._out.identity(mark, self._value(own.source, own.tile)[replica], dtype)
+        else:  # that of another worker's part, which is not updated here
+            sizes = self._out.constant(f"{mark}/sizes", list(shape), "int32")
+            zero = self._out.constant(f"{mark}/zero", 0, dtype)
+            self._out.add("Fill", mark, [sizes, zero], T=dtype, index_type="int32")
+
+    def _inner_marks(self) -> set[str]:
+        """Gradients of which other ones are made: all workers go on with them."""
+        marks = list(self._plan.marks)
+        reached = self._analysis.reached(marks)
+        return {m for k, m in enumerate(marks) if any(reached.get(o, 0) >> k & 1 for o in marks if o != m)}
+
+    def _join_dense(self, mark: str, variable: str | None, shape: tuple[int | None, ...]) -> None:
+        dtype = tensor_dtype(self._nodes, mark)
+        terms = self._value(self._nodes[mark].input[0], Partial())
+        local = self._out.sum(f"autodist/local/{mark}", terms, dtype)
+        self._out.identity(mark, local, dtype)
+        parts = tuple((term,) for term in terms)
+        self._points.append(SyncPoint(mark, variable, Combine.SUM, (local,), (mark,), (dtype,), (shape,), parts=parts))
+
+    def _rows_given(self, mark: str) -> list[str]:
+        tensor, layout = self._nodes[mark].input[0], self._plan.marks[mark]
+        values = self._value(tensor, layout)
+        return self._exchanges.rows_once(mark, values[0]) if isinstance(layout, Whole) else values
+
+    def _join_rows(self, marks: tuple[str, ...], variable: str | None) -> None:
+        order = {"values": 0, "left": 0, "indices": 1, "right": 1}
+        marks = tuple(sorted(marks, key=lambda mark: order[self._analysis.marks[mark].part]))
+        dtypes = tuple(tensor_dtype(self._nodes, mark) for mark in marks)
+        found = [self._rows_given(m) for m in marks]
+        local = tuple(
+            self._out.concat(f"autodist/local/{mark}", rows, dtype)
+            for mark, rows, dtype in zip(marks, found, dtypes, strict=True)
+        )
+        for mark, tensor, dtype in zip(marks, local, dtypes, strict=True):
+            self._out.identity(mark, tensor, dtype)
+        parts = tuple(zip(*found, strict=True))
+        are_factors = self._analysis.marks[marks[0]].part == "left"
+        shapes = tuple(tensor_shape(self._nodes, mark) if are_factors else None for mark in marks)
+        if variable is not None:
+            self._points.append(
+                SyncPoint(marks[0], variable, Combine.CONCAT, local, marks, dtypes, shapes, parts=parts)
+            )
+            return
+        for mark, tensor, dtype in zip(marks, local, dtypes, strict=True):
+            self._points.append(SyncPoint(mark, None, Combine.CONCAT, (tensor,), (mark,), (dtype,), (None,)))

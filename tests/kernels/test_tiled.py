@@ -1,0 +1,154 @@
+"""Variables of which each replica has a part: weights are those of one device, whichever dims are cut."""
+
+import random
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from autodist.errors import StrategyError
+
+from . import single
+
+layers = keras.layers
+
+
+def perceptron():
+    hidden = [layers.Dense(24, activation="tanh", kernel_regularizer="l2"), layers.Dense(24, activation="relu")]
+    return keras.Sequential([keras.Input((12,)), *hidden, layers.Dropout(0.2), layers.Dense(12, activation="softmax")])
+
+
+def shared():
+    given, dense = keras.Input((12,)), layers.Dense(12, activation="tanh")
+    return keras.Model(given, layers.Dense(8)(layers.Concatenate()([dense(dense(given)), given])))
+
+
+def convolutions():
+    body = [layers.Conv2D(8, 3, padding="same"), layers.BatchNormalization(), layers.MaxPooling2D(2)]
+    head = [layers.Conv2D(16, 3, strides=2, activation="relu"), layers.Flatten(), layers.Dense(24), layers.Dense(8)]
+    return keras.Sequential([keras.Input((8, 8, 4)), *body, *head])
+
+
+def depthwise():
+    body = [layers.DepthwiseConv2D(3, padding="same"), layers.Conv2D(16, 1), layers.LayerNormalization()]
+    return keras.Sequential([keras.Input((8, 8, 8)), *body, layers.GlobalAveragePooling2D(), layers.Dense(8)])
+
+
+def transposed():
+    body = [layers.Conv2DTranspose(8, 3, strides=2, padding="same"), layers.GlobalMaxPooling2D(), layers.Dense(8)]
+    return keras.Sequential([keras.Input((4, 4, 8)), *body])
+
+
+def transformer():
+    given = keras.Input((6, 24))
+    hidden = layers.LayerNormalization()(layers.MultiHeadAttention(12, 4)(given, given) + given)
+    hidden = layers.LayerNormalization()(layers.Dense(24)(layers.Dense(48, activation="gelu")(hidden)) + hidden)
+    return keras.Model(given, layers.Dense(8)(layers.GlobalAveragePooling1D()(hidden)))
+
+
+def recurrent():
+    return keras.Sequential([keras.Input((5, 8)), layers.LSTM(12, unroll=True), layers.Dense(8)])
+
+
+def looped():
+    return keras.Sequential([keras.Input((5, 8)), layers.GRU(12, unroll=False), layers.Dense(8)])
+
+
+MODELS = (perceptron, shared, convolutions, depthwise, transposed, transformer, recurrent, looped)
+QUICK = {(model, 0) for model in MODELS}
+
+
+def trained(model, optimizer, data):
+    """A step, what one device makes of it, and the variables' names, which are set back."""
+
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(x, training=True) - y)) + sum(model.losses)
+        optimizer.apply_gradients(
+            zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables, strict=True)
+        )
+        return loss
+
+    variables = [v.value for v in (*model.variables, *optimizer.variables)]
+    before = [v.numpy() for v in variables]
+    compiled = tf.function(step)
+    losses = [compiled(*map(tf.constant, arrays)).numpy() for arrays in data]
+    after = {v.path: v.numpy() for v in (*model.variables, *optimizer.variables)}
+    for variable, value in zip(variables, before, strict=True):
+        variable.assign(value)
+    return step, losses, after
+
+
+def drawn_dims(model, chosen, parts):
+    """For each variable, a dim that the replicas divide, or none."""
+    rules = []
+    for variable in model.trainable_variables:
+        dims = [str(dim) for dim, size in enumerate(variable.shape) if size % parts == 0]
+        rules.append(f"{variable.path}={chosen.choice([*dims, 'whole'])}")
+    return tuple(rules)
+
+
+@pytest.mark.parametrize(
+    ("build", "seed"),
+    [
+        pytest.param(build, seed, marks=() if (build, seed) in QUICK else pytest.mark.slow)
+        for build in MODELS
+        for seed in range(4)
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_replicas_compute_with_their_parts(build, seed):
+    chosen = random.Random(f"{build.__name__} {seed}")
+    keras.utils.set_random_seed(seed)
+    model = build()
+    optimizer = keras.optimizers.SGD(0.05, momentum=0.9)
+    optimizer.build(model.trainable_variables)
+    sizes = [chosen.randint(0 if k else 1, 4) for k in range(chosen.choice([2, 3, 4]))]
+    rows, numbers = sum(sizes), np.random.default_rng(seed)
+    shapes = (model.input_shape[1:], model.output_shape[1:])
+    data = [[numbers.normal(size=(rows, *shape)).astype(np.float32) for shape in shapes] for _ in range(2)]
+    step, losses, after = trained(model, optimizer, data)
+    begun = {v.path: v.numpy() for v in model.trainable_variables}
+
+    dims = drawn_dims(model, chosen, len(sizes))
+    ran = single.run(step, data, sizes, strategy=f"Tiled(dims={dims!r}, communicator='tcp')")
+
+    np.testing.assert_allclose([found[0] for found in ran.outputs], losses, rtol=1e-5)
+    assert not ran.warnings
+    for name, value in ran.variables.items():
+        np.testing.assert_allclose(value, after[name], rtol=1e-5, atol=1e-5 * max(1.0, np.abs(after[name]).max()))
+    assert any(np.abs(ran.variables[name] - value).max() > 1e-4 for name, value in begun.items())
+
+
+def test_weights_stay_where_they_are():
+    """Activations travel: of large weights and few examples, no gradient and no value is sent."""
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((64,)), layers.Dense(512, activation="relu"), layers.Dense(64)])
+    optimizer = keras.optimizers.SGD(0.05)
+    data = [[np.ones((8, 64), np.float32)] * 2]
+    step, _, _ = trained(model, optimizer, data)
+
+    graph = single.rewritten(step, data[0], 4, "Tiled(communicator='tcp')")[1]
+
+    kernels = {variable.path for variable in model.trainable_variables if len(variable.shape) > 1}
+    assert not kernels & {point.variable for point in graph.points}
+    assert not [one for one in graph.exchanged if "Variable" in one.op]
+    homes = [graph.homes[f"{name}/shard_{k}"] for name in kernels for k in range(4)]
+    assert sorted(set(homes)) == sorted(homes[:4])
+
+
+@pytest.mark.parametrize(
+    ("strategy", "said"),
+    [
+        ("Tiled(dims=('kernel',))", "allowed: `PATTERN=DIM`"),
+        ("Tiled(dims=('*/kernel=0',))", "equal parts of one dim that 3 divides"),
+    ],
+)
+def test_what_does_not_fit_is_said(strategy, said):
+    model = keras.Sequential([keras.Input((8,)), layers.Dense(6)])
+    optimizer = keras.optimizers.SGD(0.05)
+    data = [[np.ones((4, 8), np.float32), np.ones((4, 6), np.float32)]]
+    step, _, _ = trained(model, optimizer, data)
+    with pytest.raises(StrategyError, match=said):
+        single.rewritten(step, data[0], 3, strategy)
