@@ -35,7 +35,7 @@ class Place(Kernel):
     """
 
     name: ClassVar[str] = "place"
-    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.COPIES, Fact.STATE})
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.COPIES, Fact.STATE, Fact.PARTS})
     provides: ClassVar[frozenset[Fact]] = frozenset({Fact.DEVICES})
     container: str = ""
 

@@ -153,7 +153,7 @@ def test_every_mistake_in_the_json_is_listed():
     with pytest.raises(StrategyError) as caught:
         Strategy.from_json(text)
     lines = caught.value.message.splitlines()
-    kinds = "an object whose `type` is `PS` or `AllReduce` or `Broadcast`"
+    kinds = "an object whose `type` is `PS` or `AllReduce` or `Broadcast` or `Tile`"
     assert lines[0] == "the strategy's JSON has 17 mistakes:"
     assert sorted(lines[1:]) == sorted(
         f"  - {line}"

@@ -15,10 +15,11 @@ from typing import Any, ClassVar
 from autodist.graph import StepAnalysis, Variable, data_inputs, node_of
 from autodist.kernels._base import DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._place import runs_at_home, stays_at_home
+from autodist.kernels._synchronizers import given_to
 from autodist.kernels.servers._channels import Streams
 from autodist.kernels.servers._stream_rows import Lookup, answer, ask, lookups_of
 from autodist.kernels.servers._units import units_of
-from autodist.strategies import Strategy
+from autodist.strategies import Strategy, TileSynchronizer
 
 __all__ = ["StreamValues"]
 
@@ -55,6 +56,7 @@ class StreamValues(Kernel):
         """
         units = units_of(graph, self.strategy)
         own = {name for unit in units for name in unit.members}
+        own |= {v.name for v in graph.variables if v.coupled and given_to(TileSynchronizer, self.strategy, v.name)}
         served = {
             name: graph.layout.rank_of(unit.destination)
             for unit in units

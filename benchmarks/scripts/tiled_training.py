@@ -1,0 +1,73 @@
+"""Time steps of a model whose weights are large beside its batch.
+
+Usage: tiled_training.py MODEL BATCH_SIZE STEPS ROUNDS OUTPUT, by `autodist run`; MODEL is perceptron or vgg
+"""
+
+import json
+import os
+import resource
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+from blocks import block
+
+import autodist
+from autodist.testing import sent_bytes, wire_bytes
+
+layers = keras.layers
+
+
+def perceptron():
+    """Four weights of 4096 x 4096."""
+    return keras.Sequential([keras.Input((4096,)), *(layers.Dense(4096, activation="relu") for _ in range(4))])
+
+
+def vgg():
+    """Convolutions on images of 32 x 32, and dense layers that hold nearly all weights."""
+    body = [
+        layer
+        for width in (64, 128, 256)
+        for layer in (layers.Conv2D(width, 3, padding="same", activation="relu"), layers.MaxPooling2D())
+    ]
+    head = [layers.Flatten(), layers.Dense(4096, activation="relu"), layers.Dense(4096, activation="relu")]
+    return keras.Sequential([keras.Input((32, 32, 3)), *body, *head, layers.Dense(1000)])
+
+
+def main():
+    name, batch_size, steps, rounds = sys.argv[1], *map(int, sys.argv[2:5])
+    output = os.path.join(os.environ["AUTODIST_RUN_DIR"], sys.argv[5])
+    keras.utils.set_random_seed(0)
+    ad = autodist.AutoDist()
+    with ad.scope():
+        model = {"perceptron": perceptron, "vgg": vgg}[name]()
+        optimizer = keras.optimizers.SGD(0.001)
+
+        @ad.function
+        def step(x, y):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
+            gradients = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+            return loss
+
+        numbers = np.random.default_rng(0)
+        shapes = (model.input_shape[1:], model.output_shape[1:])
+        batch = [numbers.standard_normal((batch_size, *shape), dtype=np.float32) for shape in shapes]
+
+        def measured():
+            before = wire_bytes()
+            time_s = block(lambda given: step(*given), batch, steps)
+            return time_s, sum(sent_bytes(before, wire_bytes()).values()) / steps
+
+        measured()
+        found = [measured() for _ in range(rounds)]
+    if ad.rank == 0:
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        with open(output, "w") as file:
+            json.dump({"times": [t for t, _ in found], "bytes": [b for _, b in found], "rss": most}, file)
+
+
+if __name__ == "__main__":
+    main()
