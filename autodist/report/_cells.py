@@ -17,6 +17,7 @@ __all__ = ["common_name", "fitted", "megabytes", "name_pattern", "table_console"
 
 _PIPED_WIDTH = 200
 _GAP = 2
+_PIECES = re.compile(r"\s*[^\s/,(=_:-]*[/,(=_:-]*")
 _NARROWEST = (7, 5, 3)
 """Widths that columns give way to, one after the other, the first one last: numbers are not cut."""
 
@@ -79,7 +80,8 @@ def fitted(
         width: Columns of the terminal.
         right: Headers of columns of numbers.
         shrink: Headers of columns that may get narrower, and how narrow. The first gives way first. Of it the
-            ends of the texts remain (they tell variables apart), the others take several lines.
+            ends of the texts remain (they tell variables apart), the others take several lines, which end where words
+            do; of a word that is too long for a line the beginning remains.
 
     Example:
         >>> table = fitted({"Name": ["a/long/name"], "n": ["1"]}, 10, shrink={"Name": 5})
@@ -105,11 +107,41 @@ def fitted(
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for header in used:
         justify: Literal["left", "right"] = "right" if header in right else "left"
-        table.add_column(header, justify=justify, overflow="fold", min_width=widths[header], max_width=widths[header])
+        table.add_column(
+            _wrapped(header, widths[header]),
+            justify=justify,
+            overflow="fold",
+            min_width=widths[header],
+            max_width=widths[header],
+        )
     for cells in zip(*used.values(), strict=True):
-        texts = (_end(c, widths[header]) if header == cut else c for header, c in zip(used, cells, strict=True))
+        texts = (
+            (_end if header == cut else _wrapped)(cell, widths[header])
+            for header, cell in zip(used, cells, strict=True)
+        )
         table.add_row(*map(Text, texts))
     return table
+
+
+def _wrapped(text: str, width: int) -> str:
+    """Return the text in lines that end after words or the signs that join them.
+
+    Example:
+        >>> print(_wrapped("AllReduce(chunk_size=64) unbelievable", 11))
+        AllReduce(
+        chunk_size=
+        64)
+        unbelievab…
+
+    """
+    lines = [""]
+    for piece in filter(None, _PIECES.findall(text)):
+        if len(lines[-1]) + len(piece.rstrip()) <= width:
+            lines[-1] += piece
+        else:
+            piece = piece.lstrip()
+            lines.append(piece if len(piece) <= width else f"{piece[: width - 1]}…")
+    return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
 def _end(text: str, width: int) -> str:

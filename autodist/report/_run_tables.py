@@ -33,8 +33,8 @@ def show_runs(runs: Sequence[RunStatus], console: Console | None = None) -> None
         "Restarts": [str(run.attempt or "") for run in runs],
         "Hosts": [_hosts(run) for run in runs],
     }
-    # A run is to be copied from here, so its name is the last to be cut.
-    shrink = {"Hosts": 9, "Script": 9, "Strategy": 9, "Run": 22}
+    # A run is to be copied from here, so its name is never cut.
+    shrink = {"Hosts": 9, "Script": 9, "Strategy": 9}
     console.print(fitted(columns, console.width, right=("Exit", "Steps", "Restarts"), shrink=shrink))
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import doctest
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 import autodist.report._cells as cells
@@ -211,6 +214,18 @@ def test_a_cluster_without_a_graph_is_a_mistake(run, tmp_path):
     assert call(explain, strategy)[0] == 0
     with pytest.raises(UsageError, match="a cluster was given but no graph"):
         call(explain, strategy, "-n", 2)
+
+
+@given(st.lists(st.sampled_from(["a", "over", "--allow-open-ports`", "f(x=1,y=2)", "runs/latest"]), min_size=1))
+def test_nothing_breaks_in_mid_word(words):
+    text = " ".join(words)
+    table = cells.fitted({"Host name": ["h"], "Note": [text]}, 24, shrink={"Host name": 4, "Note": 9})
+    console = Console(file=io.StringIO(), width=24)
+    console.print(table)
+    shown = console.file.getvalue()
+    lines = [line[table.columns[0].max_width + 1 :] for line in shown.splitlines()[2:]]
+    assert re.sub(r"\s", "", "".join(lines)) == re.sub(r"\s", "", text)
+    assert set(re.findall(r"\w+", text)) <= set(re.findall(r"\w+", " ".join(lines)))
 
 
 # --- diff
