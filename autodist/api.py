@@ -14,6 +14,7 @@ from autodist.coordination import Worker, current_worker
 from autodist.errors import UsageError
 from autodist.graph import mark_v1_gradients
 from autodist.installation import check_tensorflow
+from autodist.registry import suggesting
 from autodist.resource_spec import Device, ResourceSpec
 from autodist.runtime import Engine, Recorder, ReferenceEngine
 from autodist.runtime.checkpoints import LoopCheckpoint, save_models_whole
@@ -73,6 +74,7 @@ class AutoDist:
         ...         loss = train_step(x, y)
     """
 
+    @suggesting
     def __init__(
         self,
         spec: str | os.PathLike[str] | ResourceSpec | None = None,
@@ -110,6 +112,11 @@ class AutoDist:
     def rank(self) -> int:
         """This worker among all, from 0; 0 is the chief."""
         return self._engine.worker.rank
+
+    @property
+    def world_size(self) -> int:
+        """Number of workers; 1 for a script that is run alone."""
+        return self._engine.worker.world_size
 
     @property
     def strategies(self) -> tuple[Strategy, ...]:
@@ -247,19 +254,44 @@ class AutoDist:
         return LoopCheckpoint(self._engine, directory, every_steps, every_s, keep, fresh, trackables)
 
 
+@suggesting
 def scope(
     spec: str | os.PathLike[str] | ResourceSpec | None = None,
     strategy: str | os.PathLike[str] | StrategyBuilder | Strategy | None = None,
-    **options: Any,
+    *,
+    batch: Literal["global", "local"] = "global",
+    gradient_reduction: Literal["auto", "mean", "sum"] = "auto",
+    evaluation: Literal["shared", "whole"] = "shared",
+    batch_norm: Literal["replica", "synchronized"] = "replica",
+    strategy_builder: str | StrategyBuilder | None = None,
 ) -> contextlib.AbstractContextManager[AutoDist]:
-    """Distribute the training inside; the arguments are those of :class:`AutoDist`.
+    """Distribute the training inside, as :meth:`AutoDist.scope` of an :class:`AutoDist` with these arguments.
+
+    Args:
+        spec: The cluster of a script that is run alone; under ``autodist run`` the launcher's counts.
+        strategy: A builder, a strategy, a name, or a file; ``autodist run --strategy`` overrides it.
+        batch: ``"global"``: every worker brings the whole batch; ``"local"``: its own part.
+        gradient_reduction: ``"mean"`` or ``"sum"`` for losses that are so over the batch; ``"auto"`` finds out.
+        evaluation: ``"shared"``: the replicas share the batches of ``evaluate`` and ``predict``; ``"whole"``: they
+            don't.
+        batch_norm: By what Keras' ``BatchNormalization`` normalizes: ``"replica"``: each replica's part of the batch;
+            ``"synchronized"``: all of it.
+        strategy_builder: Another name of `strategy`.
 
     Example:
         >>> with scope():                                            # doctest: +SKIP
         ...     model.compile(optimizer="adam", loss="mse")
         ...     model.fit(dataset)
     """
-    return AutoDist(spec, strategy, **options).scope()
+    return AutoDist(
+        spec,
+        strategy,
+        batch=batch,
+        gradient_reduction=gradient_reduction,
+        evaluation=evaluation,
+        batch_norm=batch_norm,
+        strategy_builder=strategy_builder,
+    ).scope()
 
 
 def function(step: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,5 +1,6 @@
 """What a training script touches, in one process."""
 
+import inspect
 import logging
 
 import numpy as np
@@ -27,7 +28,7 @@ def weight_and_step(ad):
 
 def test_explicit_form_names_its_strategies_and_rank():
     ad = autodist.AutoDist(autodist.ResourceSpec.local(cpus=2), PSLoadBalancing())
-    assert ad.rank == 0
+    assert (ad.rank, ad.world_size) == (0, 1)
     assert ad.strategies == ()
     with ad.scope() as opened:
         assert opened is ad
@@ -54,6 +55,17 @@ def test_strategy_by_name_file_builder_and_object(tmp_path):
 def test_unknown_strategy_is_refused_before_anything_runs():
     with pytest.raises(StrategyError, match="AllReduc"):
         autodist.AutoDist(strategy="AllReduc")
+
+
+def test_misspelt_arguments_are_told_with_what_was_meant():
+    with pytest.raises(UsageError, match="`scope` has no argument `stratgy`, did you mean `strategy`"):
+        autodist.scope(stratgy="PS")
+    with pytest.raises(UsageError, match="`AutoDist` has no argument `batch_size`"):
+        autodist.AutoDist(batch_size=3)
+    shown = inspect.getdoc(autodist.scope)
+    for name in inspect.signature(autodist.AutoDist).parameters:
+        assert name in inspect.signature(autodist.scope).parameters
+        assert f"{name}: " in shown
 
 
 def test_functions_of_a_scope_and_of_any_scope():

@@ -97,6 +97,7 @@ def _json(certificate: Certificate) -> str:
         "steps": certificate.num_steps,
         "workers": certificate.num_workers,
         "variables_moved": certificate.moved,
+        "notes": certificate.notes,
         "worst": asdict(certificate.worst),
         "differences": [asdict(difference) for difference in certificate.differences],
     }
@@ -120,6 +121,8 @@ def _show(certificate: Certificate) -> None:
     rest = len(certificate.differences) - _ROWS
     if rest > 0:
         console.print(f"and {counted(rest, 'array')} that differ{'s' if rest == 1 else ''} less")
+    for note in certificate.notes if certificate.passed else ():
+        console.print(f"note: {note}")
     verdict = "passed" if certificate.passed else "FAILED"
     console.print(
         f"{verdict}: worst relative difference {certificate.worst.relative:.1e}, allowed {certificate.tolerance:.0e}; "

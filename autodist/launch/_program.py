@@ -26,6 +26,15 @@ _KINDS = {
     ".yml": "YAML", ".yaml": "YAML", ".json": "JSON", ".ipynb": "notebook", ".sh": "shell script",
     ".bash": "shell script", ".zsh": "shell script",
 }  # fmt: skip
+_OURS = "autodist"
+_OTHERS = {
+    "Horovod": re.compile(r"^\s*(?:import|from)\s+horovod\b", re.MULTILINE),
+    "TensorFlow's `MultiWorkerMirroredStrategy`": re.compile(r"\bMultiWorkerMirroredStrategy\("),
+}
+_OTHERS_HINT = (
+    "take the other library's calls out, and put the model and the training into `with autodist.scope():`; AutoDist "
+    "wants the script for a single device, with the global batch and its learning rate"
+)
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,7 @@ class Program:
             return _module(str(script))
         _check_there(script)
         _check_python(script)
+        _check_whose(script)
         return cls(script, "", script.resolve().parent)
 
     def words(self, file: str) -> tuple[str, ...]:
@@ -132,6 +142,22 @@ def _check_python(script: Path) -> None:
     what = f"is a {kind} file" if kind in ("YAML", "JSON") else f"is a {kind}" if kind else "is no Python file"
     hint = _REMEDIES[kind].format(script=script)
     raise UsageError(f"the script `{script}` {what}, workers run Python", hint=hint)
+
+
+def _check_whose(script: Path) -> None:
+    """See that it is not distributed by another library, with nothing of ours in it or in the modules beside it."""
+    try:
+        text = script.read_text(encoding="utf-8", errors="replace")
+        found = next((kind for kind, pattern in _OTHERS.items() if pattern.search(text)), None)
+        if found is None or any(_OURS in _text(path) for path in (script, *script.parent.glob("*.py"))):
+            return
+    except OSError:
+        return  # whoever runs it will say so
+    raise UsageError(f"`{script}` is distributed by {found} already, and has no `autodist.scope()`", hint=_OTHERS_HINT)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")[:_READ_BYTES]
 
 
 def _compiles(content: bytes) -> bool:

@@ -3,6 +3,7 @@
 from autodist.registry._named import Named
 from autodist.registry._parse_call import instantiate, parameters, split_call
 from autodist.registry._registry import PluginWarning, Registered, Registry
+from autodist.registry._suggesting import suggesting
 from autodist.registry._typed import (
     Mistake,
     OneOf,
@@ -33,5 +34,6 @@ __all__ = [
     "read",
     "shared",
     "split_call",
+    "suggesting",
     "suggestion",
 ]

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from autodist.errors import CertificateFailed, WorkerFailed
-from autodist.launch import ClusterLauncher, Job
+from autodist.launch import ClusterLauncher, Job, RunDirectory
 from autodist.remote import default_transport
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime import Recorder
@@ -21,6 +21,7 @@ from autodist.wording import counted
 __all__ = ["Certificate", "Difference", "certify", "compare_recordings"]
 
 _SEED = 20260
+_SAID, _DIFFERS = "autodist: ", "those of one device"
 _RECORDED = Path("recorded")  # in the run's directory, which is brought back from other machines
 
 
@@ -51,6 +52,7 @@ class Certificate:
         moved: Number of variables that the steps changed, on one device.
         num_steps: Steps compared.
         num_workers: Workers compared.
+        notes: What the distributed run has said of layers and values that differ from one device, as is documented.
     """
 
     differences: tuple[Difference, ...]
@@ -58,6 +60,7 @@ class Certificate:
     moved: int
     num_steps: int
     num_workers: int
+    notes: tuple[str, ...] = ()
 
     @property
     def worst(self) -> Difference:
@@ -84,7 +87,9 @@ class Certificate:
             )
         rows = "; ".join(f"{d.name} on rank {d.rank}: {d.relative:.1e}" for d in self.differences[:5])
         raise CertificateFailed(
-            f"the distributed run differs from one device by more than {self.tolerance:.0e}: {rows}",
+            "\n".join(
+                (f"the distributed run differs from one device by more than {self.tolerance:.0e}: {rows}", *self.notes)
+            ),
             hint="random ops, batch normalization by replica and losses that are neither means nor sums over the batch "
             "can't be certified; turn the first off, say scope(batch_norm='synchronized'), or say by "
             "scope(gradient_reduction=...) what the loss is",
@@ -157,7 +162,14 @@ def _compared(job: Job, steps: int, tolerance: float, reference: Path | None) ->
             _record_reference(job, steps, Path(scratch), kept)
         run_dir = Path(scratch) / "run-many"
         _run(replace(job, run_dir=run_dir), Recorder(_RECORDED, steps, is_reference=False))
-        return compare_recordings(kept, run_dir / _RECORDED, tolerance)
+        certificate = compare_recordings(kept, run_dir / _RECORDED, tolerance)
+        return replace(certificate, notes=_notes_in(run_dir))
+
+
+def _notes_in(run_dir: Path) -> tuple[str, ...]:
+    """Return what a run has said of differences from one device: that is documented, and names layers and lines."""
+    lines = RunDirectory(run_dir.name, run_dir).log(0).read_text(errors="replace").splitlines()
+    return tuple(line.removeprefix(_SAID) for line in lines if line.startswith(_SAID) and _DIFFERS in line)
 
 
 def _record_reference(job: Job, steps: int, scratch: Path, kept: Path) -> None:

@@ -132,6 +132,7 @@ def test_spec_file_default_and_conflict(shell, inside):
         (["cluster.yaml"], "the script `cluster.yaml` is a YAML file, workers run Python"),
         (["-m", "nope.train"], "`-m nope.train`: there is no such module"),
         (["-m", "train.py"], "a file goes without `-m`"),
+        (["hvd.py"], "`hvd.py` is distributed by Horovod already, and has no `autodist.scope()`\n\nhint: take"),
         (["-m"], "Missing argument 'SCRIPT'"),
         (["train.py", "--spec", "nope.yml"], "`nope.yml` does not exist"),
         (["train.py", "--strategy", "PSLoadBalancin"], "did you mean `PSLoadBalancing`"),
@@ -144,6 +145,9 @@ def test_spec_file_default_and_conflict(shell, inside):
 def test_wrong_usage_starts_nothing(shell, inside, args, text):
     shell.write(STEP)
     shell.write("nodes: []", "cluster.yaml")
+    if args == ["hvd.py"]:  # nothing of ours beside it either
+        (shell.directory / "train.py").unlink()
+        shell.write("import horovod.tensorflow as hvd\nhvd.init()\n", "hvd.py")
     result = inside("run", *args)
     assert result.returncode == 2, result.stderr
     assert text in result.stderr

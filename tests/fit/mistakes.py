@@ -84,5 +84,14 @@ def outside():
     compiled().fit(*arrays(), verbose=0)
 
 
+def own_loop_outside():
+    """The scope is forgotten, in a loop of one's own."""
+    model, optimizer = compiled(), keras.optimizers.SGD(0.1)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(model(arrays()[0]) ** 2)
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+
+
 if __name__ == "__main__":
-    outside() if sys.argv[1] == "outside" else main()
+    globals()[sys.argv[1]]() if "outside" in sys.argv[1] else main()

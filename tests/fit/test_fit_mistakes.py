@@ -18,6 +18,7 @@ EXPECTED = {
     "evaluates_alone": "worker 0 begins, ends or goes on with `fit`; worker 1 evaluates or predicts",
     "evaluates_alone_at_the_end": "worker 0 has left the scope; worker 1 evaluates or predicts",
     "outside": "`fit` was called outside of a scope",
+    "own_loop_outside": "the optimizer `sgd` was applied outside of a scope",
 }
 
 

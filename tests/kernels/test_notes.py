@@ -1,5 +1,7 @@
 """What differs from one device as is documented is said, and only where it does."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -59,4 +61,10 @@ def trained(*layers):
 def test_what_differs_as_is_documented_is_said(layers, said):
     step, arrays = trained(*(layer() for layer in layers))
     _, graph = single.rewritten(step, arrays, 2)
-    assert [note.partition(" takes")[0].partition(" by example")[0] for note in graph.notes] == said
+    assert [re.split(r" \(| by example", note)[0] for note in graph.notes] == said
+
+
+def test_batch_normalization_is_named_by_its_layers():
+    step, arrays = trained(keras.layers.BatchNormalization(name="first"), keras.layers.BatchNormalization(name="other"))
+    _, graph = single.rewritten(step, arrays, 2)
+    assert graph.notes[0].startswith("batch normalization (`first`, `other`) takes mean")

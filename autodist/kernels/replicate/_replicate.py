@@ -197,7 +197,7 @@ class _Copier:
             points=with_layers(graph_def, self.joins.points),
             loss_meets=bool(self.analysis.dependence.meetings(self.demand.losses)),
             warnings=tuple(dict.fromkeys((*self.source.warnings, *found))),
-            notes=notes_of(self.demand, self.counted),
+            notes=notes_of(self.demand, self.counted, (of.name for of in self.source.variables)),
         )
 
     # Copies ------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Iterator
 from math import prod
 
@@ -14,6 +15,7 @@ __all__ = ["inexact_of", "notes_of", "warnings_of"]
 
 _NEITHER = "is neither a sum nor a mean over the batch"
 _MANY_BYTES = 4 * 2**20
+_MOST_LAYERS = 4
 
 
 def warnings_of(
@@ -36,27 +38,43 @@ def inexact_of(graph: TrainingGraph, demand: Demand, gradient_reduction: str = "
     return (*losses, *_of_values(graph, demand))
 
 
-def notes_of(demand: Demand, counted: Container[str] = ()) -> tuple[str, ...]:
+def notes_of(demand: Demand, counted: Container[str] = (), variables: Iterable[str] = ()) -> tuple[str, ...]:
     """What differs from one device as is documented, where each replica computes the loss of its own examples.
 
     Args:
         demand: What the step demands of replicas.
         counted: The nodes that draw for a replica's examples what one device draws for them.
+        variables: Names of the step's variables, which have those of layers in them.
     """
     nodes, scalings = demand.analysis.nodes, demand.analysis.scalings
     notes = []
-    if any(BY_REPLICA in nodes[name].attr for name in demand.replica):
+    by_replica = [name for name in demand.replica if BY_REPLICA in nodes[name].attr]
+    if by_replica:
         notes.append(
-            "batch normalization takes mean and variance of each replica's part of the batch, so weights differ from "
-            'those of one device, less so the larger the parts; `scope(batch_norm="synchronized")` takes them of all'
+            f"batch normalization ({_layers(by_replica, variables)}) takes mean and variance of each replica's part of "
+            "the batch, so weights differ from those of one device, less so the larger the parts; "
+            '`scope(batch_norm="synchronized")` takes them of all'
         )
     draws = (name for name in demand.replica if is_kind(nodes[name].op, Kind.RANDOM) and name not in counted)
     if any(scalings[name][0] in ROWLIKE for name in draws):
         notes.append(
-            "random numbers by example (Dropout, noise) are each replica's own in this step, so weights differ from "
-            "those of one device"
+            "random numbers by example (Dropout, noise) are each replica's own in this step, so weights "
+            "differ from those of one device"
         )
     return tuple(notes)
+
+
+def _layers(names: Iterable[str], variables: Iterable[str]) -> str:
+    """Return the layers that nodes belong to, by the names that variables have: scopes of nodes may have a number."""
+    known = {part for variable in variables for part in variable.split("/")[:-1]}
+    found: dict[str, None] = {}
+    for name in sorted(names):
+        scope = (name.partition("/moments/")[0] if "/moments/" in name else name.rpartition("/")[0]).rpartition("/")[2]
+        bare = re.sub(r"_\d+$", "", scope)
+        found[scope if scope in known or bare not in known else bare] = None
+    shown = [f"`{layer}`" for layer in found if layer]
+    more = f" and {len(shown) - _MOST_LAYERS} more" if len(shown) > _MOST_LAYERS else ""
+    return ", ".join(shown[:_MOST_LAYERS]) + more
 
 
 def _of_losses(graph: TrainingGraph, demand: Demand, gradient_reduction: str) -> Iterator[str]:

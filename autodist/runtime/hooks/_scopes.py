@@ -42,24 +42,26 @@ OPEN: OpenScope[Any] = OpenScope()
 
 
 def refuse_fit_outside(worker: Worker) -> None:
-    """From now on refuse Keras' training outside of a scope, where each of several workers would train on its own.
+    """From now on refuse training outside of a scope, where each of several workers would train on its own.
 
-    Imports Keras.
+    That is Keras' ``fit``, and every optimizer of Keras that is applied. Imports Keras.
     """
     from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
+    from keras.src.optimizers.base_optimizer import BaseOptimizer
 
-    _guard(TensorFlowTrainer, worker.world_size)
+    _guard(TensorFlowTrainer, worker.world_size, ("fit", "train_on_batch"))
+    _guard(BaseOptimizer, worker.world_size, ("apply",))
 
 
 def refuse_keras2_fit_outside(worker: Worker) -> None:
     """The same of Keras 2, as soon as the program imports it."""
-    after_import("tf_keras", lambda keras2: _guard(keras2.Model, worker.world_size))
+    after_import("tf_keras", lambda keras2: _guard(keras2.Model, worker.world_size, ("fit", "train_on_batch")))
 
 
-def _guard(trainer: Any, world_size: int) -> None:
-    if world_size == 1 or hasattr(trainer.fit, "_autodist_guarded"):
+def _guard(trainer: Any, world_size: int, names: tuple[str, ...]) -> None:
+    if world_size == 1 or hasattr(getattr(trainer, names[0]), "_autodist_guarded"):
         return
-    for name in ("fit", "train_on_batch"):
+    for name in names:
         setattr(trainer, name, _guarded(getattr(trainer, name), name, world_size))
 
 
@@ -67,10 +69,15 @@ def _guarded(original: Any, name: str, world_size: int) -> Any:
     @functools.wraps(original)
     def train(model: Any, *args: Any, **kwargs: Any) -> Any:
         if OPEN.current is None:
+            is_optimizer = name == "apply"
+            what = f"the optimizer `{model.name}` was applied" if is_optimizer else f"`{name}` was called"
+            own = "weights" if is_optimizer else f"`{model.name}`"
             raise UsageError(
-                f"`{name}` was called outside of a scope: each of the {world_size} workers would train its own "
-                f"`{model.name}`, and they would drift apart",
-                hint="build, compile and fit the model inside `with autodist.scope():`",
+                f"{what} outside of a scope: each of the {world_size} workers would train its own {own}, and they "
+                "would drift apart",
+                hint="build the model and the optimizer, and run the loop, inside `with autodist.scope():`"
+                if is_optimizer
+                else "build, compile and fit the model inside `with autodist.scope():`",
             )
         return original(model, *args, **kwargs)
 
