@@ -14,7 +14,7 @@ from autodist.testing import EmulatedCluster
 
 _RATE = "1gbit"
 _TIMEOUT_S = 600.0
-_TILED = "Tiled(communicator='tcp')"
+_TILED = "Tiled()"
 _OTHERS = {
     "all-reduce": "AllReduce(communicator='tcp')",
     "factors": "SFB(communicator='tcp')",

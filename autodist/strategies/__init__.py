@@ -25,10 +25,11 @@ from autodist.strategies._builders import (
     PSLoadBalancing,
     RandomAxisPartitionAR,
     StrategyBuilder,
-    Tiled,
     UnevenPartitionedPS,
     can_split,
+    can_tile,
     in_backward_order,
+    tile_variables,
 )
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._diff import Difference, StrategyDiff, diff
@@ -113,12 +114,12 @@ __all__ = [
     "Synchronizer",
     "Terms",
     "TileSynchronizer",
-    "Tiled",
     "Traffic",
     "UnevenPartitionedPS",
     "VariableConfig",
     "builders",
     "can_split",
+    "can_tile",
     "check",
     "compose",
     "coupled_units",
@@ -136,6 +137,7 @@ __all__ = [
     "shard_messages",
     "shard_slices",
     "synchronizers",
+    "tile_variables",
     "traffic",
     "verify",
 ]

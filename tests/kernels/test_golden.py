@@ -35,7 +35,7 @@ CASES = {
     "servers_with_stations": ("HierarchicalPS(communicator='tcp')", 2, 2, True),
     "shards_at_servers": ("PartitionedPS(communicator='tcp', min_shard_bytes=0)", 2, 1, True),
     "factors": (Factored(communicator="tcp"), 2, 1, True),
-    "parts_at_replicas": ("Tiled(min_bytes=0, dims=('w=1',), communicator='tcp')", 2, 1, True),
+    "parts_at_replicas": ("Tiled(dims=('w=1', '*=whole'))", 2, 1, True),
     "asynchronous_servers": ("PSLoadBalancing(communicator='tcp', sync=False)", 2, 1, True),
 }
 

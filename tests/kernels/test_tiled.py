@@ -112,7 +112,7 @@ def test_replicas_compute_with_their_parts(build, seed):
     begun = {v.path: v.numpy() for v in model.trainable_variables}
 
     dims = drawn_dims(model, chosen, len(sizes))
-    ran = single.run(step, data, sizes, strategy=f"Tiled(dims={dims!r}, communicator='tcp')")
+    ran = single.run(step, data, sizes, strategy=f"Tiled(dims={dims!r})")
 
     np.testing.assert_allclose([found[0] for found in ran.outputs], losses, rtol=1e-5)
     assert not ran.warnings
@@ -129,7 +129,7 @@ def test_weights_stay_where_they_are():
     data = [[np.ones((8, 64), np.float32)] * 2]
     step, _, _ = trained(model, optimizer, data)
 
-    graph = single.rewritten(step, data[0], 4, "Tiled(communicator='tcp')")[1]
+    graph = single.rewritten(step, data[0], 4, "Tiled()")[1]
 
     kernels = {variable.path for variable in model.trainable_variables if len(variable.shape) > 1}
     assert not kernels & {point.variable for point in graph.points}

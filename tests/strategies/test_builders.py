@@ -22,7 +22,6 @@ from autodist.strategies import (
     RandomAxisPartitionAR,
     Strategy,
     StrategyBuilder,
-    Tiled,
     UnevenPartitionedPS,
     builders,
     get,
@@ -54,8 +53,6 @@ _ANY = {
     "fusion_bytes": st.integers(1, 5000),
     "seed": st.integers(),
     "batch_size": st.none() | st.integers(1, 64),
-    "dims": st.sampled_from([(), ("w=whole",), ("v*=whole", "*=whole")]),
-    "min_bytes": st.integers(0, 500),
 }
 SERVERS = (PS, PSLoadBalancing, PartitionedPS, UnevenPartitionedPS, BytePS, HierarchicalPS)
 
@@ -65,7 +62,7 @@ def any_builder(draw):
     cls = draw(st.sampled_from(BUILDERS))
     defaults = {info.name: info.parameters for info in builders()}[cls.name]
     chosen = {name: draw(_ANY[name]) for name in defaults if draw(st.booleans())}
-    if cls in (Parallax, Poseidon, Tiled) and chosen.get("communicator") == "collective":
+    if cls in (Parallax, Poseidon) and chosen.get("communicator") == "collective":
         chosen["communicator"] = "horovod"
     if issubclass(cls, OnlyServers) and chosen.get("communicator") in BOTH:
         chosen["communicator"] = "tcp"
@@ -298,7 +295,7 @@ def test_a_prime_dim_does_not_explode_into_that_many_shards(builder, prime):
     assert all(len(config.shards) <= 3 for config in builder().build(g, d).variables)
 
 
-@pytest.mark.parametrize("builder", [cls for cls in BUILDERS if cls is not Tiled], ids=lambda cls: cls.name)
+@pytest.mark.parametrize("builder", BUILDERS, ids=lambda cls: cls.name)
 def test_nothing_is_split_on_one_host(builder):
     """The original's guard against this, `len(loads) < 1`, is never true (defect B7.3)."""
     g = graph(variable("w", (64, 1024)), variable("table", (6400, 1024), sparse=True, order=1))

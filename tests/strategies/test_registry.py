@@ -26,9 +26,8 @@ def is_own(value):
     return isinstance(value, type) and issubclass(value, StrategyBuilder) and value is not StrategyBuilder
 
 
-OWN = {builder.name for builder in vars(strategies).values() if is_own(builder)} | {
-    "auto"
-}  # this one by an entry point
+BY_ENTRY_POINT = {"auto", "Tiled"}
+OWN = {builder.name for builder in vars(strategies).values() if is_own(builder)} | BY_ENTRY_POINT
 HOME = Strategy(GraphConfig(("h0:CPU:0",), "tcp", None), (VariableConfig.whole("w", PSSynchronizer("h0:CPU:0")),), "me")
 
 

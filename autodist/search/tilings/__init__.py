@@ -14,6 +14,7 @@ from autodist.search.tilings._domains import Replicate, tile_bytes
 from autodist.search.tilings._elimination import Factor, TooWide, eliminate, min_degree_order
 from autodist.search.tilings._factor_tables import Tables
 from autodist.search.tilings._plan_tiling import plan_tiling
+from autodist.search.tilings._tiled_builder import Tiled
 from autodist.search.tilings._tiling_search import FoundTiling, Method, SearchOptions, find_tiling, priced
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Replicate",
     "SearchOptions",
     "Tables",
+    "Tiled",
     "TooWide",
     "coarsen",
     "device_memory",

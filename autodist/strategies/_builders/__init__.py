@@ -15,7 +15,7 @@ from autodist.strategies._builders._poseidon import Poseidon
 from autodist.strategies._builders._ps_builder import PS
 from autodist.strategies._builders._ps_load_balancing import PSLoadBalancing
 from autodist.strategies._builders._sfb import SFB
-from autodist.strategies._builders._tiled import Tiled
+from autodist.strategies._builders._tile_variables import can_tile, tile_variables
 
 __all__ = [
     "BUILDERS",
@@ -34,10 +34,11 @@ __all__ = [
     "Poseidon",
     "RandomAxisPartitionAR",
     "StrategyBuilder",
-    "Tiled",
     "UnevenPartitionedPS",
     "can_split",
+    "can_tile",
     "in_backward_order",
+    "tile_variables",
 ]
 
 BUILDERS: tuple[type[StrategyBuilder], ...] = (
@@ -54,7 +55,6 @@ BUILDERS: tuple[type[StrategyBuilder], ...] = (
     PartitionedPS,
     Poseidon,
     RandomAxisPartitionAR,
-    Tiled,
     UnevenPartitionedPS,
 )
 """Those that :func:`autodist.strategies.get` knows by name."""

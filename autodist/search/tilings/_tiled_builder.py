@@ -1,0 +1,107 @@
+"""Tiled variables: activations travel in the place of gradients."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from autodist.errors import StrategyError
+from autodist.graph import TrainingGraph
+from autodist.registry import raise_mistakes
+from autodist.resource_spec import Mesh, ResourceSpec
+from autodist.search.tilings._plan_tiling import plan_tiling
+from autodist.strategies import Strategy, StrategyBuilder, can_tile, in_backward_order, tile_variables
+
+__all__ = ["Tiled"]
+
+_WHOLE = "whole"
+_LEAST_BYTES = 1 << 16
+"""Smaller weights are not worth it where nothing is known of the step but its variables."""
+
+
+@final
+@dataclass(frozen=True)
+class Tiled(StrategyBuilder):
+    """Weights are cut over all replicas, each of which computes with its part; all-reduce for the other variables.
+
+    No gradient of such a weight travels, and no worker keeps all of it; activations travel instead. Which dims are cut
+    is searched for: those with which a step moves the fewest bytes (SoyBean, Wang et al. 2018; Tofu, EuroSys'19). So
+    for large batches of small weights it may cut nothing.
+
+    Attributes:
+        dims: Texts ``"PATTERN=DIM"``: a pattern of names and the dim that is cut, or ``whole``; the first that fits
+            counts. For variables that no pattern fits it is searched.
+        memory_gb: What each device may keep of variables, slots and activations, in GB; None for no limit.
+
+    Raises:
+        StrategyError: A text is no such rule, or the limit no number above 0.
+
+    Example:
+        >>> str(Tiled(dims=("*/kernel=1",)))
+        "Tiled(dims=('*/kernel=1',))"
+
+    """
+
+    name: ClassVar[str] = "Tiled"
+    dims: tuple[str, ...] = ()
+    memory_gb: float | None = None
+
+    def __post_init__(self) -> None:
+        mistakes = [f"`dims` has {text!r}, allowed: `PATTERN=DIM`" for text in self.dims if not _rule(text)]
+        if self.memory_gb is not None and not self.memory_gb > 0:
+            mistakes.append(f"`memory_gb` is {self.memory_gb}, allowed: a number above 0, or None")
+        raise_mistakes(self.name, mistakes)
+
+    def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
+        """Build the strategy that the class describes."""
+        parts = len(spec.replicas)
+        if parts == 1:
+            return tile_variables(self, graph, spec, {})
+        searched, remark = self._searched(graph, spec)
+        named = {variable.name: self._named(variable.name) for variable in graph.trainable}
+        free = {name: dim for name, dim in searched.items() if named[name] is None}
+        dims = {name: dim for name, dim in free.items() if can_tile(graph, name, dim, parts)}
+        dims |= {name: int(dim) for name, dim in named.items() if dim is not None and dim != _WHOLE}
+        return tile_variables(self, graph, spec, dims, remark)
+
+    def _named(self, variable: str) -> str | None:
+        rules = (rule for rule in map(_rule, self.dims) if rule is not None)
+        return next((dim for pattern, dim in rules if fnmatch.fnmatchcase(variable, pattern)), None)
+
+    def _searched(self, graph: TrainingGraph, spec: ResourceSpec) -> tuple[dict[str, int], str]:
+        """By variable, the dim that a search cuts; and what is to be said of it."""
+        trainable = [variable.name for variable in graph.trainable]
+        if all(self._named(name) is not None for name in trainable):
+            return {}, ""
+        limit = None if self.memory_gb is None else int(self.memory_gb * 1e9)
+        try:
+            found = plan_tiling(graph, Mesh.of(spec).flat(), limit)
+        except StrategyError as error:
+            if limit is not None:
+                raise
+            remark = f"dims in turns, since nothing is known of the step: {error.message}"
+            return dict(_alternating(graph, len(spec.replicas))), remark
+        cut = found.cut_dims()
+        return {name: cut[name] for name in trainable if name in cut}, ""
+
+
+def _alternating(graph: TrainingGraph, parts: int) -> Iterator[tuple[str, int]]:
+    """The last dim of a weight and the first one of the next, so that one makes what the other takes."""
+    is_second = False
+    for variable in reversed(in_backward_order(graph)):
+        if len(variable.shape) < 2 or variable.size_bytes < _LEAST_BYTES:
+            continue
+        last = len(variable.shape) - 1
+        wanted = (0, last) if is_second else (last, 0)
+        found = next((dim for dim in wanted if can_tile(graph, variable.name, dim, parts)), None)
+        if found is not None:
+            yield variable.name, found
+        is_second = found is not None and not is_second
+
+
+def _rule(text: str) -> tuple[str, str] | None:
+    """A pattern of names, and the dim in digits or ``whole``; None if the text is no such rule."""
+    pattern, equals, dim = text.rpartition("=")
+    return (pattern, dim) if equals and pattern and (dim.isdigit() or dim == _WHOLE) else None

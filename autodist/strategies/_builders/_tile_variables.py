@@ -1,0 +1,62 @@
+"""The strategy in which some variables are tiled over all replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from autodist.strategies._builders._assemble import assemble
+from autodist.strategies._builders._base import StrategyBuilder, replica_names
+from autodist.strategies._builders._collectives import carrier_of, chunks, grouped, in_backward_order
+from autodist.strategies._builders._partitions import can_split, split
+from autodist.strategies._strategy import ShardConfig, VariableConfig
+from autodist.strategies.synchronizers import TileSynchronizer
+
+if TYPE_CHECKING:
+    from autodist.graph import TrainingGraph
+    from autodist.resource_spec import ResourceSpec
+    from autodist.strategies._strategy import Strategy
+
+__all__ = ["can_tile", "tile_variables"]
+
+_CHUNK_SIZE = 128
+"""How many of the other variables share a message at most."""
+
+
+def can_tile(graph: TrainingGraph, variable: str, dim: int, parts: int) -> bool:
+    """Whether a variable can be cut along a dim into so many parts that replicas compute with.
+
+    Args:
+        graph: G.
+        variable: Its name.
+        dim: The dim.
+        parts: How many replicas there are.
+
+    """
+    found = graph.variable(variable)
+    fits = dim < len(found.shape) and found.shape[dim] % parts == 0 and not found.is_sparse
+    return fits and parts > 1 and can_split(graph, found, dim)
+
+
+def tile_variables(
+    builder: StrategyBuilder, graph: TrainingGraph, spec: ResourceSpec, dims: Mapping[str, int], remark: str = ""
+) -> Strategy:
+    """Return the strategy in which variables are tiled, and all others are all-reduced.
+
+    Args:
+        builder: Who builds it; it has a field ``communicator``.
+        graph: G.
+        spec: D.
+        dims: By variable that is tiled, the dim that is cut.
+        remark: What the builder did otherwise than it is asked for, and why.
+
+    """
+    replicas, carrier = replica_names(spec), carrier_of(builder)
+    configs = {}
+    for name, dim in dims.items():
+        shards = tuple(ShardConfig(TileSynchronizer(device)) for device in replicas)
+        configs[name] = VariableConfig(name, shards, split(graph.variable(name), len(replicas), dim))
+    rest = [variable for variable in in_backward_order(graph) if variable.name not in dims]
+    groups = chunks(rest, _CHUNK_SIZE)
+    configs.update((v.name, grouped(v, groups[v.name], carrier)) for v in rest)
+    return assemble(builder, graph, spec, configs, carrier, remark)
