@@ -3,6 +3,7 @@
 import re
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from autodist.errors import UsageError
 from autodist.report.plots import Searched, check_drawable, picture_of, save_picture
 from autodist.report.plots._theme import COLOURS, INK
-from autodist.search import Failure, TrialStore
+from autodist.search import Failure, Measurement, TrialStore
 from tests.report.stores import GRAPH, add_search, changed
 from tests.strategies.examples import graph, variable
 
@@ -184,3 +185,53 @@ def test_a_graph_with_many_variables_stays_readable(tmp_path):
     assert len(tables_of(page)[1]) <= 31
     assert len(picture.importance.variables) <= 7
     assert (tmp_path / "search.html").stat().st_size < 400_000
+
+
+def titles_of(page, group):
+    """The texts that a browser shows over the points of a group."""
+    [element] = [one for one in page.iter(f"{SVG}g") if one.get("id") == group]
+    return [text_of(use.find(f"{SVG}title")) for use in element.iter(f"{SVG}use")]
+
+
+def test_points_tell_their_trial(searches, tmp_path):
+    picture = picture_of([searches[0]], GRAPH)
+    page = page_of(picture, tmp_path)
+    found = [trial for trial in searches[0].measured if not trial.origin.startswith("baseline")]
+    told = titles_of(page, f"progress-trials-{searches[0].study.id}")
+    assert len(told) == len(found) > 20
+    for trial, text in zip(found, told, strict=True):
+        assert text.startswith(f"trial {trial.number}, {trial.origin}: {trial.strategy.mixture}, ")
+        assert text.endswith("ms/step")
+    predicted = [
+        text
+        for kind in {point.kind for point in picture.predictions.points}
+        for text in titles_of(page, f"predictions-{kind}")
+    ]
+    assert sorted(predicted) == sorted(point.name for point in picture.predictions.points)
+    assert "" not in predicted
+
+
+def test_a_spread_is_beside_every_ratio(searches, tmp_path):
+    scattered = changed(searches[0], outcome=lambda t: t.outcome if isinstance(t.outcome, Failure) else spread_out(t))
+    page = page_of(picture_of([scattered], GRAPH), tmp_path)
+    standings = tables_of(page)[0]
+    assert standings[0] == ["Strategy", "ms/step", "Speed"]
+    assert all(
+        re.fullmatch(r"\d+\.\d\d\N{MULTIPLICATION SIGN} \(\d+\.\d\d to \d+\.\d\d\)", row[2]) for row in standings[1:]
+    )
+    assert re.search(
+        r"times as fast as [^(]+ (\([a-z]+\) )?\(\d+\.\d\d to \d+\.\d\d\)", text_of(page.find(f".//{XHTML}h1"))
+    )
+    assert "half of the steps" in " ".join(titles_of(page, f"progress-trials-{scattered.study.id}"))
+
+
+def spread_out(trial):
+    step_s = trial.step_s / 10 if trial.number == 20 else trial.step_s
+    return Measurement(tuple(factor * step_s for factor in (0.8, 0.9, 1.0, 1.1, 1.3)))
+
+
+def test_a_panel_that_says_nothing_is_not_drawn(picture, tmp_path):
+    nothing = replace(picture, importance=replace(picture.importance, r2=-0.2))
+    page = page_of(nothing, tmp_path)
+    assert names_of_figures(page) == ["progress", "predictions"]
+    assert "The choices explain nothing of the step times, so nothing is drawn." in text_of(page)

@@ -19,6 +19,7 @@ from autodist.report.plots._plot_texts import (
     standings,
 )
 from autodist.report.plots._theme import INK, new_figure, themed
+from autodist.report.plots._trial_texts import with_titles
 
 __all__ = ["html_of"]
 
@@ -120,6 +121,7 @@ def _svg(drawing: Drawing) -> str:
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata=_NO_METADATA, transparent=True, bbox_inches="tight", pad_inches=0.05)
     text = plain(file.getvalue()).replace(INK, "currentColor").replace("'DejaVu Sans'", "'DejaVu Sans', Verdana")
+    text = with_titles(text, drawing.titles)
     text = re.sub(r'\bid="', f'id="{drawing.name}-', text)
     text = re.sub(r'(href="|url\()#', rf"\g<1>#{drawing.name}-", text)
     root = re.search(r'<svg[^>]* viewBox="([^"]*)"[^>]*>', text)

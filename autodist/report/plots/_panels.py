@@ -1,4 +1,4 @@
-"""The panels: each draws one data object on axes that it is given. Whoever calls has the theme on."""
+"""The panels: each draws one data object on axes that it is given. The caller has the theme on."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from autodist.report.plots._predictions import PredictedAgainstMeasured
 from autodist.report.plots._progress import MeanProgress, Progress
 from autodist.report.plots._theme import COLOURS, INK, MARKERS
 
-__all__ = ["draw_effects", "draw_predictions", "draw_progress"]
+__all__ = ["KINDS", "draw_effects", "draw_predictions", "draw_progress", "names_of_points", "points_of"]
 
-_KINDS = {"servers": "servers", "collectives": "collectives", "both": "servers and collectives"}
+KINDS = {"servers": "servers", "collectives": "collectives", "both": "servers and collectives"}
 _MOST_EFFECTS = 8
 _LONGEST_NAME = 30
 _FAR_APART = 3.0
@@ -86,7 +86,18 @@ def _draw_trials(axes: Any, course: Progress, colour: str, is_alone: bool) -> No
     axes.scatter(
         *zip(*measured, strict=True) if measured else ((), ()),
         s=11 if is_alone else 5, color=colour, alpha=0.45 if is_alone else 0.2, linewidths=0, label=label,
+        gid=points_of(course),
     )  # fmt: skip
+
+
+def points_of(course: Progress) -> str:
+    """The id of the group of a search's trials."""
+    return f"trials-{course.study}"
+
+
+def names_of_points(course: Progress) -> list[str]:
+    """What each of these points is."""
+    return [name for name, speed in zip(course.names, course.speeds, strict=True) if speed is not None]
 
 
 def _draw_best(axes: Any, best: Sequence[float | None], colour: str, label: str | None, width: float) -> None:
@@ -152,12 +163,12 @@ def _apart(heights: Mapping[str, float], gap: float) -> dict[str, float]:
 def draw_predictions(axes: Any, data: PredictedAgainstMeasured) -> None:
     """Draw a point per trial, and the line on which all would be if the simulator were right."""
     factor = 1e3 if data.are_seconds else 1.0
-    for number, (kind, label) in enumerate(_KINDS.items()):
+    for number, (kind, label) in enumerate(KINDS.items()):
         points = [(factor * p.predicted, factor * p.measured) for p in data.points if p.kind == kind]
         if points:
             axes.scatter(
                 *zip(*points, strict=True), s=16, marker=MARKERS[number], color=COLOURS[number], alpha=0.65,
-                linewidths=0, label=label,
+                linewidths=0, label=label, gid=kind,
             )  # fmt: skip
     values = [factor * value for point in data.points for value in (point.predicted, point.measured)]
     limits = (0.9 * min(values), 1.1 * max(values))

@@ -33,12 +33,14 @@ class Standing:
         name: What it is called.
         step_s: Seconds of its step, the mean of several searches.
         speed: Relative to the fastest baseline of the same search, the mean of several searches.
+        spread: The speeds at the quartiles of its steps, the lower one first, the means of several searches.
 
     """
 
     name: str
     step_s: float
     speed: float
+    spread: tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Summary:
         best_study: In which search the fastest trial was.
         best: The fastest trial.
         speedup: Its speed relative to the fastest baseline of its search.
+        speedup_spread: The same at the quartiles of its steps, the lower one first.
         num_found: How many trials the searchers proposed, failed ones included.
         num_faster: How many of them are faster than the fastest baseline of their search; the hit rate is their share.
         standings: The baselines, the fastest first.
@@ -74,6 +77,7 @@ class Summary:
     best_study: int
     best: Trial
     speedup: float
+    speedup_spread: tuple[float, float]
     num_found: int
     num_faster: int
     standings: tuple[Standing, ...]
@@ -174,6 +178,7 @@ def summary_of(searches: Sequence[Searched], courses: Sequence[Progress], graph:
         best_study=searches[fastest].study.id,
         best=best,
         speedup=courses[fastest].reference_s / step_s_of(best),
+        speedup_spread=courses[fastest].best_spread,
         num_found=len(found),
         num_faster=sum(speed is not None and speed > 1 for course in courses for speed in course.speeds),
         standings=_standings(courses),
@@ -201,7 +206,9 @@ def _standings(courses: Sequence[Progress]) -> tuple[Standing, ...]:
     for name in dict.fromkeys(name for course in courses for name in course.baselines):
         having = [course for course in courses if name in course.baselines]
         step_s = sum(course.reference_s / course.baselines[name] for course in having) / len(having)
-        found.append(Standing(name, step_s, sum(course.baselines[name] for course in having) / len(having)))
+        low, high = (sum(course.spreads[name][k] for course in having) / len(having) for k in (0, 1))
+        speed = sum(course.baselines[name] for course in having) / len(having)
+        found.append(Standing(name, step_s, speed, (low, high)))
     return tuple(sorted(found, key=lambda standing: standing.step_s))
 
 

@@ -40,7 +40,13 @@ def headline(summary: Summary) -> str:
     known = short_name(summary.standings[0].name)
     if is_baseline(summary.best):
         return f"{time} by {short_name(summary.best.origin.partition(' ')[2])}; no trial was faster"
-    return f"{time}, {summary.speedup:.2f} times as fast as {known}"
+    return f"{time}, {summary.speedup:.2f} times as fast as {known}{_spread(summary.speedup_spread)}"
+
+
+def _spread(spread: tuple[float, float]) -> str:
+    """The speeds at the quartiles of the steps; nothing where there was one step."""
+    low, high = spread
+    return "" if low == high else f" ({low:.2f} to {high:.2f})"
 
 
 def facts(summary: Summary) -> dict[str, str]:
@@ -78,10 +84,14 @@ def reasons(summary: Summary) -> str:
 
 def standings(summary: Summary) -> list[tuple[str, str, str]]:
     """Name, milliseconds per step and speed of the best and of the baselines, the fastest first."""
-    rows = [(standing.step_s, standing.speed, short_name(standing.name)) for standing in summary.standings]
+    rows = [(one.step_s, one.speed, one.spread, short_name(one.name)) for one in summary.standings]
     if rows and not is_baseline(summary.best):
-        rows.append((step_s_of(summary.best), summary.speedup, f"trial {summary.best.number}, found by the search"))
-    return [(name, milliseconds(step_s), f"{speed:.2f}{TIMES}") for step_s, speed, name in sorted(rows)]
+        name = f"trial {summary.best.number}, found by the search"
+        rows.append((step_s_of(summary.best), summary.speedup, summary.speedup_spread, name))
+    return [
+        (name, milliseconds(step_s), f"{speed:.2f}{TIMES}{_spread(spread)}")
+        for step_s, speed, spread, name in sorted(rows)
+    ]
 
 
 def short_name(name: str) -> str:
@@ -131,7 +141,7 @@ def about_importance(data: Importance) -> str:
         return f"{data.why_not[:1].upper()}{data.why_not[1:]}."
     trust = f"R² is {data.r2:.2f} on strategies that were left out, {data.num_strategies} in all."
     if data.r2 <= 0:
-        return f"{trust} The choices explain nothing of the step times, so the bars mean nothing."
+        return f"{trust} The choices explain nothing of the step times, so nothing is drawn."
     return f"{trust} Choices that go together share what they explain."
 
 

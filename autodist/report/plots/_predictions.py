@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from autodist.report.plots._searched import Searched, step_s_of
+from autodist.report.plots._trial_texts import trial_text
 from autodist.simulator import Floats, accuracy_of
 from autodist.strategies import Strategy
 
@@ -29,12 +30,14 @@ class Point:
         predicted: Seconds of a step, or its rank among the predictions of its search, from 1.
         measured: The same of the measurement.
         kind: What synchronizes its variables.
+        name: What it is, in a line.
 
     """
 
     predicted: float
     measured: float
     kind: Kind
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,8 @@ def predictions_of(searches: Sequence[Searched]) -> PredictedAgainstMeasured:
     for trials, predicted, measured in zip(told, scores, times, strict=True):
         pair = (predicted, measured) if are_seconds else (_ranks(predicted), _ranks(measured))
         kinds = [_kind(trial.strategy) for trial in trials]
-        points += [Point(float(p), float(m), kind) for p, m, kind in zip(*pair, kinds, strict=True)]
+        names = map(trial_text, trials)
+        points += [Point(float(p), float(m), kind, name) for p, m, kind, name in zip(*pair, kinds, names, strict=True)]
     accuracies = [accuracy_of(s, t).pairwise for s, t in zip(scores, times, strict=True) if len(set(t)) > 1]
     return PredictedAgainstMeasured(
         tuple(points), are_seconds and bool(points), statistics.fmean(accuracies) if accuracies else None

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autodist.report.plots._searched import Searched, is_baseline
-from autodist.search import Failure
+from autodist.report.plots._trial_texts import middle_half, trial_text
+from autodist.search import Failure, Trial
 
 __all__ = ["MeanProgress", "Progress", "mean_progress", "progress_of"]
 
@@ -26,6 +27,9 @@ class Progress:
         best: By trial, the best that the search itself had found by then; None before the first.
         baselines: By name, speeds of strategies that users know.
         failures: By the trial's place, counted from 0, why it failed.
+        names: By trial, what it is, in a line.
+        spreads: By name of a baseline, the speeds at the quartiles of its steps, the lower one first.
+        best_spread: The same of the fastest trial.
 
     """
 
@@ -37,6 +41,9 @@ class Progress:
     best: tuple[float | None, ...]
     baselines: Mapping[str, float] = field(default_factory=dict)
     failures: Mapping[int, str] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    spreads: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    best_spread: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,15 @@ def progress_of(searched: Searched, others: Sequence[Searched] = ()) -> Progress
         tuple(_best_so_far(speeds)),
         {name: reference_s / step_s for name, step_s in baselines.items()},
         failures,
+        tuple(map(trial_text, searched.trials)),
+        {name: _spread(trial, reference_s) for name, trial in searched.known.items()},
+        _spread(searched.best, reference_s),
     )
+
+
+def _spread(trial: Trial, reference_s: float) -> tuple[float, float]:
+    low_s, high_s = middle_half(trial)
+    return reference_s / high_s, reference_s / low_s
 
 
 def mean_progress(courses: Sequence[Progress]) -> MeanProgress:

@@ -43,10 +43,15 @@ class Searched:
         return tuple(trial for trial in self.trials if trial.step_s is not None)
 
     @cached_property
+    def known(self) -> dict[str, Trial]:
+        """By name, the trials of strategies that users know."""
+        known = (trial for trial in self.measured if is_baseline(trial))
+        return {trial.origin.removeprefix(BASELINE).strip(): trial for trial in known}
+
+    @cached_property
     def baselines(self) -> dict[str, float]:
         """By name, what strategies that users know take, in seconds."""
-        known = (trial for trial in self.measured if is_baseline(trial))
-        return {trial.origin.removeprefix(BASELINE).strip(): step_s_of(trial) for trial in known}
+        return {name: step_s_of(trial) for name, trial in self.known.items()}
 
     @property
     def best(self) -> Trial:
