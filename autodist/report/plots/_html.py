@@ -18,7 +18,7 @@ from autodist.report.plots._plot_texts import (
     headline,
     standings,
 )
-from autodist.report.plots._theme import INK, new_figure, themed
+from autodist.report.plots._theme import COLOURS, COLOURS_IN_THE_DARK, INK, new_figure, themed
 from autodist.report.plots._trial_texts import with_titles
 
 __all__ = ["html_of"]
@@ -38,7 +38,7 @@ dt { opacity: .7; }
 dd { margin: 0; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; }
 .side { display: flex; flex-wrap: wrap; gap: 1rem 2rem; align-items: start; }
-figure { margin: 0; flex: 1 1 20rem; max-width: 34rem; }
+figure { margin: 1rem 0 0; flex: 1 1 20rem; max-width: 34rem; }
 figure.progress { max-width: 46rem; }
 figure svg { width: 100%; height: auto; display: block; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
@@ -58,8 +58,17 @@ def html_of(picture: SearchPicture) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en" xmlns="http://www.w3.org/1999/xhtml">\n<head>\n<meta charset="utf-8"/>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
-        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+        f"<title>{title}</title>\n<style>{_series()}{_STYLE}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
+
+
+def _series() -> str:
+    """The colours of the series as variables."""
+    light, dark = (
+        " ".join(f"--series-{number}: {colour};" for number, colour in enumerate(colours))
+        for colours in (COLOURS, COLOURS_IN_THE_DARK)
+    )
+    return f"\n:root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
 
 
 def _body(picture: SearchPicture) -> Iterator[str]:
@@ -122,6 +131,8 @@ def _svg(drawing: Drawing) -> str:
     figure.savefig(file, format="svg", metadata=_NO_METADATA, transparent=True, bbox_inches="tight", pad_inches=0.05)
     text = plain(file.getvalue()).replace(INK, "currentColor").replace("'DejaVu Sans'", "'DejaVu Sans', Verdana")
     text = with_titles(text, drawing.titles)
+    for number, colour in enumerate(COLOURS):
+        text = text.replace(colour, f"var(--series-{number})")
     text = re.sub(r'\bid="', f'id="{drawing.name}-', text)
     text = re.sub(r'(href="|url\()#', rf"\g<1>#{drawing.name}-", text)
     root = re.search(r'<svg[^>]* viewBox="([^"]*)"[^>]*>', text)

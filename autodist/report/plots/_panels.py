@@ -85,7 +85,7 @@ def _draw_trials(axes: Any, course: Progress, colour: str, is_alone: bool) -> No
     label = "a trial" if is_alone else None
     axes.scatter(
         *zip(*measured, strict=True) if measured else ((), ()),
-        s=11 if is_alone else 5, color=colour, alpha=0.45 if is_alone else 0.2, linewidths=0, label=label,
+        s=11 if is_alone else 5, color=colour, alpha=0.6 if is_alone else 0.3, linewidths=0, label=label,
         gid=points_of(course),
     )  # fmt: skip
 

@@ -10,13 +10,16 @@ from typing import Any
 from autodist.errors import UsageError
 from autodist.installation import install_command
 
-__all__ = ["COLOURS", "INK", "MARKERS", "new_figure", "require_matplotlib", "themed"]
+__all__ = ["COLOURS", "COLOURS_IN_THE_DARK", "INK", "MARKERS", "new_figure", "require_matplotlib", "themed"]
 
 INK = "#1b1b1c"
 """The colour of text and lines; in HTML it becomes the colour of the page's text, so no series may have it."""
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-"""Okabe and Ito's, those that stand out on white and on black."""
+"""Okabe and Ito's; in HTML each is a variable of the page, which has a lighter one for dark screens."""
+
+COLOURS_IN_THE_DARK = ("#4db2ff", "#ff8f4a", "#2ecfa0", "#e8a6cc", "#ffc04d", "#8fd0f5")
+"""The same for dark screens."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
