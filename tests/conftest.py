@@ -1,13 +1,14 @@
 """What all tests share: the same examples in every run, unless `AUTODIST_TESTS_RANDOM=1` asks for others; and hosts."""
 
 import contextlib
+import itertools
 import os
 import signal
 import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 # A shell's `&` and `nohup` hand down ignored signals, which what the tests start would rightly go on to ignore.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -20,9 +21,13 @@ settings.register_profile("random", deadline=None)
 settings.load_profile("random" if os.environ.get("AUTODIST_TESTS_RANDOM") else "same")
 
 
+def is_quick(config):
+    """Whether fewer examples are tried, as by `make test`: the first ones of those that `make test-all` tries."""
+    return config.option.markexpr == "not slow" and not os.environ.get("AUTODIST_TESTS_RANDOM")
+
+
 def pytest_configure(config):
-    """`make test` tries fewer examples: the first ones of those that `make test-all` tries."""
-    if config.option.markexpr == "not slow" and not os.environ.get("AUTODIST_TESTS_RANDOM"):
+    if is_quick(config):
         settings.load_profile("quick")
 
 
@@ -39,23 +44,21 @@ if _LEAN not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
 # Tests name whatever carries values; those of the permission itself take it back.
 os.environ["AUTODIST_ALLOW_OPEN_PORTS"] = "1"
 
-_LONGEST_FIRST = (
+_COMPUTING = (
     "certify",
     "fit",
     "transport",
     "test_readme.py",
-    "restarts",
     "runtime",
     "checkpoints",
     "tuning",
-    "cli",
-    "launch",
     "bad_input",
     "testing",
     "kernels",
-    "remote",
 )
 """Directories: a long one must not be left for the end, when other processes have nothing more to do."""
+_WAITING = ("launch", "restarts", "cli", "remote", "agent")
+"""Directories whose tests mostly wait, for processes and for time to pass: in turn with those that need the cores."""
 _TOGETHER = ("certify", "fit")
 """Whose files share what their cases do on one device: made once in one process, not in each that has such a file."""
 
@@ -64,9 +67,18 @@ def _part(item):
     return item.path.relative_to(Path(__file__).parent).parts[0]
 
 
-def _turn(item):
-    part = _part(item)
-    return _LONGEST_FIRST.index(part) if part in _LONGEST_FIRST else len(_LONGEST_FIRST)
+def _in_turn(items):
+    """By scope, as `_split_scope` has them: one that computes, one that waits, and so on; then all others."""
+    computing, waiting, others = {}, {}, {}
+    for item in sorted(items, key=lambda item: _place(_part(item))):
+        kinds = computing if _part(item) in _COMPUTING else waiting if _part(item) in _WAITING else others
+        kinds.setdefault(_part(item) if _part(item) in _TOGETHER else item.path, []).append(item)
+    pairs = itertools.zip_longest(computing.values(), waiting.values(), fillvalue=[])
+    return [item for scopes in (*pairs, others.values()) for scope in scopes for item in scope]
+
+
+def _place(part):
+    return next((kind.index(part) for kind in (_COMPUTING, _WAITING) if part in kind), 0)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -82,8 +94,13 @@ def pytest_xdist_make_scheduler(config, log):
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
-def pytest_collection_modifyitems(items):
-    items.sort(key=_turn)
+def pytest_collection_modifyitems(config, items):
+    items[:] = _in_turn(items)
+    for item in items if is_quick(config) else ():
+        function = getattr(item, "obj", None)
+        if is_hypothesis_test(function):
+            own = function._hypothesis_internal_use_settings
+            function._hypothesis_internal_use_settings = settings(own, max_examples=-(-own.max_examples // 2))
     from autodist.strategies import installed_communicators
 
     if "horovod" in installed_communicators():

@@ -17,8 +17,8 @@ STRATEGIES = (
     str(Path(__file__).with_name("whole.yml")),
 )
 WORKERS = (2, 3)
-QUICK = {("optimizer-overflow", STRATEGIES[0], 2), ("optimizer-Adagrad@servers", OWN, 2)}
-"""In the launch that other cases share."""
+QUICK = {("optimizer-overflow", STRATEGIES[0], 2)}
+"""In the launch that other cases share; test_partitions.py has optimizers of variables in parts."""
 
 
 def parameters():
@@ -43,7 +43,7 @@ def parameter(case, place, horovod):
     marks += [pytest.mark.horovod] if horovod else []
     if is_quick:
         behind, place = quick_place(STRATEGIES[0])
-        case += "" if where == OWN else behind
+        case += behind
     return pytest.param(case, place, marks=marks, id=f"{case}-{where}-{place.workers}")
 
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 from autodist.graph import VariableNames, capture
 from autodist.graph.layouts import Whole, plan_batch
 from autodist.graph.layouts._shapes import _MANY as INFERRED
+from tests.quick import combinations
 
 from . import single
 from .single import specs_of
@@ -136,8 +137,7 @@ def loops_of(step, *arrays):
     return [any(not isinstance(layout, Whole) for way in plan.ways[n] for layout in way.inputs) for n in flows]
 
 
-@pytest.mark.parametrize("loss", [squares, contrastive])
-@pytest.mark.parametrize("name", PROGRAMS)
+@combinations(name=PROGRAMS, loss=[pytest.param(loss, id=loss.__name__) for loss in (contrastive, squares)])
 def test_loops_and_branches(name, loss):
     program, by_rows = PROGRAMS[name]
     w = tf.Variable(START, name="w")
@@ -160,7 +160,7 @@ LAYERS = {
 @pytest.mark.parametrize(
     ("name", "loss"),
     [
-        ("lstm", squares),
+        pytest.param("lstm", squares, marks=pytest.mark.slow),
         ("lstm", contrastive),
         ("gru", contrastive),
         pytest.param("masked", squares, marks=pytest.mark.slow),

@@ -1,4 +1,4 @@
-"""`all_batches.py FILES`: programs whose batches have few rows, none, or something beside them that comes whole.
+"""`all_batches.py FILES NAMES`: programs whose batches have few rows, none, or something beside them that comes whole.
 
 Each worker writes down what they find, and so does the test, where they run plainly.
 """
@@ -164,9 +164,9 @@ PROGRAMS = {
 }
 
 
-def run():
-    return {f"{name} {k}": value for name, program in PROGRAMS.items() for k, value in enumerate(program())}
+def run(names):
+    return {f"{name} {k}": value for name in names for k, value in enumerate(PROGRAMS[name]())}
 
 
 if __name__ == "__main__":
-    np.savez(f"{sys.argv[1]}{RANK}.npz", **run(), words=list(set(WORDS)))
+    np.savez(f"{sys.argv[1]}{RANK}.npz", **run(sys.argv[2:]), words=list(set(WORDS)))

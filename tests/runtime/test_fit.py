@@ -88,7 +88,7 @@ SECOND = pytest.mark.slow
         pytest.param(fitting(**ARRAYS | {"shuffle": True}), marks=SECOND),
         pytest.param(fitting(x=dataset), marks=SECOND),
         pytest.param(fitting(x=lambda: dataset(7)), marks=SECOND),
-        fitting(x=lambda: dataset().repeat(), steps_per_epoch=4),
+        pytest.param(fitting(x=lambda: dataset().repeat(), steps_per_epoch=4), marks=SECOND),
         fitting(x=Sequence, shuffle=False),
         fitting(x=generator, steps_per_epoch=6),
         pytest.param(fitting(**ARRAYS, steps_per_epoch=3), marks=SECOND),

@@ -224,7 +224,10 @@ def test_what_needs_the_whole_batch_is_refused(program):
     assert re.search(remedy, error.hint), error
 
 
-@pytest.mark.parametrize("losses", [LOSSES, ASKING], ids=["in_constants", "asked_for"])
+@pytest.mark.parametrize(
+    "losses",
+    [pytest.param(LOSSES, id="in_constants"), pytest.param(ASKING, id="asked_for", marks=pytest.mark.slow)],
+)
 def test_numbers_of_rows_in_the_program_are_those_of_the_whole_batch(losses):
     """All in one step, each of a weight of its own."""
 
@@ -353,8 +356,8 @@ def weights_looked_up(ad):
 
 
 REMEDIES = [
-    rows_counted, class_weights_from_outside, a_batch_of_one_graph, a_batch_of_one_graph_in_fit,
-    a_state_that_is_returned, weights_looked_up,
+    rows_counted, class_weights_from_outside, a_batch_of_one_graph,
+    pytest.param(a_batch_of_one_graph_in_fit, marks=pytest.mark.slow), a_state_that_is_returned, weights_looked_up,
 ]  # fmt: skip
 
 
