@@ -2,6 +2,7 @@
 
 from autodist.cost.resharding._layout_boxes import Places, moved_share, ordered_layouts, pulled_elements
 from autodist.cost.resharding._state_shares import (
+    COPIES,
     PARTIAL,
     WHOLE,
     Shares,
@@ -9,9 +10,11 @@ from autodist.cost.resharding._state_shares import (
     digit_shares,
     places_of,
     shares_between,
+    shares_with_copies,
 )
 
 __all__ = [
+    "COPIES",
     "PARTIAL",
     "WHOLE",
     "Places",
@@ -23,4 +26,5 @@ __all__ = [
     "places_of",
     "pulled_elements",
     "shares_between",
+    "shares_with_copies",
 ]

@@ -18,10 +18,23 @@ from numpy.typing import NDArray
 
 from autodist.cost.resharding._layout_boxes import Places, pulled_matrix
 
-__all__ = ["PARTIAL", "WHOLE", "Shares", "States", "Tiles", "digit_shares", "places_of", "shares_between"]
+__all__ = [
+    "COPIES",
+    "PARTIAL",
+    "WHOLE",
+    "Shares",
+    "States",
+    "Tiles",
+    "digit_shares",
+    "places_of",
+    "shares_between",
+    "shares_with_copies",
+]
 
 WHOLE = -1
 PARTIAL = -2
+COPIES = -3
+"""Of a mesh of one axis: several times, each copy being cut along another dim (Spartan, section 2.4)."""
 
 States: TypeAlias = tuple[int, ...]
 """Per axis of the mesh, the dim that it cuts, or `WHOLE`, or `PARTIAL`."""
@@ -90,6 +103,28 @@ def shares_between(lengths: tuple[int, ...], rank: int, tiles: Tiles = Tiles.BOX
     places = [places_of(states, tuple(named), rank) for states in layouts]
     shape = (prod(lengths),) * rank
     return Shares(layouts, pulled_matrix(places, places, shape, named) / prod(shape))
+
+
+@cache
+def shares_with_copies(length: int, rank: int) -> Shares:
+    """The same on one axis, where a tensor may be there once for each dim.
+
+    Example:
+        >>> shares = shares_with_copies(4, 2)
+        >>> [shares.between((COPIES,), (state,)) for state in (0, 1, WHOLE)], shares.between((0,), (COPIES,))
+        ([0.0, 0.0, 3.0], 0.75)
+
+    """
+    plain = shares_between((length,), rank)
+    others = (rank - 1) * (1 - 1 / length)
+    making = {PARTIAL: length - 1 + others, WHOLE: 0.0}
+    taking = {PARTIAL: inf, WHOLE: length - 1.0}
+    count = len(plain.layouts)
+    direct = np.zeros((count + 1, count + 1))
+    direct[:count, :count] = plain.direct
+    direct[:count, count] = [making.get(state, others) for (state,) in plain.layouts]
+    direct[count, :count] = [taking.get(state, 0.0) for (state,) in plain.layouts]
+    return Shares((*plain.layouts, (COPIES,)), direct)
 
 
 def places_of(states: States, axes: tuple[str, ...], rank: int) -> Places:

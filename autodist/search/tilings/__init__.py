@@ -1,5 +1,6 @@
 """Searches for the layout of every tensor of a step on a mesh of devices (SoyBean, Tofu, Spartan)."""
 
+from autodist.search.tilings._baseline_tilings import Baseline, baseline_tiling, batch_dims
 from autodist.search.tilings._coarse_graph import (
     CoarseGraph,
     CoarseOperator,
@@ -13,11 +14,14 @@ from autodist.search.tilings._device_memory import DeviceMemory, device_memory, 
 from autodist.search.tilings._domains import Replicate, tile_bytes
 from autodist.search.tilings._elimination import Factor, TooWide, eliminate, min_degree_order
 from autodist.search.tilings._factor_tables import Tables
+from autodist.search.tilings._greedy import greedy
 from autodist.search.tilings._plan_tiling import plan_tiling
+from autodist.search.tilings._repeated import Quotient, alike_layers, alike_steps
 from autodist.search.tilings._tiled_builder import Tiled
 from autodist.search.tilings._tiling_search import FoundTiling, Method, SearchOptions, find_tiling, priced
 
 __all__ = [
+    "Baseline",
     "CoarseGraph",
     "CoarseOperator",
     "CoarseStep",
@@ -27,16 +31,22 @@ __all__ = [
     "Form",
     "FoundTiling",
     "Method",
+    "Quotient",
     "Replicate",
     "SearchOptions",
     "Tables",
     "Tiled",
     "TooWide",
+    "alike_layers",
+    "alike_steps",
+    "baseline_tiling",
+    "batch_dims",
     "coarsen",
     "device_memory",
     "eliminate",
     "find_tiling",
     "forms_of",
+    "greedy",
     "linear_forms",
     "min_degree_order",
     "plan_tiling",

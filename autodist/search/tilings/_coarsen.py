@@ -77,9 +77,12 @@ class _Coarsening:
         for handle, names in self._step.stored.items():
             stored.setdefault(self._at(handle), []).extend(names)
         partial = self._may_be_partial(operators)
+        split = [normalize(i.tensor) for i in self._graph.inputs if i.split]
+        rows = {self._at(tensor) for tensor in split if tensor in self._step.shapes}
         coarse = tuple(
             CoarseTensor(
                 root, self._step.shapes[root], self._step.item_bytes(root), len(stored.get(number, ())),
+                batch_dim=0 if number in rows else None,
                 may_be_partial=number in partial and number not in stored,
             )
             for root, number in self._number.items()

@@ -9,7 +9,7 @@ from math import prod
 from types import MappingProxyType
 from typing import TypeAlias
 
-from autodist.cost.resharding import PARTIAL, WHOLE
+from autodist.cost.resharding import COPIES, PARTIAL, WHOLE
 from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseTensor
 
 __all__ = ["SMALL_ELEMENTS", "Domains", "Replicate", "tile_bytes"]
@@ -39,6 +39,7 @@ class Domains:
         lengths: Of the axes of the mesh.
         replicate: Which tensors may be whole.
         fixed: By tensor, the layouts that are allowed; those of the others are free.
+        copies: Whether tensors may be there several times, cut along different dims; on one axis only.
 
     """
 
@@ -48,7 +49,10 @@ class Domains:
         lengths: tuple[int, ...],
         replicate: Replicate,
         fixed: Mapping[int, tuple[States, ...]] = MappingProxyType({}),
+        *,
+        copies: bool = False,
     ) -> None:
+        self._copies = copies and len(lengths) == 1
         self._graph = graph
         self._lengths = lengths
         self._replicate = replicate
@@ -73,12 +77,23 @@ class Domains:
             for t, states in zip(self._places(), layouts, strict=True)
         ]
 
+    def near(self, layouts: Iterable[States]) -> list[tuple[States, ...]]:
+        """The layouts in which one axis does something else, whichever it is, or axes change places."""
+        found = []
+        for t, states in zip(self._places(), layouts, strict=True):
+            other = [
+                (*states[:axis], state, *states[axis + 1 :]) for axis in range(len(states)) for state in self._states(t)
+            ]
+            found.append(self._kept(t, dict.fromkeys((states, *other, *itertools.permutations(states)))))
+        return found
+
     def _places(self) -> range:
         return range(len(self._graph.tensors))
 
     def _states(self, place: int) -> tuple[int, ...]:
         partial = (PARTIAL,) if self._graph.tensors[place].may_be_partial else ()
-        return (*self._graph.dims[place], WHOLE, *partial)
+        copies = (COPIES,) if self._copies and len(self._graph.dims[place]) > 1 else ()
+        return (*self._graph.dims[place], WHOLE, *partial, *copies)
 
     def _kept(self, place: int, layouts: Iterable[States]) -> tuple[States, ...]:
         tensor, axes = self._graph.tensors[place], None
@@ -113,5 +128,7 @@ def tile_bytes(tensor: CoarseTensor, states: States, lengths: tuple[int, ...]) -
         32.0
 
     """
+    if COPIES in states:
+        return tensor.size_bytes * len(tensor.shape) / lengths[0]
     cut = prod(length for state, length in zip(states, lengths, strict=False) if state >= 0)
     return tensor.size_bytes / cut

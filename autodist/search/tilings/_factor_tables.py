@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from autodist.cost.resharding import WHOLE, Shares, Tiles, shares_between
+from autodist.cost.resharding import WHOLE, Shares, Tiles, shares_between, shares_with_copies
 from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseOperator, CoarseTensor, Form
 from autodist.search.tilings._elimination import Factor
 
@@ -109,7 +109,7 @@ class Tables:
         found = []
         for place, at in enumerate(operator.operands):
             tensor, dims = self.graph.tensors[at], self.graph.dims[at]
-            shares = shares_between(self.lengths, max(1, len(dims)), self.tiles)
+            shares = self._shares(max(1, len(dims)))
             layouts = [_number(shares, states, dims) for states in given[place]]
             needed = [_number(shares, tuple(form.states[place] for form in c), dims) for c in among]
             if place < len(operator.inputs):
@@ -119,6 +119,11 @@ class Tables:
             halos = np.array([self._halo(c, place, tensor) for c in among])[:, None]
             found.append((moved + halos) * float(tensor.size_bytes * operator.count))
         return found
+
+    def _shares(self, rank: int) -> Shares:
+        if len(self.lengths) == 1:
+            return shares_with_copies(self.lengths[0], rank)
+        return shares_between(self.lengths, rank, self.tiles)
 
     def _halo(self, combination: Combination, place: int, tensor: CoarseTensor) -> float:
         """What neighbours give each other beside their own parts, as a share of a tensor."""

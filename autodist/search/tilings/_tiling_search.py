@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
 
-from autodist.cost.resharding import Tiles
+from autodist.cost.resharding import COPIES, Tiles
 from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseOperator
 from autodist.search.tilings._domains import Domains, Replicate, States, tile_bytes
 from autodist.search.tilings._elimination import MOST_CELLS, Factor, TooWide, eliminate, min_degree_order, most_cells
 from autodist.search.tilings._factor_tables import Combination, Tables
+from autodist.search.tilings._greedy import greedy
+from autodist.search.tilings._repeated import Quotient, alike_layers, alike_steps
 
 __all__ = ["FoundTiling", "Method", "SearchOptions", "find_tiling", "priced"]
+
+_REPEATED = 0.75
+"""If no more operators are left once repeated steps are one, these are searched."""
 
 
 class Method(enum.Enum):
@@ -28,8 +33,12 @@ class Method(enum.Enum):
     """One axis after another, the first cutting what the next ones cut further (Tofu, section 5.2)."""
     LEVELS = "levels"
     """The same, each cut by dynamic programming over breadth-first levels (SoyBean, one-cut and k-cuts)."""
+    GREEDY = "greedy"
+    """One tensor after another, that with the most neighbours first (Spartan), for one axis after another."""
+    DEFERRING = "deferring"
+    """The same, except that tensors wait for which several layouts cost the same."""
     AUTO = "auto"
-    """The joint optimum where its tables are small enough, else the recursion, repaired."""
+    """The joint optimum where its tables are small enough; else the recursion, or that of equal layers, repaired."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,7 @@ class SearchOptions:
         polish: Whether one axis after another is searched again with the others fixed, until nothing improves.
         fixed: By tensor, the layouts that are allowed.
         memory_weight: Bytes that are moved rather than that a device keeps one byte more.
+        copies_bytes: What each device may keep of copies that are cut along other dims; of greedy searches on one axis.
         most_cells: Of the largest table.
 
     """
@@ -53,6 +63,7 @@ class SearchOptions:
     polish: bool = True
     fixed: Mapping[int, tuple[States, ...]] = field(default_factory=lambda: MappingProxyType({}))
     memory_weight: float = 0.0
+    copies_bytes: float = 0.0
     most_cells: float = MOST_CELLS
 
 
@@ -113,10 +124,20 @@ class _Search:
         self._graph = graph
         self._lengths = lengths
         self._options = options
-        self._domains = Domains(graph, lengths, options.replicate, options.fixed)
+        self._is_greedy = options.method in (Method.GREEDY, Method.DEFERRING)
+        self._domains = self._domains_on(lengths)
+
+    def _domains_on(self, lengths: tuple[int, ...]) -> Domains:
+        options = self._options
+        copies = self._is_greedy and options.copies_bytes > 0
+        return Domains(self._graph, lengths, options.replicate, options.fixed, copies=copies)
 
     def run(self) -> FoundTiling:
         method = self._options.method
+        if method is Method.AUTO:
+            steps = alike_steps(self._graph)
+            if len(steps.graph.operators) < _REPEATED * len(self._graph.operators):
+                return self._expanded(steps, self._of_quotient(steps).run())
         if method in (Method.JOINT, Method.AUTO):
             try:
                 return self._joint()
@@ -124,7 +145,33 @@ class _Search:
                 if method is Method.JOINT:
                     raise
         found = self._recursive()
-        return self._polished(found) if self._options.polish else found
+        if method is Method.AUTO:
+            others = (*self._of_equal_layers(), *self._of_digits())
+            found = min((found, *others), key=lambda tiling: self._weighed(tiling)[0])
+        return self._polished(found) if self._options.polish and not self._is_greedy else found
+
+    def _of_equal_layers(self) -> list[FoundTiling]:
+        """The tiling in which repeated layers are alike, if that can be searched at once."""
+        layers = alike_layers(self._graph)
+        try:
+            return [self._expanded(layers, self._of_quotient(layers)._joint())]
+        except TooWide:
+            return []
+
+    def _of_quotient(self, quotient: Quotient) -> _Search:
+        fixed = {quotient.place[t]: allowed for t, allowed in self._options.fixed.items()}
+        return _Search(quotient.graph, self._lengths, replace(self._options, fixed=fixed))
+
+    def _expanded(self, quotient: Quotient, found: FoundTiling) -> FoundTiling:
+        layouts = tuple(found.layouts[place] for place in quotient.place)
+        return self._finished(self._tables(len(self._lengths)), layouts)
+
+    def _of_digits(self) -> list[FoundTiling]:
+        """The tiling that one cut after another finds where their order is free."""
+        if self._options.tiles is Tiles.DIGITS or len(self._lengths) < 2:
+            return []
+        search = _Search(self._graph, self._lengths, replace(self._options, tiles=Tiles.DIGITS))
+        return [self._finished(self._tables(len(self._lengths)), search._recursive().layouts)]
 
     def _joint(self) -> FoundTiling:
         tables = self._tables(len(self._lengths))
@@ -141,8 +188,7 @@ class _Search:
                 _continued(tables.combinations(operator), before)
                 for operator, before in zip(self._graph.operators, cuts, strict=True)
             ]
-            domains = Domains(self._graph, tables.lengths, self._options.replicate, self._options.fixed)
-            layouts = self._solved(tables, domains.after(layouts), among)
+            layouts = self._solved(tables, self._domains_on(tables.lengths).after(layouts), among)
             best = [
                 tables.best(operator, [layouts[t] for t in operator.operands], ways)
                 for operator, ways in zip(self._graph.operators, among, strict=True)
@@ -152,19 +198,31 @@ class _Search:
         return FoundTiling(layouts, cuts, costs[-1], tuple(costs))
 
     def _polished(self, found: FoundTiling) -> FoundTiling:
-        """Search one axis again with the others fixed, and all cuts of operators, until nothing improves."""
+        """Search again near to what is there, and among all cuts of operators, until nothing improves."""
         tables = self._tables(len(self._lengths))
         every = [tables.combinations(operator) for operator in self._graph.operators]
         best = self._weighed(self._finished(tables, found.layouts))
-        tried = 0
-        while tried < len(self._lengths):
-            for axis in range(len(self._lengths)):
-                domains = self._domains.along(axis, best[1].layouts)
+        is_better = True
+        while is_better:
+            is_better = False
+            for domains in self._neighbourhoods(tables, best[1].layouts, every):
                 other = self._weighed(self._finished(tables, self._solved(tables, domains, every)))
-                tried += 1
                 if other[0] < best[0] * (1 - 1e-9):
-                    best, tried = other, 0
+                    best, is_better = other, True
+                    break
         return replace(best[1], after_each=found.after_each)
+
+    def _neighbourhoods(
+        self, tables: Tables, layouts: tuple[States, ...], every: Sequence[tuple[Combination, ...]]
+    ) -> Iterator[list[tuple[States, ...]]]:
+        """Layouts near to those that are there: any axis of each tensor if tables are small enough, else one of all."""
+        near = self._domains.near(layouts)
+        try:
+            self._ordered(near, every)
+            yield near
+        except TooWide:
+            for axis in range(len(self._lengths)):
+                yield self._domains.along(axis, layouts)
 
     def _weighed(self, found: FoundTiling) -> tuple[float, FoundTiling]:
         weight, cost = self._options.memory_weight, found.moved_bytes
@@ -182,6 +240,27 @@ class _Search:
     def _solved(
         self, tables: Tables, domains: list[tuple[States, ...]], among: Sequence[tuple[Combination, ...]]
     ) -> tuple[States, ...]:
+        if self._is_greedy:
+            return self._chosen(tables, domains, among)
+        sizes, order = self._ordered(domains, among)
+        factors = [
+            _squeezed(tables.factor(operator, domains, ways))
+            for operator, ways in zip(self._graph.operators, among, strict=True)
+        ]
+        if self._options.memory_weight:
+            factors += [self._kept(t, domain, tables.lengths) for t, domain in enumerate(domains)]
+        _, values = eliminate(factors, sizes, order, self._options.most_cells)
+        return tuple(domain[value] for domain, value in zip(domains, values, strict=True))
+
+    def _ordered(
+        self, domains: list[tuple[States, ...]], among: Sequence[tuple[Combination, ...]]
+    ) -> tuple[list[int], list[int]]:
+        """The number of layouts of each tensor, and the order to eliminate them in.
+
+        Raises:
+            TooWide: Tables would be too large.
+
+        """
         sizes = [len(domain) for domain in domains]
         scopes = [tuple({t for t in o.operands if sizes[t] > 1}) for o in self._graph.operators]
         self._refuse_large(scopes, sizes, among)
@@ -191,13 +270,27 @@ class _Search:
             order = min_degree_order(scopes, sizes)
         if most_cells(scopes, sizes, order) > self._options.most_cells:
             raise TooWide(f"tables of more than {self._options.most_cells:.2g} cells are too large")
+        return sizes, order
+
+    def _chosen(
+        self, tables: Tables, domains: list[tuple[States, ...]], among: Sequence[tuple[Combination, ...]]
+    ) -> tuple[States, ...]:
         factors = [
-            _squeezed(tables.factor(operator, domains, ways))
-            for operator, ways in zip(self._graph.operators, among, strict=True)
+            tables.factor(operator, domains, ways) for operator, ways in zip(self._graph.operators, among, strict=True)
         ]
-        if self._options.memory_weight:
-            factors += [self._kept(t, domain, tables.lengths) for t, domain in enumerate(domains)]
-        _, values = eliminate(factors, sizes, order, self._options.most_cells)
+        extra = {
+            (t, value): (len(tensor.shape) - 1) * tensor.size_bytes / tables.lengths[0]
+            for t, tensor in enumerate(self._graph.tensors)
+            for value, states in enumerate(domains[t])
+            if COPIES in states
+        }
+        _, values = greedy(
+            factors,
+            [len(domain) for domain in domains],
+            defers_ties=self._options.method is Method.DEFERRING,
+            extra_bytes=extra,
+            budget_bytes=self._options.copies_bytes,
+        )
         return tuple(domain[value] for domain, value in zip(domains, values, strict=True))
 
     def _refuse_large(

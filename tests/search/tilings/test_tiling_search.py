@@ -172,13 +172,11 @@ def test_all_ways_agree_on_random_graphs(seed):
         if np.prod([len(domain) for domain in domains]) < 3000:
             assert by_trying_all(graph, lengths, domains, tiles) == pytest.approx(best)
         repaired = find_tiling(graph, lengths, SearchOptions(Method.RECURSIVE, replicate, tiles)).moved_bytes
-        assert best - 1e-9 <= repaired
-        if len(lengths) == 1:
-            assert repaired == pytest.approx(best)
+        assert repaired == pytest.approx(best)
 
 
 def test_what_is_too_wide_is_said():
     graph = mlp(512, [512] * 4)
     with pytest.raises(TooWide):
         find_tiling(graph, (2, 2, 2), SearchOptions(Method.JOINT, most_cells=1000))
-    assert find_tiling(graph, (2, 2, 2), SearchOptions(most_cells=1000)).after_each
+    assert find_tiling(graph, (2, 2, 2), SearchOptions(most_cells=1000)).moved_bytes > 0

@@ -1,0 +1,122 @@
+"""Tilings that people choose by rule, to compare with."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from math import prod
+
+from autodist.cost.resharding import WHOLE, Tiles
+from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseOperator
+from autodist.search.tilings._domains import States, is_even
+from autodist.search.tilings._factor_tables import Combination, Tables
+from autodist.search.tilings._tiling_search import FoundTiling, SearchOptions, find_tiling, priced
+
+__all__ = ["Baseline", "baseline_tiling", "batch_dims"]
+
+
+class Baseline(enum.Enum):
+    """A rule that lays out all tensors."""
+
+    DATA = "data"
+    """Rows of the batch are cut, weights are whole, gradients are reduced."""
+    MODEL = "model"
+    """Weights are cut along their first dim, activations along their last one, or whole."""
+    ALL_ROW = "all-row"
+    """Everything is cut along its first dim."""
+    EQUAL_CHOP = "equal-chop"
+    """Each tensor is cut along one dim over all devices: the best of these."""
+    ONE_WEIRD_TRICK = "one-weird-trick"
+    """Convolutions are data parallel, dense layers are cut (Krizhevsky)."""
+
+
+def baseline_tiling(
+    graph: CoarseGraph, lengths: tuple[int, ...], baseline: Baseline, tiles: Tiles = Tiles.BOXES
+) -> FoundTiling:
+    """Return the tiling that a rule makes; what can't be cut evenly is whole.
+
+    Args:
+        graph: The graph; its inputs say which dim their batch is.
+        lengths: Of the axes of the mesh.
+        baseline: The rule.
+        tiles: How tiles lie.
+
+    """
+    if baseline is Baseline.EQUAL_CHOP:
+        return find_tiling(graph, (prod(lengths),), SearchOptions(tiles=tiles))
+    rows = batch_dims(graph)
+    if baseline is Baseline.DATA:
+        layouts = [_along(graph, t, _data_dim(graph, t, dim, lengths), lengths) for t, dim in enumerate(rows)]
+        tables = Tables(graph, lengths, tiles)
+        forced = {k: _by_rows(tables, operator, rows) for k, operator in enumerate(graph.operators)}
+        return priced(graph, lengths, layouts, tiles, forced)
+    if baseline is Baseline.ALL_ROW:
+        firsts = [_along(graph, t, _first_cuttable(graph, t, lengths), lengths) for t in range(len(graph.tensors))]
+        return priced(graph, lengths, firsts, tiles)
+    allowed = _mixed if baseline is Baseline.ONE_WEIRD_TRICK else _by_model
+    fixed = {t: allowed(graph, t, rows[t], lengths) for t in range(len(graph.tensors))}
+    return find_tiling(graph, lengths, SearchOptions(tiles=tiles, fixed={t: f for t, f in fixed.items() if f}))
+
+
+def batch_dims(graph: CoarseGraph) -> tuple[int | None, ...]:
+    """By tensor, the dim along which its rows are the batch's, as far as operators pass it on."""
+    found = [tensor.batch_dim for tensor in graph.tensors]
+    for operator in graph.operators:
+        count = len(operator.inputs)
+        for form in operator.forms:
+            taken = zip(operator.inputs, form.states, strict=False)
+            if form.index and any(state >= 0 and state == found[t] for t, state in taken):
+                for t, state in zip(operator.outputs, form.states[count:], strict=True):
+                    if state >= 0 and found[t] is None and not graph.tensors[t].stored:
+                        found[t] = state
+    return tuple(found)
+
+
+def _data_dim(graph: CoarseGraph, t: int, rows: int | None, lengths: tuple[int, ...]) -> int | None:
+    """Gradients of weights are scattered, so that each device updates a part and gives it to the others."""
+    return rows if rows is not None or graph.tensors[t].stored else _first_cuttable(graph, t, lengths)
+
+
+def _along(graph: CoarseGraph, t: int, dim: int | None, lengths: tuple[int, ...]) -> States:
+    states = (WHOLE if dim is None or dim not in graph.dims[t] else dim,) * len(lengths)
+    return states if is_even(graph.tensors[t], states, lengths) else (WHOLE,) * len(lengths)
+
+
+def _first_cuttable(graph: CoarseGraph, t: int, lengths: tuple[int, ...]) -> int | None:
+    tensor, axes = graph.tensors[t], len(lengths)
+    return next((dim for dim in graph.dims[t] if is_even(tensor, (dim,) * axes, lengths)), None)
+
+
+def _by_rows(tables: Tables, operator: CoarseOperator, rows: Sequence[int | None]) -> tuple[Combination, ...]:
+    """The ways in which an operator is cut by the batch; all if there is none."""
+    found = []
+    for combination in tables.combinations(operator):
+        cut = [dict(zip(operator.operands, form.states, strict=True)) for form in combination]
+        if all(any(_is_of(rows[t], state) for t, state in states.items()) for states in cut) and all(
+            state == WHOLE or rows[t] is None or state == rows[t] for states in cut for t, state in states.items()
+        ):
+            found.append(combination)
+    return tuple(found)
+
+
+def _is_of(rows: int | None, state: int) -> bool:
+    return rows is not None and state == rows
+
+
+def _by_model(graph: CoarseGraph, t: int, rows: int | None, lengths: tuple[int, ...]) -> tuple[States, ...]:
+    whole = (WHOLE,) * len(lengths)
+    if rows is None:
+        return (_along(graph, t, _first_cuttable(graph, t, lengths), lengths),)
+    columns = [dim for dim in graph.dims[t] if dim != rows]
+    return tuple(dict.fromkeys((_along(graph, t, columns[-1] if columns else None, lengths), whole)))
+
+
+def _mixed(graph: CoarseGraph, t: int, rows: int | None, lengths: tuple[int, ...]) -> tuple[States, ...]:
+    """Of dense layers weights are cut, and the rest is as it is best for that."""
+    rank = len(graph.tensors[t].shape)
+    if rank > 2:
+        return (_along(graph, t, _data_dim(graph, t, rows, lengths), lengths),)
+    if not graph.tensors[t].stored:
+        return ()
+    choices = tuple(_along(graph, t, dim, lengths) for dim in graph.dims[t])
+    return tuple(states for states in choices if WHOLE not in states)
