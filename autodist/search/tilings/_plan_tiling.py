@@ -11,7 +11,7 @@ from autodist.resource_spec import Mesh
 from autodist.search.tilings._coarsen import CoarseStep, coarsen
 from autodist.search.tilings._device_memory import tiling_within
 from autodist.search.tilings._domains import States, is_even
-from autodist.search.tilings._tiling_search import SearchOptions
+from autodist.search.tilings._tiling_search import FoundTiling, SearchOptions
 from autodist.strategies.tiling import TensorLayout, TilingPlan
 
 __all__ = ["plan_tiling"]
@@ -45,7 +45,7 @@ def plan_tiling(graph: TrainingGraph, mesh: Mesh, memory_limit_bytes: int | None
             f"the mesh {mesh.text} has {len(axes)} axes, allowed: up to {_MOST_AXES}",
             hint="join axes, as `flat()` does",
         )
-    step = coarsen(graph, _examples(graph))
+    step = _coarse(graph)
     names, lengths = tuple(name for name, _ in axes), tuple(length for _, length in axes)
     if not axes:
         return TilingPlan(mesh, {v.name: TensorLayout.whole(len(v.shape)) for v in graph.variables})
@@ -56,7 +56,29 @@ def plan_tiling(graph: TrainingGraph, mesh: Mesh, memory_limit_bytes: int | None
         place, rank = step.variables.get(variable.name), len(variable.shape)
         states = (WHOLE,) * len(names) if place is None else found.layouts[place]
         layouts[variable.name] = TensorLayout(*places_of(states, names, rank))
-    return TilingPlan(mesh, layouts, found.moved_bytes, memory.total, step.whole)
+    others = _gathered(step, found)
+    gathered = frozenset(name for name, place in step.variables.items() if place in others)
+    return TilingPlan(mesh, layouts, found.moved_bytes, memory.total, gathered, step.whole)
+
+
+def _coarse(graph: TrainingGraph) -> CoarseStep:
+    examples = _examples(graph)
+    try:
+        return coarsen(graph, examples)
+    except StrategyError:
+        raise
+    except ValueError as error:
+        raise StrategyError(f"the step can't be for {examples} examples: {error}") from error
+
+
+def _gathered(step: CoarseStep, found: FoundTiling) -> set[int]:
+    """The tensors that some operator takes or makes otherwise than they lie."""
+    return {
+        t
+        for operator, cut in zip(step.graph.operators, found.cuts, strict=True)
+        for place, t in enumerate(operator.operands)
+        if tuple(form.states[place] for form in cut) != found.layouts[t] and set(found.layouts[t]) != {WHOLE}
+    }
 
 
 def _examples(graph: TrainingGraph) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from autodist.errors import AutoDistError, StrategyError
@@ -23,6 +23,8 @@ class TilingPlan:
         variables: By name, the layout of each variable and slot.
         moved_bytes: What devices are predicted to send each other in a step, all together.
         device_bytes: What each device is predicted to keep.
+        gathered: The variables that are cut, but gathered before some operator takes them, or whose gradients some
+            operator makes as terms of sums: sharded data parallelism. With the others, operators compute as they lie.
         whole: The nodes of which it is not known how they can be cut: they run whole on every device.
 
     Example:
@@ -37,13 +39,15 @@ class TilingPlan:
     variables: Mapping[str, TensorLayout]
     moved_bytes: float = 0.0
     device_bytes: float = 0.0
-    whole: tuple[str, ...] = field(default=())
+    gathered: frozenset[str] = frozenset()
+    whole: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "gathered", frozenset(self.gathered))
         object.__setattr__(self, "variables", MappingProxyType(dict(self.variables)))
 
     def cut_dims(self) -> dict[str, int]:
-        """By name of each variable that is cut along one dim, that dim.
+        """By name of each variable that is cut along one dim and computed with as it lies, that dim.
 
         Example:
             >>> mesh = Mesh((("device", 2),), ("a:CPU:0", "a:CPU:1"))
@@ -52,7 +56,8 @@ class TilingPlan:
             {'w': 1}
 
         """
-        cut = {name: [d for d, axes in enumerate(layout.dims) if axes] for name, layout in self.variables.items()}
+        used = {name: layout for name, layout in self.variables.items() if name not in self.gathered}
+        cut = {name: [d for d, axes in enumerate(layout.dims) if axes] for name, layout in used.items()}
         return {name: dims[0] for name, dims in cut.items() if len(dims) == 1}
 
     def to_json(self) -> str:
@@ -63,6 +68,7 @@ class TilingPlan:
                 "variables": {name: str(layout) for name, layout in self.variables.items()},
                 "moved_bytes": self.moved_bytes,
                 "device_bytes": self.device_bytes,
+                "gathered": sorted(self.gathered),
                 "whole": self.whole,
             }
         )
@@ -80,7 +86,8 @@ class TilingPlan:
             data = json.loads(text)
             layouts = {str(name): TensorLayout.parse(layout) for name, layout in data["variables"].items()}
             sizes = float(data["moved_bytes"]), float(data["device_bytes"])
-            return cls(Mesh.from_json(json.dumps(data["mesh"])), layouts, *sizes, tuple(map(str, data["whole"])))
+            gathered, whole = frozenset(map(str, data["gathered"])), tuple(map(str, data["whole"]))
+            return cls(Mesh.from_json(json.dumps(data["mesh"])), layouts, *sizes, gathered, whole)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             if isinstance(error, AutoDistError):
                 raise

@@ -39,6 +39,7 @@ def test_large_batches_are_what_is_cut():
     graph = dense(4096, 256, 256, 256)
     plan = plan_tiling(graph, mesh(4))
     assert plan.moved_bytes == 2 * 3 * weights(graph), "an all-reduce"
+    assert plan.cut_dims() == {}, "what is cut is gathered for use"
     assert plan.whole == ()
 
 
@@ -122,7 +123,11 @@ def test_mistakes_are_named():
     five = Mesh(tuple((f"a{n}", 2) for n in range(5)), tuple(map(str, range(32))))
     with pytest.raises(StrategyError, match="5 axes, allowed: up to 4"):
         plan_tiling(graph, five)
-    for text in ("", "{}", '{"mesh": 1, "variables": {}, "moved_bytes": 0, "device_bytes": 0, "whole": []}'):
+    for text in (
+        "",
+        "{}",
+        '{"mesh": 1, "variables": {}, "moved_bytes": 0, "device_bytes": 0, "gathered": [], "whole": []}',
+    ):
         with pytest.raises((StrategyError, SpecError), match="damaged"):
             TilingPlan.from_json(text)
     assert str(TensorLayout.whole(1)) == "*"
