@@ -76,10 +76,15 @@ def test_convolutions_are_replicated_and_dense_layers_cut():
     assert plan.moved_bytes < 2 * 3 * weights(graph) / 3
 
 
-def test_a_transformer_is_cut_where_weights_are_large():
+def test_a_transformer_is_cut_by_heads_and_by_hidden_units():
+    """As Megatron-LM cuts it, found unaided: what one product makes in parts, the next one sums."""
     graph = sentences()
     plan = plan_tiling(graph, mesh(2))
-    assert "logits/kernel" in plan.cut_dims()
+    cut = plan.cut_dims()
+    heads = {f"a0/{name}/kernel": 1 for name in ("query", "key", "value")}
+    assert {name: cut[name] for name in heads} == heads
+    assert [cut[f"{name}/kernel"] for name in ("a0/attention_output", "f0", "g0", "logits")] == [0, 1, 0, 1]
+    assert cut["words/embeddings"] == 1
     assert plan.moved_bytes < 2 * weights(graph)
     assert plan.whole == ()
 
