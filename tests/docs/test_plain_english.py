@@ -44,6 +44,18 @@ def test_a_page_is_in_plain_english(page: Path):
     assert found(page.read_text()) == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_text_is_filled_to_the_width_of_a_screen(page: Path):
+    """Lines of a table, of code, and pages that are made of records may be longer."""
+    lines = FENCE.sub("", page.read_text()).splitlines()
+    wide = [
+        line
+        for line in lines
+        if len(line) > 130 and not line.startswith(("|", "!", "Machine:")) and "](http" not in line
+    ]
+    assert page.name == "faults.md" or wide == []
+
+
 def help_texts() -> Iterator[tuple[str, str]]:
     for name, command in reference().commands(reference().autodist, "autodist"):
         yield name, command.help or ""
