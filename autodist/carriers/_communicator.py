@@ -68,5 +68,5 @@ class Communicator(abc.ABC):
             place: Which worker this is.
 
         """
-        total = self.all_reduce(nodes, name, scattered.tensor, dtype)
+        total = self.all_reduce_varying(nodes, name, scattered.tensor, dtype)
         return rows_of(nodes, f"{name}/rows", scattered, place.rank, dtype, total)

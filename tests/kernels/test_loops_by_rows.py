@@ -190,3 +190,19 @@ def test_recurrent_layers_beside_random_numbers(name, loss):
     for weight, after in zip(weights, ran.outputs[-1][1:], strict=True):
         assert np.abs(after - weight.numpy()).max() > 1e-5
     assert all(loops_of(step, x))
+
+
+def test_jacobians_of_a_replica_without_rows():
+    """TensorFlow can't find the open dim of no elements."""
+    w = tf.Variable(START, name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                p = tf.tanh(x @ w)
+            loss = tf.reduce_mean(tf.square(p)) + tf.reduce_mean(tf.square(inner.batch_jacobian(p, x)))
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return loss
+
+    check(step, [[sequences(0)[:, 0]]], SIZES, w)

@@ -95,3 +95,41 @@ def test_where_losses_stay_apart_it_is_said():
     step = losses_of(BENT, {"clipped": tf.Variable(START, name="w")})
     ran = single.run(step, [[batch(9, width=6)]], SIZES, gradient_reduction="mean")
     assert any("is not linear in what comes from the loss" in warning for warning in ran.warnings)
+
+
+BEGINS = {
+    "centred": lambda p: p - tf.reduce_mean(p, 0),
+    "by softmax over the batch": lambda p: tf.nn.softmax(p, 0),
+    "over the number of examples": lambda p: p / tf.cast(tf.shape(p)[0], p.dtype),
+    "by example": lambda p: 0.1 * tf.nn.softmax(p),
+}
+"""What a program gives as `output_gradients=`, for a tensor with a row for each example."""
+
+
+@pytest.mark.parametrize("name", BEGINS)
+def test_gradients_that_begin_with_what_the_program_gives(name):
+    w = tf.Variable(START, name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            p = tf.tanh(x @ w)
+        w.assign_sub(0.1 * tape.gradient(p, w, output_gradients=BEGINS[name](p)))
+        return p
+
+    ran = check(step, [[batch(9, width=6)]], SIZES, w)
+    assert not ran.warnings
+    assert np.abs(ran.variables["w"] - START).max() > 1e-3
+
+
+def test_gradients_of_means_that_begin_with_means():
+    w = tf.Variable(START, name="w")
+
+    def step(x):
+        with tf.GradientTape(persistent=True) as tape:
+            mean = tf.reduce_mean(tf.tanh(x @ w), 0)
+            loss = tf.reduce_mean(tf.square(x @ w))
+        w.assign_sub(0.1 * tape.gradient(mean, w, output_gradients=mean - 0.3))
+        w.assign_sub(0.1 * tape.gradient(loss, w, output_gradients=tf.reduce_mean(tf.abs(mean))))
+        return loss
+
+    assert not check(step, [[batch(9, width=6)]], SIZES, w).warnings

@@ -88,6 +88,27 @@ def test_values_of_rows_that_meet_are_those_of_one_device():
         assert not ran.warnings
 
 
+def test_whole_numbers_made_of_fractions():
+    w = tf.Variable([[1.0], [2.0]], name="w")
+
+    def step(x, i):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(x @ w))
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        count = tf.shape(x)[0]
+        return {
+            "mean": tf.reduce_mean(i),
+            "of columns": tf.reduce_mean(tf.stack([i, 3 * i], 1), 0),
+            "mean as a number": tf.cast(100.0 * loss, tf.int32),
+            "sum as a number": tf.cast(tf.reduce_sum(x), tf.int64),
+            "half": tf.cast(0.5 * tf.cast(count, tf.float32), tf.int32),
+            "any": tf.cast(tf.reduce_sum(i), tf.bool),
+        }
+
+    arrays = [[batch(11, k), np.arange(11) + k] for k in range(2)]
+    assert not check(step, arrays, (3, 0, 7, 1), w).warnings
+
+
 def test_values_that_only_replicas_have_keep_their_scale():
     """As a metric of a loss does, that adds up the loss times the number of examples."""
     w = tf.Variable([[1.0, 0.5], [2.0, -1.0]], name="w")

@@ -14,7 +14,7 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
-from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
+from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor, tensor_dtype
 from autodist.graph.batch import SCALING_OF, Rows, Value
 from autodist.graph.batch import Kind as BatchKind
 from autodist.graph.operators import (
@@ -66,6 +66,8 @@ _ADDITIVE = frozenset({BatchScaling.COUNT, BatchScaling.SUM})
 _LINEAR = _ADDITIVE | {BatchScaling.MEAN, BatchScaling.SAME}
 
 _SIZES = frozenset({Asks.LENGTHS, Asks.EACH, Asks.COUNT})
+_NUMBERS = ("int", "uint", "bool")
+"""What the names of types without fractions begin with."""
 
 
 def adds_up_rows(op: str) -> bool:
@@ -115,7 +117,18 @@ class ScalingRules:
             return self._of_shape(node, inputs)
         if node.op == "FloorDiv" and inputs[0] is BatchScaling.COUNT and inputs[1] in _INVARIANT:
             return BatchScaling.COUNT if self.is_multiple(node.name) else BatchScaling.MIXED
+        if self._is_rounded(node) and set(inputs) - _INVARIANT:
+            return BatchScaling.MIXED
         return _combined(node, inputs, self._zeros(node) if linearity_of(node.op) is Linearity.JOINT else 0)
+
+    def _is_rounded(self, node: Any) -> bool:
+        """Whether a node gives whole numbers, or truths, for what is none, so that replicas' results don't add up."""
+        is_cast = passes_on(node.op, Passes.TYPE)
+        if not is_cast and reducer_of(node.op) is not Reducer.MEAN:
+            return False
+        given, made = tensor_dtype(self.nodes, data_inputs(node)[0]), tensor_dtype(self.nodes, node.name)
+        is_same = is_cast and given.startswith(_NUMBERS) and (made != "bool" or given == made)
+        return made.startswith(_NUMBERS) and not is_same
 
     def _zeros(self, node: Any) -> int:
         """How many terms of an addition are nothing: sums are begun with one."""
@@ -143,7 +156,7 @@ class ScalingRules:
             return BatchScaling.MIXED
         if reducer_of(node.op) is Reducer.SUM:
             return BatchScaling.SUM
-        if node.op == "Mean" and inputs[0] is BatchScaling.ROWS:
+        if node.op == "Mean" and inputs[0] is BatchScaling.ROWS and not self._is_rounded(node):
             return BatchScaling.MEAN
         if meaning(node.op).gives_statistics and index in (1, 2):
             return BatchScaling.MEAN

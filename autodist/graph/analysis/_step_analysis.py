@@ -25,13 +25,14 @@ from autodist.graph.analysis._batch_scaling import ROWLIKE, BatchScaling
 from autodist.graph.analysis._dependence import BatchDependence
 from autodist.graph.analysis._own_gradients import bent_gradients
 from autodist.graph.analysis._reduction import Reduction, reduction_of
-from autodist.graph.annotations import MARK, SECOND, TARGET, By, Mark, Ratio, by_of, parse_mark, ratio_of
+from autodist.graph.annotations import GIVEN, MARK, SECOND, SEED, TARGET, By, Mark, Ratio, by_of, parse_mark, ratio_of
 from autodist.graph.batch import SYNCHRONIZED
 from autodist.graph.operators import Handle, Kind, Passes, handle_use, is_kind, passes_on
 
 __all__ = ["StepAnalysis", "Write"]
 
 _WITH_FUNCTIONS = BRANCHES | LOOPS | CALLS
+_BY_ROW = frozenset({BatchScaling.ROWS, BatchScaling.SUBSET, BatchScaling.SAME, BatchScaling.SHAPE})
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,17 @@ class StepAnalysis:
         """The nodes of gradients that are not linear in what comes from above; see `_own_gradients.py`."""
         backward = [name for name in self.order if self.dependence.is_backward(name)]
         return bent_gradients(self.nodes, backward, lambda tensor: self.scaling(tensor) in ROWLIKE, self.bodies)
+
+    @cached_property
+    def begins_apart(self) -> tuple[str, ...]:
+        """The begins of gradients that the program gives, and replicas make of their parts of the batch."""
+        given = (name for name in self.order if SEED in self.nodes[name].attr and name in self.scalings)
+        return tuple(name for name in given if self.nodes[name].attr[SEED].s == GIVEN and self._is_apart(name))
+
+    def _is_apart(self, name: str) -> bool:
+        """Whether a tensor is made of numbers, sums or means of a replica's rows, or of rows together."""
+        made_by = self.dependence.computed_by_replicas(self.nodes[name].input[:1])
+        return any(scaling not in _BY_ROW for source in made_by for scaling in self.scalings[source])
 
     def is_joined(self, name: str) -> bool:
         """Whether a node has the whole batch's value, although it is made from the replicas' own ones."""

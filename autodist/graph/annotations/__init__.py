@@ -3,6 +3,7 @@
 from autodist.graph.annotations._attributes import attributed
 from autodist.graph.annotations._by_tensors import INSIDE, RATIO, By, Ratio, by_of, ratio_of
 from autodist.graph.annotations._gradient_marks import (
+    GIVEN,
     MARK,
     SECOND,
     SEED,
@@ -18,6 +19,7 @@ from autodist.graph.annotations._patches import replace_method
 from autodist.graph.annotations._v1_marks import mark_v1_gradients
 
 __all__ = [
+    "GIVEN",
     "INSIDE",
     "MARK",
     "OWN_BACKWARD",

@@ -31,6 +31,7 @@ from autodist.graph.annotations._by_tensors import by_tensor, ratio
 from autodist.graph.annotations._patches import replace_method
 
 __all__ = [
+    "GIVEN",
     "MARK",
     "SECOND",
     "SEED",
@@ -51,7 +52,10 @@ TARGET = "_autodist_target"
 """NodeDef attribute of an Identity of what gradients were taken of; its value is the number of that differentiation."""
 
 SEED = "_autodist_seed"
-"""NodeDef attribute of what a backward pass begins with."""
+"""NodeDef attribute of what a backward pass begins with; its value is :data:`GIVEN` where the program gives that."""
+
+GIVEN = b"given"
+"""Of what a program gives as ``output_gradients=``."""
 
 SECOND = "second"
 """Part of what comes back through the mark of a sparse gradient, whose rows differ from replica to replica."""
@@ -302,7 +306,8 @@ def seeds(target: Any, given: Any = None) -> Any:
     if tf.executing_eagerly() or not dense:
         return given
     begins = [tf.ones_like(t) for t in targets] if given is None else tf.nest.flatten(given)
-    return [None if b is None else identity_with(b, SEED, b"1", name="autodist_seed") for b in begins]
+    kind = b"1" if given is None else GIVEN
+    return [None if b is None else identity_with(b, SEED, kind, name="autodist_seed") for b in begins]
 
 
 def _subclasses(cls: Any) -> Iterator[Any]:

@@ -236,12 +236,22 @@ class Ways:
         for position, places in meaning.lengths.items():
             if not any(place.factor(along.index) for place in places):
                 continue
-            entries = self._shapes.numbers(tensors[position])
+            entries = self._lengths_of(node, tensors[position])
             if entries is None or None in entries or len(entries) != len(places):
                 return None
             pairs = zip(entries, places, strict=True)
             found[position] = tuple(local(entry, bool(place.factor(along.index))) for entry, place in pairs)
         return found
+
+    def _lengths_of(self, node: Any, tensor: str) -> tuple[Any, ...] | None:
+        """The entries of an input that says lengths; what is left open (-1) a replica without rows could not find."""
+        entries = self._shapes.numbers(tensor)
+        shape = self._shapes.shape(node.name) if node.op == "Reshape" else None
+        if entries is None or shape is None or len(shape) != len(entries):
+            return entries
+        return tuple(
+            size if entry == -1 and size is not None else entry for entry, size in zip(entries, shape, strict=True)
+        )
 
     def _drawn(self, node: Any, layout: Layout) -> Way | None:
         """The way in which a replica draws what one device draws for its rows: by the counter."""

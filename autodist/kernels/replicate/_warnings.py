@@ -35,7 +35,7 @@ def warnings_of(
 def inexact_of(graph: TrainingGraph, demand: Demand, gradient_reduction: str = "auto") -> tuple[str, ...]:
     """What differs from one device if each replica computes the loss of its own examples; see :func:`warnings_of`."""
     losses = (*_of_losses(graph, demand, gradient_reduction), *_of_sources(graph, demand), *_of_bent(graph, demand))
-    return (*losses, *_of_values(graph, demand))
+    return (*losses, *_of_begins(graph, demand), *_of_values(graph, demand))
 
 
 def notes_of(demand: Demand, counted: Container[str] = (), variables: Iterable[str] = ()) -> tuple[str, ...]:
@@ -119,6 +119,16 @@ def _of_bent(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
             f"a gradient that the program defines itself, {place}, is not linear in what comes from the loss, or takes "
             "examples together, and each replica has the loss of its own part of the batch: gradients, and so weights, "
             "will differ from those of a single device"
+        )
+
+
+def _of_begins(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
+    """Gradients that begin with what the program gives, and each replica makes of its own part of the batch."""
+    for place, _ in _by_line(graph, demand, (name for name in demand.analysis.begins_apart if name in demand.replica)):
+        yield (
+            f"what a gradient begins with (`output_gradients`), {place}, is made of more than each example for itself, "
+            "and each replica has only a part of the batch: gradients, and so weights, will differ from those of a "
+            "single device"
         )
 
 

@@ -12,8 +12,9 @@ def number_of_rows(p):
     return p.shape[0] or tf.shape(p)[0]
 
 
+@tf.function
 def turned_until_small(p):
-    """As many turns as the example that needs most of them."""
+    """As many turns as the example that needs most of them; a function, since Keras converts no loss."""
     state, turns = tf.zeros_like(p), 0
     while tf.reduce_max(tf.abs(tf.tanh(0.5 * state + p) - state)) > 0.05 and turns < 6:
         state, turns = tf.tanh(0.5 * state + p), turns + 1
