@@ -12,8 +12,10 @@ from collections.abc import Sequence
 import click
 
 from autodist import __version__
+from autodist.cli._completion import with_completion
+from autodist.cli._help import HelpContext, WholeGroup
 from autodist.cli.options import debug_option, is_debugging
-from autodist.errors import AutoDistError, LaunchError
+from autodist.errors import AutoDistError, LaunchError, UsageError
 from autodist.installation import explain_import_error
 
 __all__ = ["main"]
@@ -41,11 +43,14 @@ _COMMANDS = {
     "diff": "autodist.cli._diff_command",
     "init": "autodist.cli._init",
     "doctor": "autodist.cli._doctor",
+    "test": "autodist.cli._test_command",
+    "clean": "autodist.cli._clean_command",
     "env": "autodist.cli._env",
+    "completion": "autodist.cli._completion",
 }
 
 
-class _LazyGroup(click.Group):
+class _LazyGroup(WholeGroup):
     """Imports a command's module when the command is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -55,7 +60,8 @@ class _LazyGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         command: click.Command = getattr(importlib.import_module(_COMMANDS[cmd_name]), cmd_name)
-        return command
+        command.context_class = HelpContext
+        return with_completion(command)
 
 
 @click.group(
@@ -64,7 +70,7 @@ class _LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Example: autodist run train.py --workers 2",
 )
-@click.version_option(__version__, prog_name="autodist")
+@click.version_option(__version__, "-V", "--version", prog_name="autodist")
 @debug_option
 def autodist() -> None:
     """Train a single-device TensorFlow script on several workers, with the single-device result."""
@@ -81,9 +87,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         result = autodist.main(args=argv, prog_name="autodist", standalone_mode=False)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
+    except click.ClickException as error:
+        return _show(_as_ours(error))
     except AutoDistError as error:
         return _show(error)
     except ImportError as error:
@@ -116,6 +124,14 @@ def _flush() -> None:
 def _forget_output() -> None:
     """Keep Python from complaining when it flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _as_ours(error: click.ClickException) -> AutoDistError:
+    """Return what is wrong with a command line, told as all else."""
+    context = getattr(error, "ctx", None)
+    command = "autodist" if context is None else context.command_path
+    kind = UsageError if isinstance(error, click.UsageError) else AutoDistError
+    return kind(error.format_message().rstrip("."), hint=f"see `{command} --help`", exit_code=error.exit_code)
 
 
 def _show(error: AutoDistError) -> int:

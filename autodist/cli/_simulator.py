@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from autodist.cli._help import WholeGroup
 from autodist.cli._trials_command import open_store, store_option
 from autodist.cli.options import check_output, debug_option
 from autodist.errors import SimulatorError, UsageError
@@ -26,7 +27,7 @@ _DEFAULT = ("analytic", "events", "linear", "rnn", "gat", "forest")
 _FEWEST = 10
 
 
-@click.group("simulator")
+@click.group("simulator", cls=WholeGroup)
 def simulator() -> None:
     """Judge the simulators that a search chooses by, and keep what they have learned."""
 

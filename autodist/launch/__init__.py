@@ -11,6 +11,7 @@ from autodist.launch._transports import TRANSPORTS, TransportName, make_transpor
 from autodist.launch.run_files import (
     RunDirectory,
     StatusKeeper,
+    files_of_run,
     find_run,
     list_runs,
     read_logs,
@@ -40,6 +41,7 @@ __all__ = [
     "TransportName",
     "WorkerCommand",
     "fetch",
+    "files_of_run",
     "find_run",
     "forwarded_environment",
     "is_secret",

@@ -190,13 +190,13 @@ class Tuner:
 
     @property
     def _is_over(self) -> bool:
-        return len(self.trials) >= self.budget.trials or not self._has_time(self._run_off_s)
+        return len(self.trials) >= self.budget.trials or not self._has_time(self.run_off_s)
 
     def _has_time(self, besides_s: float = 0.0) -> bool:
         return time.monotonic() + besides_s < self._end_s
 
     @property
-    def _run_off_s(self) -> float:
+    def run_off_s(self) -> float:
         """About how long the best will be measured again at the end."""
         tried = len(self.trials) - self._taken_up
         finalists = self.plan.finalists + 1 if self.plan.finalists else 0

@@ -307,11 +307,15 @@ class _Session:
     def _tuner(self, space: Space, store: TrialStore, study: Study) -> Tuner:
         request, catalogue = self._request, Catalogue.of(space)
         began, earlier = time.monotonic(), store.trials(study)
+        firsts: list[float] = []
 
         def keep(trial: Trial) -> None:
             store.add(study, trial)
             past_s, here = time.monotonic() - began, len(tuner.trials) - len(earlier)
-            left_s = past_s / here * (request.budget.trials - len(tuner.trials))
+            firsts.append(past_s)
+            # The first trial has the start of all that is started once.
+            each_s = past_s if here == 1 else (past_s - firsts[0]) / (here - 1)
+            left_s = each_s * (request.budget.trials - len(tuner.trials)) + tuner.run_off_s
             self._observer.tried(tuple(tuner.trials), min(left_s, (request.budget.time_s or math.inf) - past_s))
 
         tuner = Tuner(

@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -11,6 +12,7 @@ from autodist.cli import main
 from autodist.cli._main import _COMMANDS, autodist
 from autodist.cli.options._options import RanksType
 from autodist.errors import CertificateFailed, CheckpointFailed, SpecError, TimedOut, WorkerFailed
+from autodist.launch import RunDirectory, StatusKeeper
 
 
 def modules(code):
@@ -36,8 +38,88 @@ def test_help_names_all_commands(capsys):
     assert main(["-h"]) == 0
 
 
+@pytest.mark.parametrize("width", ["80", "60"])
+@pytest.mark.parametrize("command", ["", *_COMMANDS])
+def test_help_is_whole(monkeypatch, capsys, command, width):
+    monkeypatch.setenv("COLUMNS", width)
+    assert main([*filter(None, [command]), "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert not re.search(r"[a-z`:,]\.\.\.$", shown, re.MULTILINE)
+    assert not [line for line in shown.splitlines() if re.search(r"\w-$", line)]
+    assert max(map(len, shown.splitlines())) <= int(width)
+
+
+def test_workers_as_other_launchers_count_them(shell, inside):
+    shell.write("")
+    assert inside("run", "train.py", "-np", "2", "--dry-run").stdout.count("worker 1 on ") == 1
+
+
+def completed(words, monkeypatch, capsys):
+    """What bash is given for a command line whose last word is to be completed."""
+    for name, value in {"_AUTODIST_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words)}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+    with pytest.raises(SystemExit):
+        main([])
+    monkeypatch.delenv("_AUTODIST_COMPLETE")
+    return capsys.readouterr().out.splitlines()
+
+
+def test_completion_of_commands_strategies_runs_and_files(shell, inside, monkeypatch, capsys):
+    (shell.directory / "runs").mkdir()
+    assert completed(["autodist", "se"], monkeypatch, capsys) == ["plain,search"]
+    assert completed(["autodist", "run", "--spe"], monkeypatch, capsys) == ["plain,--spec"]
+    assert "plain,PSLoadBalancing" in completed(["autodist", "run", "--strategy", "P"], monkeypatch, capsys)
+    assert completed(["autodist", "run", "--strategy", "best.j"], monkeypatch, capsys) == ["file,best.j"]
+    assert completed(["autodist", "run", "tr"], monkeypatch, capsys) == ["file,tr"]
+    with StatusKeeper(RunDirectory.create(), ["localhost"]) as status:
+        status.end(0)
+    for command in ("status", "logs", "stop", "fetch"):
+        assert completed(["autodist", command, "lat"], monkeypatch, capsys) == ["plain,latest"]
+        assert len(completed(["autodist", command, "20"], monkeypatch, capsys)) == 1
+    for one in ("bash", "zsh", "fish"):
+        assert "_AUTODIST_COMPLETE" in inside("completion", one).stdout
+
+
+def test_clean_removes_what_is_ours_alone(shell, inside):
+    def ended():
+        directory = RunDirectory.create()
+        with StatusKeeper(directory, ["localhost"]) as status:
+            (directory.path / "logs" / "0.log").write_text("line")
+            (directory.path / "strategy.json").write_text("{}")
+            status.end(0)
+        return directory.path
+
+    inside("status")
+    bare, with_results, newest = ended(), ended(), ended()
+    (with_results / "result.csv").write_text("1")
+    (with_results / "logs" / "mine.txt").write_text("2")
+    told = inside("clean")
+    assert told.stdout.count("would remove: ") == 3
+    assert "`--yes` removes them" in told.stdout
+    assert (bare / "status.json").is_file()
+    told = inside("clean", "--keep", "1", "--yes").stdout
+    assert f"removed: {with_results.name}, 3 files; 2 files of others stay\n" in told
+    assert not bare.exists()
+    assert (newest / "status.json").is_file()
+    assert sorted(path.name for path in with_results.rglob("*")) == ["logs", "mine.txt", "result.csv"]
+    with StatusKeeper(RunDirectory.create(), ["localhost"]) as status:
+        going_on = inside("clean", "--yes").stdout
+        assert "which is starting" in going_on
+        status.end(0)
+    inside("clean", "latest", "--yes")
+    assert not (shell.directory / "runs" / "latest").is_symlink()
+
+
+@pytest.mark.slow
+def test_a_cluster_is_tested_by_training(shell):
+    result = shell("test", "--strategy", "PSLoadBalancing")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("PSLoadBalancing: passed on 2 workers, worst relative difference ")
+
+
 def test_version(shell):
-    assert shell("--version").stdout == f"autodist, version {__version__}\n"
+    assert shell("--version").stdout == shell("-V").stdout == f"autodist, version {__version__}\n"
 
 
 @pytest.mark.parametrize(
@@ -45,7 +127,7 @@ def test_version(shell):
     [
         (["runn"], "Did you mean 'run'?"),
         (["run", "--worker", "2", "x.py"], "Did you mean '--workers'?"),
-        (["run", "x.py", "--lr", "3"], "No such option '--lr'; options of the script stand after `--`."),
+        (["run", "x.py", "--lr", "3"], "No such option '--lr'; options of the script stand after `--`"),
         (["run"], "Missing argument 'SCRIPT'"),
         (["run", "x.py", "--workers", "two"], "'two' is not a valid integer"),
         (["run", "x.py", "--ranks", "1-"], "`1-` is no list of ranks"),
@@ -53,7 +135,10 @@ def test_version(shell):
 )
 def test_usage_errors(capsys, args, text):
     assert main(args) == 2
-    assert text in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert text in told
+    assert told.startswith("error: ")
+    assert re.search(r"\n\nhint: see `autodist( run)? --help`\n$", told)
 
 
 @pytest.mark.parametrize(

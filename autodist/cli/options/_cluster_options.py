@@ -62,7 +62,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     options = (
         click.option("--replicas", type=int, help="CPU devices of each worker on this machine, instead of --spec."),
-        click.option("-n", "--workers", type=int, help="Workers on this machine, instead of --spec."),
+        click.option("-n", "-np", "--workers", type=int, help="Workers on this machine, instead of --spec."),
         click.option("--hostfile", metavar="FILE", help="The cluster as MPI's hostfile, with lines like `a slots=2`."),
         click.option("-H", "--hosts", metavar="LIST", help="The cluster as a list like a:2,b:2, instead of --spec."),
         click.option(

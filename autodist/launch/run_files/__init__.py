@@ -1,7 +1,7 @@
 """What a run leaves in its directory, and what can be read of it and asked of it from there."""
 
 from autodist.launch.run_files._logs import read_logs
-from autodist.launch.run_files._run_directory import RunDirectory, is_launchers_own
+from autodist.launch.run_files._run_directory import RunDirectory, files_of_run, is_launchers_own
 from autodist.launch.run_files._runs import find_run, list_runs
 from autodist.launch.run_files._status import StatusKeeper, end_restarts, read_status
 from autodist.launch.run_files._stop import stop_run
@@ -10,6 +10,7 @@ __all__ = [
     "RunDirectory",
     "StatusKeeper",
     "end_restarts",
+    "files_of_run",
     "find_run",
     "is_launchers_own",
     "list_runs",

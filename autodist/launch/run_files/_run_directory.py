@@ -9,7 +9,7 @@ import os
 import secrets
 import shlex
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,9 +18,13 @@ from autodist.errors import LaunchError, UsageError
 from autodist.launch._secrets import mask_command, mask_secrets, without_secrets
 from autodist.resource_spec import ResourceSpec
 
-__all__ = ["RunDirectory", "is_launchers_own"]
+__all__ = ["RunDirectory", "files_of_run", "is_launchers_own"]
 
 _LAUNCHERS_OWN = ("spec.json", "command.txt", "env.json", "events.jsonl", "summary.json", "status.json")
+_WORKERS_OWN = (
+    *("logs/[0-9]*.log", "logs/attempt-*/[0-9]*.log", "strategy.json", "strategy.[0-9]*.json", "strategy.yml"),
+    *("graph.zip", "graph.[0-9]*.zip", "exchanged.json", "exchanged.[0-9]*.json"),
+)
 _TAIL_BYTES = 64 * 1024
 _SHOWN_VARIABLES = ("AUTODIST_", "HOROVOD_", "TF_", "CUDA_", "OMP_", "MKL_", "KERAS_", "XLA_")
 _SHOWN_NAMES = frozenset(
@@ -160,6 +164,15 @@ def _run_id_in(path: Path) -> str | None:
 def is_launchers_own(path: PurePosixPath) -> bool:
     """Whether a path below the directory is that of a file which only the launcher writes."""
     return path.parts[:1] == ("logs",) or str(path) in _LAUNCHERS_OWN
+
+
+def files_of_run(path: Path) -> Iterator[Path]:
+    """Yield the files of a run, or of a search with its workers, that AutoDist has written."""
+    for pattern in (*_LAUNCHERS_OWN, *_WORKERS_OWN):
+        yield from (file for file in sorted(path.glob(pattern)) if file.is_file() and not file.is_symlink())
+    for workers in sorted(path.glob("workers-*")):
+        if (workers / "status.json").is_file():
+            yield from files_of_run(workers)
 
 
 def _telling(env: Mapping[str, str]) -> dict[str, str]:

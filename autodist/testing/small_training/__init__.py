@@ -1,0 +1,1 @@
+"""A training that shows in a minute whether a cluster trains."""
