@@ -20,7 +20,7 @@ _TOLERANCE = 1e-5
 @permission_options
 @click.option(
     "--strategy", metavar="NAME|FILE", multiple=True, default=("AllReduce", "PSLoadBalancing"), show_default=True,
-    help="By which to train. Repeatable.",
+    help="Strategy to train by. Repeatable.",
 )  # fmt: skip
 @debug_option
 def test(cluster: ClusterOptions, encrypt: bool, allow_open_ports: bool, strategy: tuple[str, ...]) -> None:
