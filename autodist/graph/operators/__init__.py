@@ -4,22 +4,17 @@ from autodist.graph.operators._base import (
     WHOLE,
     Access,
     Affine,
-    Asks,
     Change,
     Elements,
     Expression,
-    Handle,
-    Kind,
     Lengths,
-    Linearity,
     Lookup,
     Operator,
-    Passes,
-    Reducer,
     Signature,
 )
 from autodist.graph.operators._elementwise import pointwise
 from autodist.graph.operators._intervals import Cut, Tile, cuts, region, span, tiles
+from autodist.graph.operators._kinds import Asks, Handle, Kind, Linearity, Passes, Reducer
 from autodist.graph.operators._operator_registry import (
     ENTRY_POINT_GROUP,
     OPERATORS,

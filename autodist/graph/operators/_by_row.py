@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autodist.graph.operators._base import WHOLE, Access, Describe, Expression, Kind, Operand, Operator, Signature, Size
+from autodist.graph.operators._base import WHOLE, Access, Describe, Expression, Operand, Operator, Signature, Size
 from autodist.graph.operators._elementwise import pointwise
+from autodist.graph.operators._kinds import Kind
 
 __all__ = ["OPERATORS"]
 

@@ -14,18 +14,16 @@ from autodist.graph.operators._base import (
     Describe,
     Elements,
     Expression,
-    Kind,
     Lengths,
-    Linearity,
     Operand,
     Operator,
     Ranges,
-    Reducer,
     Shape,
     Signature,
     Size,
 )
 from autodist.graph.operators._intervals import span
+from autodist.graph.operators._kinds import Kind, Linearity, Reducer
 
 __all__ = ["OPERATORS"]
 

@@ -11,17 +11,14 @@ from autodist.graph.operators._base import (
     Affine,
     Change,
     Expression,
-    Handle,
-    Kind,
-    Linearity,
     Operand,
     Operator,
-    Passes,
     Ranges,
     Shape,
     Signature,
     Size,
 )
+from autodist.graph.operators._kinds import Handle, Kind, Linearity, Passes
 
 __all__ = ["OPERATORS", "broadcast_shape", "pointwise"]
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
-from autodist.graph.operators._base import WHOLE, Access, Affine, Expression, Lengths, Ranges, Reducer
+from autodist.graph.operators._base import WHOLE, Access, Affine, Expression, Lengths, Ranges
+from autodist.graph.operators._kinds import Reducer
 
 __all__ = ["Cut", "Region", "Tile", "cuts", "length", "region", "span", "tiles"]
 

@@ -12,18 +12,16 @@ from autodist.graph.operators._base import (
     Affine,
     Change,
     Expression,
-    Kind,
     Lengths,
-    Linearity,
     Operand,
     Operator,
-    Passes,
     Ranges,
     Shape,
     Signature,
     Size,
 )
 from autodist.graph.operators._intervals import span
+from autodist.graph.operators._kinds import Kind, Linearity, Passes
 from autodist.graph.operators._reshape import reshaped
 from autodist.graph.operators._strided import strided, strided_back, strided_tile
 

@@ -25,17 +25,8 @@ from autodist.graph.operators import (
 from autodist.graph.operators import (
     _row_operators as _lookups,
 )
-from autodist.graph.operators._base import (
-    Expression,
-    Handle,
-    Kind,
-    Linearity,
-    Lookup,
-    Operator,
-    Passes,
-    Reducer,
-    Signature,
-)
+from autodist.graph.operators._base import Expression, Lookup, Operator, Signature
+from autodist.graph.operators._kinds import Handle, Kind, Linearity, Passes, Reducer
 from autodist.registry import PluginWarning
 
 __all__ = [

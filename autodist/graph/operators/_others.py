@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from autodist.graph.operators._base import Asks, Handle, Kind, Operator
+from autodist.graph.operators._base import Operator
+from autodist.graph.operators._kinds import Asks, Handle, Kind
 
 __all__ = ["OPERATORS"]
 

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from autodist.graph.operators._base import (
-    Access,
-    Affine,
-    Elements,
-    Expression,
-    Kind,
-    Linearity,
-    Operator,
-    Reducer,
-    Signature,
-    Size,
-)
+from autodist.graph.operators._base import Access, Affine, Elements, Expression, Operator, Signature, Size
+from autodist.graph.operators._kinds import Kind, Linearity, Reducer
 
 __all__ = ["OPERATORS", "letters_of"]
 

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from autodist.graph.operators._base import (
-    WHOLE,
-    Access,
-    Affine,
-    Elements,
-    Expression,
-    Kind,
-    Linearity,
-    Operator,
-    Reducer,
-    Signature,
-)
+from autodist.graph.operators._base import WHOLE, Access, Affine, Elements, Expression, Operator, Signature
+from autodist.graph.operators._kinds import Kind, Linearity, Reducer
 
 __all__ = ["OPERATORS"]
 

@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-from autodist.graph.operators._base import (
-    WHOLE,
-    Access,
-    Affine,
-    Expression,
-    Handle,
-    Kind,
-    Lengths,
-    Linearity,
-    Lookup,
-    Operator,
-    Reducer,
-    Signature,
-    Size,
-)
+from autodist.graph.operators._base import WHOLE, Access, Affine, Expression, Lengths, Lookup, Operator, Signature, Size
+from autodist.graph.operators._kinds import Handle, Kind, Linearity, Reducer
 
 __all__ = ["OPERATORS"]
 

@@ -1,0 +1,103 @@
+"""Of which sorts operators are: enumerations by which descriptions, and who asks them, say so."""
+
+import enum
+
+__all__ = ["Asks", "Handle", "Kind", "Linearity", "Passes", "Reducer"]
+
+
+class Kind(enum.Enum):
+    """What sort of work an operator does."""
+
+    ELEMENTWISE = "elementwise"
+    """Each element of the result is computed from one element of each input."""
+    REDUCTION = "reduction"
+    PRODUCT = "product"
+    CONVOLUTION = "convolution"
+    """Convolutions, pooling, and their gradients."""
+    MOVING = "moving"
+    """Elements are moved, repeated or left out, and stay as they are."""
+    LOOKUP = "lookup"
+    SCATTER = "scatter"
+    """Rows are added to, or written to, the places that numbers name."""
+    BY_ROW = "by row"
+    """A function of all elements along some dims, the same for each place along the others: softmax, sort, inverse."""
+    RANDOM = "random"
+    VARIABLE = "variable"
+    """Reads or writes a variable."""
+    SOURCE = "source"
+    """Has no inputs, or none that matter: constants, arguments, handles."""
+    SHAPE = "shape"
+    """Asks for sizes, whatever the values are."""
+    FLOW = "flow"
+    """Calls, branches and loops."""
+    LIST = "list"
+    OTHER = "other"
+    """What is not said in indices: results whose sizes depend on the data, files, texts."""
+
+
+class Passes(enum.Enum):
+    """How the result of an operator is its first input still."""
+
+    SAME = "same"
+    """The same tensor."""
+    FORM = "form"
+    """The same elements in the same order, with another shape."""
+    TYPE = "type"
+    """The same elements with another element type."""
+    ORDER = "order"
+    """The same elements in another order."""
+
+
+class Linearity(enum.Enum):
+    """In which inputs an operator is linear."""
+
+    FIRST = "first"
+    """In the first one, whatever the others are."""
+    JOINT = "joint"
+    """In all together: of sums it is the sum."""
+    EACH = "each"
+    """In each, while the others are constant."""
+    NUMERATOR = "numerator"
+    """In the first one, as a quotient is."""
+
+
+class Reducer(enum.Enum):
+    """How the results of tiles along an index that the result does not have make the whole result."""
+
+    SUM = "sum"
+    MEAN = "mean"
+    """Weighted by the tiles' lengths."""
+    PROD = "prod"
+    MAX = "max"
+    MIN = "min"
+    ALL = "all"
+    ANY = "any"
+    NORM = "norm"
+    """The root of the sum of squares."""
+
+
+class Asks(enum.Enum):
+    """What an operator gives of the form of a value, whatever the elements are."""
+
+    LENGTHS = "lengths"
+    """That of each dim."""
+    EACH = "lengths of each"
+    """That of each dim, of each of its inputs."""
+    COUNT = "count"
+    """The number of elements."""
+    RANK = "rank"
+    """The number of dims."""
+
+
+class Handle(enum.Enum):
+    """What an operator does with the variable, or the table, whose handle it takes."""
+
+    MAKES = "makes"
+    """Gives the handle."""
+    READS = "reads"
+    ASSIGNS = "assigns"
+    """Changes all of it, each element by the element of its other inputs at that place."""
+    SCATTERS = "scatters"
+    """Changes the rows that an input names."""
+    WRITES = "writes"
+    """Changes it in another way."""
