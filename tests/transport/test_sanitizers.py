@@ -1,5 +1,10 @@
-"""The library under the sanitizers of the compilers, and fuzzed by libFuzzer; their findings end the programs."""
+"""The library under the sanitizers of the compilers, and fuzzed by libFuzzer; their findings end the programs.
 
+`AUTODIST_TESTS_FUZZED_S` says for how many seconds each of the two targets is fuzzed: by default for a few, and for
+half an hour where the slow tests run, which makes an hour in all.
+"""
+
+import os
 import shutil
 import subprocess
 
@@ -9,8 +14,8 @@ from tests.transport.native import built
 
 LIBRARY = ("channel.cc", "peer.cc", "floats.cc", "operation.cc", "summing.cc", "transport.cc")
 ENCRYPTION = ("encrypted.cc", "openssl.cc")
-FUZZED_S = 8
-FUZZED_LONG_S = 1800
+FUZZED_S = int(os.environ.get("AUTODIST_TESTS_FUZZED_S", "5"))
+FUZZED_LONG_S = int(os.environ.get("AUTODIST_TESTS_FUZZED_S", "1800"))
 
 
 @pytest.mark.parametrize("sanitizers", ["thread", pytest.param("address,undefined", marks=pytest.mark.slow)])
@@ -38,6 +43,7 @@ def _fuzz(tmp_path, target: str, seconds: int) -> None:
     assert "stat::number_of_executed_units:" in ended.stderr
 
 
+@pytest.mark.timeout(FUZZED_S + 300)
 @pytest.mark.parametrize("target", FUZZED)
 def test_nothing_that_comes_does_harm(tmp_path, target):
     _fuzz(tmp_path, target, FUZZED_S)
