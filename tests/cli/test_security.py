@@ -14,18 +14,19 @@ from tests.processes import MARK
 
 SCRIPT = """
 import autodist, hashlib, keras, numpy as np, os, time
-with autodist.scope():
-    keras.utils.set_random_seed(1)
-    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(3)])
-    model.compile(optimizer="sgd", loss="mse")
-    before = model.get_weights()[0]
-    model.fit(np.ones((32, 4)), np.ones((32, 3)), batch_size=8, verbose=0)
-    assert (model.get_weights()[0] != before).all()
-    rank = os.environ["RANK"]
-    print("the token is", hashlib.sha256(os.environ["AUTODIST_TOKEN"].encode()).hexdigest())
-    open(f"ready{rank}", "w").close()
-    while not os.path.exists("go"): time.sleep(0.05)
-    model.fit(np.ones((32, 4)), np.ones((32, 3)), batch_size=8, verbose=0)
+rank = os.environ["RANK"]
+print("the token is", hashlib.sha256(os.environ["AUTODIST_TOKEN"].encode()).hexdigest())
+for strategy in os.environ["STRATEGIES"].split("|"):
+    with autodist.scope(strategy=strategy):
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(3)])
+        model.compile(optimizer="sgd", loss="mse")
+        before = model.get_weights()[0]
+        model.fit(np.ones((32, 4)), np.ones((32, 3)), batch_size=8, verbose=0)
+        assert (model.get_weights()[0] != before).all()
+        open(f"ready {strategy} {rank}", "w").close()
+        while not os.path.exists(f"go {strategy}"): time.sleep(0.05)
+        model.fit(np.ones((32, 4)), np.ones((32, 3)), batch_size=8, verbose=0)
 """
 
 
@@ -57,47 +58,59 @@ def is_open(place: tuple[str, int]) -> bool:
     return True
 
 
-@pytest.mark.parametrize(
-    ("strategy", "serves"),
-    [
-        ("AllReduce(communicator='collective')", True),
-        # tests/runtime/test_sessions.py counts the ports of workers without a server of TensorFlow.
-        pytest.param("PSLoadBalancing(staleness=1)", False, marks=pytest.mark.slow),
-        pytest.param("PSLoadBalancing", False, marks=pytest.mark.slow),
-        pytest.param("AllReduce(communicator='tcp')", False, marks=pytest.mark.slow),
-        pytest.param("AllReduce(communicator='horovod')", True, marks=(pytest.mark.horovod, pytest.mark.slow)),
-    ],
-)
-def test_what_a_run_shows(shell, strategy, serves):
-    shell.write(SCRIPT)
-    with shell.start("run", "train.py", "-n", "2", "--strategy", strategy) as process:
-        try:
-            for rank in (0, 1):
-                shell.wait_for(f"ready{rank}", 120.0)
-            processes = processes_of(shell.mark)
-            found = listeners(processes)
-            others = [address for address in own_addresses() if address != "127.0.0.1"]
-            tried = [(address, port) for address in others for _, port in found]
-            with concurrent.futures.ThreadPoolExecutor(len(tried)) as pool:
-                reached = {
-                    place for place, is_reached in zip(tried, pool.map(is_open, tried), strict=True) if is_reached
-                }
-            shown = [" ".join(other.cmdline()) for other in processes]
-        finally:
-            (shell.directory / "go").touch()
-            output, errors = process.communicate(timeout=60)
-    assert process.returncode == 0, errors
-    assert len(processes) >= 3
-    assert len(found) > 1 if serves else len(found) == 1, "the coordinator, and what others need besides"
+def shown(processes: list[psutil.Process]) -> tuple[set[tuple[str, int]], list[str]]:
+    """Where a run listens, and its command lines, once no address but the loopback's own answers."""
+    found = listeners(processes)
+    others = [address for address in own_addresses() if address != "127.0.0.1"]
+    tried = [(address, port) for address in others for _, port in found]
+    with concurrent.futures.ThreadPoolExecutor(len(tried)) as pool:
+        reached = {place for place, is_reached in zip(tried, pool.map(is_open, tried), strict=True) if is_reached}
     assert reached == set()
     assert all(is_loopback(address) for address, _ in found), found
+    return found, [" ".join(process.cmdline()) for process in processes]
+
+
+TCP, COLLECTIVE, SERVERS = "AllReduce(communicator='tcp')", "AllReduce(communicator='collective')", "PSLoadBalancing"
+HOROVOD, STALE = "AllReduce(communicator='horovod')", "PSLoadBalancing(staleness=1)"
+SERVE = {COLLECTIVE, HOROVOD}
+"""By which workers listen: with all else only the coordinator does."""
+
+
+@pytest.mark.parametrize(
+    "strategies",
+    [
+        (TCP, COLLECTIVE),  # in this order: TensorFlow's servers stay
+        pytest.param((SERVERS, STALE), marks=pytest.mark.slow),
+        pytest.param((HOROVOD,), marks=(pytest.mark.horovod, pytest.mark.slow)),
+    ],
+    ids=lambda strategies: ", ".join(strategies),
+)
+def test_what_a_run_shows(shell, strategies):
+    shell.write(SCRIPT)
+    commands = []
+    with shell.start("run", "train.py", "-n", "2", STRATEGIES="|".join(strategies)) as process:
+        try:
+            for strategy in strategies:
+                for rank in (0, 1):
+                    shell.wait_for(f"ready {strategy} {rank}", 120.0)
+                processes = processes_of(shell.mark)
+                assert len(processes) >= 3
+                found, told = shown(processes)
+                commands += told
+                assert (len(found) > 1) is (strategy in SERVE), f"{strategy}: the coordinator, and {found}"
+                (shell.directory / f"go {strategy}").touch()
+        finally:
+            for strategy in strategies:
+                (shell.directory / f"go {strategy}").touch()
+            output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
     digests = set(re.findall(r"the token is (\w+)", output))
     assert len(digests) == 1
     run_dir = shell.directory / "runs" / "latest"
     texts = [
         output,
         errors,
-        *shown,
+        *commands,
         *(file.read_text() for file in run_dir.rglob("*") if file.is_file() and is_text(file)),
     ]
     words = {word for text in texts for word in re.findall(r"[0-9a-fA-F]{16,}", text)}
