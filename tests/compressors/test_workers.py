@@ -20,12 +20,19 @@ STEPS = 8
 HOROVOD = "AllReduce(communicator='horovod')"
 COLLECTIVE = "AllReduce(communicator='collective')"
 SERVERS = "PSLoadBalancing"
-NAMES = {HOROVOD: "horovod", COLLECTIVE: "collective", SERVERS: "servers"}
-REPLICAS = {HOROVOD: 1, COLLECTIVE: 2, SERVERS: 2}
+TCP = "AllReduce(communicator='tcp')"
+ONE_SERVER, PARTS = "PS(communicator='tcp')", "PartitionedPS(communicator='tcp')"
+NAMES = {
+    HOROVOD: "horovod", COLLECTIVE: "collective", SERVERS: "servers",
+    TCP: "tcp", ONE_SERVER: "tcp one server", PARTS: "tcp parts",
+}  # fmt: skip
+REPLICAS = {HOROVOD: 1, COLLECTIVE: 2, SERVERS: 2, TCP: 2, ONE_SERVER: 2, PARTS: 2}
 
 TOP_K, RANDOM_K = "ErrorFeedback(TopK(ratio=0.02))", "ErrorFeedback(RandomK(ratio=0.05))"
 POWER_SGD = "ErrorFeedback(PowerSGD(rank=16))"
-QUICK = {SERVERS: ("", TOP_K, "OneBit"), HOROVOD: ("", "FP16", POWER_SGD)}
+QUICK = {
+    SERVERS: ("", TOP_K, "OneBit"), TCP: ("",), ONE_SERVER: ("",), PARTS: ("",), HOROVOD: ("", "FP16", POWER_SGD),
+}  # fmt: skip
 """Servers first: once Horovod has started, its workers talk all the time, and that counts as sent."""
 SLOW = {
     HOROVOD: ("", TOP_K, RANDOM_K, "OneBit", "ErrorFeedback(FP16)"),
