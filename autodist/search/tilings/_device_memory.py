@@ -8,6 +8,7 @@ from itertools import accumulate
 from math import prod
 
 from autodist.errors import SpaceEmpty
+from autodist.search.tilings._baseline_tilings import Baseline, baseline_tiling
 from autodist.search.tilings._coarse_graph import CoarseGraph
 from autodist.search.tilings._domains import tile_bytes
 from autodist.search.tilings._tiling_search import FoundTiling, SearchOptions, find_tiling
@@ -70,13 +71,16 @@ def tiling_within(
 ) -> tuple[FoundTiling, DeviceMemory]:
     """Return the tiling that moves the fewest bytes among those found whose devices keep no more than a limit.
 
+    Data parallelism is among them.
+
     A price on what is kept is raised until it is little enough, and then lowered as far as that goes.
 
     Raises:
         SpaceEmpty: None is found; the least that a device needs is said.
 
     """
-    best = find_tiling(graph, lengths, options)
+    rule = baseline_tiling(graph, lengths, Baseline.DATA, options.tiles)
+    best = min(find_tiling(graph, lengths, options), rule, key=lambda tiling: tiling.moved_bytes)
     memory = device_memory(graph, lengths, best)
     if limit_bytes is None or memory.total <= limit_bytes:
         return best, memory

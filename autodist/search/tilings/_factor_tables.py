@@ -87,6 +87,28 @@ class Tables:
             self._tables[key] = _least(costs, equal, shape)
         return Factor(scope, self._tables[key])
 
+    def by_operand(
+        self,
+        operator: CoarseOperator,
+        domains: Sequence[tuple[States, ...]],
+        among: tuple[Combination, ...],
+        variable: int,
+    ) -> list[Factor]:
+        """One table for each tensor of an operator, over its layouts and the ways to cut the operator.
+
+        Args:
+            operator: One of many operands, for which one table of all would be too large.
+            domains: By tensor, the layouts.
+            among: The ways to cut it.
+            variable: What stands for the way.
+
+        """
+        given = tuple(domains[t] for t in operator.operands)
+        totals: dict[int, NDArray[np.float64]] = {}
+        for t, costs in zip(operator.operands, self._costs(operator, given, among), strict=True):
+            totals[t] = totals[t] + costs.T if t in totals else costs.T
+        return [Factor((t, variable), costs) for t, costs in totals.items()]
+
     def best(
         self, operator: CoarseOperator, layouts: Sequence[States], among: tuple[Combination, ...]
     ) -> tuple[float, Combination]:
@@ -95,12 +117,6 @@ class Tables:
         assert isinstance(costs, np.ndarray)
         place = int(costs[:, 0].argmin())
         return float(costs[place, 0]), among[place]
-
-    def operand_bytes(self, operator: CoarseOperator, layouts: Sequence[States], chosen: Combination) -> list[float]:
-        """Bytes that each operand of an operator moves."""
-        return [
-            float(c[0, 0]) / operator.count for c in self._costs(operator, [(states,) for states in layouts], (chosen,))
-        ]
 
     def _costs(
         self, operator: CoarseOperator, given: Sequence[tuple[States, ...]], among: tuple[Combination, ...]

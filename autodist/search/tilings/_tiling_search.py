@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,9 @@ __all__ = ["FoundTiling", "Method", "SearchOptions", "find_tiling", "priced"]
 
 _REPEATED = 0.75
 """If no more operators are left once repeated steps are one, these are searched."""
+
+_MOST_OPERANDS = 4
+"""Of an operator with more, the tables are of one operand each."""
 
 
 class Method(enum.Enum):
@@ -188,7 +192,11 @@ class _Search:
                 _continued(tables.combinations(operator), before)
                 for operator, before in zip(self._graph.operators, cuts, strict=True)
             ]
-            layouts = self._solved(tables, self._domains_on(tables.lengths).after(layouts), among)
+            domains = self._domains_on(tables.lengths).after(layouts)
+            try:
+                layouts = self._solved(tables, domains, among)
+            except TooWide:
+                layouts = self._chosen(tables, domains, among)
             best = [
                 tables.best(operator, [layouts[t] for t in operator.operands], ways)
                 for operator, ways in zip(self._graph.operators, among, strict=True)
@@ -222,7 +230,10 @@ class _Search:
             yield near
         except TooWide:
             for axis in range(len(self._lengths)):
-                yield self._domains.along(axis, layouts)
+                along = self._domains.along(axis, layouts)
+                with contextlib.suppress(TooWide):
+                    self._ordered(along, every)
+                    yield along
 
     def _weighed(self, found: FoundTiling) -> tuple[float, FoundTiling]:
         weight, cost = self._options.memory_weight, found.moved_bytes
@@ -243,29 +254,58 @@ class _Search:
         if self._is_greedy:
             return self._chosen(tables, domains, among)
         sizes, order = self._ordered(domains, among)
-        factors = [
-            _squeezed(tables.factor(operator, domains, ways))
-            for operator, ways in zip(self._graph.operators, among, strict=True)
-        ]
+        factors = list(map(_squeezed, self._factors(tables, domains, among)))
         if self._options.memory_weight:
             factors += [self._kept(t, domain, tables.lengths) for t, domain in enumerate(domains)]
         _, values = eliminate(factors, sizes, order, self._options.most_cells)
-        return tuple(domain[value] for domain, value in zip(domains, values, strict=True))
+        return tuple(domain[value] for domain, value in zip(domains, values, strict=False))
+
+    def _factors(
+        self, tables: Tables, domains: list[tuple[States, ...]], among: Sequence[tuple[Combination, ...]]
+    ) -> Iterator[Factor]:
+        """The tables of all operators; of one with many operands, the way to cut it is a variable of its own."""
+        own = len(domains)
+        for operator, ways in zip(self._graph.operators, among, strict=True):
+            if self._is_wide(operator, domains):
+                yield from tables.by_operand(operator, domains, ways, own)
+                own += 1
+            else:
+                yield tables.factor(operator, domains, ways)
+
+    def _is_wide(self, operator: CoarseOperator, domains: list[tuple[States, ...]]) -> bool:
+        return len({t for t in operator.operands if len(domains[t]) > 1}) > _MOST_OPERANDS
+
+    def _variables(
+        self, domains: list[tuple[States, ...]], among: Sequence[tuple[Combination, ...]]
+    ) -> tuple[list[int], list[tuple[int, ...]]]:
+        """How many values each variable has, and which variables each table binds."""
+        sizes, scopes = [len(domain) for domain in domains], []
+        for operator, ways in zip(self._graph.operators, among, strict=True):
+            bound = tuple({t for t in operator.operands if len(domains[t]) > 1})
+            if not self._is_wide(operator, domains):
+                scopes.append(bound)
+                continue
+            if len(ways) > 1:
+                scopes += [(t, len(sizes)) for t in bound]
+            sizes.append(len(ways))
+        return sizes, scopes
 
     def _ordered(
         self, domains: list[tuple[States, ...]], among: Sequence[tuple[Combination, ...]]
     ) -> tuple[list[int], list[int]]:
-        """The number of layouts of each tensor, and the order to eliminate them in.
+        """The number of values of each variable, and the order to eliminate them in.
 
         Raises:
             TooWide: Tables would be too large.
 
         """
-        sizes = [len(domain) for domain in domains]
-        scopes = [tuple({t for t in o.operands if sizes[t] > 1}) for o in self._graph.operators]
-        self._refuse_large(scopes, sizes, among)
+        sizes, scopes = self._variables(domains, among)
+        for operator, ways in zip(self._graph.operators, among, strict=True):
+            cells = np.prod([float(len(domains[t])) for t in set(operator.operands)]) * len(ways)
+            if cells > 10 * self._options.most_cells and not self._is_wide(operator, domains):
+                raise TooWide("an operator has too many layouts of its tensors")
         if self._options.method is Method.LEVELS:
-            order = level_order(self._graph, sizes)
+            order = [*level_order(self._graph, sizes[: len(domains)]), *range(len(domains), len(sizes))]
         else:
             order = min_degree_order(scopes, sizes)
         if most_cells(scopes, sizes, order) > self._options.most_cells:
@@ -275,9 +315,7 @@ class _Search:
     def _chosen(
         self, tables: Tables, domains: list[tuple[States, ...]], among: Sequence[tuple[Combination, ...]]
     ) -> tuple[States, ...]:
-        factors = [
-            tables.factor(operator, domains, ways) for operator, ways in zip(self._graph.operators, among, strict=True)
-        ]
+        """One tensor after another."""
         extra = {
             (t, value): (len(tensor.shape) - 1) * tensor.size_bytes / tables.lengths[0]
             for t, tensor in enumerate(self._graph.tensors)
@@ -285,20 +323,13 @@ class _Search:
             if COPIES in states
         }
         _, values = greedy(
-            factors,
-            [len(domain) for domain in domains],
-            defers_ties=self._options.method is Method.DEFERRING,
+            tuple(self._factors(tables, domains, among)),
+            self._variables(domains, among)[0],
+            defers_ties=self._options.method is not Method.GREEDY,
             extra_bytes=extra,
             budget_bytes=self._options.copies_bytes,
         )
-        return tuple(domain[value] for domain, value in zip(domains, values, strict=True))
-
-    def _refuse_large(
-        self, scopes: list[tuple[int, ...]], sizes: list[int], among: Sequence[tuple[Combination, ...]]
-    ) -> None:
-        for scope, ways in zip(scopes, among, strict=True):
-            if np.prod([float(sizes[t]) for t in scope]) * len(ways) > 10 * self._options.most_cells:
-                raise TooWide("an operator has too many layouts of its tensors")
+        return tuple(domain[value] for domain, value in zip(domains, values, strict=False))
 
     def _kept(self, place: int, domain: tuple[States, ...], lengths: tuple[int, ...]) -> Factor:
         tensor = self._graph.tensors[place]

@@ -62,3 +62,11 @@ def transformer(batch, words=16, width=64, heads=4, vocabulary=2048, layers=1):
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     specs = [tf.TensorSpec([batch, words], tf.int32)] * 2
     return captured(model, loss, keras.optimizers.Adam(), *specs)
+
+
+def recurrent(batch, *, unroll):
+    keras.utils.clear_session()
+    cells = keras.layers.LSTM(32, unroll=unroll, name="cells")
+    model = keras.Sequential([keras.Input((6, 16)), cells, keras.layers.Dense(8, name="last")])
+    specs = [tf.TensorSpec([batch, 6, 16]), tf.TensorSpec([batch, 8])]
+    return captured(model, keras.losses.MeanSquaredError(), keras.optimizers.Adam(), *specs)

@@ -13,7 +13,7 @@ from autodist.resource_spec import Mesh
 from autodist.search.tilings import coarsen, plan_tiling
 from autodist.strategies.tiling import TensorLayout, TilingPlan, layout_problems
 
-from .keras_steps import convolutional, dense, transformer
+from .keras_steps import convolutional, dense, recurrent, transformer
 
 
 def mesh(*lengths):
@@ -87,6 +87,19 @@ def test_a_transformer_is_cut_by_heads_and_by_hidden_units():
     assert cut["words/embeddings"] == 1
     assert plan.moved_bytes < 2 * weights(graph)
     assert plan.whole == ()
+
+
+def test_steps_of_recurrent_layers():
+    """Of an unrolled layer every step is cut; a loop runs whole, and is named."""
+    unrolled, loop = recurrent(8, unroll=True), recurrent(8, unroll=False)
+    for lengths in ((4,), (2, 2)):
+        plan = plan_tiling(unrolled, mesh(*lengths))
+        assert plan.moved_bytes < 2 * 3 * weights(unrolled) * 2
+        assert plan.whole == ()
+    plan = plan_tiling(loop, mesh(4))
+    assert {loop.analysis.nodes[name].op for name in plan.whole} == {"While", "StatelessWhile"}
+    assert isfinite(plan.moved_bytes)
+    assert "sequential/cells/lstm_cell/kernel" not in plan.cut_dims()
 
 
 def test_heads_and_rows_are_found():
