@@ -5,13 +5,10 @@ import json
 import signal
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
-from autodist.errors import LaunchError, SpecError, StrategyError, UsageError
 from autodist.launch import FailureKind, Job, LocalLauncher
-from autodist.launch.run_files._run_directory import RunDirectory
 from autodist.resource_spec import Host, ResourceSpec
 
 STEP = "w.steps_taken += 1\n"
@@ -321,18 +318,6 @@ def test_error_of_an_observer_leaves_nothing(bench, monkeypatch):
     assert bench.left() == []
 
 
-# --- what is refused before anything starts
-
-
-def test_missing_script_and_directory(bench):
-    with pytest.raises(UsageError, match="does not exist"):
-        Job(Path("nope.py"), ResourceSpec.local(1, 1))
-    with pytest.raises(UsageError, match="is a directory"):
-        Job(bench.directory, ResourceSpec.local(1, 1))
-    with pytest.raises(SpecError, match="does not exist"):
-        ResourceSpec.from_file("nope.yml")
-
-
 def test_every_job_draws_a_seed(bench):
     """As `autodist run` does: workers without a common seed would not start alike."""
     seeds = {Job(bench.script(STEP), ResourceSpec.local(2, 1)).seed for _ in range(3)}
@@ -341,53 +326,6 @@ def test_every_job_draws_a_seed(bench):
     result = bench.run("print(os.environ['AUTODIST_SEED'])\n" + STEP)
     assert bench.observer.texts(0) == bench.observer.texts(1) == [str(bench.observer.infos[0].seed)]
     assert json.loads((result.run_dir / "env.json").read_text())["AUTODIST_SEED"] == bench.observer.texts(0)[0]
-
-
-@pytest.mark.parametrize("bad", [{"grace_s": -1.0}, {"stall_timeout_s": float("nan")}, {"seed": -1}, {"seed": 2**32}])
-def test_settings_out_of_range(bench, bad):
-    with pytest.raises(UsageError):
-        Job(bench.script(""), ResourceSpec.local(1, 1), **bad)
-
-
-def test_remote_hosts_are_refused(bench):
-    spec = ResourceSpec((Host("here", "localhost"), Host("there", "192.0.2.1")))
-    with pytest.raises(
-        LaunchError, match=r"`there` are other machines, this launcher starts workers on this machine only"
-    ):
-        LocalLauncher().launch(Job(bench.script(STEP), spec))
-    assert not (bench.directory / "runs").exists()
-
-
-def test_unknown_strategy_is_refused(bench):
-    with pytest.raises(StrategyError, match="did you mean `AllReduce`"):
-        LocalLauncher().launch(Job(bench.script(STEP), ResourceSpec.local(1, 1), strategy="AllReduc"))
-    with pytest.raises(StrategyError):
-        LocalLauncher().launch(Job(bench.script(STEP), ResourceSpec.local(1, 1), strategy="nope.json"))
-
-
-def test_a_file_of_ones_own_named_latest_stays(bench):
-    own = bench.directory / "runs" / "latest"
-    own.parent.mkdir()
-    own.write_text("mine")
-    assert RunDirectory.create(None).path.parent == own.parent
-    assert own.read_text() == "mine"
-
-
-def test_run_directory_in_use_is_refused(bench):
-    bench.run(STEP, run_dir=bench.directory / "out")
-    with pytest.raises(UsageError, match="is not empty"):
-        bench.run(STEP, run_dir=bench.directory / "out")
-    (bench.directory / "file").write_text("")
-    with pytest.raises(LaunchError, match="can't be made"):
-        bench.run(STEP, run_dir=bench.directory / "file")
-
-
-def test_interpreter_that_is_not_there(bench):
-    hosts = (Host("a", "localhost"), Host("b", "localhost", python="/nowhere/python"))
-    job = Job(bench.script(STEP + "time.sleep(60)"), ResourceSpec(hosts), env={"AUTODIST_TESTS_MARK": bench.mark})
-    with pytest.raises(LaunchError, match=r"worker 1 can't be started on `b`.*nowhere"):
-        LocalLauncher().launch(job)
-    assert bench.left() == []
 
 
 def test_environment_of_a_host_wins(bench):
