@@ -25,11 +25,14 @@ from autodist.cost._scheme_floats import (
     server_floats,
 )
 from autodist.cost._served_bytes import Served, fetched_bytes, pushed_bytes
+from autodist.cost._step_traffic import Flow, Traffic
 
 __all__ = [
+    "Flow",
     "Links",
     "Served",
     "Share",
+    "Traffic",
     "added",
     "all_reduce_floats",
     "best_scheme",

@@ -6,7 +6,7 @@
 """
 
 from autodist.carriers import installed_communicators
-from autodist.cost import Share
+from autodist.cost import Flow, Share, Traffic
 from autodist.registry import PluginWarning
 from autodist.strategies._builder_registry import BuilderInfo, builders, compose, get, names_builder
 from autodist.strategies._builders import (
@@ -48,7 +48,7 @@ from autodist.strategies._strategy import (
     Strategy,
     VariableConfig,
 )
-from autodist.strategies._traffic import DEFAULT_BATCH_SIZE, Flow, Traffic, traffic
+from autodist.strategies._traffic import DEFAULT_BATCH_SIZE, traffic
 from autodist.strategies.checks import check, verify
 from autodist.strategies.synchronizers import (
     AllReduceSynchronizer,

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autodist.cost import Flow, Traffic
 from autodist.errors import UsageError
 from autodist.strategies._problem import Problem
 from autodist.strategies._shards import shard_slices
 from autodist.strategies._strategy import ShardConfig, Strategy, VariableConfig
-from autodist.strategies._traffic import Flow, Traffic, traffic
+from autodist.strategies._traffic import traffic
 from autodist.strategies.checks import require_types, verify
 
 if TYPE_CHECKING:
