@@ -63,11 +63,13 @@ class ShardOrigin:
         whole: Name of the program's variable.
         begin: Per dim, where the part begins; its size is the shape of the variable that has this piece.
         whole_shape: Shape of the program's variable.
+        is_tile: Whether a replica computes with the part, in steps that train it and in all others.
     """
 
     whole: str
     begin: tuple[int, ...]
     whole_shape: tuple[int, ...]
+    is_tile: bool = False
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from autodist.kernels.replicate import Replicate
 from autodist.kernels.requests import Requests
 from autodist.kernels.servers import AsynchronousServers, LocalAggregation, LocalProxies, ParameterServers, StreamValues
 from autodist.kernels.shard import Partition
-from autodist.kernels.tile import OwnParts, tiled_in
+from autodist.kernels.tile import OwnParts
 from autodist.strategies import Strategy
 
 __all__ = ["PREPARATIONS", "KernelTiming", "check_order", "kernels_for", "prepare", "rewrite"]
@@ -116,7 +116,7 @@ def kernels_for(
         # Parts of variables have names by now; servers, and what reads them, must know what other steps have decided.
         Settle(homes or {}),
         # First of those that change nodes: all others work on what replicas have joined, where workers are to meet.
-        Replicate(graph, gradient_reduction, strategy.is_asynchronous, tiled_in(graph, strategy)),
+        Replicate(graph, gradient_reduction, strategy.is_asynchronous),
         # Parts of tiled variables need no point to meet; what belongs to those of other workers goes before it is seen.
         OwnParts(strategy),
         *(() if overlap else (InTurn(),)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -51,17 +51,11 @@ class TiledVariables:
     shared: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, graph: TrainingGraph, names: Collection[str]) -> TiledVariables:
-        """Those of a step.
-
-        Args:
-            graph: The step, in which each part is a variable of its own.
-            names: The variables that are parts of tiled ones.
-
-        """
+    def of(cls, graph: TrainingGraph) -> TiledVariables:
+        """Those of a step, in which each part is a variable of its own."""
         wholes: dict[str, list[Variable]] = {}
-        for variable in graph.trainable:
-            if variable.name in names and variable.piece is not None:
+        for variable in graph.variables:
+            if variable.piece is not None and variable.piece.is_tile:
                 wholes.setdefault(variable.piece.whole, []).append(variable)
         if not wholes:
             return cls()

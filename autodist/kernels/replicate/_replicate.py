@@ -14,7 +14,7 @@ is a mean) or sums, as the caller says.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from autodist.errors import CaptureError, FixedRowsError, StrategyError
@@ -61,7 +61,6 @@ class Replicate(Kernel):
     graph: TrainingGraph
     gradient_reduction: str = "auto"
     own_state: bool = False
-    tiled: TiledVariables = field(default_factory=TiledVariables)
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the module's docstring."""
@@ -83,8 +82,9 @@ class Replicate(Kernel):
         It is shared where examples meet, and for random numbers that no counter gives, if replicas then need nothing of
         each other before they have their gradients.
         """
-        if self.tiled.parts:
-            return self._tiled_plan(demand)
+        tiled = TiledVariables.of(self.graph)
+        if tiled.parts:
+            return self._tiled_plan(demand, tiled)
         synchronized = [name for name in demand.analysis.synchronized if name in demand.replica]
         if self.own_state or self.gradient_reduction != "auto" or not demand.analysis.split:
             why = "replicas combine the gradients of their own losses"
@@ -101,13 +101,15 @@ class Replicate(Kernel):
             return None
         return plan if is_needed or plan.is_apart else None
 
-    def _tiled_plan(self, demand: Demand) -> BatchPlan:
-        """The plan of a step in which variables are tiled: there is no other way of sharing it."""
+    def _tiled_plan(self, demand: Demand, tiled: TiledVariables) -> BatchPlan | None:
+        """The plan of a step with tiled variables: one that trains them can't be shared in another way."""
         try:
             if self.own_state or self.gradient_reduction != "auto" or not demand.analysis.split:
                 raise NoPlanError("replicas combine the gradients of their own losses")
-            return plan_batch(self.graph, self.tiled)
+            return plan_batch(self.graph, tiled)
         except NoPlanError as error:
+            if not tiled.gradients:
+                return None
             raise StrategyError(
                 f"variables are tiled, and this step can't be shared tensor by tensor: {error}",
                 hint="take a strategy without tiled variables, synchronous and without `gradient_reduction=`",

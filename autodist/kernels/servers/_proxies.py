@@ -118,7 +118,7 @@ class LocalProxies(Kernel):
         elsewhere = {name for unit in units if layout.rank_of(unit.destination) != layout.rank for name in unit.proxied}
         if not layout.server and not any(variable.coupled for variable in graph.variables):
             elsewhere |= {name for name, home in graph.homes.items() if layout.rank_of_tf(home) != layout.rank}
-        variables = [v for v in graph.variables if v.name in elsewhere]
+        variables = [v for v in graph.variables if v.name in elsewhere and v.handle in graph.nodes]
         return self._redirected(graph, variables) if variables else graph
 
     def _redirected(self, graph: DistributedGraph, variables: Sequence[Variable]) -> DistributedGraph:

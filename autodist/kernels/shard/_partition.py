@@ -7,7 +7,7 @@ each shard for the rows that it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ from autodist.errors import StrategyError
 from autodist.graph import Role, ShardOrigin, TrainingGraph, UpdateRegions, Variable
 from autodist.kernels._base import Fact, Preparation
 from autodist.kernels.shard._variable_sharding import Cut, VariableSharding
-from autodist.strategies import Strategy, VariableConfig, num_shards, shard_slices
+from autodist.strategies import Strategy, TileSynchronizer, VariableConfig, num_shards, shard_slices
 
 __all__ = ["Partition", "shard_name"]
 
@@ -53,7 +53,7 @@ def _partitioned(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGrap
     prepared = replace(
         graph,
         graph_def=cutting.build(),
-        variables=_variables(graph, cuts, strategy),
+        variables=_variables(graph, cuts, _tiled(cut_configs)),
         effects=tuple(new for new, _ in effects),
         lines=lines,
     )
@@ -85,7 +85,12 @@ def shard_name(variable: str, shard: int) -> str:
     return f"{variable}/shard_{shard}"
 
 
-def _variables(graph: TrainingGraph, cuts: dict[str, Cut], strategy: Strategy) -> tuple[Variable, ...]:
+def _tiled(configs: Sequence[VariableConfig]) -> set[str]:
+    """The variables with whose parts replicas compute."""
+    return {config.variable for config in configs if isinstance(config.synchronizer, TileSynchronizer)}
+
+
+def _variables(graph: TrainingGraph, cuts: dict[str, Cut], tiled: Container[str]) -> tuple[Variable, ...]:
     owner = {slot.name: cut for cut in cuts.values() for slot in cut.region.slots}
     found: list[Variable] = []
     for variable in graph.variables:
@@ -93,13 +98,14 @@ def _variables(graph: TrainingGraph, cuts: dict[str, Cut], strategy: Strategy) -
         if cut is None:
             found.append(variable)
         else:
-            found.extend(_shard(variable, cut, shard) for shard in range(len(cut.shards)))
+            is_tile = variable.name in tiled
+            found.extend(_shard(variable, cut, shard, is_tile) for shard in range(len(cut.shards)))
     ordered = sorted((v for v in found if v.backward_order >= 0), key=lambda v: v.backward_order)
     ranks = {variable.name: rank for rank, variable in enumerate(ordered)}
     return tuple(replace(v, backward_order=ranks.get(v.name, -1)) for v in found)
 
 
-def _shard(variable: Variable, cut: Cut, shard: int) -> Variable:
+def _shard(variable: Variable, cut: Cut, shard: int, is_tile: bool) -> Variable:
     """A shard of a variable, or of one of its slots."""
     owner = cut.region.variable
     together = range(len(cut.shards)) if cut.region.observers else (shard,)
@@ -113,5 +119,5 @@ def _shard(variable: Variable, cut: Cut, shard: int) -> Variable:
         gradients=cut.gradients(shard) if variable is owner else (),
         owners=names if variable.role is Role.SLOT and variable is not owner else (),
         coupled=names if variable.role is Role.TRAINABLE else (),
-        piece=ShardOrigin(variable.name, part.begin, variable.shape),
+        piece=ShardOrigin(variable.name, part.begin, variable.shape, is_tile),
     )

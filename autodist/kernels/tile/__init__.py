@@ -1,5 +1,5 @@
 """Variables of which each replica has a part that it computes with."""
 
-from autodist.kernels.tile._own_parts import OwnParts, tiled_in
+from autodist.kernels.tile._own_parts import OwnParts
 
-__all__ = ["OwnParts", "tiled_in"]
+__all__ = ["OwnParts"]

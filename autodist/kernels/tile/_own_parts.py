@@ -6,19 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from autodist.errors import StrategyError
-from autodist.graph import TrainingGraph, node_of
-from autodist.graph.layouts import TiledVariables
+from autodist.graph import node_of
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
 from autodist.kernels._synchronizers import given_to
 from autodist.strategies import Strategy, Synchronizer, TileSynchronizer
 
-__all__ = ["OwnParts", "tiled_in"]
-
-
-def tiled_in(graph: TrainingGraph, strategy: Strategy) -> TiledVariables:
-    """The tiled variables of a step, in which each part is a variable of its own."""
-    names = [v.name for v in graph.trainable if given_to(TileSynchronizer, strategy, v.name) is not None]
-    return TiledVariables.of(graph, names)
+__all__ = ["OwnParts"]
 
 
 @dataclass(frozen=True)
@@ -38,15 +31,15 @@ class OwnParts(Kernel):
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the class."""
         homes = self._homes(graph)
-        if not homes:
+        tiles = {v.name for v in graph.variables if v.piece is not None and v.piece.is_tile}
+        if not homes and not tiles:
             return graph
         graph = graph.replace(homes=graph.homes | homes)
-        away = {
-            v.handle: v.name
-            for v in graph.variables
-            if graph.layout.rank_of_tf(homes.get(v.name, "")) != graph.layout.rank
-        }
-        return _without(graph, away) if away else graph
+        layout, main = graph.layout, graph.layout.main_device
+        parts = [v for v in graph.variables if v.name in homes or v.name in tiles]
+        ranks = {v.name: layout.rank_of_tf(graph.homes.get(v.name, main)) for v in parts}
+        away = {v.handle: v.name for v in parts if ranks[v.name] != layout.rank}
+        return _without(graph, away, is_trained=bool(homes)) if away else graph
 
     def _homes(self, graph: DistributedGraph) -> dict[str, str]:
         """The device of each part, and of its slots."""
@@ -60,11 +53,13 @@ class OwnParts(Kernel):
         return homes
 
 
-def _without(graph: DistributedGraph, away: dict[str, str]) -> DistributedGraph:
+def _without(graph: DistributedGraph, away: dict[str, str], *, is_trained: bool) -> DistributedGraph:
     """The step without what happens to variables elsewhere; nobody waits for it either.
 
+    A step that trains nothing may need them whole: it is given copies.
+
     Raises:
-        StrategyError: This worker needs one of them.
+        StrategyError: This worker needs one of them in a step that changes it.
     """
     analysis, editor = graph.analyze(), graph.edit()
     gone = [name for name, write in analysis.writes.items() if any(handle in away for handle in write.handles)]
@@ -74,7 +69,7 @@ def _without(graph: DistributedGraph, away: dict[str, str]) -> DistributedGraph:
     outputs = map(node_of, (*graph.outputs, *graph.local_outputs))
     editor.prune([*effects, *points, *outputs, *graph.kept])
     needed = sorted(name for handle, name in away.items() if handle in editor)
-    if needed:
+    if needed and is_trained:
         raise StrategyError(
             f"`{needed[0]}` is a part of a tiled variable that another worker has, and this step needs it here",
             hint="give the variable another strategy: it is used in ways in which a replica can't take its part alone",
