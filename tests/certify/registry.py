@@ -18,6 +18,7 @@ STRATEGIES = {
     "AllReduce, collective": "AllReduce(communicator='collective')",
     "AllReduce, horovod": "AllReduce(communicator='horovod')",
     "Parallax": "Parallax(communicator='horovod', min_shard_bytes=0)",
+    "Tiled": "Tiled()",
     "by hand": str(Path(__file__).with_name("mixed.yml")),
 }
 """By what the page about the models calls them."""

@@ -221,10 +221,15 @@ class _Planner:
             parts = [m for m in varying if self.analysis.marks[m].part == "dense"]
             rows = [m for m in marks if self.analysis.marks[m].part in _OF_ROWS] if varying else []
             cut = self._cut_of(rows) if rows else None
-            self.marks.update(dict.fromkeys(parts, Partial()))
+            self.marks.update((mark, self._dense(mark)) for mark in parts)
             self.marks.update(dict.fromkeys(rows, cut or WHOLE))
         for name in self.marks:
             self.primary[name] = Way((self.marks[name],), (WHOLE,))
+
+    def _dense(self, mark: str) -> Layout:
+        """How replicas have a dense gradient when they meet; beside tiled variables it may be whole already."""
+        source = self._layout(self.nodes[mark].input[0])
+        return WHOLE if self.tiled.parts and isinstance(source, Whole | Tile) else Partial()
 
     def _cut_of(self, marks: Sequence[str]) -> Cut | None:
         """How the rows of a sparse gradient are cut; None if their number is fixed, or is one that data say."""
@@ -243,6 +248,8 @@ class _Planner:
             given = max(self._bytes(t) for t, to in zip(tensors, way.inputs, strict=True) if isinstance(to, Partial))
             # It will have to be put together at some time.
             found += 2 * (made - given) + _LATENCY_BYTES if made > given else 0
+        elif self.tiled.parts and Partial() in way.outputs:
+            found += made + _LATENCY_BYTES  # so will this, by parts at least: tiles of the same would not
         return found + made * _COMPUTING * (1 if way.is_whole else 0.5)
 
     def _bytes_sent(self, tensor: str, source: Layout, target: Layout) -> float:

@@ -84,6 +84,9 @@ class SharedGradients:
 
     def _join_dense(self, mark: str, variable: str | None, shape: tuple[int | None, ...]) -> None:
         dtype = tensor_dtype(self._nodes, mark)
+        if isinstance(self._plan.marks[mark], Whole):  # then every worker has it
+            self._out.identity(mark, self._value(self._nodes[mark].input[0], WHOLE)[0], dtype)
+            return
         terms = self._value(self._nodes[mark].input[0], Partial())
         local = self._out.sum(f"autodist/local/{mark}", terms, dtype)
         self._out.identity(mark, local, dtype)
