@@ -14,6 +14,7 @@ from autodist.errors import AutoDistError, CaptureError, FixedRowsError
 from autodist.graph import CapturedStep, NoGradientError, VariableNames, capture
 from autodist.kernels import why_not_exact
 from autodist.resource_spec import ResourceSpec
+from autodist.runtime._keras_distribution import tiling_of_keras
 from autodist.runtime._part_checks import PartChecks
 from autodist.runtime._session_steps import SessionSteps
 from autodist.runtime._step import CompiledStep
@@ -307,7 +308,8 @@ class Compiler:
         self._steps.leave()
 
     def _propose(self, captured: CapturedStep) -> Strategy:
-        strategy = compose(self._wanted, captured.graph, self._spec)
+        wanted = tiling_of_keras(captured.graph, self._spec) or self._wanted
+        strategy = compose(wanted, captured.graph, self._spec)
         return self._steps.homes.settle(strategy, captured.graph)
 
 

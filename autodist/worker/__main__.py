@@ -21,8 +21,9 @@ from typing import NoReturn
 from autodist.after_import import after_import
 from autodist.coordination import FailureNote, Worker, current_worker, say_last, serve_horovod
 from autodist.errors import AutoDistError, LaunchError
+from autodist.resource_spec import ResourceSpec
 from autodist.runtime.data import let_go_of_iterators_in_time
-from autodist.runtime.hooks import refuse_fit_outside, refuse_keras2_fit_outside
+from autodist.runtime.hooks import list_all_replicas, refuse_fit_outside, refuse_keras2_fit_outside
 from autodist.worker._chief_writes import leave_saving_to_chief, tell_of_saving
 from autodist.worker._exceptions import note_of
 from autodist.worker._generated_code import keep_generated_code_in
@@ -80,6 +81,8 @@ def _join_run() -> Worker:
     if environment.world_size > 1:
         after_import("keras", lambda _: refuse_fit_outside(worker))
         refuse_keras2_fit_outside(worker)
+    if (path := environment.spec_path) is not None:
+        after_import("keras", lambda keras: list_all_replicas(keras, ResourceSpec.from_json(path.read_text())))
     return worker
 
 

@@ -1,0 +1,69 @@
+"""What a script says by `keras.distribution`, which Keras takes from it on TensorFlow but does not do."""
+
+from __future__ import annotations
+
+import glob
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from autodist.errors import StrategyError
+from autodist.graph import TrainingGraph
+from autodist.resource_spec import ResourceSpec
+
+__all__ = ["tiling_of_keras"]
+
+_MOST_NAMES = 6
+
+
+def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
+    """The strategy that the script's ``ModelParallel`` stands for; None if it has set none.
+
+    Args:
+        graph: G.
+        spec: D.
+
+    Raises:
+        StrategyError: The mesh is not that of the cluster's replicas, or the layouts name nothing; lists all of it.
+
+    """
+    keras = sys.modules.get("keras")
+    found = None if keras is None else keras.distribution.distribution()
+    if keras is None or not isinstance(found, keras.distribution.ModelParallel):
+        return None
+    mesh = found.device_mesh
+    lengths = dict(zip(mesh.axis_names, mesh.shape, strict=True))
+    names = [variable.name for variable in graph.trainable]
+    mistakes = [*_of_mesh(lengths, spec), *_of_layouts(found._layout_map, names)]
+    if mistakes:
+        raise StrategyError(
+            f"the script's `keras.distribution.ModelParallel` can't be followed: {'; '.join(mistakes)}",
+            hint="or leave out `keras.distribution.set_distribution()`, and say `--strategy Tiled`",
+        )
+    rules = [f"{glob.escape(name)}={dim}" for name in names for dim in _cut_dims(found._layout_map[name], lengths)]
+    return f"Tiled(dims={(*rules, '*=whole')!r})"
+
+
+def _of_mesh(lengths: dict[str, int], spec: ResourceSpec) -> Iterator[str]:
+    replicas = len(spec.replicas)
+    long = [f"`{axis}` of {length}" for axis, length in lengths.items() if length > 1]
+    if len(long) > 1:
+        yield f"its mesh has the axes {' and '.join(long)}, allowed: one axis longer than 1, such as (1, {replicas})"
+    elif max(lengths.values(), default=1) != replicas:
+        shape = tuple(lengths.values())
+        yield f"its mesh is {shape}, the cluster has {replicas} replicas, as `keras.distribution.list_devices()` says"
+
+
+def _of_layouts(layouts: Any, names: list[str]) -> Iterator[str]:
+    import re
+
+    for key in layouts:
+        if not any(re.fullmatch(key, name) for name in names):
+            known = ", ".join(names[:_MOST_NAMES])
+            yield f"its LayoutMap has {key!r}, which is the name of no trained variable, such as {known}"
+
+
+def _cut_dims(layout: Any, lengths: dict[str, int]) -> list[int]:
+    """The dims that a layout cuts along an axis that is longer than 1; the first is the one."""
+    axes = () if layout is None else layout.axes
+    return [dim for dim, axis in enumerate(axes) if axis is not None and lengths[axis] > 1][:1]

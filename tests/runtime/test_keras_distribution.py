@@ -1,0 +1,80 @@
+"""Scripts that say by `keras.distribution` how their weights are cut, as for Keras on JAX."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+from keras.distribution import DataParallel, DeviceMesh, LayoutMap, ModelParallel
+
+from autodist.errors import StrategyError
+from autodist.launch import Job, LocalLauncher
+from autodist.resource_spec import ResourceSpec
+from autodist.runtime._keras_distribution import tiling_of_keras
+from tests.modules import TESTS, python_path
+
+SCRIPT = Path(__file__).with_name("mesh_script.py")
+NAMES = ("block/up/kernel", "block/up/bias", "block/down/kernel")
+GRAPH = SimpleNamespace(trainable=[SimpleNamespace(name=name) for name in NAMES])
+
+
+def test_a_script_for_a_mesh_trains_as_on_one_device(tmp_path):
+    environment = {"PYTHONPATH": python_path(TESTS)}
+    job = Job(SCRIPT, ResourceSpec.local(2), (str(tmp_path / "two.npz"),), run_dir=tmp_path / "run", env=environment)
+    result = LocalLauncher().launch(job)
+    assert result.exit_code == 0, result.failure
+    subprocess.run([sys.executable, str(SCRIPT), str(tmp_path / "one.npz")], check=True, timeout=120)
+
+    one, two = np.load(tmp_path / "one.npz"), np.load(tmp_path / "two.npz")
+    assert (one["devices"], two["devices"]) == (1, 2)
+    assert one["moved"].min() > 1e-3
+    for name in set(one.files) - {"devices", "moved"}:
+        np.testing.assert_allclose(two[name], one[name], rtol=1e-5, atol=1e-5, err_msg=name)
+    log = (tmp_path / "run" / "logs" / "0.log").read_text()
+    assert "strategy Tiled(dims=('block/up/kernel=1', 'block/down/kernel=0', '*=whole'))" in log
+
+
+@pytest.fixture
+def distributed(monkeypatch):
+    """Sets what a script would set."""
+    return lambda found: monkeypatch.setattr(keras.distribution, "distribution", lambda: found)
+
+
+def layouts_of(shape, axes, **layouts):
+    devices = [f"cpu:{k}" for k in range(int(np.prod(shape)))]
+    layout_map = LayoutMap(DeviceMesh(shape, axes, devices))
+    for key, layout in layouts.items():
+        layout_map[key] = layout
+    return ModelParallel(layout_map=layout_map, batch_dim_name=axes[0])
+
+
+@pytest.mark.parametrize("spec", [ResourceSpec.local(workers=4), ResourceSpec.local(workers=2, cpus=2)])
+def test_layouts_are_dims(distributed, spec):
+    layouts = {"block/up/.*": ("batch", "model"), "block/down/kernel": ("model",)}
+    distributed(layouts_of((1, 4), ("batch", "model"), **layouts))
+    wanted = "Tiled(dims=('block/up/kernel=1', 'block/up/bias=1', 'block/down/kernel=0', '*=whole'))"
+    assert tiling_of_keras(GRAPH, spec) == wanted
+
+
+def test_others_say_nothing_of_weights(distributed):
+    spec = ResourceSpec.local(workers=2)
+    assert tiling_of_keras(GRAPH, spec) is None
+    distributed(DataParallel(device_mesh=DeviceMesh((2,), ("batch",), ["cpu:0", "cpu:1"])))
+    assert tiling_of_keras(GRAPH, spec) is None
+
+
+def test_all_that_can_not_be_followed_is_said(distributed):
+    distributed(layouts_of((2, 2), ("batch", "model"), **{"up/kernel": ("model",), "block/up/kernel": ("model",)}))
+    with pytest.raises(StrategyError) as caught:
+        tiling_of_keras(GRAPH, ResourceSpec.local(workers=4))
+    assert (
+        "the axes `batch` of 2 and `model` of 2, allowed: one axis longer than 1, such as (1, 4)"
+        in caught.value.message
+    )
+    assert "LayoutMap has 'up/kernel', which is the name of no trained variable" in caught.value.message
+    distributed(layouts_of((1, 2), ("batch", "model"), **{"block/up/kernel": ("model",)}))
+    with pytest.raises(StrategyError, match=r"its mesh is \(1, 2\), the cluster has 4 replicas"):
+        tiling_of_keras(GRAPH, ResourceSpec.local(workers=4))
