@@ -37,8 +37,6 @@ from autodist.strategies import Strategy, StrategyBuilder, get, installed_commun
 
 __all__ = ["AutoDist", "function", "scope"]
 
-_DEFAULT_STRATEGY = "AllReduce"
-
 
 class AutoDist:
     """A distributed training: a cluster and a strategy for the steps that are defined in its scope.
@@ -47,7 +45,7 @@ class AutoDist:
         spec: The cluster: a file or a :class:`ResourceSpec`. Under ``autodist run`` the launcher's spec counts; in a
             script run alone, None is this machine.
         strategy: A builder, a strategy, a builder's name (``"AllReduce(chunk_size=64)"``) or a strategy's JSON file;
-            ``autodist run --strategy`` overrides it. By default all-reduce.
+            ``autodist run --strategy`` overrides it. By default ``auto`` under ``autodist run``, else all-reduce.
         batch: ``"global"``: a step receives the whole batch, the same on every worker, and it is split over all
             replicas; ``"local"``: each worker brings its own part.
         gradient_reduction: ``"mean"`` for losses that are means over the batch, ``"sum"`` for sums; ``"auto"`` finds
@@ -96,7 +94,7 @@ class AutoDist:
         strategy = strategy_builder if strategy is None else strategy
         worker = current_worker()
         self.spec = _resolve_spec(spec, worker)
-        chosen = _permitted(worker.environment.strategy or strategy or _DEFAULT_STRATEGY, worker)
+        chosen = _permitted(worker.environment.strategy or strategy or worker.environment.default_strategy, worker)
         self._replicas = _planned_replicas(chosen, self.spec)
         self._sessions: dict[Any, GraphSession] = {}
         recorder = Recorder.from_environ()

@@ -41,6 +41,9 @@ _LEAN = str(Path(__file__).with_name("lean"))
 if _LEAN not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_LEAN, os.environ.get("PYTHONPATH")]))
 
+# Tests that name no strategy are about something else, and train by all-reduce; what the default is has its own.
+os.environ["AUTODIST_DEFAULT_STRATEGY"] = "AllReduce"
+
 # Tests name whatever carries values; those of the permission itself take it back.
 os.environ["AUTODIST_ALLOW_OPEN_PORTS"] = "1"
 

@@ -35,7 +35,7 @@ _ROWS = 5
     options_metavar="[OPTIONS]",
 )
 @script_argument()
-@click.option("--strategy", metavar="NAME|FILE", help="See `autodist strategies`. Default: the script's choice.")
+@click.option("--strategy", metavar="NAME|FILE", help="See `autodist strategies`. Default: the script's, else auto.")
 @cluster_options
 @permission_options
 @click.option("--steps", type=click.IntRange(min=1), default=5, show_default=True, help="Training steps to compare.")

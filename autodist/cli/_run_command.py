@@ -48,7 +48,7 @@ _SECTIONS = {
     options_metavar="[OPTIONS]",
 )
 @script_argument()
-@click.option("--strategy", metavar="NAME|FILE", help="See `autodist strategies`. Default: the script's choice.")
+@click.option("--strategy", metavar="NAME|FILE", help="See `autodist strategies`. Default: the script's, else auto.")
 @click.option("--tune-online", is_flag=True, help="Let `auto` try a few strategies in the first training steps.")
 @click.option("--dump-graphs", metavar="DIR", help="Write each worker's graph after each kernel to DIR.")
 @cluster_options
@@ -117,13 +117,14 @@ def _tried_online(strategy: str | None) -> str:
 @contextlib.contextmanager
 def _with_trials(job: Job) -> Iterator[Job]:
     """Let a strategy that is chosen by trials have those that are here, also on another machine."""
-    if job.strategy is None or not job.strategy.strip().casefold().startswith("auto"):
+    wanted = job.strategy or job.default_strategy or ""
+    if not wanted.strip().casefold().startswith("auto"):
         yield job
         return
     from autodist.search import DEFAULT_TRIALS, Auto, TrialStore, excerpt
     from autodist.strategies import get
 
-    chosen = get(job.strategy)
+    chosen = get(wanted)
     if not isinstance(chosen, Auto) or chosen.trials is not None or not Path(DEFAULT_TRIALS).is_file():
         yield job
         return
@@ -136,7 +137,9 @@ def _with_trials(job: Job) -> Iterator[Job]:
             click.echo(f"autodist: {error.message}; the strategy is chosen without trials", err=True)
             path = Path(directory, "none.db")
             TrialStore(path).close()
-        yield replace(job, strategy=str(replace(chosen, trials=str(path))))
+        informed = str(replace(chosen, trials=str(path)))
+        is_default = job.strategy is None
+        yield replace(job, default_strategy=informed) if is_default else replace(job, strategy=informed)
 
 
 def _launch(job: Job, transport: TransportName, ranks: frozenset[int] | None, is_verbose: bool) -> int:

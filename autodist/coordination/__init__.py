@@ -33,11 +33,12 @@ from autodist.coordination._transfer import (
 )
 from autodist.coordination._watchdog import DEFAULT_STEP_TIMEOUT_S, Watchdog
 from autodist.coordination._worker import Worker, current_worker
-from autodist.coordination._worker_environment import CODE, WorkerEnvironment
+from autodist.coordination._worker_environment import CODE, DEFAULT_STRATEGY, WorkerEnvironment
 
 __all__ = [
     "CODE",
     "DEFAULT_STEP_TIMEOUT_S",
+    "DEFAULT_STRATEGY",
     "INTERRUPTION_TOLD",
     "LAST_WORDS_MARK",
     "RENDEZVOUS_ADDRESS",

@@ -15,7 +15,10 @@ from autodist.coordination._open_ports import OPEN_PORTS, opens_ports
 from autodist.errors import LaunchError
 from autodist.strategies import Permission
 
-__all__ = ["CODE", "WorkerEnvironment"]
+__all__ = ["CODE", "DEFAULT_STRATEGY", "WorkerEnvironment"]
+
+DEFAULT_STRATEGY = "AUTODIST_DEFAULT_STRATEGY"
+"""The variable that says what a run trains by if neither its command line nor its script names a strategy."""
 
 CODE = "code"
 """The directory with the user's code on machines that it was sent to, beside the directory of the run."""
@@ -43,6 +46,7 @@ class WorkerEnvironment:
             (``AUTODIST_ALLOW_OPEN_PORTS``)
         spec_path: The cluster, as a JSON file. (``AUTODIST_SPEC``)
         strategy: A builder with its arguments, or a JSON file; empty leaves it to the script. (``AUTODIST_STRATEGY``)
+        default_strategy: The strategy of scripts that name none. (``AUTODIST_DEFAULT_STRATEGY``)
         seed: The seed of all random generators; empty if none is set. (``AUTODIST_SEED``)
         step_timeout_s: The longest time that a step may block. (``AUTODIST_STEP_TIMEOUT_S``)
         start_timeout_s: The longest wait for the other workers to start. (``AUTODIST_START_TIMEOUT_S``)
@@ -75,6 +79,7 @@ class WorkerEnvironment:
     allow_open_ports: bool = False
     spec_path: Path | None = None
     strategy: str | None = None
+    default_strategy: str = "AllReduce"
     seed: int | None = None
     step_timeout_s: float | None = None
     start_timeout_s: float = 300.0
@@ -140,6 +145,7 @@ class WorkerEnvironment:
             OPEN_PORTS: "1" if self.allow_open_ports else "",
             "AUTODIST_SPEC": str(self.spec_path or ""),
             "AUTODIST_STRATEGY": self.strategy or "",
+            DEFAULT_STRATEGY: self.default_strategy,
             "AUTODIST_SEED": "" if self.seed is None else str(self.seed),
             "AUTODIST_STEP_TIMEOUT_S": "" if self.step_timeout_s is None else str(self.step_timeout_s),
             "AUTODIST_START_TIMEOUT_S": str(self.start_timeout_s),
@@ -207,6 +213,7 @@ def _launched(read: _Reader) -> dict[str, object]:
         "allow_open_ports": opens_ports(variables),
         "spec_path": read.path("AUTODIST_SPEC"),
         "strategy": variables.get("AUTODIST_STRATEGY") or None,
+        "default_strategy": variables.get(DEFAULT_STRATEGY) or WorkerEnvironment.default_strategy,
         "seed": read.integer("AUTODIST_SEED") if variables.get("AUTODIST_SEED") else None,
         "step_timeout_s": read.seconds("AUTODIST_STEP_TIMEOUT_S", 0.0) or None,
         "start_timeout_s": read.seconds("AUTODIST_START_TIMEOUT_S", 300.0),

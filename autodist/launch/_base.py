@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from autodist.coordination import opens_ports
+from autodist.coordination import DEFAULT_STRATEGY, opens_ports
 from autodist.errors import UsageError
 from autodist.launch._program import Program
 from autodist.launch._secrets import mask_secrets
@@ -22,6 +22,7 @@ from autodist.strategies import Permission
 __all__ = ["Job", "Launcher", "RunObserver", "SilentObserver", "WorkerCommand"]
 
 _SEEDS = 2**31
+_DEFAULT_STRATEGY = "auto(time_s=1)"
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Job:
         spec: The cluster; one worker per host.
         script_args: What ``sys.argv[1:]`` is in the script.
         strategy: Builder name with arguments, or the path of a strategy as JSON; None leaves the choice to the script.
+        default_strategy: What trains where neither `strategy` nor the script names one. None is what
+            ``AUTODIST_DEFAULT_STRATEGY`` says in the environment, else ``auto``, which has a second to choose.
         seed: For all random generators of all workers, which need the same one; None draws one.
         env: Environment variables for all workers, over those of the launcher and under those of a host; in no repr, as
             there may be secrets among them.
@@ -67,6 +70,7 @@ class Job:
     spec: ResourceSpec
     script_args: tuple[str, ...] = ()
     strategy: str | None = None
+    default_strategy: str | None = None
     seed: int | None = None
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     run_dir: Path | None = None
@@ -93,6 +97,8 @@ class Job:
         object.__setattr__(self, "program", Program.of(self.script, self.is_module))
         if self.seed is None:  # a plain Python script has another one each time
             object.__setattr__(self, "seed", secrets.randbelow(_SEEDS))
+        if self.default_strategy is None:
+            object.__setattr__(self, "default_strategy", os.environ.get(DEFAULT_STRATEGY) or _DEFAULT_STRATEGY)
         if self.dump_graphs is not None:
             _check_dump_directory(self.dump_graphs)
         for name in ("start_timeout_s", "stall_timeout_s", "finish_timeout_s", "grace_s"):

@@ -225,7 +225,9 @@ class _Run:
     def _announce(self) -> None:
         job, directory = self._job, self._directory
         hosts = tuple(host.name for host in job.spec.hosts)
-        self._observer.run_started(RunInfo(directory.run_id, directory.path, hosts, job.strategy, job.seed))
+        self._observer.run_started(
+            RunInfo(directory.run_id, directory.path, hosts, job.strategy, job.seed, job.default_strategy)
+        )
 
     def _result(self, verdict: Verdict, fleet: Fleet, coordinator: CoordinatorServer) -> RunResult:
         """Sum the run up, on disk as well."""

@@ -59,7 +59,8 @@ class RunConsole:
     def run_started(self, info: RunInfo) -> None:
         """Show the header."""
         workers = "1 worker" if info.world_size == 1 else f"{info.world_size} workers"
-        strategy = info.strategy or "left to the script"
+        default = info.default_strategy
+        strategy = info.strategy or (f"the script's, else {default}" if default else "left to the script")
         self.notice(f"run {info.run_id}: {workers} ({_listed(info.hosts)}), strategy {strategy}")
         self.notice(f"logs in {shown_path(info.run_dir)}")
         if self._is_verbose:

@@ -19,6 +19,7 @@ class RunInfo:
     hosts: tuple[str, ...]
     strategy: str | None
     seed: int | None
+    default_strategy: str | None = None
 
     @property
     def world_size(self) -> int:

@@ -230,10 +230,10 @@ class Auto(StrategyBuilder):
         known = {name: fits for name, fits in known_strategies(domain) if isinstance(fits, Strategy)}
         baselines = {name: fits for name, fits in known.items() if self._over.issuperset(fits.carriers)}
         baselines |= self._fastest_elsewhere(store, graph, spec)
-        left_s = max(min(_LEAST_RANKING_S, self.time_s), self.time_s - (time.monotonic() - begun_s))
+        left_s = max(min(_LEAST_RANKING_S, self.time_s / 2), self.time_s - (time.monotonic() - begun_s))
         ranking = rank_offline(searcher, _Wary(advice.simulator), Effort(self.proposals, left_s), baselines)
         source = f"{advice.source}; profile: {domain.profile.source}"
-        of = f"of {ranking.scored} and {len(baselines)} that are known by {source}"
+        of = f"of {ranking.scored + len(baselines)} by {source}"
         places = {id(one): place for place, one in enumerate(ranking.ranked, 1)}
         ordered = _by_turns(ranking.ranked, advice.margin)
         return tuple(
@@ -251,8 +251,7 @@ class Auto(StrategyBuilder):
             return _Advice(
                 calibrated(EventSimulator(), sets), f"the event simulation, calibrated by {counted(count, 'trial')}"
             )
-        unsure = f"what users know is preferred to what is not expected to be {100 * _CAUTION:.0f} % faster"
-        return _Advice(EventSimulator(), f"the event simulation; no trials are known: {unsure}", _CAUTION)
+        return _Advice(EventSimulator(), "the event simulation; no trials are known", _CAUTION)
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,10 @@ class Permission:
         """
         if isinstance(chosen, Strategy):
             self.check(chosen)
-        elif not chosen.chooses and chosen.tells_carriers:
+        elif chosen.chooses:
+            if not any(self.allows(carriers.get(name)) for name in installed):
+                self._check(text, installed)  # it has nothing to choose from
+        elif chosen.tells_carriers:
             self._check(text, chosen.carriers(tuple(installed)))
 
     def _check(self, strategy: str, names: Iterable[str]) -> None:

@@ -27,7 +27,9 @@ def test_lines_carry_their_rank_and_streams_stay_apart(shell):
     for rank in range(3):
         assert f"[{rank}] err {rank}\n" in result.stderr
     first, *_, last = result.stderr.splitlines()
-    assert re.fullmatch(r"autodist: run [\w-]+: 3 workers \(localhost, .*\), strategy left to the script", first)
+    assert re.fullmatch(
+        r"autodist: run [\w-]+: 3 workers \(localhost, .*\), strategy the script's, else AllReduce", first
+    )
     assert re.fullmatch(r"autodist: done after \d+\.\d s, logs are in runs/[\w-]+", last)
     assert (shell.directory / "runs" / "latest" / "logs" / "2.log").read_text().splitlines()[0] == "out 2"
 

@@ -76,6 +76,7 @@ def _environment(job: Job, meeting: Rendezvous, rank: int, site: Site, position:
         allow_open_ports=job.permission.opens_ports,
         spec_path=Path(site.spec_path),
         strategy=site.strategy,
+        default_strategy=site.default_strategy or WorkerEnvironment.default_strategy,
         seed=job.seed,
         step_timeout_s=_step_timeout_s(job),
         start_timeout_s=job.start_timeout_s or _NO_BOUND_S,

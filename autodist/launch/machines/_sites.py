@@ -48,6 +48,7 @@ class Site:
         run_dir: Where workers put what belongs to the run.
         spec_path: The resolved spec.
         strategy: What workers get as the strategy.
+        default_strategy: The same for scripts that name none.
         dump_graphs: Where graphs go.
         master_port: Of the coordinator, on the machine's loopback.
         variables: What its workers' environments have before those of the job, over the machine's own.
@@ -65,6 +66,7 @@ class Site:
     run_dir: str
     spec_path: str
     strategy: str | None
+    default_strategy: str | None
     dump_graphs: str | None
     master_port: int = 0
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -84,6 +86,7 @@ def local_site(job: Job, directory: RunDirectory, address: str = "127.0.0.1", in
         run_dir=str(directory.path),
         spec_path=str(directory.spec),
         strategy=strategy_argument(job.strategy),
+        default_strategy=strategy_argument(job.default_strategy),
         dump_graphs=None if job.dump_graphs is None else str(job.dump_graphs.absolute()),
         is_here=True,
     )
@@ -126,6 +129,7 @@ def remote_site(
         run_dir=f"{root}/{OUTPUT}",
         spec_path=f"{root}/{OUTPUT}/{SPEC}",
         strategy=strategy_argument(job.strategy, place),
+        default_strategy=strategy_argument(job.default_strategy, None if job.strategy else place),
         dump_graphs=None if job.dump_graphs is None else f"{root}/{GRAPHS}",
         variables=forwarded_environment(),
         shared_envs=dict(machine.ssh.shared_envs if machine.ssh else ()) if shared_envs is None else shared_envs,
@@ -135,7 +139,7 @@ def remote_site(
 
 def strategy_file(job: Job) -> Path | None:
     """Return the file that the strategy is in, or that its builder reads, if there is one."""
-    file = file_of_strategy(job.strategy)
+    file = file_of_strategy(job.strategy or job.default_strategy)
     return file if file is not None and file.is_file() else None
 
 
