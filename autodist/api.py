@@ -334,9 +334,18 @@ def _resolve_spec(spec: str | os.PathLike[str] | ResourceSpec | None, worker: Wo
     if resolved.world_size > 1:
         raise UsageError(
             f"the spec has {resolved.world_size} workers, but this is a single process",
-            hint=f"start the script by `autodist run {sys.argv[0]} --spec FILE`",
+            hint=_way_to_workers(resolved),
         )
     return resolved
+
+
+def _way_to_workers(spec: ResourceSpec) -> str:
+    """Say how this program gets the workers of a spec."""
+    shell = sys.modules.get("IPython")
+    if shell is not None and shell.get_ipython() is not None:
+        options = f"--workers {spec.world_size}" if all(host.is_local for host in spec.hosts) else "--spec FILE"
+        return f"type `%load_ext autodist.notebook`, and begin the cell that has the training by `%%autodist {options}`"
+    return f"start the script by `autodist run {sys.argv[0]} --spec FILE`"
 
 
 def _permitted(

@@ -64,6 +64,7 @@ MAY_IMPORT = {
     "tuning": _API | {"launch", "simulator", "search", "report", "timeline"},
     "api": _API,
     "callbacks": _RUNTIME,
+    "notebook": {"errors"},
     "__init__": _API | {"callbacks"},
     "testing": _API | {"__init__", "launch", "simulator", "search", "report"},
     "cli": _API | {"__init__", "launch", "simulator", "search", "tuning", "timeline", "report", "testing", "doctor"},

