@@ -74,11 +74,11 @@ def test_what_goes_wrong_is_told_and_the_agent_goes_on():
 def test_a_call_takes_no_longer_than_it_may_and_holds_up_nothing():
     async def test():
         async with agent_here() as (agent, events):
-            waiting = asyncio.ensure_future(agent.call("facts.wait", seconds=1000, timeout_s=5.0))
+            waiting = asyncio.ensure_future(agent.call("facts.wait", seconds=1000, timeout_s=8.0))
             await spawn(agent, "echo fine")
             assert await events.exit_of() == (0, None)
             assert not waiting.done()
-            with pytest.raises(TimedOut, match=r"`facts.wait` did not return within 5 s"):
+            with pytest.raises(TimedOut, match=r"`facts.wait` did not return within 8 s"):
                 await waiting
 
     run(test())

@@ -141,7 +141,7 @@ def test_open_connections_end_with_the_agent():
             began = time.monotonic()
             with contextlib.suppress(ConnectionError):
                 assert await reader.read() == b""
-            assert time.monotonic() - began < 10
+            assert time.monotonic() - began < 30
             writer.close()
 
     run(test())

@@ -241,7 +241,7 @@ def test_ctrl_c_leaves_nothing(shell):
         shell.wait_for("ready0")
         shell.wait_for("ready1")
         interrupt(process)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "autodist: stopping 2 workers: their scripts may save for up to 60 s; press again to kill\n" in errors
     assert "Traceback" not in errors
@@ -270,7 +270,7 @@ def test_other_signals_end_the_run_too(shell, signum):
     with shell.start("run", "train.py") as process:
         shell.wait_for("ready0")
         os.kill(process.pid, signum)
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
     assert process.returncode == 128 + signum
     assert shell.left() == []
 
@@ -285,7 +285,7 @@ def test_killed_launcher_leaves_nothing(shell):
         shell.wait_for("ready1")
         assert len(marked(shell.mark)) >= 6
         process.kill()
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
     assert shell.left() == []
 
 

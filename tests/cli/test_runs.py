@@ -223,7 +223,7 @@ def test_stop(shell, inside, running, status_of, call):
     result = inside("stop", "latest")
     assert (result.returncode, result.stdout) == (0, "")
     assert re.fullmatch(r"autodist: run \S+ has ended, exit code 130\n", result.stderr)
-    assert running.wait(timeout=5) == 130
+    assert running.wait(timeout=30) == 130
     assert shell.left() == []
     seen = status_of("latest")
     assert (seen["state"], seen["exit_code"]) == ("ended", 130)

@@ -23,7 +23,7 @@ os.setgroups([]); os.setgid(int(uid)); os.setuid(int(uid))
 found = []
 for path in paths:
     for method in ("GET", "PUT", "DELETE"):
-        connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)
         connection.request(method, path, b"evil")
         answer = connection.getresponse()
         found.append([answer.status, answer.read().decode()])
@@ -50,7 +50,7 @@ def ask(server, method, path, value=None):
     """Ask as Horovod does."""
     variables = server.to_environ()
     place, _, secret = f"{variables[RENDEZVOUS_ADDRESS]}:{variables[RENDEZVOUS_PORT]}".partition("/")
-    connection = http.client.HTTPConnection(place, timeout=10)
+    connection = http.client.HTTPConnection(place, timeout=30)
     connection.request(method, f"/{secret}{path}", value)
     answer = connection.getresponse()
     status, content = answer.status, answer.read()
@@ -110,4 +110,4 @@ def test_only_the_loopback_is_served(servers):
     for address in {entry[4][0] for entry in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}:
         if not address.startswith("127."):
             with pytest.raises(OSError):
-                socket.create_connection((address, servers[0].server_address[1]), timeout=5)
+                socket.create_connection((address, servers[0].server_address[1]), timeout=20)

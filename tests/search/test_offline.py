@@ -91,7 +91,7 @@ def test_the_search_ends_in_time_and_has_the_best_so_far():
     found = searcher()
     began = time.monotonic()
     ranking = rank_offline(found, EventSimulator(), Effort(10_000_000, time_s=1.0))
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     assert 0 < ranking.scored < 10_000_000
     assert ranking.best.origin == "random"
 

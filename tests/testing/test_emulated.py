@@ -195,7 +195,7 @@ def test_nothing_is_left_after_an_exception():
     with pytest.raises(LaunchError, match="on purpose") as raised:
         fail_on(EmulatedCluster(2))
     *pids, command = raised.value.hint
-    assert command.wait(10) == -signal.SIGKILL
+    assert command.wait(30) == -signal.SIGKILL
     assert len(pids) == 1
     assert not any(is_alive(pid) for pid in pids)
     assert namespaces_of(os.getpid()) == directories_of(os.getpid()) == []

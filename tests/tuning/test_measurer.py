@@ -92,7 +92,7 @@ def test_trials_of_two_workers(tmp_path):
         bench.course = Course(warm_up=0, iterations=100_000, timeout_s=3)
         began = time.monotonic()
         assert bench.measure(8, collective, None) == Failure("timeout", "it took more than 3 s")
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 30
         bench.course = SHORT
         assert isinstance(bench.measure(9, collective, None), Measurement)
         assert bench.starts == 3
