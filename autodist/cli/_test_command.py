@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import click
@@ -35,15 +36,16 @@ def test(cluster: ClusterOptions, encrypt: bool, allow_open_ports: bool, strateg
     spec = resolve_spec(cluster if cluster.given else ClusterOptions(workers=2))
     script = Path(testing.__file__).parent / "small_training" / "train_small.py"
     workers = counted(spec.world_size, "worker")
-    for name in strategy:
-        error_console().print(
-            f"autodist: {counted(_STEPS, 'step')} on one device and on {workers} with {name}", style="dim"
-        )
-        certificate = testing.certify(
-            script, strategy=name, spec=spec, steps=_STEPS, tolerance=_TOLERANCE, encrypt=encrypt,
-            allow_open_ports=allow_open_ports,
-        ).check()  # fmt: skip
-        output_console().print(
-            f"{name}: passed on {workers}, worst relative difference {certificate.worst.relative:.1e}, allowed "
-            f"{_TOLERANCE:.0e}"
-        )
+    with tempfile.TemporaryDirectory(prefix="autodist-test-") as kept:
+        for name in strategy:
+            error_console().print(
+                f"autodist: {counted(_STEPS, 'step')} on one device and on {workers} with {name}", style="dim"
+            )
+            certificate = testing.certify(
+                script, strategy=name, spec=spec, steps=_STEPS, tolerance=_TOLERANCE, encrypt=encrypt,
+                allow_open_ports=allow_open_ports, reference=Path(kept, "one-device"),
+            ).check()  # fmt: skip
+            output_console().print(
+                f"{name}: passed on {workers}, worst relative difference {certificate.worst.relative:.1e}, allowed "
+                f"{_TOLERANCE:.0e}"
+            )

@@ -25,7 +25,7 @@ def show_runs(runs: Sequence[RunStatus], console: Console | None = None) -> None
     columns = {
         "Run": [run.run_dir.name for run in runs],
         "Script": [_what(run) for run in runs],
-        "Strategy": [run.strategy for run in runs],
+        "Strategy": [run.strategy.removesuffix("()") for run in runs],
         "State": [run.state.value for run in runs],
         "Exit": [_number(run.exit_code) for run in runs],
         "Steps": [str(run.steps) for run in runs],
@@ -34,7 +34,7 @@ def show_runs(runs: Sequence[RunStatus], console: Console | None = None) -> None
         "Hosts": [_hosts(run) for run in runs],
     }
     # A run is to be copied from here, so its name is never cut.
-    shrink = {"Hosts": 9, "Script": 9, "Strategy": 9}
+    shrink = {"Hosts": 5, "Script": 9, "Strategy": 9}
     console.print(fitted(columns, console.width, right=("Exit", "Steps", "Restarts"), shrink=shrink))
 
 

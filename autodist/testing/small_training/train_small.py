@@ -21,5 +21,5 @@ with autodist.scope():
         ]
     )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer=keras.optimizers.Adam(1e-3), loss=loss)
+    model.compile(optimizer=keras.optimizers.SGD(0.05, momentum=0.9), loss=loss)
     model.fit(images, labels, batch_size=64, epochs=2, verbose=0)
