@@ -33,22 +33,26 @@ def alike_steps(graph: CoarseGraph) -> Quotient:
     of tensors that lie alike lies alike too.
     """
     unions = Unions(range(len(graph.tensors)))
+    numbers: dict[object, int] = {}
+    kinds = [numbers.setdefault(_kind(graph, operator), len(numbers)) for operator in graph.operators]
     before = -1
     while before != (before := len({unions.of(t) for t in range(len(graph.tensors))})):
         groups: dict[object, CoarseOperator] = {}
-        for operator in graph.operators:
-            for key in _keys(graph, operator, unions):
+        for operator, kind in zip(graph.operators, kinds, strict=True):
+            for key in _keys(graph, operator, kind, unions):
                 first = groups.setdefault(key, operator)
-                _join(graph, unions, first, operator)
+                if first is not operator:
+                    _join(graph, unions, first, operator)
     return _quotient(graph, [unions.of(t) for t in range(len(graph.tensors))])
 
 
-def _keys(graph: CoarseGraph, operator: CoarseOperator, unions: Unions[int]) -> list[object]:
-    shapes = tuple(graph.tensors[t].shape for t in operator.operands)
-    kind = (operator.forms, len(operator.inputs), shapes)
-    stored = [(k, unions.of(t)) for k, t in enumerate(operator.operands) if graph.tensors[t].stored]
-    given = tuple(unions.of(t) for t in operator.inputs)
-    return [*((kind, at) for at in stored), (kind, "same inputs", given)]
+def _kind(graph: CoarseGraph, operator: CoarseOperator) -> object:
+    return operator.forms, len(operator.inputs), tuple(graph.tensors[t].shape for t in operator.operands)
+
+
+def _keys(graph: CoarseGraph, operator: CoarseOperator, kind: int, unions: Unions[int]) -> list[object]:
+    stored = [(kind, k, unions.of(t)) for k, t in enumerate(operator.operands) if graph.tensors[t].stored]
+    return [*stored, (kind, tuple(map(unions.of, operator.inputs)))]
 
 
 def _join(graph: CoarseGraph, unions: Unions[int], one: CoarseOperator, other: CoarseOperator) -> None:
