@@ -125,3 +125,9 @@ def test_gradient_reduction_sum():
             found.append((float(step(x)), w.numpy()))
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-5)
+
+
+def test_misspelt_settings_of_a_checkpoint_are_told(tmp_path):
+    ad = autodist.AutoDist()
+    with ad.scope(), pytest.raises(UsageError, match=r"`every_step` is a int, .*, did you mean `every_steps`"):
+        ad.checkpoint(tmp_path, every_step=100)

@@ -202,7 +202,11 @@ def _run(job: Job, recorder: Recorder) -> None:
             else ["no reason given"]
         )
         # The run's directory goes away, so the error brings the last lines along.
-        raise WorkerFailed("\n".join([f"the {which} run failed: {told[0]}", *told[1:]]), exit_code=result.exit_code)
+        raise WorkerFailed(
+            "\n".join([f"the {which} run failed: {told[0]}", *told[1:]]),
+            hint=failure.hint if failure else None,
+            exit_code=result.exit_code,
+        )
     assert job.run_dir is not None, "a temporary directory"
     missing = [rank for rank in range(job.spec.world_size) if not (job.run_dir / _RECORDED / f"{rank}.npz").is_file()]
     if missing:

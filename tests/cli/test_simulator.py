@@ -97,7 +97,7 @@ def test_a_file_says_by_itself_what_it_is(store, capsys):
 def test_trials_travel(store, capsys):
     assert main(["trials", "--export", "both.zip"]) == 0
     assert main(["trials", "--export", "second.zip", "--study", "2"]) == 0
-    assert capsys.readouterr().out == "saved 2 searches in both.zip\nsaved 1 searches in second.zip\n"
+    assert capsys.readouterr().out == "saved 2 searches in both.zip\nsaved 1 search in second.zip\n"
     assert main(["trials", "--store", "other.db", "--import", "both.zip", "--import", "second.zip"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 3
     with TrialStore("runs/trials.db") as mine, TrialStore("other.db") as theirs:

@@ -57,7 +57,7 @@ def test_an_equal_run_passes_and_the_command_shows_the_worst_difference(script, 
     result = run_cli(script, "--steps", 3, "--workers", 1, "--replicas", 2, "--", kind)
     assert result.returncode == 0, result.stderr
     assert "passed: worst relative difference" in result.stdout
-    assert "1 variables moved in 3 steps on 1 workers" in result.stdout
+    assert "1 variable moved in 3 steps on 1 worker" in result.stdout
 
 
 def test_json_has_every_difference(script):
@@ -87,6 +87,14 @@ def test_weights_that_do_not_move_certify_nothing(script):
 def test_a_script_with_fewer_steps_is_named_so(script):
     with pytest.raises(WorkerFailed, match="took fewer than 3 steps"):
         certify(script, ["short"], workers=1, replicas=2, steps=3)
+
+
+def test_the_hint_of_a_failed_run_is_told(tmp_path):
+    broken = tmp_path / "broken.py"
+    broken.write_text("import no_such_package")
+    with pytest.raises(WorkerFailed, match=r"single-device run failed: .*No module named 'no_such_package'") as caught:
+        certify(broken, workers=1)
+    assert caught.value.hint.startswith("install it for `")
 
 
 def _recording(directory, **arrays):

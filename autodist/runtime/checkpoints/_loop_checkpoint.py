@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from autodist.errors import UsageError
+from autodist.registry import suggestion
 from autodist.runtime._engine import Engine
 from autodist.runtime._reference import ReferenceEngine
 from autodist.runtime.checkpoints._checkpoints import CheckpointKind, Checkpoints
@@ -138,6 +139,9 @@ def _check_intervals(every_steps: Any, every_s: Any) -> None:
         raise UsageError(f"`every_s` is {every_s!r}, it must be a number of seconds above 0")
 
 
+_SETTINGS = ("directory", "every_steps", "every_s", "keep", "fresh")
+
+
 def _build(trackables: dict[str, Any]) -> None:
     """See that all variables exist: a checkpoint has values for them, and can't wait for the first step."""
     import keras
@@ -151,6 +155,7 @@ def _build(trackables: dict[str, Any]) -> None:
         if not isinstance(value, tf.__internal__.tracking.Trackable):
             raise UsageError(
                 f"`{name}` is a {type(value).__name__}, allowed: models, optimizers, tf.Modules and variables"
+                f"{suggestion(name, _SETTINGS)}"
             )
         if isinstance(value, keras.Model) and not value.built:
             raise UsageError(
