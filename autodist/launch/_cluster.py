@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from autodist.coordination import CoordinatorServer, FailureNote, make_certificate
 from autodist.errors import AutoDistError
-from autodist.launch._base import Job, Launcher, RunObserver, SilentObserver, WorkerCommand
+from autodist.launch._base import Job, Launcher, RunObserver, WorkerCommand
 from autodist.launch._gang import Event, Interrupted, Reported
 from autodist.launch._interrupts import Interrupts
 from autodist.launch._loop import LoopThread
@@ -40,7 +40,7 @@ from autodist.launch.machines import (
 from autodist.launch.run_files import RunDirectory, StatusKeeper
 from autodist.launch.watching import Neighbours, Supervisor, Verdict, exit_code_of, report_failure
 from autodist.remote import Transport
-from autodist.report import RunInfo, RunResult
+from autodist.report import RunConsole, RunInfo, RunResult
 
 __all__ = ["ClusterLauncher"]
 
@@ -59,7 +59,7 @@ class ClusterLauncher(Launcher):
     process or the connection to a machine is cut off.
 
     Attributes:
-        observer: Sees every line and the run's course; the default shows nothing.
+        observer: Sees every line and the run's course; the default shows it as `autodist run` does.
         transport: The road to other machines: ``"asyncssh"``, ``"ssh"`` (the system's own), ``"srun"`` (in a Slurm
             allocation), or a transport.
         beside: Entered once all workers have started and left when all have ended, with the run's coordinator.
@@ -71,7 +71,7 @@ class ClusterLauncher(Launcher):
 
     """
 
-    observer: RunObserver = field(default_factory=SilentObserver)
+    observer: RunObserver = field(default_factory=RunConsole)
     transport: TransportName | Transport = "asyncssh"
     beside: Callable[[CoordinatorServer], AbstractContextManager[object]] = field(default=nullcontext, repr=False)
 

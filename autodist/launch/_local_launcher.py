@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from autodist.errors import LaunchError
-from autodist.launch._base import Job, Launcher, RunObserver, SilentObserver, WorkerCommand
+from autodist.launch._base import Job, Launcher, RunObserver, WorkerCommand
 from autodist.launch._cluster import ClusterLauncher
-from autodist.report import RunResult
+from autodist.report import RunConsole, RunResult
 
 __all__ = ["LocalLauncher"]
 
@@ -17,7 +17,7 @@ class LocalLauncher(Launcher):
     """Starts one process per host of the spec, all on this machine: a :class:`ClusterLauncher` that never goes out.
 
     Attributes:
-        observer: Sees every line and the run's course; the default shows nothing.
+        observer: Sees every line and the run's course; the default shows it as `autodist run` does.
 
     Example:
         >>> job = Job(Path("train.py"), ResourceSpec.local(workers=2))         # doctest: +SKIP
@@ -26,7 +26,7 @@ class LocalLauncher(Launcher):
 
     """
 
-    observer: RunObserver = field(default_factory=SilentObserver)
+    observer: RunObserver = field(default_factory=RunConsole)
 
     def plan(self, job: Job) -> list[WorkerCommand]:
         """Return what ``launch`` would start.

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from autodist.coordination import CheckpointNote, CoordinatorServer
 from autodist.errors import LaunchError
-from autodist.launch._base import Job, Launcher, RunObserver, SilentObserver
+from autodist.launch._base import Job, Launcher, RunObserver
 from autodist.launch._interrupts import Interrupts
 from autodist.launch.run_files import RunDirectory, end_restarts
-from autodist.report import CheckpointProgress, RunResult
+from autodist.report import CheckpointProgress, RunConsole, RunResult
 
 __all__ = ["RestartingLauncher", "checkpoint_progress"]
 
@@ -31,7 +31,7 @@ class RestartingLauncher(Launcher):
 
     Attributes:
         launcher: Makes each attempt.
-        observer: Is told of restarts.
+        observer: Is told of restarts; the default shows them on the console.
         pause_s: Before the first restart; each further pause is twice as long, up to a minute.
 
     Example:
@@ -43,7 +43,7 @@ class RestartingLauncher(Launcher):
     """
 
     launcher: Launcher
-    observer: RunObserver = field(default_factory=SilentObserver)
+    observer: RunObserver = field(default_factory=RunConsole)
     pause_s: float = 1.0
 
     def launch(self, job: Job) -> RunResult:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from autodist.errors import CertificateFailed, WorkerFailed
-from autodist.launch import ClusterLauncher, Job, RunDirectory
+from autodist.launch import ClusterLauncher, Job, RunDirectory, SilentObserver
 from autodist.remote import default_transport
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime import Recorder
@@ -187,7 +187,7 @@ def _single_device(spec: ResourceSpec) -> ResourceSpec:
 
 
 def _launcher(job: Job) -> ClusterLauncher:
-    return ClusterLauncher(transport=default_transport(os.environ, job.spec))
+    return ClusterLauncher(SilentObserver(), transport=default_transport(os.environ, job.spec))
 
 
 def _run(job: Job, recorder: Recorder) -> None:

@@ -34,7 +34,7 @@ def script(tmp_path, monkeypatch):
     return tmp_path / "train.py"
 
 
-def test_it_is_auto_the_same_on_all_workers_and_told_in_one_line(script):
+def test_it_is_auto_the_same_on_all_workers_and_told_in_one_line(script, capfd):
     result = ClusterLauncher().launch(Job(script, ResourceSpec.local(2)))
     assert result.exit_code == 0
     logs = [log.read_text() for log in sorted((result.run_dir / "logs").iterdir())]
@@ -42,6 +42,13 @@ def test_it_is_auto_the_same_on_all_workers_and_told_in_one_line(script):
     [told] = [line for log in logs for line in log.splitlines() if "step 0: strategy" in line]
     assert "strategy auto: " in told
     assert len({re.search("goes by (.+)", log)[1] for log in logs}) == 1
+
+    # From Python a job has the console, and the seed, that it has by `autodist run`.
+    shown = capfd.readouterr()
+    assert "[0] goes by" in shown.out
+    assert "[1] goes by" in shown.out
+    assert "strategy the script's, else auto(time_s=1)" in shown.err
+    assert re.search(r'"AUTODIST_SEED": "\d+"', (result.run_dir / "env.json").read_text())
 
 
 def test_what_is_named_comes_first(script, monkeypatch):
