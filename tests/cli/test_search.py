@@ -222,7 +222,7 @@ def test_mistakes_are_told_before_anything_starts(shell, inside, arguments, mess
 
 def test_help_lists_the_searchers(inside):
     text = " ".join(inside("search", "--help").stdout.split())
-    assert "Who proposes: random, genetic, local." in text
+    assert "How to propose strategies: random, genetic, local." in text
 
 
 def test_stores_that_are_not_there(shell, inside):

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autodist.errors import UsageError
+
 if TYPE_CHECKING:
     from autodist.launch import ClusterLauncher
     from autodist.report import SearchConsole
@@ -31,14 +33,27 @@ def kept_as_run(command: str, script: str, run_dir: Path, strategy: str = "") ->
 
     run_dir.mkdir(parents=True, exist_ok=True)
     directory = RunDirectory(run_dir.name, run_dir.absolute())
-    with StatusKeeper(directory, (), command=command, script=script, strategy=strategy) as status:
-        status.enter(RunState.RUNNING)
-        try:
-            yield
-        except KeyboardInterrupt:
-            status.end(_INTERRUPTED)
-            raise
-        status.end(0)
+    try:
+        with StatusKeeper(directory, (), command=command, script=script, strategy=strategy) as status:
+            status.enter(RunState.RUNNING)
+            try:
+                yield
+            except KeyboardInterrupt:
+                status.end(_INTERRUPTED)
+                raise
+            status.end(0)
+    except UsageError:
+        _forget(run_dir)
+        raise
+
+
+def _forget(run_dir: Path) -> None:
+    """Remove the directory of what was refused before it began."""
+    if [path.name for path in run_dir.iterdir()] == ["status.json"]:
+        (run_dir / "status.json").unlink()
+        with contextlib.suppress(OSError):  # other runs are there
+            run_dir.rmdir()
+            run_dir.parent.rmdir()
 
 
 def silent_launcher(console: SearchConsole, road: Any) -> ClusterLauncher:
