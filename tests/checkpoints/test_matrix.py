@@ -25,6 +25,7 @@ PLACES = {
     "collective2": (COLLECTIVE, 2),
     "servers2": ("PartitionedPS", 2),
     "horovod3": (HOROVOD, 3),
+    "tiled2": ("Tiled", 2),
 }
 SOME = ("keras", "checkpoint_before", "checkpoint_deferred", "weights_after", "loop_after", "graph_before")
 
@@ -108,6 +109,8 @@ def check(places, found, ways):
         ("horovod3", "mixed2"),
         ("collective2", "plain"),
         ("servers2", "plain"),
+        ("tiled2", "plain"),
+        ("servers2", "tiled2"),
     ],
 )
 def test_from_one_to_another(saved_at, restored_at, places):

@@ -12,7 +12,9 @@ from autodist.strategies import (
     ShardConfig,
     Strategy,
     StrategyBuilder,
+    TileSynchronizer,
     VariableConfig,
+    can_tile,
     verify,
 )
 
@@ -30,7 +32,7 @@ class Drawn(StrategyBuilder):
 
     def build(self, graph, spec):
         chance = random.Random(f"strategy {self.seed} {self.family}")
-        draw = Draw(chance, graph, spec, self.family)
+        draw = Draw(chance, graph, spec, self.family, Tiles(random.Random(f"tiles {self.seed}"), graph))
         for refused in range(ATTEMPTS):
             strategy = draw.strategy(str(self))
             problems = verify(strategy, graph, spec)
@@ -44,8 +46,9 @@ class Drawn(StrategyBuilder):
 class Draw:
     """One draw; what the parts of a strategy have to agree in is drawn first."""
 
-    def __init__(self, chance, graph, spec, family):
+    def __init__(self, chance, graph, spec, family, tiles):
         self.chance = chance
+        self.tiles = tiles
         self.graph = graph
         self.spec = spec
         self.servers = family == "servers"
@@ -59,6 +62,7 @@ class Draw:
         """Draw these again next time; all, if it is about the strategy as a whole."""
         if None in variables:
             self.groups, self.units, self.configs = {}, {}, {}
+        self.tiles.forget(variables)
         for name in variables & self.configs.keys():
             coupled = self.graph.variable(name).coupled or (name,)
             self.units.pop(min(coupled), None)
@@ -69,9 +73,10 @@ class Draw:
         for variable in self.graph.trainable:
             if variable.name not in self.configs:
                 self.configs[variable.name] = self.config(variable)
-        configs = tuple(self.configs[variable.name] for variable in self.graph.trainable)
-        communicator = self.chance.choice(self.carriers)
-        return Strategy(GraphConfig(self.replicas(), communicator), configs, builder=builder)
+        communicator, replicas = self.chance.choice(self.carriers), self.replicas()
+        tiled = self.tiles.configs(replicas) if self.servers else {}
+        configs = tuple({**self.configs, **tiled}[variable.name] for variable in self.graph.trainable)
+        return Strategy(GraphConfig(replicas, "tcp" if tiled else communicator), configs, builder=builder)
 
     def replicas(self):
         """All devices, or on every host at least one."""
@@ -138,3 +143,29 @@ class Draw:
         if not fitting or self.chance.random() < 0.3:
             fitting.append(sum(map(len, self.groups.values())))
         return AllReduceSynchronizer(self.chance.choice(fitting), carrier)
+
+
+class Tiles:
+    """Which variables of every second program are tiled, and along which dim."""
+
+    def __init__(self, chance, graph):
+        self.chance = chance
+        self.graph = graph
+        self.refused = set()
+        self.are_drawn = chance.random() < 0.5
+
+    def forget(self, variables):
+        """Leave these whole; all, if it is about the strategy as a whole."""
+        self.refused |= variables
+        self.are_drawn &= None not in variables
+
+    def configs(self, replicas):
+        found = {}
+        for variable in self.graph.trainable if self.are_drawn else ():
+            dims = [d for d in range(len(variable.shape)) if can_tile(self.graph, variable.name, d, len(replicas))]
+            if dims and variable.name not in self.refused and self.chance.random() < 0.6:
+                cut = self.chance.choice(dims)
+                parts = tuple(len(replicas) if dim == cut else 1 for dim in range(len(variable.shape)))
+                shards = tuple(ShardConfig(TileSynchronizer(device)) for device in replicas)
+                found[variable.name] = VariableConfig(variable.name, shards, parts)
+        return found
