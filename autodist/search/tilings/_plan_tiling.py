@@ -98,6 +98,8 @@ def _inputs(step: CoarseStep, lengths: tuple[int, ...]) -> dict[int, tuple[State
     found = {}
     for place in step.inputs.values():
         tensor = step.graph.tensors[place]
+        if 0 not in step.graph.dims[place]:  # no operator takes a part of its rows
+            continue
         ways = [w for w in product((0, WHOLE), repeat=len(lengths)) if is_even(tensor, w, lengths)]
         fewest = min(way.count(WHOLE) for way in ways)
         found[place] = tuple(way for way in ways if way.count(WHOLE) == fewest)

@@ -6,9 +6,10 @@ from math import isfinite, prod
 
 import keras
 import pytest
+import tensorflow as tf
 
 from autodist.errors import SpaceEmpty, SpecError, StrategyError
-from autodist.graph import Role
+from autodist.graph import Role, VariableNames, capture
 from autodist.resource_spec import Mesh
 from autodist.search.tilings import coarsen, plan_tiling
 from autodist.strategies.tiling import TensorLayout, TilingPlan, layout_problems
@@ -127,6 +128,20 @@ def test_what_can_not_be_cut_is_whole():
     plan = plan_tiling(graph, mesh(4))
     assert all(layout.is_whole for layout in plan.variables.values())
     assert plan.moved_bytes == 0
+
+
+def test_rows_that_only_a_loop_takes_are_not_cut():
+    weight = tf.Variable(tf.ones([8, 8]), name="turn")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            turned = tf.while_loop(lambda k, _: k < 3, lambda k, h: (k + 1, tf.tanh(h @ weight)), (0, x))[1]
+            loss = tf.reduce_mean(turned)
+        weight.assign_sub(tape.gradient(loss, weight))
+        return loss
+
+    graph = capture(step, [tf.TensorSpec([8, 8])], VariableNames()).graph.with_batch_size(8)
+    assert plan_tiling(graph, mesh(2)).cut_dims() == {}
 
 
 def test_one_device_moves_nothing():
