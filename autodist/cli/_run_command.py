@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from autodist.cli._trials_command import DEFAULT_STORE
 from autodist.cli.options import (
     JOB_SECTIONS,
     ClusterOptions,
@@ -118,20 +119,20 @@ def _tried_online(strategy: str | None) -> str:
 def _with_trials(job: Job) -> Iterator[Job]:
     """Let a strategy that is chosen by trials have those that are here, also on another machine."""
     wanted = job.strategy or job.default_strategy or ""
-    if not wanted.strip().casefold().startswith("auto"):
+    if not wanted.strip().casefold().startswith("auto") or not Path(DEFAULT_STORE).is_file():
         yield job
         return
-    from autodist.search import DEFAULT_TRIALS, Auto, TrialStore, excerpt
+    from autodist.search import Auto, TrialStore, excerpt
     from autodist.strategies import get
 
     chosen = get(wanted)
-    if not isinstance(chosen, Auto) or chosen.trials is not None or not Path(DEFAULT_TRIALS).is_file():
+    if not isinstance(chosen, Auto) or chosen.trials is not None:
         yield job
         return
     with tempfile.TemporaryDirectory(prefix="autodist-") as directory:
         path = Path(directory, "trials.db")
         try:
-            with TrialStore(DEFAULT_TRIALS) as store:
+            with TrialStore(DEFAULT_STORE) as store:
                 excerpt(store, path)
         except (GraphError, StoreError) as error:
             click.echo(f"autodist: {error.message}; the strategy is chosen without trials", err=True)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from autodist.report import TrialRow
     from autodist.search import Bill, Study, Trial, TrialStore
 
-__all__ = ["open_store", "row_of", "store_option", "study_option", "the_study", "trial_json", "trials"]
+__all__ = ["DEFAULT_STORE", "open_store", "row_of", "store_option", "study_option", "the_study", "trial_json", "trials"]
 
-_DEFAULT_STORE = "runs/trials.db"
+DEFAULT_STORE = "runs/trials.db"
 _SCHEMA_VERSION = 1
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -27,7 +27,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 def store_option(command: _Command) -> _Command:
     """Add ``--store``."""
     return click.option(
-        "--store", metavar="FILE", default=_DEFAULT_STORE, show_default=True, help="File that keeps the trials."
+        "--store", metavar="FILE", default=DEFAULT_STORE, show_default=True, help="File that keeps the trials."
     )(command)
 
 

@@ -8,13 +8,15 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autodist.coordination._worker import Worker
 from autodist.errors import CaptureError, GraphError, TimedOut, UsageError
-from autodist.graph import CapturedStep, Identity, TrainingGraph
-from autodist.graph.layouts import Exchanged
-from autodist.strategies import Strategy
+
+if TYPE_CHECKING:  # launchers, and workers until they train, do without
+    from autodist.graph import CapturedStep, Identity, TrainingGraph
+    from autodist.graph.layouts import Exchanged
+    from autodist.strategies import Strategy
 
 __all__ = ["Agreement", "announce", "exchanged_file", "keep_exchanged", "step_files"]
 
@@ -66,6 +68,8 @@ class Agreement:
             raise self._alone(number, error) from error
         seen, text = json.loads(content)
         self._check_same(mine, _Seen.from_json(seen))
+        from autodist.strategies import Strategy
+
         return Strategy.from_json(text)
 
     def same(self, number: int, captured: CapturedStep, batch: int | None) -> None:
@@ -179,6 +183,8 @@ class _Seen:
 
     @classmethod
     def from_json(cls, text: str) -> _Seen:
+        from autodist.graph import Identity
+
         row = json.loads(text)
         return cls(Identity(**row["graph"]), row["inputs"], row["batch"])
 
@@ -211,6 +217,8 @@ def step_files(run_dir: Path, number: int) -> tuple[Path, Path]:
 
 def keep_exchanged(exchanged: Sequence[Exchanged], worker: Worker, number: int) -> None:
     """Keep with the run what replicas of a step exchange before their gradients, for `autodist explain`."""
+    from autodist.graph.layouts import Exchanged
+
     if worker.is_chief and worker.environment.run_dir is not None:
         Exchanged.save(exchanged, exchanged_file(step_files(worker.environment.run_dir, number)[1]))
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from autodist.coordination._worker import Worker
 from autodist.errors import TimedOut
+
+if TYPE_CHECKING:  # launchers do without
+    import numpy as np
 
 __all__ = [
     "adopt_chief_values",
@@ -80,6 +81,8 @@ def average_over_workers(
         weights: By rank; their sum is not 0.
         key: Unlike that of any other call, and the same on all workers.
     """
+    import numpy as np
+
     coordinator = worker.coordinator
     assert coordinator is not None
     timeout_s = worker.environment.start_timeout_s
@@ -101,6 +104,8 @@ def average_over_workers(
 
 def digest(values: Iterable[np.ndarray]) -> str:
     """A hash of the contents of arrays."""
+    import numpy as np
+
     found = hashlib.blake2b(digest_size=16)
     for value in values:
         array = np.ascontiguousarray(value)
@@ -111,6 +116,8 @@ def digest(values: Iterable[np.ndarray]) -> str:
 
 def send_value(coordinator: Any, key: str, value: np.ndarray) -> list[str]:
     """Put an array at the coordinator; returns the keys of what was put, which the sender empties when all have it."""
+    import numpy as np
+
     return send_bytes(coordinator, key, np.ascontiguousarray(value).tobytes())
 
 
@@ -130,6 +137,8 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 
 def receive_value(coordinator: Any, key: str, timeout_s: float, like: np.ndarray) -> np.ndarray:
     """An array of the dtype and shape of `like`, as it was sent."""
+    import numpy as np
+
     return np.frombuffer(receive_bytes(coordinator, key, timeout_s), like.dtype).reshape(like.shape)
 
 

@@ -9,11 +9,14 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autodist.coordination._horovod_environment import HorovodPlace
 from autodist.coordination._open_ports import OPEN_PORTS, opens_ports
 from autodist.errors import LaunchError
-from autodist.strategies import Permission
+
+if TYPE_CHECKING:
+    from autodist.strategies import Permission
 
 __all__ = ["CODE", "DEFAULT_STRATEGY", "WorkerEnvironment"]
 
@@ -104,6 +107,8 @@ class WorkerEnvironment:
     def permission(self) -> Permission:
         """What may carry the values of the run; one worker sends none, so that there is nothing to forbid."""
         is_alone = self.world_size == 1
+        from autodist.strategies import Permission
+
         return Permission(encrypts=self.is_encrypted and not is_alone, opens_ports=self.allow_open_ports or is_alone)
 
     @property

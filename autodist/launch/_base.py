@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from autodist.coordination import DEFAULT_STRATEGY, opens_ports
 from autodist.errors import UsageError
@@ -17,7 +17,9 @@ from autodist.launch._program import Program
 from autodist.launch._secrets import mask_secrets
 from autodist.report import OutputLine, PlannedWorker, RunInfo, RunResult
 from autodist.resource_spec import ResourceSpec
-from autodist.strategies import Permission
+
+if TYPE_CHECKING:
+    from autodist.strategies import Permission
 
 __all__ = ["Job", "Launcher", "RunObserver", "SilentObserver", "WorkerCommand"]
 
@@ -120,6 +122,8 @@ class Job:
     @property
     def permission(self) -> Permission:
         """What may carry its values."""
+        from autodist.strategies import Permission
+
         return Permission(encrypts=self.encrypt, opens_ports=self.allow_open_ports or opens_ports())
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from autodist.report._cells import common_name, fitted, megabytes, name_pattern, table_console
-from autodist.strategies import Difference, StrategyDiff
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from autodist.strategies import Difference, StrategyDiff
 
 __all__ = ["show_difference"]
 

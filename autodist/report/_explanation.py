@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autodist.report._cells import common_name, fitted, megabytes, name_pattern, table_console
-from autodist.strategies import Cost, Explanation, ExplanationRow, sentences
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from autodist.strategies import Cost, Explanation, ExplanationRow
 
 
 __all__ = ["columns_of_explanation", "show_explanation"]
@@ -221,6 +222,8 @@ def _assumptions(cost: Cost) -> str:
 
 
 def _show_problems(explanation: Explanation, console: Console) -> None:
+    from autodist.strategies import sentences
+
     problems = sentences(explanation.problems or ())
     if not problems:
         console.print("verification  finds no problem", soft_wrap=True)

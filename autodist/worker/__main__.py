@@ -16,14 +16,13 @@ import threading
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import NoReturn
 
 from autodist.after_import import after_import
 from autodist.coordination import FailureNote, Worker, current_worker, say_last, serve_horovod
 from autodist.errors import AutoDistError, LaunchError
 from autodist.resource_spec import ResourceSpec
-from autodist.runtime.data import let_go_of_iterators_in_time
-from autodist.runtime.hooks import list_all_replicas, refuse_fit_outside, refuse_keras2_fit_outside
 from autodist.worker._chief_writes import leave_saving_to_chief, tell_of_saving
 from autodist.worker._exceptions import note_of
 from autodist.worker._generated_code import keep_generated_code_in
@@ -66,7 +65,7 @@ def _join_run() -> Worker:
     environment = worker.environment
     die_with_parent(environment.launcher_pid)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have had ignored
-    after_import("tensorflow.python.data.ops.iterator_ops", lambda _: let_go_of_iterators_in_time())
+    _hook_into_imports(worker)
     if environment.seed is not None:
         seed_when_imported(environment.seed)
     if environment.scratch is not None:
@@ -78,12 +77,35 @@ def _join_run() -> Worker:
         tell_of_saving(worker)
     if (coordinator := worker.coordinator) is not None:
         after_import("horovod", lambda _: serve_horovod(coordinator))
-    if environment.world_size > 1:
-        after_import("keras", lambda _: refuse_fit_outside(worker))
-        refuse_keras2_fit_outside(worker)
-    if (path := environment.spec_path) is not None:
-        after_import("keras", lambda keras: list_all_replicas(keras, ResourceSpec.from_json(path.read_text())))
     return worker
+
+
+def _hook_into_imports(worker: Worker) -> None:
+    """See to TensorFlow and Keras once the script imports them; the runtime, which is large, is imported then too."""
+    environment = worker.environment
+
+    def see_to_iterators(_: ModuleType) -> None:
+        from autodist.runtime.data import let_go_of_iterators_in_time
+
+        let_go_of_iterators_in_time()
+
+    def see_to_keras(keras: ModuleType) -> None:
+        from autodist.runtime.hooks import list_all_replicas, refuse_fit_outside
+
+        if environment.world_size > 1:
+            refuse_fit_outside(worker)
+        if environment.spec_path is not None:
+            list_all_replicas(keras, ResourceSpec.from_json(environment.spec_path.read_text()))
+
+    def see_to_keras2(_: ModuleType) -> None:
+        from autodist.runtime.hooks import refuse_keras2_fit_outside
+
+        refuse_keras2_fit_outside(worker)
+
+    after_import("tensorflow.python.data.ops.iterator_ops", see_to_iterators)
+    after_import("keras", see_to_keras)
+    if environment.world_size > 1:
+        after_import("tf_keras", see_to_keras2)
 
 
 def _report_progress(worker: Worker, ended: threading.Event) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from autodist import carriers, strategies
 from autodist.errors import UsageError
 from autodist.launch._base import Job
 from autodist.launch.machines._machines import is_here, machines_with_ranks
@@ -29,6 +28,8 @@ def check_permission(job: Job, transport: object) -> None:
             hint="use SSH within the allocation: `--transport asyncssh` or `--transport ssh`",
         )
     if job.spec.world_size > 1 and job.strategy is not None:
+        from autodist import carriers, strategies  # which takes as long as all else of a launcher
+
         # Hosts that lack what encrypts are told of by themselves.
         encrypting = carriers.names_of(lambda carrier: carrier.encrypts)
         installed = encrypting if job.encrypt else carriers.installed_communicators()

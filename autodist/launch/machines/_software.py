@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from autodist import carriers, strategies
+from autodist import carriers
 from autodist.carriers import Carrier, Tcp
 from autodist.errors import LaunchError, NotInstalled
 from autodist.installation import (
@@ -164,6 +164,8 @@ def _without(carrier: Carrier, found: Mapping[str, Software]) -> list[str]:
 
 def _is_used(carrier: Carrier, strategy: str | None, found: Mapping[str, Software]) -> bool:
     """Whether the chief, which makes the strategy, will use a carrier, or may, where it has it."""
+    from autodist import strategies
+
     chosen = None if strategy is None else strategies.get(strategy)
     if isinstance(chosen, strategies.Strategy):
         return carrier.name in chosen.carriers
@@ -173,6 +175,8 @@ def _is_used(carrier: Carrier, strategy: str | None, found: Mapping[str, Softwar
 def _consequence(strategy: str | None) -> str:
     if strategy is None:
         return "a strategy that the script names must not use it"
+    from autodist import strategies
+
     chosen = strategies.get(strategy)
     if isinstance(chosen, strategies.StrategyBuilder) and chosen.name == "auto":
         return "if `auto` chooses it, the run fails, and another strategy has to be named"

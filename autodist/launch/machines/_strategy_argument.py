@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from autodist import strategies
+if TYPE_CHECKING:
+    from autodist import strategies
 
 __all__ = ["file_of_strategy", "strategy_argument"]
 
@@ -23,6 +25,8 @@ def strategy_argument(strategy: str | None, place: str | None = None) -> str | N
     """
     if strategy is None:
         return None
+    from autodist import strategies
+
     found = strategies.get(strategy)
     file = _file_of(strategy, found)
     if file is None:
@@ -36,10 +40,16 @@ def strategy_argument(strategy: str | None, place: str | None = None) -> str | N
 
 def file_of_strategy(strategy: str | None) -> Path | None:
     """Return the file that a strategy is in, or that its builder reads, if there is one."""
-    return None if strategy is None else _file_of(strategy, strategies.get(strategy))
+    if strategy is None:
+        return None
+    from autodist import strategies
+
+    return _file_of(strategy, strategies.get(strategy))
 
 
 def _file_of(given: str, found: strategies.StrategyBuilder | strategies.Strategy) -> Path | None:
+    from autodist import strategies
+
     if isinstance(found, strategies.Strategy):
         return Path(given)
     path = None if found.file is None else getattr(found, found.file)
