@@ -13,8 +13,8 @@ from .runs import Place, assert_same
 
 pytestmark = pytest.mark.timeout(3000)  # the first test of a place runs all cases of that place
 
-QUICK = ("callbacks_of_keras", "averages_become_the_weights", "one_worker_stops")
-"""Not slow; own files are in tests/launch/test_chief_writes.py as well."""
+QUICK = ("callbacks_of_keras", "one_worker_stops")
+"""Not slow; own files are in tests/launch/test_chief_writes.py as well, averages in tests/runtime/test_fit.py."""
 
 
 @pytest.mark.parametrize(("case", "place"), list(parameters(CASES, QUICK)))
