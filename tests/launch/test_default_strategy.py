@@ -1,6 +1,8 @@
 """What a run trains by where neither its command line nor its script names a strategy."""
 
 import re
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -69,6 +71,14 @@ def test_what_is_named_comes_first(script, monkeypatch):
     for named in (None, "AllReduce"):
         api.AutoDist(strategy=named)
     assert taken == ["PS", "AllReduce"]
+
+
+def test_a_launcher_needs_no_searches_for_it():
+    module = "autodist.launch.machines._strategy_argument"
+    program = f"import sys; from {module} import DEFAULT, strategy_argument as words\n"
+    program += "from autodist.launch import _base; assert DEFAULT == _base._DEFAULT_STRATEGY == words(DEFAULT)\n"
+    program += "assert 'autodist.search' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_where_nothing_may_carry_it_the_run_is_refused_with_the_way_out():

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 __all__ = ["file_of_strategy", "strategy_argument"]
 
+DEFAULT = "auto(time_s=1)"
+"""What trains where nobody names a strategy; known to be right without the searches, whose import takes a while."""
+
 
 def strategy_argument(strategy: str | None, place: str | None = None) -> str | None:
     """Return what workers get as the strategy: files by absolute path, all else as it is.
@@ -23,8 +26,8 @@ def strategy_argument(strategy: str | None, place: str | None = None) -> str | N
         StrategyError: It is neither a known builder with arguments that it takes nor a readable strategy.
 
     """
-    if strategy is None:
-        return None
+    if strategy is None or strategy == DEFAULT:
+        return strategy
     from autodist import strategies
 
     found = strategies.get(strategy)
@@ -40,7 +43,7 @@ def strategy_argument(strategy: str | None, place: str | None = None) -> str | N
 
 def file_of_strategy(strategy: str | None) -> Path | None:
     """Return the file that a strategy is in, or that its builder reads, if there is one."""
-    if strategy is None:
+    if strategy is None or strategy == DEFAULT:
         return None
     from autodist import strategies
 
