@@ -12,7 +12,7 @@ PACKAGE = Path(carriers.__file__).parent.parent
 OTHER_MEANINGS = {
     # what is installed on machines: packages and files, seen without importing anything
     "agent/machine/_versions.py", "agent/machine/_facts.py", "cli/_env.py", "doctor/_show.py",
-    "doctor/_checks/_packages.py", "doctor/_checks/_address.py",
+    "doctor/_checks/_packages.py", "doctor/_checks/_address.py", "installation.py",
     # Python's package of this name, which scripts import themselves, and the environment that it reads
     "worker/__main__.py", "coordination/_worker_environment.py",
     # kinds of spans, an attribute of operators, a file of /proc, columns of models

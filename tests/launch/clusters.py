@@ -64,6 +64,11 @@ class Person:
         shell = ["sh", "-c", 'cd "$0" && exec "$@"', WORK]
         return [*shell, sys.executable, "-m", "autodist", "run", *more, "--grace", "2", *args]
 
+    def call(self, *args):
+        """Run another command of AutoDist."""
+        shell = ["sh", "-c", 'cd "$0" && exec "$@"', WORK]
+        return self.cluster.run("head", [*shell, sys.executable, "-m", "autodist", *args], timeout_s=60.0)
+
     def run(self, *args, env=None, timeout_s=150.0):
         return self.cluster.run("head", self.command(*args), env=env, timeout_s=timeout_s)
 

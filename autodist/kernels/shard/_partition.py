@@ -15,7 +15,7 @@ from autodist.errors import StrategyError
 from autodist.graph import Role, ShardOrigin, TrainingGraph, UpdateRegions, Variable
 from autodist.kernels._base import Fact, Preparation
 from autodist.kernels.shard._variable_sharding import Cut, VariableSharding
-from autodist.strategies import Strategy, TileSynchronizer, VariableConfig, num_shards, shard_slices
+from autodist.strategies import Strategy, VariableConfig, num_shards, shard_slices
 
 __all__ = ["Partition", "shard_name"]
 
@@ -87,7 +87,7 @@ def shard_name(variable: str, shard: int) -> str:
 
 def _tiled(configs: Sequence[VariableConfig]) -> set[str]:
     """The variables with whose parts replicas compute."""
-    return {config.variable for config in configs if isinstance(config.synchronizer, TileSynchronizer)}
+    return {config.variable for config in configs if config.synchronizer.is_tiled}
 
 
 def _variables(graph: TrainingGraph, cuts: dict[str, Cut], tiled: Container[str]) -> tuple[Variable, ...]:

@@ -100,6 +100,9 @@ class Synchronizer(abc.ABC):
     verb: ClassVar[str]
     """What becomes of a variable, in a sentence: it "is all-reduced"."""
 
+    is_tiled: ClassVar[bool] = False
+    """Whether each replica computes with its own part of the variable."""
+
     sends_factors: ClassVar[bool] = False
     """Whether sufficient factors travel in the place of the gradient."""
 

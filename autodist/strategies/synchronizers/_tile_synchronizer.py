@@ -39,6 +39,7 @@ class TileSynchronizer(Synchronizer):
     type: ClassVar[str] = "Tile"
     form: ClassVar[Form] = Form.SERVED
     verb: ClassVar[str] = "tiled"
+    is_tiled: ClassVar[bool] = True
     destination: str
 
     @property
