@@ -163,7 +163,7 @@ def test_different_software_is_told_before_anything_starts(person, tmp_path):
     assert result.returncode == 1
     assert "error: the hosts must have the same software\n" in result.stderr
     assert "not installed on h2" in result.stderr
-    assert re.search(r"`\S+ -m pip install \"autodist", result.stderr)
+    assert re.search(r"`\S+ -m pip install \"autodist-tf\[", result.stderr)
     assert "started" not in [event["event"] for event in person.events()]
     result = person.run("train.py", "--no-check-versions")
     assert (result.returncode, "No module named" in result.stderr) == (1, True)
