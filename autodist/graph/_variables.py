@@ -63,13 +63,14 @@ class ShardOrigin:
         whole: Name of the program's variable.
         begin: Per dim, where the part begins; its size is the shape of the variable that has this piece.
         whole_shape: Shape of the program's variable.
-        is_tile: Whether a replica computes with the part, in steps that train it and in all others.
+        tiled_for: For how many examples a replica computes with the part, 0 for any, in steps that train it and in all
+            others; None for a part of which that is not so.
     """
 
     whole: str
     begin: tuple[int, ...]
     whole_shape: tuple[int, ...]
-    is_tile: bool = False
+    tiled_for: int | None = None
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class _Planner:
         self.nodes = self.analysis.nodes
         self.outputs = [output.tensor for output in graph.outputs]
         self.effects = graph.effects
-        self.batch_size = graph.fixed_rows or (graph.batch_size if tiled.parts else None) or _BATCH_SIZE
+        self.batch_size = graph.fixed_rows or tiled.examples or _BATCH_SIZE
         variables = {v.handle: (v.dtype, v.shape) for v in graph.variables}
         try:
             self.shapes = StepShapes(

@@ -36,6 +36,7 @@ class TiledVariables:
 
     Attributes:
         parts: How many parts each has: one for each replica of all workers. 0 if there are no such variables.
+        examples: For how many examples it is decided what travels; 0 for any.
         reads: By node that puts the parts of a value together, how the value is cut.
         gradients: By mark.
         slices: The nodes that cut the gradients of whole variables.
@@ -45,6 +46,7 @@ class TiledVariables:
     """
 
     parts: int = 0
+    examples: int = 0
     reads: Mapping[str, Tile] = field(default_factory=lambda: MappingProxyType({}))
     gradients: Mapping[str, OwnGradient] = field(default_factory=lambda: MappingProxyType({}))
     slices: frozenset[str] = frozenset()
@@ -55,7 +57,7 @@ class TiledVariables:
         """Those of a step, in which each part is a variable of its own."""
         wholes: dict[str, list[Variable]] = {}
         for variable in graph.variables:
-            if variable.piece is not None and variable.piece.is_tile:
+            if variable.piece is not None and variable.piece.tiled_for is not None:
                 wholes.setdefault(variable.piece.whole, []).append(variable)
         if not wholes:
             return cls()
@@ -70,7 +72,8 @@ class TiledVariables:
             shared.update(own if _are_shared(graph, parts) else ())
         nodes = graph.analysis.nodes
         slices = frozenset(node_of(nodes[mark].input[0]) for mark in gradients)
-        return cls(max(map(len, wholes.values())), reads, gradients, slices, frozenset(shared))
+        examples = max(part.piece.tiled_for or 0 for parts in wholes.values() for part in parts if part.piece)
+        return cls(max(map(len, wholes.values())), examples, reads, gradients, slices, frozenset(shared))
 
 
 def _tile_of(parts: Sequence[Variable]) -> Tile:

@@ -7,7 +7,7 @@ each shard for the rows that it has.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -85,12 +85,13 @@ def shard_name(variable: str, shard: int) -> str:
     return f"{variable}/shard_{shard}"
 
 
-def _tiled(configs: Sequence[VariableConfig]) -> set[str]:
-    """The variables with whose parts replicas compute."""
-    return {config.variable for config in configs if config.synchronizer.is_tiled}
+def _tiled(configs: Sequence[VariableConfig]) -> dict[str, int]:
+    """The variables with whose parts replicas compute, with for how many examples."""
+    found = {config.variable: config.synchronizer.tiled_for for config in configs}
+    return {name: examples for name, examples in found.items() if examples is not None}
 
 
-def _variables(graph: TrainingGraph, cuts: dict[str, Cut], tiled: Container[str]) -> tuple[Variable, ...]:
+def _variables(graph: TrainingGraph, cuts: dict[str, Cut], tiled: Mapping[str, int]) -> tuple[Variable, ...]:
     owner = {slot.name: cut for cut in cuts.values() for slot in cut.region.slots}
     found: list[Variable] = []
     for variable in graph.variables:
@@ -98,14 +99,14 @@ def _variables(graph: TrainingGraph, cuts: dict[str, Cut], tiled: Container[str]
         if cut is None:
             found.append(variable)
         else:
-            is_tile = variable.name in tiled
-            found.extend(_shard(variable, cut, shard, is_tile) for shard in range(len(cut.shards)))
+            examples = tiled.get(variable.name)
+            found.extend(_shard(variable, cut, shard, examples) for shard in range(len(cut.shards)))
     ordered = sorted((v for v in found if v.backward_order >= 0), key=lambda v: v.backward_order)
     ranks = {variable.name: rank for rank, variable in enumerate(ordered)}
     return tuple(replace(v, backward_order=ranks.get(v.name, -1)) for v in found)
 
 
-def _shard(variable: Variable, cut: Cut, shard: int, is_tile: bool) -> Variable:
+def _shard(variable: Variable, cut: Cut, shard: int, tiled_for: int | None) -> Variable:
     """A shard of a variable, or of one of its slots."""
     owner = cut.region.variable
     together = range(len(cut.shards)) if cut.region.observers else (shard,)
@@ -119,5 +120,5 @@ def _shard(variable: Variable, cut: Cut, shard: int, is_tile: bool) -> Variable:
         gradients=cut.gradients(shard) if variable is owner else (),
         owners=names if variable.role is Role.SLOT and variable is not owner else (),
         coupled=names if variable.role is Role.TRAINABLE else (),
-        piece=ShardOrigin(variable.name, part.begin, variable.shape, is_tile),
+        piece=ShardOrigin(variable.name, part.begin, variable.shape, tiled_for),
     )

@@ -31,7 +31,7 @@ class OwnParts(Kernel):
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the class."""
         homes = self._homes(graph)
-        tiles = {v.name for v in graph.variables if v.piece is not None and v.piece.is_tile}
+        tiles = {v.name for v in graph.variables if v.piece is not None and v.piece.tiled_for is not None}
         if not homes and not tiles:
             return graph
         graph = graph.replace(homes=graph.homes | homes)

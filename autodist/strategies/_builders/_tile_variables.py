@@ -54,7 +54,7 @@ def tile_variables(
     replicas, carrier = replica_names(spec), carrier_of(builder)
     configs = {}
     for name, dim in dims.items():
-        shards = tuple(ShardConfig(TileSynchronizer(device)) for device in replicas)
+        shards = tuple(ShardConfig(TileSynchronizer(device, graph.batch_size or 0)) for device in replicas)
         configs[name] = VariableConfig(name, shards, split(graph.variable(name), len(replicas), dim))
     rest = [variable for variable in in_backward_order(graph) if variable.name not in dims]
     groups = chunks(rest, _CHUNK_SIZE)

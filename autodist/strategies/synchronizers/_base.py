@@ -100,9 +100,6 @@ class Synchronizer(abc.ABC):
     verb: ClassVar[str]
     """What becomes of a variable, in a sentence: it "is all-reduced"."""
 
-    is_tiled: ClassVar[bool] = False
-    """Whether each replica computes with its own part of the variable."""
-
     sends_factors: ClassVar[bool] = False
     """Whether sufficient factors travel in the place of the gradient."""
 
@@ -122,6 +119,11 @@ class Synchronizer(abc.ABC):
     def devices(self) -> tuple[str, ...]:
         """All devices that it names."""
         return ()
+
+    @property
+    def tiled_for(self) -> int | None:
+        """For how many examples replicas compute with their own parts, 0 for any; None where they have all of it."""
+        return None
 
     @property
     def is_asynchronous(self) -> bool:

@@ -29,6 +29,8 @@ class TileSynchronizer(Synchronizer):
 
     Attributes:
         destination: The device of the replica that has this part, ``"host:CPU:0"``.
+        examples: The number of examples of a step for which workers decide what travels, which all must do alike; 0 for
+            one that is as good as any.
 
     Example:
         >>> TileSynchronizer("a:CPU:0").columns().where
@@ -39,8 +41,13 @@ class TileSynchronizer(Synchronizer):
     type: ClassVar[str] = "Tile"
     form: ClassVar[Form] = Form.SERVED
     verb: ClassVar[str] = "tiled"
-    is_tiled: ClassVar[bool] = True
     destination: str
+    examples: int = 0
+
+    @property
+    def tiled_for(self) -> int:
+        """See the base class."""
+        return self.examples
 
     @property
     def home(self) -> str:
@@ -120,5 +127,8 @@ def _parts(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iter
         if variable.is_sparse:
             reason = "rows are looked up in it, which a replica can't do in a part"
             yield Problem(name, "synchronizer", "Tile", "PS or AllReduce", reason)
+        numbers = {shard.synchronizer.tiled_for for shard in config.shards}
+        if len(numbers) > 1 or min(number or 0 for number in numbers) < 0:
+            yield Problem(name, "examples", listed(map(str, numbers)), "one number, at least 0", "it is one plan")
         if any(shard.compressor for shard in config.shards):
             yield Problem(name, "compressor", f"{config.shards[0].compressor}", "None", "no gradient travels")
