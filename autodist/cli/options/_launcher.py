@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autodist.errors import UsageError
+from autodist.errors import AutoDistError
 
 if TYPE_CHECKING:
     from autodist.launch import ClusterLauncher
@@ -42,7 +42,7 @@ def kept_as_run(command: str, script: str, run_dir: Path, strategy: str = "") ->
                 status.end(_INTERRUPTED)
                 raise
             status.end(0)
-    except UsageError:
+    except AutoDistError:
         _forget(run_dir)
         raise
 
