@@ -15,5 +15,5 @@ def test_the_page_runs():
 
 
 def test_the_page_names_the_places_of_kernels():
-    shown = re.search(r"it\nfollows: (.*?)\.", PAGE.read_text(), re.DOTALL)
+    shown = re.search(r"it\s+follows: (.*?)\.", PAGE.read_text(), re.DOTALL)
     assert re.findall(r"`([a-z-]+)`", shown[1]) == [kernel.name for kernel in kernels_for_nothing()]
