@@ -5,7 +5,6 @@ from __future__ import annotations
 import queue
 import struct
 import threading
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -42,7 +41,7 @@ class _Peers:
         self.rank, self.timeout_s = process.rank, process.timeout_s
         self.sockets = {rank: found.socket for rank, found in process.connections("sockets").items()}
         self.locks = {rank: threading.Lock() for rank in self.sockets}
-        self.came: defaultdict[tuple[int, bytes], queue.Queue[bytes | None]] = defaultdict(queue.Queue)
+        self.came: dict[tuple[int, bytes], queue.Queue[bytes | None]] = {}
         self.is_lost = False
         for rank, sock in self.sockets.items():
             sock.settimeout(None)
@@ -57,10 +56,14 @@ class _Peers:
             yield own if rank == self.rank else self._take(rank, name)
 
     def _take(self, rank: int, name: bytes) -> bytes:
-        found = None if self.is_lost else self.came[rank, name].get(timeout=self.timeout_s)
+        found = None if self.is_lost else self._queue(rank, name).get(timeout=self.timeout_s)
         if found is None:
             raise ConnectionError(f"worker {rank} is gone")
         return found
+
+    def _queue(self, rank: int, name: bytes) -> queue.Queue[bytes | None]:
+        """That of a collective; who gives and who takes may both be the first to ask for it."""
+        return self.came.setdefault((rank, name), queue.Queue())
 
     def _listen(self, rank: int, sock: Any) -> None:
         try:
@@ -68,7 +71,7 @@ class _Peers:
                 while header := stream.read(_HEADER.size):
                     name_bytes, size = _HEADER.unpack(header)
                     name = stream.read(name_bytes)
-                    self.came[rank, name].put(stream.read(size))
+                    self._queue(rank, name).put(stream.read(size))
         except OSError:
             pass
         self.is_lost = True
