@@ -119,6 +119,13 @@ class NodeList:
         target = self.constant(f"{name}/shape", list(shape), "int32")
         return self.add("Reshape", name, [tensor, target], T=dtype, Tshape="int32")
 
+    def transpose(self, name: str, tensor: str, order: Sequence[int], dtype: str) -> str:
+        """Add a transpose; the tensor itself if its dims stay in their order."""
+        if list(order) == sorted(order):
+            return tensor
+        perm = self.constant(f"{name}/perm", list(order), "int32")
+        return self.add("Transpose", name, [tensor, perm], T=dtype, Tperm="int32")
+
 
 def _set(attr: Any, kind: str, value: Any) -> None:
     import tensorflow as tf

@@ -122,6 +122,10 @@ class Layout:
         """That of this worker."""
         return self.main_device_of(self.rank)
 
+    def replica_device(self, replica: int) -> str:
+        """TensorFlow's name of the device of a local replica."""
+        return self.tf_device(self.local_replicas[replica])
+
     def place(self, step: str) -> Place:
         """Where collectives of a compiled step are added on this worker."""
         return Place(self.rank, self.world_size, self.main_device_of(0), step)

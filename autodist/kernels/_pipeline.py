@@ -111,10 +111,28 @@ def kernels_for(
         GraphError: A kernel stands before another one that it needs.
         StrategyError: A kernel of another package has no place here, or a synchronizer has no kernel.
     """
+    own = _ours(graph, strategy, step, container, gradient_reduction, overlap=overlap, homes=homes or {})
+    kernels = insert(own, extra_kernels() if extras is None else extras)
+    refuse_orphans(strategy, kernels)
+    check_order((*PREPARATIONS, *kernels))
+    return bound(kernels, strategy, step)
+
+
+def _ours(
+    graph: TrainingGraph,
+    strategy: Strategy,
+    step: str,
+    container: str,
+    gradient_reduction: Literal["auto", "mean", "sum"],
+    *,
+    overlap: bool,
+    homes: Mapping[str, str],
+) -> tuple[Kernel, ...]:
+    """Our own kernels in their order; see :func:`kernels_for`."""
     # Each stands where it does because of what is next to it:
-    own: tuple[Kernel, ...] = (
+    return (
         # Parts of variables have names by now; servers, and what reads them, must know what other steps have decided.
-        Settle(homes or {}),
+        Settle(homes),
         # First of those that change nodes: all others work on what replicas have joined, where workers are to meet.
         Replicate(graph, gradient_reduction, strategy.is_asynchronous),
         # Parts of tiled variables need no point to meet; what belongs to those of other workers goes before it is seen.
@@ -141,10 +159,6 @@ def kernels_for(
         Requests(step),
         Prune(),
     )
-    kernels = insert(own, extra_kernels() if extras is None else extras)
-    refuse_orphans(strategy, kernels)
-    check_order((*PREPARATIONS, *kernels))
-    return bound(kernels, strategy, step)
 
 
 def rewrite(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -34,7 +35,7 @@ def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
     mesh = found.device_mesh
     lengths = dict(zip(mesh.axis_names, mesh.shape, strict=True))
     names = [variable.name for variable in graph.trainable]
-    mistakes = [*_of_mesh(lengths, spec), *_of_layouts(found._layout_map, names)]
+    mistakes = [*_of_mesh(lengths, spec), *_of_layouts(list(found._layout_map), names)]
     if mistakes:
         raise StrategyError(
             f"the script's `keras.distribution.ModelParallel` can't be followed: {'; '.join(mistakes)}",
@@ -54,13 +55,15 @@ def _of_mesh(lengths: dict[str, int], spec: ResourceSpec) -> Iterator[str]:
         yield f"its mesh is {shape}, the cluster has {replicas} replicas, as `keras.distribution.list_devices()` says"
 
 
-def _of_layouts(layouts: Any, names: list[str]) -> Iterator[str]:
-    import re
-
-    for key in layouts:
-        if not any(re.fullmatch(key, name) for name in names):
-            known = ", ".join(names[:_MOST_NAMES])
+def _of_layouts(keys: list[str], names: list[str]) -> Iterator[str]:
+    fitting = {name: [key for key in keys if re.fullmatch(key, name)] for name in names}
+    known = ", ".join(names[:_MOST_NAMES])
+    for key in keys:
+        if not any(key in found for found in fitting.values()):
             yield f"its LayoutMap has {key!r}, which is the name of no trained variable, such as {known}"
+    for name, found in fitting.items():
+        if len(found) > 1 and name not in found:  # one that is the name itself counts alone
+            yield f"its LayoutMap has {' and '.join(map(repr, found))} for `{name}`, allowed: one"
 
 
 def _cut_dims(layout: Any, lengths: dict[str, int]) -> list[int]:

@@ -75,6 +75,11 @@ def test_all_that_can_not_be_followed_is_said(distributed):
         in caught.value.message
     )
     assert "LayoutMap has 'up/kernel', which is the name of no trained variable" in caught.value.message
+    distributed(layouts_of((1, 4), ("batch", "model"), **{"block/up/.*": ("model",), ".*/kernel": ("model",)}))
+    with pytest.raises(
+        StrategyError, match=r"has 'block/up/\.\*' and '\.\*/kernel' for `block/up/kernel`, allowed: one"
+    ):
+        tiling_of_keras(GRAPH, ResourceSpec.local(workers=4))
     distributed(layouts_of((1, 2), ("batch", "model"), **{"block/up/kernel": ("model",)}))
     with pytest.raises(StrategyError, match=r"its mesh is \(1, 2\), the cluster has 4 replicas"):
         tiling_of_keras(GRAPH, ResourceSpec.local(workers=4))

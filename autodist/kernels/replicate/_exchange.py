@@ -67,10 +67,6 @@ class Exchanges:
         """The rows of this worker of a tensor that is gathered."""
         return f"autodist/local/{_label(tensor)}"
 
-    def device(self, replica: int) -> str:
-        """TensorFlow's name of a local replica's device."""
-        return self._layout.tf_device(self._layout.local_replicas[replica])
-
     # From whole tensors ----------------------------------------------------------------------------------------------
 
     def _rows_of(self, tensor: str, cut: Cut, value: str, replica: int) -> str:
@@ -89,7 +85,7 @@ class Exchanges:
             Tindices="int32",
             Taxis="int32",
             batch_dims=0,
-            device=self.device(replica),
+            device=self._layout.replica_device(replica),
         )
 
     def _range_of(self, name: str, tensor: str, cut: Cut, value: str, dtype: str, replica: int) -> str:
@@ -100,14 +96,16 @@ class Exchanges:
         others = self._out.constant(f"{name}/others", [0 if d == cut.dim else -1 for d in range(rank)], "int32")
         size = self._out.add("AddV2", f"{name}/size", [own, others], T="int32")
         kinds = {"T": dtype, "Index": "int32"}
-        return self._out.add("Slice", name, [value, begin, size], device=self.device(replica), **kinds)
+        return self._out.add("Slice", name, [value, begin, size], device=self._layout.replica_device(replica), **kinds)
 
     def _share_of(self, tensor: str, value: str, replica: int) -> str:
         """A part of a sum: the whole on the first replica, and nothing on all others."""
         dtype, name = tensor_dtype(self._nodes, tensor), f"replica_{replica}/autodist/share/{_label(tensor)}"
         first = self._out.constant(f"{name}/first", int(self._layout.first_replica + replica == 0), dtype)
         whole = dtype.startswith(("int", "uint"))
-        return self._out.add("Mul" if whole else "MulNoNan", name, [value, first], T=dtype, device=self.device(replica))
+        return self._out.add(
+            "Mul" if whole else "MulNoNan", name, [value, first], T=dtype, device=self._layout.replica_device(replica)
+        )
 
     def rows_once(self, tensor: str, value: str) -> list[str]:
         """Rows that every worker has, to be put behind each other once: all on the first replica, none on others."""
@@ -119,7 +117,9 @@ class Exchanges:
             name, bounds = f"replica_{replica}/autodist/no_rows/{_label(tensor)}", {"begin": 0, "end": 0, "stride": 1}
             inputs = [value, *(self._out.constant(f"{name}/{what}", [at], "int32") for what, at in bounds.items())]
             kinds = {"T": dtype, "Index": "int32"}
-            found.append(self._out.add("StridedSlice", name, inputs, device=self.device(replica), **kinds))
+            found.append(
+                self._out.add("StridedSlice", name, inputs, device=self._layout.replica_device(replica), **kinds)
+            )
         return found
 
     # To whole tensors ------------------------------------------------------------------------------------------------
@@ -173,24 +173,24 @@ class Exchanges:
         return self._in_place(gathered, tensor, cut, front, dtype)
 
     def _rows_first(self, name: str, value: str, cut: Cut, front: list[int], dtype: str, replica: int) -> str:
-        value = self._transposed(f"{name}/front", value, front, dtype)
+        value = self._out.transpose(f"{name}/front", value, front, dtype)
         if cut.outer == 1:
             return value
         shape = self._behind(name, value, dtype)
         lead = self._out.constant(f"{name}/lead", [cut.outer, -1], "int32")
         split = self._out.concat(f"{name}/split", [lead, shape], "int32")
         apart = self._out.add("Reshape", f"{name}/apart", [value, split], T=dtype, Tshape="int32")
-        return self._transposed(f"{name}/rows", apart, [1, 0, *range(2, len(front) + 1)], dtype)
+        return self._out.transpose(f"{name}/rows", apart, [1, 0, *range(2, len(front) + 1)], dtype)
 
     def _in_place(self, gathered: str, tensor: str, cut: Cut, front: list[int], dtype: str) -> str:
         value = gathered
         if cut.outer > 1:
-            value = self._transposed(f"{gathered}/turned", value, [1, 0, *range(2, len(front) + 1)], dtype)
+            value = self._out.transpose(f"{gathered}/turned", value, [1, 0, *range(2, len(front) + 1)], dtype)
             behind = self._behind(f"{gathered}/flat", value, dtype, 2)
             lead = self._out.constant(f"{gathered}/lead", [-1], "int32")
             shape = self._out.concat(f"{gathered}/shape", [lead, behind], "int32")
             value = self._out.add("Reshape", f"{gathered}/joined", [value, shape], T=dtype, Tshape="int32")
-        return self._transposed(f"{gathered}/back", value, [front.index(d) for d in range(len(front))], dtype)
+        return self._out.transpose(f"{gathered}/back", value, [front.index(d) for d in range(len(front))], dtype)
 
     def _behind(self, name: str, value: str, dtype: str, first: int = 1) -> str:
         """The lengths of all dims but the first ones."""
@@ -198,12 +198,6 @@ class Exchanges:
         begin = self._out.constant(f"{name}/lengths/begin", [first], "int32")
         size = self._out.constant(f"{name}/lengths/size", [-1], "int32")
         return self._out.add("Slice", f"{name}/lengths/behind", [shape, begin, size], T="int32", Index="int32")
-
-    def _transposed(self, name: str, value: str, order: list[int], dtype: str) -> str:
-        if order == sorted(order):
-            return value
-        perm = self._out.constant(f"{name}/perm", order, "int32")
-        return self._out.add("Transpose", name, [value, perm], T=dtype, Tperm="int32")
 
     def _static(self, tensor: str) -> tuple[int | None, ...] | None:
         shape = self._plan.shapes.shape(tensor)

@@ -46,7 +46,7 @@ class FilledRows:
         """A replica's rows of a tensor, or a row of zeros if it has none."""
         if (value, replica) not in self._made:
             name = f"replica_{replica}/autodist/filled/{value.replace(':', '_')}"
-            device, rank = self._device(replica), len(self._plan.shapes.shape(tensor) or ())
+            device, rank = self._layout.replica_device(replica), len(self._plan.shapes.shape(tensor) or ())
             paddings = self._out.constant(f"{name}/behind", [(0, int(d == 0)) for d in range(rank)], "int32")
             missing = self._out.add("Mul", f"{name}/paddings", [paddings, self._missing(replica)], T="int32")
             kinds = {"T": tensor_dtype(self._nodes, tensor), "Tpaddings": "int32", "device": device}
@@ -58,7 +58,11 @@ class FilledRows:
         rank = len(self._plan.shapes.shape(tensor) or ())
         begin = self._out.constant(f"{made}/emptied/begin", [0] * rank, "int32")
         size = self._rows.entries([Rows(1), *[-1] * (rank - 1)], replica, "int32")
-        kinds = {"T": tensor_dtype(self._nodes, tensor), "Index": "int32", "device": self._device(replica)}
+        kinds = {
+            "T": tensor_dtype(self._nodes, tensor),
+            "Index": "int32",
+            "device": self._layout.replica_device(replica),
+        }
         return self._out.add("Slice", f"{made}/emptied", [made, begin, size], **kinds)
 
     def _missing(self, replica: int) -> str:
@@ -69,6 +73,3 @@ class FilledRows:
             less = self._out.add("Sub", f"{name}/less", [one, self._rows.own(replica)], T="int32")
             self._made["", replica] = self._out.add("Maximum", name, [less, zero], T="int32")
         return self._made["", replica]
-
-    def _device(self, replica: int) -> str:
-        return self._layout.tf_device(self._layout.local_replicas[replica])

@@ -114,10 +114,6 @@ class Joins:
     def _joined_pair(self, label: str, local: str) -> str:
         return self._point(label, None, Combine.SUM, (local,), ("float32",), ((2,),))[0]
 
-    def device(self, replica: int) -> str:
-        """TensorFlow's name of a local replica's device."""
-        return self._layout.tf_device(self._layout.local_replicas[replica])
-
     def replica_tensor(self, tensor: str, replica: int) -> str:
         """A replica's own copy of a tensor; the worker's, where it does not depend on the batch."""
         name, index = split_tensor(tensor)
@@ -282,7 +278,7 @@ class Joins:
             terms = enumerate(data_inputs(node))
             parts = [self._term(f"{name}/{k}", t, weight, share, dtype, replica) for k, t in terms]
             count = {"N": len(parts)} if node.op == "AddN" else {}
-            return self.out.add(node.op, name, parts, T=dtype, device=self.device(replica), **count)
+            return self.out.add(node.op, name, parts, T=dtype, device=self._layout.replica_device(replica), **count)
         kind = weight if node.name in self.analysis.scalings else share
         factor = self._shares.scalar(kind, replica, dtype)
         return self._times(name, self.replica_tensor(tensor, replica), factor, dtype, replica)
@@ -291,7 +287,11 @@ class Joins:
         """What a replica without examples has computed counts for nothing, also where it is no number."""
         is_whole = dtype.startswith(("int", "uint"))
         return self.out.add(
-            "Mul" if is_whole else "MulNoNan", name, [tensor, factor], T=dtype, device=self.device(replica)
+            "Mul" if is_whole else "MulNoNan",
+            name,
+            [tensor, factor],
+            T=dtype,
+            device=self._layout.replica_device(replica),
         )
 
     def _has_constant_part(self, tensor: str) -> bool:
@@ -325,7 +325,7 @@ class Joins:
             [tensor, begin, limit, stride],
             T=dtype,
             Index="int32",
-            device=self.device(replica),
+            device=self._layout.replica_device(replica),
             begin_mask=(1 << dim) - 1,
             end_mask=(1 << dim) - 1,
         )

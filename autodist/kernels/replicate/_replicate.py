@@ -235,7 +235,9 @@ class _Copier:
                 continue
             is_counted = name in self.counted
             new_name = f"replica_{replica}/{name}"
-            copy = self._copied(name, f"{new_name}/drawn" if is_counted else new_name, self.joins.device(replica))
+            copy = self._copied(
+                name, f"{new_name}/drawn" if is_counted else new_name, self.layout.replica_device(replica)
+            )
             inputs = [self._replica_input(t, name, replica) for t in data_inputs(self.analysis.nodes[name])]
             by_row = self.analysis.scalings[name][0] in ROWLIKE and not is_counted
             self.draws.vary(copy, inputs, self.layout.first_replica + replica, by_row=by_row)

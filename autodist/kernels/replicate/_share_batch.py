@@ -152,14 +152,14 @@ class _Builder:
         dtype, name = tensor_dtype(self.nodes, node.name), f"autodist/given/replica_{replica}/{node.name}"
         sizes = [0, *(max(1, dim.size) for dim in node.attr["shape"].shape.dim[1:])]
         none = self.out.constant(f"{name}/none", np.zeros(sizes), dtype)
-        given = self._copied(node, name, self.exchanges.device(replica), [none])
+        given = self._copied(node, name, self.layout.replica_device(replica), [none])
         given.op = "PlaceholderWithDefault"
         _open_rows(given)
         begin, stride = (
             self.out.constant(f"{name}/{what}", [k], "int32") for k, what in enumerate(("begin", "stride"))
         )
         end = self.out.reshape(f"{name}/end", self.rows.own(replica), [1], "int32")
-        kinds = {"T": dtype, "Index": "int32", "device": self.exchanges.device(replica)}
+        kinds = {"T": dtype, "Index": "int32", "device": self.layout.replica_device(replica)}
         return self.out.add("StridedSlice", f"replica_{replica}/{node.name}", [name, begin, end, stride], **kinds)
 
     def _feeds(self, given: Any) -> tuple[str | None, ...]:
@@ -238,7 +238,7 @@ class _Builder:
     def _part_of(self, node: Any, way: Way, replica: int) -> tuple[str, Any]:
         """A replica's copy of a node, with its name."""
         name = f"replica_{replica}/{node.name}{self._suffix(node, way)}"
-        copy = self._copied(node, name, self.exchanges.device(replica))
+        copy = self._copied(node, name, self.layout.replica_device(replica))
         tensors = data_inputs(node)
         if way.passes:
             _pass_on(copy)
@@ -278,7 +278,7 @@ class _Builder:
         given, made = (self.plan.shapes.shape(t) or () for t in (node.input[0], node.name))
         dtype = tensor_dtype(self.nodes, node.name)
         count = self.rows.count(factor_of(given) / factor_of(made), _power(given) - _power(made), dtype)
-        device = self.exchanges.device(replica)
+        device = self.layout.replica_device(replica)
         return self.out.add("RealDiv", f"{copy.name}/mean", [copy.name, count], T=dtype, device=device)
 
     def _suffix(self, node: Any, way: Way) -> str:

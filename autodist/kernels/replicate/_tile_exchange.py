@@ -61,9 +61,6 @@ class TileExchanges:
         assert isinstance(target, Tile), exchange
         return [self._part_of(tensor, target, values[0], r) for r in range(self._count)]
 
-    def _device(self, replica: int) -> str:
-        return self._layout.tf_device(self._layout.local_replicas[replica])
-
     def _each(self, tensor: str, tile: Tile) -> int:
         """The length of a part."""
         length = (self._plan.shapes.shape(tensor) or ())[tile.dim]
@@ -83,23 +80,25 @@ class TileExchanges:
         first = (self._layout.first_replica + replica) * each
         begin = self._out.constant(f"{name}/begin", [first if d == tile.dim else 0 for d in range(rank)], "int32")
         size = self._out.constant(f"{name}/size", [each if d == tile.dim else -1 for d in range(rank)], "int32")
-        kinds = {"T": dtype, "Index": "int32", "device": self._device(replica)}
+        kinds = {"T": dtype, "Index": "int32", "device": self._layout.replica_device(replica)}
         return self._out.add("Slice", name, [value, begin, size], **kinds)
 
     def _gathered(self, tensor: str, tile: Tile, values: Sequence[str]) -> str:
         """All parts of all replicas, in their order."""
         dtype, label, front = tensor_dtype(self._nodes, tensor), self._label(tensor, tile), self._front(tensor, tile)
-        first = [self._transposed(f"replica_{r}/autodist/{label}/first", v, front, dtype) for r, v in enumerate(values)]
+        first = [
+            self._out.transpose(f"replica_{r}/autodist/{label}/first", v, front, dtype) for r, v in enumerate(values)
+        ]
         local = self._out.concat(f"autodist/local/{label}", first, dtype)
         gathered = self._point(label, Combine.CONCAT, local, dtype, None)
         back = [front.index(d) for d in range(len(front))]
-        return self._transposed(f"{gathered}/back", gathered, back, dtype)
+        return self._out.transpose(f"{gathered}/back", gathered, back, dtype)
 
     def _scattered(self, tensor: str, tile: Tile, values: Sequence[str]) -> list[str]:
         """Each replica's part of a sum."""
         dtype, label, front = tensor_dtype(self._nodes, tensor), self._label(tensor, tile), self._front(tensor, tile)
         summed = self._out.sum(f"autodist/local/{label}/sum", values, dtype)
-        whole = self._transposed(f"autodist/local/{label}/first", summed, front, dtype)
+        whole = self._out.transpose(f"autodist/local/{label}/first", summed, front, dtype)
         each, layout = self._each(tensor, tile), self._layout
         counts = [len(layout.copies(rank)) * each for rank in range(layout.world_size)]
         firsts = [sum(counts[:rank]) for rank in range(layout.world_size)]
@@ -109,7 +108,7 @@ class TileExchanges:
         local = rows_of(self._out, f"autodist/local/{label}", scattered, layout.rank, dtype)
         own = self._point(label, Combine.SCATTER, local, dtype, None, scattered)
         back = [front.index(d) for d in range(len(front))]
-        return [self._transposed(f"{part}/back", part, back, dtype) for part in self._split(own, dtype, len(values))]
+        return [self._out.transpose(f"{part}/back", part, back, dtype) for part in self._split(own, dtype, len(values))]
 
     def _split(self, tensor: str, dtype: str, count: int) -> list[str]:
         """The parts of a worker's replicas, one behind the other along dim 0."""
@@ -128,14 +127,10 @@ class TileExchanges:
         paddings = self._out.constant(
             f"{name}/paddings", [own if d == tile.dim else (0, 0) for d in range(rank)], "int32"
         )
-        return self._out.add("Pad", name, [value, paddings], T=dtype, Tpaddings="int32", device=self._device(replica))
+        return self._out.add(
+            "Pad", name, [value, paddings], T=dtype, Tpaddings="int32", device=self._layout.replica_device(replica)
+        )
 
     def _front(self, tensor: str, tile: Tile) -> list[int]:
         """The dims, that which is cut before all others."""
         return [tile.dim, *(d for d in range(self._rank(tensor)) if d != tile.dim)]
-
-    def _transposed(self, name: str, value: str, order: list[int], dtype: str) -> str:
-        if order == sorted(order):
-            return value
-        perm = self._out.constant(f"{name}/perm", order, "int32")
-        return self._out.add("Transpose", name, [value, perm], T=dtype, Tperm="int32")

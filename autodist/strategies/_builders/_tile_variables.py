@@ -44,7 +44,7 @@ def tile_variables(
     """Return the strategy in which variables are tiled, and all others are all-reduced.
 
     Args:
-        builder: Who builds it; it has a field ``communicator``.
+        builder: Who builds it.
         graph: G.
         spec: D.
         dims: By variable that is tiled, the dim that is cut.

@@ -118,7 +118,7 @@ def _parts(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iter
             yield Problem(name, "tiles", listed(found), listed(replicas), reason)
         cut = [
             (dim, entry)
-            for dim, entry in enumerate(config.partition or ())
+            for dim, entry in enumerate((config.partition or ())[: len(variable.shape)])
             if (len(entry) if isinstance(entry, tuple) else entry) > 1
         ]
         allowed = f"equal parts of one dim that {len(replicas)} divides"
