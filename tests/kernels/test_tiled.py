@@ -142,6 +142,10 @@ def test_weights_stay_where_they_are():
     ("strategy", "said"),
     [
         ("Tiled(dims=('kernel',))", "allowed: `PATTERN=DIM`"),
+        (
+            "Tiled(dims=('*/kernel=2', '*/bias=whole'))",
+            r"dim 2 of `.*/kernel`, allowed: a dim of its shape \(8, 6\), or `whole`",
+        ),
         ("Tiled(dims=('*/kernel=0',))", "equal parts of one dim that 3 divides"),
     ],
 )

@@ -213,7 +213,7 @@ class _Planner:
         for name in self.order:
             mark = self.analysis.marks.get(name)
             if name in self.tiled.gradients:
-                self.marks[name] = WHOLE if name in self.tiled.shared else self.tiled.gradients[name].tile
+                self.marks[name] = self.tiled.gradients[name].tile
             elif mark is not None:
                 groups.setdefault(mark.gradient, []).append(name)
         for marks in groups.values():
@@ -326,7 +326,7 @@ class _Planner:
             return
         tensors = data_inputs(node)
         own = self.tiled.gradients.get(node.name)
-        if own is not None and self.marks[node.name] == own.tile:
+        if own is not None:
             self._want([own.source], [own.tile])
             return
         if way.passes:

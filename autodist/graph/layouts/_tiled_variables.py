@@ -40,8 +40,6 @@ class TiledVariables:
         reads: By node that puts the parts of a value together, how the value is cut.
         gradients: By mark.
         slices: The nodes that cut the gradients of whole variables.
-        shared: The marks of gradients that more than the update of their own part needs, a global norm for one: all
-            workers have these.
 
     """
 
@@ -50,7 +48,6 @@ class TiledVariables:
     reads: Mapping[str, Tile] = field(default_factory=lambda: MappingProxyType({}))
     gradients: Mapping[str, OwnGradient] = field(default_factory=lambda: MappingProxyType({}))
     slices: frozenset[str] = frozenset()
-    shared: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, graph: TrainingGraph) -> TiledVariables:
@@ -63,17 +60,14 @@ class TiledVariables:
             return cls()
         reads: dict[str, Tile] = {}
         gradients: dict[str, OwnGradient] = {}
-        shared: set[str] = set()
         for parts in wholes.values():
             tile = _tile_of(parts)
             reads.update((name, tile) for name in _joins(graph, parts))
-            own = dict(_gradients(graph, parts, tile))
-            gradients.update(own)
-            shared.update(own if _are_shared(graph, parts) else ())
+            gradients.update(_gradients(graph, parts, tile))
         nodes = graph.analysis.nodes
         slices = frozenset(node_of(nodes[mark].input[0]) for mark in gradients)
         examples = max(part.piece.tiled_for or 0 for parts in wholes.values() for part in parts if part.piece)
-        return cls(max(map(len, wholes.values())), examples, reads, gradients, slices, frozenset(shared))
+        return cls(max(map(len, wholes.values())), examples, reads, gradients, slices)
 
 
 def _tile_of(parts: Sequence[Variable]) -> Tile:
@@ -100,18 +94,3 @@ def _gradients(graph: TrainingGraph, parts: Sequence[Variable], tile: Tile) -> I
             for mark in gradient.tensors:
                 cut = nodes[node_of(nodes[mark].input[0])]
                 yield mark, OwnGradient(cut.input[0], tile, part)
-
-
-def _are_shared(graph: TrainingGraph, parts: Sequence[Variable]) -> bool:
-    """Whether anything but the updates of the parts, each of its own, depends on their gradients."""
-    analysis = graph.analysis
-    marks = {mark: k for k, part in enumerate(parts) for gradient in part.gradients for mark in gradient.tensors}
-    bits = analysis.gradient_bits({mark: 1 << k for mark, k in marks.items()})
-    own = [{part.handle, *(slot.handle for slot in graph.slots_of(part.name))} for part in parts]
-    if any(bits.get(node_of(output.tensor)) for output in graph.outputs):
-        return True
-    for name in {*analysis.writes, *graph.effects}:
-        handles = analysis.writes[name].handles if name in analysis.writes else ()
-        if any(bits.get(name, 0) >> k & 1 and not own[k].issuperset(handles or ("",)) for k in range(len(parts))):
-            return True
-    return False

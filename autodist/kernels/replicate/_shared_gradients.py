@@ -64,12 +64,10 @@ class SharedGradients:
         return self._points
 
     def _own_gradient(self, mark: str, shape: tuple[int | None, ...]) -> None:
-        """The gradient of a part of a tiled variable, which its own replica alone has, or every worker."""
+        """The gradient of a part of a tiled variable, which its own replica alone has."""
         own, dtype = self._plan.tiled.gradients[mark], tensor_dtype(self._nodes, mark)
         replica = own.part - self._layout.first_replica
-        if isinstance(self._plan.marks[mark], Whole):
-            self._out.identity(mark, self._value(self._nodes[mark].input[0], WHOLE)[0], dtype)
-        elif replica in range(len(self._layout.local_replicas)):
+        if replica in range(len(self._layout.local_replicas)):
             self._out.identity(mark, self._value(own.source, own.tile)[replica], dtype)
         else:  # that of another worker's part, which is not updated here
             sizes = self._out.constant(f"{mark}/sizes", list(shape), "int32")

@@ -38,7 +38,9 @@ class OwnParts(Kernel):
         layout, main = graph.layout, graph.layout.main_device
         parts = [v for v in graph.variables if v.name in homes or v.name in tiles]
         ranks = {v.name: layout.rank_of_tf(graph.homes.get(v.name, main)) for v in parts}
-        away = {v.handle: v.name for v in parts if ranks[v.name] != layout.rank}
+        elsewhere = [v for v in parts if ranks[v.name] != layout.rank]
+        away = {v.handle: v.name for v in elsewhere}
+        away |= {mark: v.name for v in elsewhere for gradient in v.gradients for mark in gradient.tensors}
         return _without(graph, away, is_trained=bool(homes)) if away else graph
 
     def _homes(self, graph: DistributedGraph) -> dict[str, str]:
@@ -56,6 +58,8 @@ class OwnParts(Kernel):
 def _without(graph: DistributedGraph, away: dict[str, str], *, is_trained: bool) -> DistributedGraph:
     """The step without what happens to variables elsewhere; nobody waits for it either.
 
+    Their gradients are not here either: zeros stand for them, which nothing may take.
+
     A step that trains nothing may need them whole: it is given copies.
 
     Raises:
@@ -68,7 +72,7 @@ def _without(graph: DistributedGraph, away: dict[str, str], *, is_trained: bool)
     points = [node_of(tensor) for point in graph.points for tensor in (*point.synced, *point.local)]
     outputs = map(node_of, (*graph.outputs, *graph.local_outputs))
     editor.prune([*effects, *points, *outputs, *graph.kept])
-    needed = sorted(name for handle, name in away.items() if handle in editor)
+    needed = sorted(name for node, name in away.items() if node in editor)
     if needed and is_trained:
         raise StrategyError(
             f"`{needed[0]}` is a part of a tiled variable that another worker has, and this step needs it here",

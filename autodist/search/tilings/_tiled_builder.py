@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -61,10 +61,22 @@ class Tiled(StrategyBuilder):
             return tile_variables(self, graph, spec, {})
         searched, remark = self._searched(graph, spec)
         named = {variable.name: self._named(variable.name) for variable in graph.trainable}
+        self._check(graph, named)
         free = {name: dim for name, dim in searched.items() if named[name] is None}
         dims = {name: dim for name, dim in free.items() if can_tile(graph, name, dim, parts)}
         dims |= {name: int(dim) for name, dim in named.items() if dim is not None and dim != _WHOLE}
         return tile_variables(self, graph, spec, dims, remark)
+
+    def _check(self, graph: TrainingGraph, named: Mapping[str, str | None]) -> None:
+        """Refuse dims that variables do not have."""
+        mistakes = []
+        for name, dim in named.items():
+            shape = graph.variable(name).shape
+            if dim is not None and dim != _WHOLE and int(dim) >= len(shape):
+                mistakes.append(
+                    f"`dims` cuts dim {dim} of `{name}`, allowed: a dim of its shape {shape}, or `{_WHOLE}`"
+                )
+        raise_mistakes(self.name, mistakes)
 
     def _named(self, variable: str) -> str | None:
         rules = (rule for rule in map(_rule, self.dims) if rule is not None)
