@@ -8,15 +8,15 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import venv
 from pathlib import Path
 
 import pytest
 
 from autodist import __version__
+from tests.environments import PartialEnvironment
 
 ROOT = Path(__file__).parent.parent
-HIDDEN = ("autodist", "__editable__")
+HIDDEN = ("autodist",)
 TRAIN = """
 import keras, numpy as np, autodist
 with autodist.scope():
@@ -26,20 +26,12 @@ with autodist.scope():
 """
 
 
-class Bare:
+class Bare(PartialEnvironment):
     """An interpreter with the packages of this one but AutoDist, on a machine without a compiler."""
 
     def __init__(self, directory: Path) -> None:
-        venv.create(directory / "venv", with_pip=False)
-        self.directory = directory
-        self.python = directory / "venv" / "bin" / "python"
-        minor = f"python{sys.version_info.major}.{sys.version_info.minor}"
-        self.packages = directory / "venv" / "lib" / minor / "site-packages"
-        for entry in Path(sysconfig.get_path("purelib")).iterdir():
-            if not entry.name.startswith(HIDDEN) and entry.suffix != ".pth":
-                (self.packages / entry.name).symlink_to(entry)
+        super().__init__(directory, HIDDEN, TRAIN)
         self.environment = {"PATH": str(self.python.parent), "HOME": str(directory)}
-        (directory / "train.py").write_text(TRAIN)
 
     def install(self, file: Path) -> None:
         options = ["--no-deps", "--no-index", "--no-build-isolation", "--force-reinstall", "--quiet"]

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import subprocess
-import sys
-import sysconfig
-import venv
 from pathlib import Path
 
 import pytest
 
 import autodist
+from tests.environments import PartialEnvironment
 
-HIDDEN = ("tensorflow", "keras", "tf_keras", "horovod", "tensorboard", "__editable__")
+HIDDEN = ("tensorflow", "keras", "tf_keras", "horovod", "tensorboard")
 REMEDY = 'pip install "tensorflow-cpu==2.21.*"'
 TRAIN = "import autodist\nwith autodist.scope(): pass\n"
 
 
-class Environment:
+class Environment(PartialEnvironment):
     """An interpreter with all packages of this one but those."""
 
     def __init__(self, directory: Path) -> None:
-        venv.create(directory / "venv", with_pip=False)
-        self.directory = directory
-        self.python = directory / "venv" / "bin" / "python"
-        minor = f"python{sys.version_info.major}.{sys.version_info.minor}"
-        self.packages = directory / "venv" / "lib" / minor / "site-packages"
-        for entry in Path(sysconfig.get_path("purelib")).iterdir():
-            if not entry.name.startswith(HIDDEN) and entry.suffix != ".pth":
-                (self.packages / entry.name).symlink_to(entry)
+        super().__init__(directory, HIDDEN, TRAIN)
         if not (self.packages / "autodist").exists():  # an editable installation is not there
             (self.packages / "autodist").symlink_to(Path(autodist.__file__).parent)
-        (directory / "train.py").write_text(TRAIN)
 
     def __call__(self, *args: str) -> subprocess.CompletedProcess[str]:
         command = [str(self.python), *args]
