@@ -1,4 +1,4 @@
-"""What a script says by `keras.distribution`, which Keras takes from it on TensorFlow but does not do."""
+"""What a script asks for by `keras.distribution`: Keras on TensorFlow accepts it and does nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
     if mistakes:
         raise StrategyError(
             f"the script's `keras.distribution.ModelParallel` can't be followed: {'; '.join(mistakes)}",
-            hint="or leave out `keras.distribution.set_distribution()`, and say `--strategy Tiled`",
+            hint="mend the mesh or the LayoutMap; or leave out `set_distribution()`, and run with `--strategy Tiled`",
         )
     rules = [f"{glob.escape(name)}={dim}" for name in names for dim in _cut_dims(found._layout_map[name], lengths)]
     return f"Tiled(dims={(*rules, '*=whole')!r})"

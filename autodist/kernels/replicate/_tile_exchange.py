@@ -1,4 +1,4 @@
-"""Exchanges of tiled tensors: of which each replica has one of the equal parts of a dim."""
+"""Exchanges of tiled tensors: each replica has one of the equal parts of a dim."""
 
 from __future__ import annotations
 

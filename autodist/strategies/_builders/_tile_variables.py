@@ -24,7 +24,7 @@ _CHUNK_SIZE = 128
 
 
 def can_tile(graph: TrainingGraph, variable: str, dim: int, parts: int) -> bool:
-    """Whether a variable can be cut along a dim into so many parts that replicas compute with.
+    """Whether each replica can compute with its part of a variable that is cut along a dim.
 
     Args:
         graph: G.
