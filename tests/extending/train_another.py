@@ -8,8 +8,8 @@ import os
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# Each collective of the carrier holds a thread of TensorFlow while it waits. With a thread per core, one worker's threads
-# could all wait for collectives whose turn on the other worker comes after those that its own threads wait for.
+# Each collective of the carrier holds a thread of TensorFlow while it waits. With a thread for each core, all of one
+# worker could wait for collectives whose turn on the other worker comes after those that its own threads wait for.
 os.environ["TF_NUM_INTEROP_THREADS"] = "16"
 
 import numpy as np
