@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Job", "Launcher", "RunObserver", "SilentObserver", "WorkerCommand"]
 
 _SEEDS = 2**31
-_DEFAULT_STRATEGY = "auto(time_s=1)"
+_DEFAULT_STRATEGY = "auto"
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Job:
         script_args: What ``sys.argv[1:]`` is in the script.
         strategy: Builder name with arguments, or the path of a strategy as JSON; None leaves the choice to the script.
         default_strategy: What trains where neither `strategy` nor the script names one. None is what
-            ``AUTODIST_DEFAULT_STRATEGY`` says in the environment, else ``auto``, which has a second to choose.
+            ``AUTODIST_DEFAULT_STRATEGY`` says in the environment, else ``auto``.
         seed: For all random generators of all workers, which need the same one; None draws one.
         env: Environment variables for all workers, over those of the launcher and under those of a host; in no repr, as
             there may be secrets among them.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import tempfile
-import time
 import warnings
 import zipfile
 from collections.abc import Collection, Iterator, Sequence
@@ -58,7 +57,11 @@ _SEVERAL_WAYS = 0.1
 costs that two systems share the processors."""
 _ENOUGH_TO_CALIBRATE = 12
 _ENOUGH_TO_LEARN = 60
-_LEAST_RANKING_S = 1.0
+_VARIABLES = 300_000
+_FEWEST, _MOST = 2000, 8000
+"""By default so many variables are in all strategies together that are scored, and so many strategies these are at least
+and at most: half a second's work, two for graphs of hundreds of variables. It is no time, so that the choice is the same
+on a machine that has other work."""
 
 
 @final
@@ -72,8 +75,7 @@ class Auto(StrategyBuilder):
 
     Attributes:
         trials: A trial store, or a file of studies; None takes ``runs/trials.db`` where it is there.
-        proposals: How many strategies are ranked at most.
-        time_s: Seconds for that at most, of which reading trials and learning from them take some.
+        proposals: How many strategies are ranked, about; by default more of small graphs than of large ones.
         seed: Of what is drawn.
         online: How many strategies are tried in the first training steps, so far as none was measured before; they
             train as all others do. 1 takes the one that is expected to be the fastest.
@@ -85,17 +87,14 @@ class Auto(StrategyBuilder):
     name: ClassVar[str] = "auto"
     file: ClassVar[str | None] = "trials"
     trials: str | None = None
-    proposals: int = 20_000
-    time_s: float = 5.0
+    proposals: int | None = None
     seed: int = 0
     online: int = 1
     over: str | None = None
 
     def __post_init__(self) -> None:
-        numbers = {"proposals": self.proposals, "time_s": self.time_s, "online": self.online}
-        least = {"proposals": 1, "time_s": 0.1, "online": 1}
-        wrong = [name for name in least if not numbers[name] >= least[name]]
-        mistakes = [f"`{n}` is {numbers[n]}, allowed: at least {least[n]}" for n in wrong]
+        numbers = {"proposals": 1 if self.proposals is None else self.proposals, "online": self.online}
+        mistakes = [f"`{name}` is {number}, allowed: at least 1" for name, number in numbers.items() if number < 1]
         if self.over is not None and not (self._over and self._over.issubset(carriers.names())):
             mistakes.append(f"`over` is {self.over!r}, allowed: some of {', '.join(carriers.names())}")
         raise_mistakes(self.name, mistakes)
@@ -134,17 +133,16 @@ class Auto(StrategyBuilder):
     def _chosen(self, graph: TrainingGraph, spec: ResourceSpec) -> tuple[Strategy, ...]:
         if len(spec.replicas) == 1:
             return (AllReduce().build(graph, spec),)  # nothing is to be synchronized
-        begun_s = time.monotonic()
         try:
             with self._store() as store:
                 measured = self._measured(store, graph, spec)
-                return self._expected(store, graph, spec, begun_s) if measured is None else (measured,)
+                return self._expected(store, graph, spec) if measured is None else (measured,)
         except (GraphError, StoreError) as error:
             if self.trials is not None:
                 raise
             warnings.warn(f"{error.message}; the strategy is chosen without trials", stacklevel=2)
         with tempfile.TemporaryDirectory() as directory, TrialStore(Path(directory, "trials.db")) as empty:
-            return self._expected(empty, graph, spec, begun_s)
+            return self._expected(empty, graph, spec)
 
     # What was measured -------------------------------------------------------------------------------------------
 
@@ -219,9 +217,7 @@ class Auto(StrategyBuilder):
 
     # What is expected --------------------------------------------------------------------------------------------
 
-    def _expected(
-        self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec, begun_s: float
-    ) -> tuple[Strategy, ...]:
+    def _expected(self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> tuple[Strategy, ...]:
         """Those that are worth a try, the best first; those that users know and others by turns."""
         domain = Domain.of(graph, spec, profile=_profile(store, graph))
         advice = self._advice(_lessons(store, graph, spec))
@@ -230,8 +226,7 @@ class Auto(StrategyBuilder):
         known = {name: fits for name, fits in known_strategies(domain) if isinstance(fits, Strategy)}
         baselines = {name: fits for name, fits in known.items() if self._over.issuperset(fits.carriers)}
         baselines |= self._fastest_elsewhere(store, graph, spec)
-        left_s = max(min(_LEAST_RANKING_S, self.time_s / 2), self.time_s - (time.monotonic() - begun_s))
-        ranking = rank_offline(searcher, _Wary(advice.simulator), Effort(self.proposals, left_s), baselines)
+        ranking = rank_offline(searcher, _Wary(advice.simulator), Effort(self._proposals_for(domain)), baselines)
         source = f"{advice.source}; profile: {domain.profile.source}"
         of = f"of {ranking.scored + len(baselines)} by {source}"
         places = {id(one): place for place, one in enumerate(ranking.ranked, 1)}
@@ -240,6 +235,10 @@ class Auto(StrategyBuilder):
             replace(one.strategy, builder=f"auto: {_name(one)}, expected to be number {places[id(one)]} {of}")
             for one in ordered
         )
+
+    def _proposals_for(self, domain: Domain) -> int:
+        by_size = _VARIABLES // max(1, len(domain.variables))
+        return min(max(by_size, _FEWEST), _MOST) if self.proposals is None else self.proposals
 
     def _advice(self, sets: Sequence[Measured]) -> _Advice:
         count = sum(map(len, sets))

@@ -33,7 +33,7 @@ def train():
     return w, step
 
 plain = before - 3 * 0.5 * float(os.environ["GRADIENT"])  # the gradient is what each row is
-AUTO = "auto(proposals=100, time_s=0.5)"
+AUTO = "auto(proposals=100)"
 for strategy in ("AllReduce(communicator='tcp')", "PartitionedPS(communicator='tcp')", AUTO):
     with autodist.scope(strategy=strategy) as ad:
         ours, step = train()

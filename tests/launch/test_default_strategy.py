@@ -49,14 +49,14 @@ def test_it_is_auto_the_same_on_all_workers_and_told_in_one_line(script, capfd):
     shown = capfd.readouterr()
     assert "[0] goes by" in shown.out
     assert "[1] goes by" in shown.out
-    assert "strategy the script's, else auto(time_s=1)" in shown.err
+    assert "strategy the script's, else auto" in shown.err
     assert re.search(r'"AUTODIST_SEED": "\d+"', (result.run_dir / "env.json").read_text())
 
 
 def test_what_is_named_comes_first(script, monkeypatch):
     spec = ResourceSpec.local(2)
     assert [get(Job(script, spec, **named).default_strategy) for named in ({}, {"default_strategy": "PS"})] == [
-        Auto(time_s=1),
+        Auto(),
         get("PS"),
     ]
     monkeypatch.setenv("AUTODIST_DEFAULT_STRATEGY", "AllReduce")
@@ -92,7 +92,7 @@ def test_where_nothing_may_carry_it_the_run_is_refused_with_the_way_out():
 
 def test_choosing_takes_about_a_second():
     ordinary = graph(*(variable(f"w{n}", (256, 64 + n), order=n) for n in range(150)))
-    Auto(time_s=0.1).build(ordinary, HERE)  # imports
+    Auto(proposals=1).build(ordinary, HERE)  # imports
     begun_s = time.process_time()  # of a machine with other work, the clock says nothing
-    assert Auto(time_s=1).build(ordinary, HERE).builder.startswith("auto: ")
+    assert Auto().build(ordinary, HERE).builder.startswith("auto: ")
     assert time.process_time() - begun_s < 3

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["file_of_strategy", "strategy_argument"]
 
-DEFAULT = "auto(time_s=1)"
+DEFAULT = "auto"
 """What trains where nobody names a strategy; known to be right without the searches, whose import takes a while."""
 
 
