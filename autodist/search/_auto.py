@@ -59,9 +59,8 @@ _ENOUGH_TO_CALIBRATE = 12
 _ENOUGH_TO_LEARN = 60
 _VARIABLES = 300_000
 _FEWEST, _MOST = 2000, 8000
-"""By default so many variables are in all strategies together that are scored, and so many strategies these are at least
-and at most: half a second's work, two for graphs of hundreds of variables. It is no time, so that the choice is the same
-on a machine that has other work."""
+"""How many variables all scored strategies have together by default, and bounds of how many strategies these are: half
+a second's work, two seconds' for graphs of hundreds of variables. It is no time, so that a busy machine chooses alike."""
 
 
 @final
@@ -320,7 +319,7 @@ def _profile(store: TrialStore, graph: TrainingGraph) -> Profile | None:
 
 
 def _name(ranked: Ranked) -> str:
-    return f"`{ranked.origin}`" if ranked.is_baseline else "one that was found"
+    return f"`{ranked.origin}`" if ranked.is_baseline else f"found, {ranked.strategy.mixture}"
 
 
 def _by_turns(ranked: Sequence[Ranked], margin: float) -> list[Ranked]:
