@@ -60,7 +60,7 @@ _ENOUGH_TO_LEARN = 60
 _VARIABLES = 300_000
 _FEWEST, _MOST = 2000, 8000
 """How many variables all scored strategies have together by default, and bounds of how many strategies these are: half
-a second's work, two seconds' for graphs of hundreds of variables. It is no time, so that a busy machine chooses alike."""
+a second of work, two for graphs of hundreds of variables. It is no time, so that a busy machine chooses alike."""
 
 
 @final
