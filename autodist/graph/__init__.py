@@ -7,9 +7,6 @@ from autodist.graph._bodies import Bodies
 from autodist.graph._constants import static_value
 from autodist.graph._editor import GraphEditor
 from autodist.graph._graph_def import (
-    BRANCHES,
-    CALLS,
-    LOOPS,
     ancestors,
     called_functions,
     constant_value,
@@ -53,6 +50,7 @@ from autodist.graph.annotations import (
     parse_mark,
 )
 from autodist.graph.batch import SCALING_OF
+from autodist.graph.operators import BRANCHES, CALLS, LOOPS
 from autodist.graph.products import ID_DTYPE, Factor, FactoredGradient, Factors, Ids, Product, factors_of
 from autodist.graph.tracing import (
     SOURCE_GRAPH,

@@ -11,10 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 __all__ = [
-    "BRANCHES",
-    "CALLS",
     "FROZEN",
-    "LOOPS",
     "OWN_GRADIENT",
     "ancestors",
     "called_functions",
@@ -35,11 +32,6 @@ __all__ = [
     "topological_order",
 ]
 
-BRANCHES = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
-"""Ops whose functions get all inputs but the first."""
-LOOPS = frozenset({"While", "StatelessWhile"})
-"""Ops that return what they get."""
-CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 FROZEN = "_autodist_frozen"
 """Attribute of the handle of a variable that stands for a value from outside: no gradient flows through its reads."""
 OWN_GRADIENT = "_autodist_own_gradient"

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from autodist.errors import CaptureError
 from autodist.graph import BatchScaling, CapturedStep, StepAnalysis, data_inputs
-from autodist.graph.batch import PICKING, UPDATING
+from autodist.graph.batch import UPDATING
+from autodist.graph.operators import meaning
 from autodist.kernels import PICKED, DistributedGraph
 
 __all__ = ["part_failures"]
 
 _REASON = re.compile(r"(?:INVALID_ARGUMENT: |^)(?!\d+ root error)(.+)")
-_PICKING = PICKING - {"OneHot"}
 
 
 @contextlib.contextmanager
@@ -52,7 +52,8 @@ def part_failures(captured: CapturedStep, graph: DistributedGraph, prefix: str) 
 def _picks_examples(analysis: StepAnalysis, name: str) -> bool:
     """Whether an op picks examples of the batch, or of what they have become in common, by their places."""
     node, dependence = analysis.nodes.get(name), analysis.dependence
-    if node is None or node.op not in _PICKING | UPDATING:
+    picks = node is not None and (meaning(node.op).picks or node.op in UPDATING) and node.op != "OneHot"
+    if node is None or not picks:
         return False
     source = data_inputs(node)[1 if node.op == "Split" else 0]
     have_met = dependence.scaling(source) is not BatchScaling.CONSTANT and dependence.dim_of_batch(source) is None

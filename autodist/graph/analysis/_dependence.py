@@ -14,9 +14,7 @@ from typing import Any
 
 from autodist.graph._bodies import Bodies
 from autodist.graph._graph_def import (
-    BRANCHES,
     FROZEN,
-    LOOPS,
     OWN_GRADIENT,
     data_inputs,
     is_stateful,
@@ -29,7 +27,7 @@ from autodist.graph._graph_def import (
 from autodist.graph.analysis._batch_scaling import ROWLIKE, BatchScaling, ScalingRules
 from autodist.graph.annotations import RATIO, SEED, by_of
 from autodist.graph.batch import BY, BY_REPLICA, SCALING_OF, Follower, Rows, Size, Value
-from autodist.graph.operators import Asks, Kind, is_kind, meaning, operator
+from autodist.graph.operators import BRANCHES, LOOPS, Asks, Kind, is_kind, meaning, operator
 
 __all__ = ["WHOLE", "BatchDependence"]
 

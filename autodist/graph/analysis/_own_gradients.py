@@ -12,8 +12,6 @@ from typing import Any
 
 from autodist.graph._bodies import Bodies
 from autodist.graph._graph_def import (
-    BRANCHES,
-    LOOPS,
     called_functions,
     constant_value,
     data_inputs,
@@ -22,13 +20,20 @@ from autodist.graph._graph_def import (
     topological_order,
 )
 from autodist.graph.annotations import OWN_BACKWARD
-from autodist.graph.operators import Kind, Linearity, is_kind, linearity_of, passes_on
+from autodist.graph.operators import (
+    BRANCHES,
+    LOOPS,
+    Kind,
+    Linearity,
+    first_argument,
+    is_kind,
+    linearity_of,
+    meaning,
+    passes_on,
+)
 
 __all__ = ["bent_gradients"]
 
-_CHOICES = frozenset({"Select", "SelectV2"})
-_OF_SHAPE = frozenset({"ZerosLike", "OnesLike"})
-"""What asks how large a tensor is, whatever its values are."""
 _MOST_TURNS = 5
 
 
@@ -67,7 +72,7 @@ class _Bent:
         """Whether a node is one of a program's own gradient, and not linear; of control flow, whether one inside is."""
         if node.op in BRANCHES | LOOPS:
             return any(self._is_bent_inside(node, called.name) for called in called_functions(node))
-        if OWN_BACKWARD not in node.attr or is_kind(node.op, Kind.SHAPE) or node.op in _OF_SHAPE:
+        if OWN_BACKWARD not in node.attr or is_kind(node.op, Kind.SHAPE) or meaning(node.op).ignores_values:
             return False
         tensors = data_inputs(node)
         given = [k for k, tensor in enumerate(tensors) if self._is_from_above(tensor)]
@@ -75,7 +80,7 @@ class _Bent:
 
     def _is_linear(self, node: Any, tensors: list[str], given: list[int]) -> bool:
         linearity = linearity_of(node.op)
-        if node.op in _CHOICES:
+        if meaning(node.op).chooses:
             return 0 not in given and self._adds_nothing(tensors[1:])
         if linearity is Linearity.JOINT:
             return self._adds_nothing(tensors)
@@ -110,7 +115,7 @@ class _Bent:
         nodes, arguments = self._bodies.nodes(function), self._bodies.arguments(function)
         if not any(OWN_BACKWARD in inner.attr for inner in nodes.values()):
             return False
-        given = data_inputs(node)[1 if node.op in BRANCHES else 0 :]
+        given = data_inputs(node)[first_argument(node.op) :]
         reached = {name for name, tensor in zip(arguments, given, strict=False) if node_of(tensor) in self._backward}
         order = topological_order(nodes)
         for _ in range(_MOST_TURNS if node.op in LOOPS else 1):

@@ -12,9 +12,7 @@ from typing import Any
 
 from autodist.graph._bodies import Bodies
 from autodist.graph._graph_def import (
-    BRANCHES,
-    CALLS,
-    LOOPS,
+    called_functions,
     data_inputs,
     is_stateful,
     node_of,
@@ -27,7 +25,18 @@ from autodist.graph.analysis._own_gradients import bent_gradients
 from autodist.graph.analysis._reduction import Reduction, reduction_of
 from autodist.graph.annotations import GIVEN, MARK, SECOND, SEED, TARGET, By, Mark, Ratio, by_of, parse_mark, ratio_of
 from autodist.graph.batch import SYNCHRONIZED
-from autodist.graph.operators import Handle, Kind, Passes, handle_use, is_kind, passes_on
+from autodist.graph.operators import (
+    BRANCHES,
+    CALLS,
+    LOOPS,
+    Handle,
+    Kind,
+    Passes,
+    first_argument,
+    handle_use,
+    is_kind,
+    passes_on,
+)
 
 __all__ = ["StepAnalysis", "Write"]
 
@@ -286,8 +295,7 @@ class StepAnalysis:
             return self.touched(node)
         positions = self._written_arguments(node)
         data = data_inputs(node)
-        offset = 1 if node.op in BRANCHES else 0
-        handles = (self.handle_of.get(node_of(data[offset + k])) for k in sorted(positions))
+        handles = (self.handle_of.get(node_of(data[first_argument(node.op) + k])) for k in sorted(positions))
         return tuple(dict.fromkeys(handle for handle in handles if handle is not None))
 
     @cached_property
@@ -297,9 +305,8 @@ class StepAnalysis:
 
     def _written_arguments(self, node: Any) -> set[int]:
         """Argument positions that the functions of a control-flow node (or a call) write to."""
-        names = [node.attr[a].func.name for a in ("then_branch", "else_branch", "body", "cond", "f") if a in node.attr]
-        names += [branch.name for branch in node.attr["branches"].list.func] if "branches" in node.attr else []
-        return {position for name in names for position in self._written_by_function(name)}
+        functions = (called.name for called in called_functions(node))
+        return {position for name in functions for position in self._written_by_function(name)}
 
     def _written_by_function(self, name: str) -> set[int]:
         function = self.functions[name]
@@ -314,8 +321,8 @@ class StepAnalysis:
             if handle_use(node.op) is Handle.READS:
                 continue
             nested = node.op in _WITH_FUNCTIONS
-            offset = 1 if node.op in BRANCHES else 0
-            hit = {k + offset for k in self._written_arguments(node)} if nested else range(len(inputs))
+            first = first_argument(node.op)
+            hit = {k + first for k in self._written_arguments(node)} if nested else range(len(inputs))
             resources = self._resource_arguments(function)
             written |= {positions[alias[inputs[k]]] for k in hit if alias.get(inputs[k]) in resources}
         return written

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from autodist.graph._graph_def import data_inputs, node_of, output_shape, split_tensor
 from autodist.graph.analysis._batch_scaling import BatchScaling
 from autodist.graph.annotations import MARK
-from autodist.graph.operators import Kind, Passes, is_kind, lookup_in, passes_on
+from autodist.graph.operators import Kind, Linearity, Passes, is_kind, linearity_of, lookup_in, passes_on
 
 if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph
@@ -134,7 +134,7 @@ class _Counter:
         """Row numbers in a tensor, so far as shapes tell."""
         name, index = split_tensor(tensor)
         node = self.analysis.nodes[name]
-        if node.op in ("ConcatV2", "Pack"):
+        if is_kind(node.op, Kind.MOVING) and linearity_of(node.op) is Linearity.JOINT:  # behind each other
             return _sum(self._rows(part) for part in data_inputs(node)[: node.attr["N"].i])
         if MARK in node.attr or passes_on(node.op, Passes.SAME, Passes.FORM, Passes.TYPE):
             inner = self._rows(node.input[0])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["in_control_flow", "made_of"]
+from autodist.graph.operators import Handle, Kind, handle_use, is_kind
 
-_READS = frozenset({"Const", "ReadVariableOp", "ResourceGather", "VarHandleOp"})
+__all__ = ["in_control_flow", "made_of"]
 
 
 def in_control_flow() -> bool:
@@ -36,7 +36,7 @@ def made_of(tensor: Any, is_leaf: Callable[[Any], bool]) -> bool:
     while stack:
         current = stack.pop()
         operation = current.op
-        if id(current) in seen or operation.type in _READS or is_leaf(operation):
+        if id(current) in seen or _is_given(operation.type) or is_leaf(operation):
             continue
         seen.add(id(current))
         if operation.type == "Placeholder":
@@ -47,6 +47,11 @@ def made_of(tensor: Any, is_leaf: Callable[[Any], bool]) -> bool:
         inputs = list(operation.inputs)
         stack.extend(inputs[current.value_index : current.value_index + 1] if operation.type == "IdentityN" else inputs)
     return True
+
+
+def _is_given(op: str) -> bool:
+    """Whether an operator reads a variable, or gives something that no input changes."""
+    return handle_use(op) is Handle.READS or (is_kind(op, Kind.SOURCE) and op != "Placeholder")
 
 
 def _captured(placeholder: Any) -> Any:

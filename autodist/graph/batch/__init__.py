@@ -1,7 +1,7 @@
 """What operators do with the batch: where its dim goes, and whether examples stay apart."""
 
 from autodist.graph.batch._follow import Follower
-from autodist.graph.batch._picking import PICKING, UPDATING, picked_beyond, turns
+from autodist.graph.batch._picking import UPDATING, picked_beyond, turns
 from autodist.graph.batch._rows import APART, BY, BY_REPLICA, SCALING_OF, SYNCHRONIZED, Batch, Kind, Rows, Size, Value
 from autodist.graph.batch._table import RULES
 
@@ -9,7 +9,6 @@ __all__ = [
     "APART",
     "BY",
     "BY_REPLICA",
-    "PICKING",
     "RULES",
     "SCALING_OF",
     "SYNCHRONIZED",

@@ -9,9 +9,6 @@ from typing import Any, NamedTuple
 
 from autodist.graph._bodies import Bodies
 from autodist.graph._graph_def import (
-    BRANCHES,
-    CALLS,
-    LOOPS,
     called_functions,
     data_inputs,
     output_shape,
@@ -25,8 +22,8 @@ from autodist.graph.batch._lists import merged
 from autodist.graph.batch._rows import APART, BY, BY_REPLICA, SCALING_OF, Batch, Call, Kind, Rows, Shape, Size, Value
 from autodist.graph.batch._sizes import Sizes
 from autodist.graph.batch._table import CREATIONS, RULES, rule_of
+from autodist.graph.operators import BRANCHES, CALLS, LOOPS, is_kind, passes_on
 from autodist.graph.operators import Kind as OperatorKind
-from autodist.graph.operators import is_kind, passes_on
 
 __all__ = ["Follower"]
 

@@ -12,18 +12,14 @@ import numpy as np
 
 from autodist.graph.batch._moving import written_to_rows
 from autodist.graph.batch._table import RULES
+from autodist.graph.operators import lookup_in
 
-__all__ = ["PICKING", "UPDATING", "picked_beyond", "turns"]
-
-PICKING = frozenset({"GatherV2", "GatherNd", "OneHot", "Slice", "Split", "SplitV", "StridedSlice", "TopKV2", "Unpack"})
-"""Ops that take elements by their places in a tensor."""
+__all__ = ["UPDATING", "picked_beyond", "turns"]
 
 UPDATING = frozenset(
     kind for kind, rule in RULES.items() if rule is written_to_rows and kind.startswith("TensorScatter")
 )
 """Ops that write elements to places of a tensor."""
-
-_BY_TURN = frozenset({"GatherV2", "StridedSlice", "TensorListGetItem"})
 
 
 def picked_beyond(operation: Any) -> tuple[int, int] | None:
@@ -74,10 +70,9 @@ def turns(loop: Any, bodies: Iterable[Any], rows: int) -> Iterator[int]:
 
 
 def _picks_by_turn(operation: Any, rows: int) -> bool:
-    if operation.type not in _BY_TURN:
-        return False
-    if operation.type == "TensorListGetItem":
-        return True
+    kind, lookup = operation.type, lookup_in(operation.type)
+    if kind != "StridedSlice" and (lookup is None or lookup.by_handle or lookup.by_coordinates):
+        return str(kind) == "TensorListGetItem"
     return _size(operation.inputs[0], 0) == rows and _value(operation.inputs[1]) is None
 
 

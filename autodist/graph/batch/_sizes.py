@@ -9,6 +9,7 @@ from typing import Any
 
 from autodist.graph._graph_def import constant_value, data_inputs, node_of, output_shape, split_tensor
 from autodist.graph.batch._rows import Batch, Rows, Size, Value
+from autodist.graph.operators import Passes, passes_on
 
 __all__ = ["Sizes"]
 
@@ -42,6 +43,8 @@ class Sizes:
         node = self._nodes[name]
         if node.op == "Const":
             return _of_constant(node)
+        if passes_on(node.op, Passes.SAME, Passes.FORM, Passes.TYPE):
+            return self.of(data_inputs(node)[index])
         rule = _RULES.get(node.op)
         return None if rule is None else rule(self, node, index)
 
@@ -87,10 +90,6 @@ def _product_of(entries: Entries) -> Entries:
     if len(varying) > 1:
         return None
     return (Batch(varying[0].times * fixed),) if varying else (fixed,)
-
-
-def _same(sizes: Sizes, node: Any, index: int) -> Entries:
-    return sizes.of(sizes.inputs(node)[0])
 
 
 def _side_by_side(sizes: Sizes, node: Any, index: int) -> Entries:
@@ -202,11 +201,6 @@ _RULES: dict[str, Callable[[Sizes, Any, int], Entries]] = {
     "Shape": _shape,
     "ShapeN": _shape,
     "Size": _size,
-    "Identity": _same,
-    "Cast": _same,
-    "Reshape": _same,
-    "ExpandDims": _same,
-    "Squeeze": _same,
     "Pack": _side_by_side,
     "ConcatV2": _side_by_side,
     "Slice": _slice,

@@ -34,16 +34,6 @@ CREATIONS = frozenset(
     """)
 )
 """What is made for each example: of one value, or drawn."""
-_BY_EXAMPLE = {
-    "Conv": (0,),
-    "FractionalMaxPool": (0,),
-    "FractionalAvgPool": (0,),
-    "Multinomial": (0,),
-    "StatelessMultinomial": (0,),
-    "SampleDistortedBoundingBox": (0,),
-    "EditDistance": (),
-}
-"""What draws for each row of these inputs, or is not said in indices."""
 
 RULES: dict[str, Rule] = {
     "Add": computing.numbers_plus,
@@ -123,9 +113,9 @@ for _name, _known in OPERATORS.items():
         RULES.setdefault(_name, moving.kept)
     elif _known.kind is Kind.ELEMENTWISE:
         RULES.setdefault(_name, computing.elementwise)
+    elif _known.examples is not None:
+        RULES[_name] = computing.by_example(*_known.examples)
 _add(_ALIKE, computing.elementwise)
-for _op, _inputs in _BY_EXAMPLE.items():
-    RULES[_op] = computing.by_example(*_inputs)
 
 
 def rule_of(op: str) -> Rule | None:

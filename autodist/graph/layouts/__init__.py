@@ -20,10 +20,9 @@ from autodist.graph.layouts._flows import Flows
 from autodist.graph.layouts._plan import plan_batch
 from autodist.graph.layouts._shapes import Inference, StepShapes
 from autodist.graph.layouts._tiled_variables import TiledVariables
-from autodist.graph.layouts._ways import COUNTED, Entry, Way
+from autodist.graph.layouts._ways import Entry, Way
 
 __all__ = [
-    "COUNTED",
     "WHOLE",
     "BatchPlan",
     "Cut",

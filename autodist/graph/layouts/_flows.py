@@ -12,8 +12,6 @@ from typing import Any, Protocol
 
 from autodist.graph._bodies import Bodies
 from autodist.graph._graph_def import (
-    BRANCHES,
-    LOOPS,
     called_functions,
     constant_value,
     data_inputs,
@@ -25,12 +23,11 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.batch import Kind, Rows, Value
+from autodist.graph.operators import BRANCHES, LOOPS, is_kind, meaning
 from autodist.graph.operators import Kind as OperatorKind
-from autodist.graph.operators import is_kind
 
 __all__ = ["Flows", "Sizes", "is_flow"]
 
-_CREATIONS = frozenset({"EmptyTensorList", "TensorListReserve"})
 _VARIANT = 21
 """TensorFlow's number of the element type of lists."""
 _MET = frozenset({Kind.MET, Kind.DATA, Kind.ROW})
@@ -129,7 +126,7 @@ class Flows:
         refused: list[Value] = [Kind.MET] * count
         if not self._is_open or not self._is_pure(node) or not _MET.isdisjoint(values):
             return refused
-        if node.op in _CREATIONS:
+        if meaning(node.op).makes_empty_list:
             return [Kind.SIZE]
         if _passes_lists(node):
             return values[:1] if len(set(values)) == 1 else refused
@@ -159,7 +156,7 @@ class Flows:
         return tensor_dtype(self._nodes, tensor).startswith(("int", "uint", "bool"))
 
     def _is_created(self, tensor: str) -> bool:
-        return self._nodes[node_of(tensor)].op in _CREATIONS
+        return meaning(self._nodes[node_of(tensor)].op).makes_empty_list
 
     def _of_backward(self, node: Any, position: int, value: Value, values: list[Value]) -> Value:
         """An output of a backward pass of which the rules can't tell: of a loop, it is like what it begins with."""

@@ -343,7 +343,7 @@ class _Planner:
         """A way that computes only what a replica needs of something that each worker could compute whole."""
         if _is_done_once(node):
             return None
-        if node.op in ("Const", "Placeholder") or node.name in self.analysis.marks:
+        if is_kind(node.op, Kind.SOURCE) or node.name in self.analysis.marks:
             return None
         way = self.ways.by_output(node, index, target)
         if way is None:

@@ -30,6 +30,7 @@ from autodist.graph._nodes import NodeList
 from autodist.graph.batch import Kind, Value
 from autodist.graph.layouts._base import Dim, Multiple, Shape
 from autodist.graph.layouts._flows import Flows
+from autodist.graph.operators import meaning
 
 __all__ = ["Inference", "StepShapes", "Variables"]
 
@@ -45,7 +46,6 @@ Variables: TypeAlias = Mapping[str, tuple[str, "tuple[int | None, ...]"]]
 _MOST_TURNS = 4
 _MOST_ENTRIES = 64
 """Larger tensors are no shapes."""
-_ASKS = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 
 
 class Inference:
@@ -193,7 +193,7 @@ class Inference:
         """What a node that asks for a shape is told; the value of a constant."""
         if node.op == "Const":
             return [constant_value(node)] if self._is_small(node.name) else None
-        if node.op not in _ASKS:
+        if meaning(node.op).asks is None:
             return None
         shapes = [self.shape(tensor) for tensor in data_inputs(node)]
         if any(shape is None or None in shape for shape in shapes):

@@ -14,12 +14,9 @@ from autodist.graph.layouts._base import OWN, WHOLE, Cut, Layout, Multiple, Own,
 from autodist.graph.layouts._flows import is_flow
 from autodist.graph.layouts._meaning import Along, AlongTiles, Meaning, is_unchanged, meaning_of
 from autodist.graph.layouts._shapes import StepShapes
-from autodist.graph.operators import Kind, Linearity, Reducer, is_kind, linearity_of
+from autodist.graph.operators import Kind, Linearity, Reducer, is_kind, linearity_of, meaning
 
 __all__ = ["Entry", "Way", "Ways", "whole_way"]
-
-COUNTED = frozenset({"StatelessRandomUniformV2", "StatelessRandomNormalV2"})
-"""Draws that fill their output in order, a fixed number of elements for each value of a counter (TensorFlow, CPU)."""
 
 Entry: TypeAlias = "int | Multiple | Rows | Part"
 
@@ -255,7 +252,7 @@ class Ways:
 
     def _drawn(self, node: Any, layout: Layout) -> Way | None:
         """The way in which a replica draws what one device draws for its rows: by the counter."""
-        if node.op not in COUNTED or not isinstance(layout, Cut) or layout.dim or layout.outer != 1:
+        if not meaning(node.op).draws_in_order or not isinstance(layout, Cut) or layout.dim or layout.outer != 1:
             return None
         shape, entries = self._shapes.shape(node.name) or (), self.numbers(node.input[0])
         if entries is None or not all(isinstance(size, int) for size in shape[1:]):

@@ -14,12 +14,16 @@ from autodist.graph.operators._base import (
 )
 from autodist.graph.operators._elementwise import pointwise
 from autodist.graph.operators._intervals import Cut, Tile, cuts, region, span, tiles
-from autodist.graph.operators._kinds import Asks, Handle, Kind, Linearity, Passes, Reducer
+from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind, Linearity, Passes, Reducer
 from autodist.graph.operators._operator_registry import (
+    BRANCHES,
+    CALLS,
     ENTRY_POINT_GROUP,
+    LOOPS,
     OPERATORS,
     broadcasts,
     expression_of,
+    first_argument,
     handle_use,
     is_kind,
     linearity_of,
@@ -33,7 +37,10 @@ from autodist.graph.operators._operator_registry import (
 )
 
 __all__ = [
+    "BRANCHES",
+    "CALLS",
     "ENTRY_POINT_GROUP",
+    "LOOPS",
     "OPERATORS",
     "WHOLE",
     "Access",
@@ -43,6 +50,7 @@ __all__ = [
     "Cut",
     "Elements",
     "Expression",
+    "Flow",
     "Handle",
     "Kind",
     "Lengths",
@@ -56,6 +64,7 @@ __all__ = [
     "broadcasts",
     "cuts",
     "expression_of",
+    "first_argument",
     "handle_use",
     "is_kind",
     "linearity_of",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
-from autodist.graph.operators._kinds import Asks, Handle, Kind, Linearity, Passes, Reducer
+from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind, Linearity, Passes, Reducer
 
 __all__ = [
     "WHOLE",
@@ -278,12 +278,20 @@ class Operator:
         handle: What it does with the variable whose handle it takes.
         table: What it does with the lookup table whose handle it takes.
         asks: What it gives of the form of its input.
+        flow: How it calls functions.
+        examples: The inputs that have a row for each example, where its result has one too and no index expression.
         is_flat: Whether no gradient flows through it, although it gives floats.
         is_free: Whether it costs no time: nothing is computed or copied.
         is_acting: Whether it is run for what it does outside of the graph.
         calls_python: Whether it calls a function of the program.
         makes_keys: Whether it makes the key of a random generator of a seed or a state.
         gives_statistics: Whether it normalizes, and gives the statistics of the examples as well.
+        picks: Whether it takes elements by their places in a tensor, which are there or not.
+        chooses: Whether its first input says of each element from which of the others it is.
+        ignores_values: Whether its result has the elements' number and type, but does not depend on what they are.
+        makes_empty_list: Whether it makes a list of tensors that has none yet.
+        draws_in_order: Whether it draws the elements of its result in order, a fixed number for each value of a counter
+            (as TensorFlow does on a CPU).
 
     """
 
@@ -299,9 +307,16 @@ class Operator:
     handle: Handle | None = None
     table: Handle | None = None
     asks: Asks | None = None
+    flow: Flow | None = None
+    examples: tuple[int, ...] | None = None
     is_flat: bool = False
     is_free: bool = False
     is_acting: bool = False
     calls_python: bool = False
     makes_keys: bool = False
     gives_statistics: bool = False
+    picks: bool = False
+    chooses: bool = False
+    ignores_values: bool = False
+    makes_empty_list: bool = False
+    draws_in_order: bool = False

@@ -111,7 +111,8 @@ _ONE = "Softmax LogSoftmax FFT IFFT RGBToHSV HSVToRGB"
 OPERATORS = (
     *(Operator(name, Kind.BY_ROW, _last_dims(1)) for name in _ONE.split()),
     *(Operator(name, Kind.BY_ROW, _last_dims(2)) for name in _MATRICES.split()),
-    *(Operator(name, Kind.BY_ROW, _last_dims(1, 0)) for name in ("TopKV2", "NthElement", "RFFT", "IRFFT")),
+    *(Operator(name, Kind.BY_ROW, _last_dims(1, 0)) for name in ("NthElement", "RFFT", "IRFFT")),
+    Operator("TopKV2", Kind.BY_ROW, _last_dims(1, 0), picks=True),
     *(Operator(name, Kind.BY_ROW, _last_dims(1, 0)) for name in ("AdjustHue", "AdjustSaturation")),
     *(Operator(name, Kind.BY_ROW, _last_dims(2, 0)) for name in ("MatrixBandPart", "RFFT2D", "IRFFT2D")),
     Operator("AdjustContrastv2", Kind.BY_ROW, _last_dims(3, 0)),

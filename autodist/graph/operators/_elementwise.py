@@ -135,6 +135,17 @@ _LINEAR = {
 }
 
 
+def _other(name: str) -> Operator:
+    return Operator(
+        name,
+        Kind.ELEMENTWISE,
+        pointwise,
+        is_flat=name in _FLAT,
+        ignores_values=name in ("OnesLike", "ZerosLike"),
+        chooses=name == "SelectV2",
+    )
+
+
 def _passing(name: str, adapt: Adapt | None = None) -> Operator:
     return Operator(
         name,
@@ -150,7 +161,7 @@ def _passing(name: str, adapt: Adapt | None = None) -> Operator:
 
 
 OPERATORS = (
-    *(Operator(name, Kind.ELEMENTWISE, pointwise, is_flat=name in _FLAT) for name in _OTHERS.split()),
+    *(_other(name) for name in _OTHERS.split()),
     *(Operator(name, Kind.ELEMENTWISE, pointwise, linearity=linearity) for name, linearity in _LINEAR.items()),
     *(_passing(name) for name in _SAME.split()),
     *(_passing(name, _any_shape) for name in _SHAPED.split()),
@@ -159,5 +170,5 @@ OPERATORS = (
     Operator("Cast", Kind.ELEMENTWISE, pointwise, passes=Passes.TYPE, linearity=Linearity.FIRST),
     Operator("IdentityN", Kind.ELEMENTWISE, _each, passes=Passes.SAME, is_free=True),
     Operator("BiasAdd", Kind.ELEMENTWISE, _biased, linearity=Linearity.JOINT),
-    Operator("Select", Kind.ELEMENTWISE, _chosen),
+    Operator("Select", Kind.ELEMENTWISE, _chosen, chooses=True),
 )

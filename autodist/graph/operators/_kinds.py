@@ -2,7 +2,7 @@
 
 import enum
 
-__all__ = ["Asks", "Handle", "Kind", "Linearity", "Passes", "Reducer"]
+__all__ = ["Asks", "Flow", "Handle", "Kind", "Linearity", "Passes", "Reducer"]
 
 
 class Kind(enum.Enum):
@@ -87,6 +87,17 @@ class Asks(enum.Enum):
     """The number of elements."""
     RANK = "rank"
     """The number of dims."""
+
+
+class Flow(enum.Enum):
+    """How an operator calls functions."""
+
+    BRANCH = "branch"
+    """One of several, as its first input says; it gets all other inputs."""
+    LOOP = "loop"
+    """In turns, of which each gets what the one before gave; so it returns what it takes."""
+    CALL = "call"
+    """One, with all inputs."""
 
 
 class Handle(enum.Enum):

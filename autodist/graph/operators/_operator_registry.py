@@ -26,14 +26,18 @@ from autodist.graph.operators import (
     _row_operators as _lookups,
 )
 from autodist.graph.operators._base import Expression, Lookup, Operator, Signature
-from autodist.graph.operators._kinds import Handle, Kind, Linearity, Passes, Reducer
+from autodist.graph.operators._kinds import Flow, Handle, Kind, Linearity, Passes, Reducer
 from autodist.registry import PluginWarning
 
 __all__ = [
+    "BRANCHES",
+    "CALLS",
     "ENTRY_POINT_GROUP",
+    "LOOPS",
     "OPERATORS",
     "broadcasts",
     "expression_of",
+    "first_argument",
     "handle_use",
     "is_kind",
     "linearity_of",
@@ -56,6 +60,10 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
     }
 )
 """Ours, by op type."""
+BRANCHES, LOOPS, CALLS = (
+    frozenset(name for name, known in OPERATORS.items() if known.flow is flow)
+    for flow in (Flow.BRANCH, Flow.LOOP, Flow.CALL)
+)
 
 
 @cache
@@ -150,6 +158,11 @@ def handle_use(op: str) -> Handle | None:
     """What an operator does with the variable whose handle it takes; None for one that takes none."""
     found = operators().get(op)
     return None if found is None else found.handle
+
+
+def first_argument(op: str) -> int:
+    """The input that is the first argument of the functions that an operator calls."""
+    return 1 if op in BRANCHES else 0
 
 
 def broadcasts(op: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autodist.graph.operators._base import Operator
-from autodist.graph.operators._kinds import Asks, Handle, Kind
+from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind
 
 __all__ = ["OPERATORS"]
 
@@ -91,6 +91,18 @@ _TABLES = {
 _PYTHON = frozenset(["EagerPyFunc", "PyFunc", "PyFuncStateless"])
 _ACTING = frozenset(["Assert", "EagerPyFunc", "LogMessage", "PrintV2", "PyFunc"])
 _KEYS = frozenset(["StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg", "RngReadAndSkip"])
+_CALLS = {
+    **dict.fromkeys(["If", "StatelessIf", "Case", "StatelessCase"], Flow.BRANCH),
+    **dict.fromkeys(["While", "StatelessWhile"], Flow.LOOP),
+    **dict.fromkeys(["PartitionedCall", "StatefulPartitionedCall"], Flow.CALL),
+}
+_EXAMPLES = {
+    **dict.fromkeys(["Conv", "FractionalMaxPool", "FractionalAvgPool"], (0,)),
+    **dict.fromkeys(["Multinomial", "StatelessMultinomial", "SampleDistortedBoundingBox"], (0,)),
+    "EditDistance": (),
+}
+_EMPTY_LISTS = frozenset(["EmptyTensorList", "TensorListReserve"])
+_IN_ORDER = frozenset(["StatelessRandomUniformV2", "StatelessRandomNormalV2"])
 _FREE = frozenset(["Const", "Placeholder", "NoOp", "Shape", "ShapeN"])
 
 
@@ -105,10 +117,14 @@ OPERATORS = tuple(
         handle=_handle(name),
         table=_TABLES.get(name),
         asks=_ASKS.get(name),
+        flow=_CALLS.get(name),
+        examples=_EXAMPLES.get(name),
         is_free=name in _FREE,
         is_acting=name in _ACTING,
         calls_python=name in _PYTHON,
         makes_keys=name in _KEYS,
+        makes_empty_list=name in _EMPTY_LISTS,
+        draws_in_order=name in _IN_ORDER,
     )
     for kind, names in (
         (Kind.RANDOM, _RANDOM),

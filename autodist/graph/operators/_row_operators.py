@@ -122,11 +122,14 @@ _BY_COORDINATES = Lookup(by_handle=True, by_coordinates=True)
 
 OPERATORS = (
     Operator("Gather", Kind.LOOKUP, _gathered, linearity=Linearity.FIRST, lookup=Lookup()),
-    Operator("GatherV2", Kind.LOOKUP, _gathered, linearity=Linearity.FIRST, lookup=Lookup()),
+    Operator("GatherV2", Kind.LOOKUP, _gathered, linearity=Linearity.FIRST, lookup=Lookup(), picks=True),
     Operator("ResourceGather", Kind.LOOKUP, _from_variable, lookup=Lookup(by_handle=True), handle=Handle.READS),
-    Operator("GatherNd", Kind.LOOKUP, _by_coordinates, linearity=Linearity.FIRST, lookup=Lookup(by_coordinates=True)),
+    Operator(
+        "GatherNd", Kind.LOOKUP, _by_coordinates,
+        linearity=Linearity.FIRST, lookup=Lookup(by_coordinates=True), picks=True,
+    ),
     Operator("ResourceGatherNd", Kind.LOOKUP, lookup=_BY_COORDINATES, handle=Handle.READS),
-    Operator("OneHot", Kind.MOVING, _one_hot),
+    Operator("OneHot", Kind.MOVING, _one_hot, picks=True),
     Operator("CropAndResize", Kind.LOOKUP, _boxes),
     *(
         Operator(

@@ -11,8 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from autodist.graph._graph_def import BRANCHES, CALLS, LOOPS, called_functions, data_inputs, normalize
-from autodist.graph.operators import Handle, Passes, handle_use, lookup_in, passes_on
+from autodist.graph._graph_def import called_functions, data_inputs, normalize
+from autodist.graph.operators import (
+    BRANCHES,
+    CALLS,
+    LOOPS,
+    Handle,
+    Passes,
+    first_argument,
+    handle_use,
+    lookup_in,
+    passes_on,
+)
 
 __all__ = ["argument_aliases", "hoist_reads"]
 
@@ -68,7 +78,7 @@ class _Hoisting:
                 node.input[k] = self._handles[tensor]
 
     def _hoist_from(self, node: Any) -> None:
-        first, names = _first(node), _called(node)
+        first, names = first_argument(node.op), _called(node)
         found: dict[_Position, _Value] = {}
         for k, tensor in enumerate(data_inputs(node)[first:]):
             if tensor not in self._variables or not all(self._library.only_reads(name, k) for name in names):
@@ -130,7 +140,7 @@ class _Library:
         function = self._functions[name]
         aliases = argument_aliases(function, position)
         return any(
-            node.op in LOOPS or any(self.loops_over(called, k - _first(node)) for called in _called(node))
+            node.op in LOOPS or any(self.loops_over(called, k - first_argument(node.op)) for called in _called(node))
             for node in function.node_def
             if node.op in LOOPS | BRANCHES | CALLS
             for k, tensor in enumerate(node.input)
@@ -143,7 +153,7 @@ class _Library:
             return True
         if node.op not in LOOPS | BRANCHES | CALLS:
             return False
-        first = _first(node)
+        first = first_argument(node.op)
         reads = all(self.only_reads(name, k - first) for k in used for name in _called(node))
         return reads and not (node.op in BRANCHES | CALLS and self._returns(node, used, first))
 
@@ -213,12 +223,7 @@ class _Library:
         elif node.op == "Identity":
             _become(node, "Identity", {"T": value.dtype})
         else:
-            self.give_values(node, {k - _first(node): value for k in used})
-
-
-def _first(node: Any) -> int:
-    """The input that is the first argument of what a node calls."""
-    return 1 if node.op in BRANCHES else 0
+            self.give_values(node, {k - first_argument(node.op): value for k in used})
 
 
 def argument_aliases(function: Any, position: _Position) -> set[str]:

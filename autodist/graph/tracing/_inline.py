@@ -8,15 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from autodist.graph._graph_def import (
-    CALLS,
-    OWN_GRADIENT,
-    is_stateful,
-    node_of,
-    normalize,
-    strip_missing_colocation,
-)
+from autodist.graph._graph_def import OWN_GRADIENT, is_stateful, node_of, normalize, strip_missing_colocation
 from autodist.graph.batch import BY
+from autodist.graph.operators import CALLS
 
 __all__ = ["inline_calls"]
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from autodist.errors import CaptureError
-from autodist.graph._graph_def import BRANCHES, LOOPS, ancestors, reachable_functions
+from autodist.graph._graph_def import ancestors, reachable_functions
 from autodist.graph.analysis import StepAnalysis
 from autodist.graph.annotations import INSIDE, MARK, SECOND, parse_mark
+from autodist.graph.operators import BRANCHES, LOOPS
 
 __all__ = ["foreign_resource", "refuse_joins_in_control_flow", "refuse_second_derivatives"]
 

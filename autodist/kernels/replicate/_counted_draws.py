@@ -12,7 +12,7 @@ from typing import Any
 
 from autodist.graph import NodeList, StepAnalysis, node_of, tensor_dtype
 from autodist.graph.batch import Batch
-from autodist.graph.layouts import COUNTED
+from autodist.graph.operators import meaning
 from autodist.kernels.replicate._batch_rows import FirstRows
 
 __all__ = ["CountedDraws", "elements_of_rows"]
@@ -29,7 +29,7 @@ def elements_of_rows(analysis: StepAnalysis, name: str) -> int | None:
     It can if they are drawn by a counter, which is the same for all, and the examples lie one behind the other.
     """
     node = analysis.nodes[name]
-    if node.op not in COUNTED or any(node_of(tensor) in analysis.scalings for tensor in node.input[1:]):
+    if not meaning(node.op).draws_in_order or any(node_of(tensor) in analysis.scalings for tensor in node.input[1:]):
         return None
     first, *others = analysis.dependence.entries(node.input[_SHAPE]) or (None,)
     sizes = [size for size in others if isinstance(size, int)]

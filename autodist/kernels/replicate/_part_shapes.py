@@ -28,7 +28,8 @@ from autodist.graph import (
     output_shape,
     split_tensor,
 )
-from autodist.graph.batch import PICKING, picked_beyond, turns
+from autodist.graph.batch import picked_beyond, turns
+from autodist.graph.operators import meaning
 from autodist.kernels.replicate._demand import Demand
 
 __all__ = ["PICKED", "refuse_fixed_batches"]
@@ -269,7 +270,7 @@ class _Check:
         else:
             text = conflict.reason.partition(" for '{{node")[0].splitlines()[0].rstrip(".")
             why = f"fails with the {self.part} of a part: {text}"
-            hint = PICKED if self.nodes[name].op in PICKING else hint
+            hint = PICKED if meaning(self.nodes[name].op).picks else hint
             fact, hint = next(self._suspects(name), (fact, hint))
         self._refuse(f"needs all {self.rows} rows of the batch, it {why}{fact}", name, hint)
 

@@ -21,20 +21,18 @@ from autodist.graph import (
     normalize,
     tensor_dtype,
 )
+from autodist.graph.operators import Handle, Kind, first_argument, handle_use, is_kind, lookup_in
 from autodist.kernels._questions import QuestionBuilder, WantedNodes
 
 __all__ = ["FunctionRequests", "find_directly", "num_rows"]
 
 _Handle = tuple[Any, int]
 """The node of a variable's handle, and the worker that has the variable."""
-_ROWS, _VALUE = "ResourceGather", "ReadVariableOp"
-_OUTPUTS = {_ROWS: "output", "ResourceGatherNd": "output", _VALUE: "value"}
-"""Ops that are asked for, with what functions call their outputs."""
 
 
 def num_rows(lookup: Any, handle: Any) -> int:
     """How many rows a lookup chooses from by their numbers; -1 where it is none, or does something else."""
-    if lookup.op != _ROWS or handle.op != "VarHandleOp" or lookup.attr["batch_dims"].i:
+    if lookup.op != "ResourceGather" or handle.op != "VarHandleOp" or lookup.attr["batch_dims"].i:
         return -1
     dims = handle.attr["shape"].shape.dim
     return int(dims[0].size) if dims else -1
@@ -112,7 +110,7 @@ class FunctionRequests:
                 f"`{node.name}`, a `{node.op}`, changes a variable that lives on another worker",
                 hint="let the optimizer change it, outside of loops and branches; or use AllReduce",
             )
-        first = 1 if node.op in BRANCHES else 0
+        first = first_argument(node.op)
         arguments = {k - first: handle for k, handle in used.items()}
         for called in called_functions(node):
             called.name = self._asking_one(called.name, arguments)
@@ -134,8 +132,8 @@ class FunctionRequests:
             used = {k: handles[tensor] for k, tensor in enumerate(node.input) if tensor in handles}
             if not used or node.op == "Identity":
                 continue
-            if node.op in _OUTPUTS:
-                renamed[f"{node.name}:{_OUTPUTS[node.op]}:0"] = f"{node.name}:results:0"
+            if (output := _output_of_read(node.op)) is not None:
+                renamed[f"{node.name}:{output}:0"] = f"{node.name}:results:0"
                 self._ask(function, node, used[0])
             elif node.op == "VariableShape":
                 _become_shape(node, used[0][0])
@@ -154,7 +152,7 @@ class FunctionRequests:
         lookup = type(node)()
         lookup.CopyFrom(node)
         lookup.device = handle.device
-        is_lookup = node.op != _VALUE
+        is_lookup = lookup_in(node.op) is not None
         lookup.input[:] = [handle.name, "rows"] if is_lookup else [handle.name]
         given = {"rows": str(tf.as_dtype(node.attr["Tindices"].type).name)} if is_lookup else {}
         results = [(lookup.name, tensor_dtype({lookup.name: lookup}, lookup.name))]
@@ -194,3 +192,12 @@ def _become_shape(node: Any, handle: Any) -> None:
     node.attr.clear()
     node.attr["dtype"].type = dtype.as_datatype_enum
     node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(dims, dtype=dtype))
+
+
+def _output_of_read(op: str) -> str | None:
+    """What functions call the output of an op that reads a variable's values; None for any other op."""
+    from tensorflow.python.framework import op_def_registry
+
+    if handle_use(op) is not Handle.READS or is_kind(op, Kind.SHAPE):
+        return None
+    return next((output.name for output in op_def_registry.get(op).output_arg), None)
