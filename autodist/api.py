@@ -18,7 +18,7 @@ from autodist.registry import suggesting
 from autodist.resource_spec import Device, ResourceSpec
 from autodist.runtime import Engine, Recorder, ReferenceEngine
 from autodist.runtime.checkpoints import LoopCheckpoint, save_models_whole
-from autodist.runtime.data import ShardBy, ShardedDataset, Shares, check_convention, shard_dataset
+from autodist.runtime.data import ShardBy, ShardedDataset, WorkerShares, check_convention, shard_dataset
 from autodist.runtime.hooks import (
     OPEN,
     GraphSession,
@@ -210,7 +210,7 @@ class AutoDist:
             UsageError: It is no dataset of batches, or it can't be sharded like that.
         """
         counts = tuple(sum(device.host == host.name for device in self._replicas) for host in self.spec.hosts)
-        shares = Shares(counts, self._engine.worker.rank)
+        shares = WorkerShares(counts, self._engine.worker.rank)
         return shard_dataset(dataset, shares, by=by, passes=self._engine.local_batches.passes())
 
     def checkpoint(

@@ -267,7 +267,7 @@ def import_mistakes(folder: str, source: str) -> list[str]:
         ("kernels", "import autodist.graph.annotations._gradient_marks", 1),
         ("runtime", "import autodist.testing", 1),
         ("runtime/keras", "from autodist.runtime._engine import Engine", 0),
-        ("runtime/keras", "from autodist.runtime.data import Shares", 0),
+        ("runtime/keras", "from autodist.runtime.data import WorkerShares", 0),
         ("runtime/keras", "from autodist.runtime.data._batch import Batch", 1),
         ("runtime", "from autodist.runtime.data._batch import Batch", 1),
         ("runtime", "import tensorflow as tf", 0),

@@ -3,9 +3,9 @@
 Importing this package does not import TensorFlow; capturing does.
 """
 
-from autodist.graph._bodies import Bodies
 from autodist.graph._constants import static_value
 from autodist.graph._editor import GraphEditor
+from autodist.graph._function_bodies import FunctionBodies
 from autodist.graph._graph_def import (
     ancestors,
     called_functions,
@@ -35,7 +35,7 @@ from autodist.graph.analysis import (
     BatchScaling,
     Reduction,
     StepAnalysis,
-    Use,
+    VariableUse,
     Write,
     reduction_of_met,
     takes_rows,
@@ -43,7 +43,7 @@ from autodist.graph.analysis import (
 from autodist.graph.annotations import (
     MARK,
     TARGET,
-    Mark,
+    GradientMark,
     adopt_marks,
     mark_v1_gradients,
     marks_gradients,
@@ -75,17 +75,17 @@ __all__ = [
     "SOURCE_GRAPH",
     "TARGET",
     "BatchScaling",
-    "Bodies",
     "CapturedStep",
     "Domain",
     "Factor",
     "FactoredGradient",
     "Factors",
+    "FunctionBodies",
     "Gradient",
+    "GradientMark",
     "GraphEditor",
     "Identity",
     "Ids",
-    "Mark",
     "NoGradientError",
     "NodeList",
     "NodeTime",
@@ -102,9 +102,9 @@ __all__ = [
     "TrainingGraph",
     "UpdateRegion",
     "UpdateRegions",
-    "Use",
     "Variable",
     "VariableNames",
+    "VariableUse",
     "Write",
     "adopt_marks",
     "ancestors",

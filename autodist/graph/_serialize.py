@@ -20,7 +20,7 @@ from autodist.errors import GraphError
 from autodist.graph._identity import SCHEME, Identity
 from autodist.graph._quiet_import import without_chatter
 from autodist.graph._variables import Gradient, Output, Role, StepInput, Variable
-from autodist.graph.analysis import Use
+from autodist.graph.analysis import VariableUse
 
 if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph
@@ -165,7 +165,7 @@ def _fields(header: dict[str, Any]) -> dict[str, Any]:
         "effects": tuple(header["effects"]),
         "lines": dict(header["lines"]),
         "batch_size": header["batch_size"],
-        "uses": {name: Use(**row) for name, row in header["uses"].items()},
+        "uses": {name: VariableUse(**row) for name, row in header["uses"].items()},
         "identity": _identity(header.get("identity", {})),
     }
 

@@ -11,7 +11,7 @@ from autodist.graph._graph_def import node_of
 from autodist.graph._identity import Identity, combined
 from autodist.graph._serialize import load_graph, parse_graph_def, save_graph
 from autodist.graph._variables import Output, Role, StepInput, Variable
-from autodist.graph.analysis import StepAnalysis, Use, variable_uses
+from autodist.graph.analysis import StepAnalysis, VariableUse, variable_uses
 from autodist.graph.updates import UpdateRegions
 
 __all__ = ["TrainingGraph"]
@@ -131,7 +131,7 @@ class TrainingGraph:
         return StepAnalysis(self.graph_def, [v.handle for v in self.variables], split)
 
     @cached_property
-    def uses(self) -> dict[str, Use]:
+    def uses(self) -> dict[str, VariableUse]:
         """By trainable variable, how the step fetches its value and how large its gradients are."""
         return variable_uses(self)
 

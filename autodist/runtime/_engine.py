@@ -25,7 +25,15 @@ from autodist.runtime._plain import PlainSteps
 from autodist.runtime._recorder import Recorder
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._untrained import WholeBatches
-from autodist.runtime.data import Arguments, Convention, LocalArray, LocalBatches, Splits, flatten, flatten_batch
+from autodist.runtime.data import (
+    Arguments,
+    ArgumentSplits,
+    Convention,
+    LocalArray,
+    LocalBatches,
+    flatten,
+    flatten_batch,
+)
 from autodist.runtime.state import StateStore
 from autodist.strategies import Strategy, StrategyBuilder
 
@@ -76,7 +84,7 @@ class Engine:
         self._recorder = recorder
         self._exchange_costs = ExchangeCosts(worker, spec)
         self._first_steps = FirstSteps(worker, spec, strategy, scope)
-        self._splits = Splits(len(spec.replicas))
+        self._splits = ArgumentSplits(len(spec.replicas))
         self._not_shared: dict[Any, NotSharedError] = {}
         self._fixed: dict[Any, FixedRowsError] = {}
         """By kind of call, why its steps are for one number of rows each."""

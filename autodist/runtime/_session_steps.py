@@ -15,7 +15,7 @@ from autodist.runtime._dump import GraphDump
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._step_plan import Observer, PlannedStep, SessionPlan, Setting, plan_step
 from autodist.runtime.data import Convention
-from autodist.runtime.session import REMOTE_VALUES, SessionHost, Wiring, open_carriers
+from autodist.runtime.session import REMOTE_VALUES, SessionConnections, SessionHost, open_carriers
 from autodist.runtime.state import Placements, StateStore
 from autodist.strategies import Strategy
 
@@ -180,7 +180,7 @@ class SessionSteps:
             REMOTE_VALUES.open(self._worker)
         if self._state.host is None:
             cpus = max((d.index + 1 for d in layout.local_replicas if d.kind == "CPU"), default=1)
-            wiring = Wiring(layout.server, max(cpus, self._spec.hosts[self._worker.rank].cpus))
+            wiring = SessionConnections(layout.server, max(cpus, self._spec.hosts[self._worker.rank].cpus))
             self._state.host = SessionHost(self._worker, wiring, container=self._setting.container)
         return self._state.host
 

@@ -18,7 +18,7 @@ from autodist.strategies.synchronizers import AllReduceSynchronizer
 
 if TYPE_CHECKING:
     from autodist.compressors import Compressor
-    from autodist.graph import TrainingGraph, Use, Variable
+    from autodist.graph import TrainingGraph, Variable, VariableUse
 
 __all__ = ["shard_messages", "shares", "state_messages"]
 
@@ -72,14 +72,14 @@ def state_messages(strategy: Strategy, graph: TrainingGraph, batch_size: int) ->
 
 @dataclass(frozen=True)
 class _Rows:
-    """A variable's :class:`~autodist.graph.Use` with the rows that the caller knows better."""
+    """A variable's :class:`~autodist.graph.VariableUse` with the rows that the caller knows better."""
 
-    use: Use
+    use: VariableUse
     lookup: float
     gradient: float
 
 
-def _scaled(use: Use, given: int | None, batch_size: int, examples: float) -> _Rows:
+def _scaled(use: VariableUse, given: int | None, batch_size: int, examples: float) -> _Rows:
     """Rows for each example; what a replica takes in any case is shared by the `examples` that it has."""
     if given is None:
         lookup = use.lookup_rows + use.fixed_lookup_rows / examples

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import autodist.graph.analysis._uses as module
-from autodist.graph import Use, VariableNames, capture
+from autodist.graph import VariableNames, VariableUse, capture
 
 
 def uses(step, *specs):
@@ -67,7 +67,7 @@ def test_lookups_in_one_table_add_up():
         return loss
 
     specs = [tf.TensorSpec([8, 4]), tf.TensorSpec([8, 3], tf.int64), tf.TensorSpec([8], tf.int64)]
-    assert uses(step, *specs) == {"table": Use(0, 4.0, 4.0, False, 8)}
+    assert uses(step, *specs) == {"table": VariableUse(0, 4.0, 4.0, False, 8)}
 
 
 def test_sampled_classes_are_rows_of_each_replica():

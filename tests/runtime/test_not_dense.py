@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import autodist
 from autodist.errors import UsageError
-from autodist.runtime.data import Shares, shard_dataset
+from autodist.runtime.data import WorkerShares, shard_dataset
 
 from .programs import TWO
 
@@ -82,7 +82,7 @@ def test_batches_of_different_numbers_of_rows():
     dataset = tf.data.Dataset.range(3).map(lambda k: (tf.ones([4, 2]), tf.ones([k + 4])))
     dataset = dataset.map(lambda x, y: (tf.reshape(x, [-1, 2]), y[: tf.shape(y)[0]]))
     dataset = dataset.map(lambda x, y: (tf.boolean_mask(x, x[:, 0] > 0), y))
-    taken = iter(shard_dataset(dataset, Shares((1, 1), 1)))
+    taken = iter(shard_dataset(dataset, WorkerShares((1, 1), 1)))
     assert [len(part) for part in next(taken)] == [2, 2]
     with pytest.raises(UsageError, match="different numbers of rows in one element: 0: 4, 1: 5") as raised:
         next(taken)

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from autodist.errors import UsageError
-from autodist.runtime.data import LocalArray, Shares, shard_dataset
+from autodist.runtime.data import LocalArray, WorkerShares, shard_dataset
 from tests.quick import combinations
 
 CLUSTERS = [(1,), (1, 1), (1, 1, 1), (2, 1), (1, 0, 2)]
@@ -60,7 +60,7 @@ PIPELINES = {
 
 def workers(dataset, cluster, by):
     """What each worker gets: its batches."""
-    shards = [shard_dataset(dataset, Shares(cluster, rank), by=by) for rank in range(len(cluster))]
+    shards = [shard_dataset(dataset, WorkerShares(cluster, rank), by=by) for rank in range(len(cluster))]
     return shards, [[batch.tolist() for batch in shard] for shard in shards]
 
 
@@ -71,11 +71,11 @@ def elements(dataset):
 def test_allowed_ways():
     dataset = tf.data.Dataset.range(10).batch(2)
     with pytest.raises(UsageError, match="`by` is 'row', allowed: 'auto', 'batch', 'element', 'file'"):
-        shard_dataset(dataset, Shares((1, 1), 0), by="row")
-    sharded = shard_dataset(dataset, Shares((1, 1), 0), by="element")
-    assert shard_dataset(sharded, Shares((1, 1), 0)) is sharded
+        shard_dataset(dataset, WorkerShares((1, 1), 0), by="row")
+    sharded = shard_dataset(dataset, WorkerShares((1, 1), 0), by="element")
+    assert shard_dataset(sharded, WorkerShares((1, 1), 0)) is sharded
     with pytest.raises(UsageError, match="sharded by element already"):
-        shard_dataset(sharded, Shares((1, 1), 0), by="file")
+        shard_dataset(sharded, WorkerShares((1, 1), 0), by="file")
 
 
 @pytest.mark.parametrize("by", ["auto", "batch"])
@@ -103,7 +103,7 @@ def test_every_element_of_files_once_in_every_epoch(kind, cluster, tmp_path):
         if len(cluster) > 1:
             assert {shard.by for shard in shards} == {by}
             for batches, rank in zip(found, range(len(cluster)), strict=True):
-                start, stop = Shares(cluster, rank).rows(6)
+                start, stop = WorkerShares(cluster, rank).rows(6)
                 assert all(len(batch) <= stop - start for batch in batches)
                 assert all(len(batch) == stop - start for batch in batches[:-1])
 
@@ -167,7 +167,7 @@ def test_operations_are_built_again(cluster):
         source = source.map(lambda k: {"x": tf.fill([k % 3 + 1], k), "y": k}, num_parallel_calls=tf.data.AUTOTUNE)
         return source.repeat(2).padded_batch(7).map(lambda b: {**b, "z": b["y"] + 1}).prefetch(2)
 
-    shards = [shard_dataset(dataset(), Shares(cluster, rank), by="element") for rank in range(len(cluster))]
+    shards = [shard_dataset(dataset(), WorkerShares(cluster, rank), by="element") for rank in range(len(cluster))]
     batches = [batch for shard in shards for batch in shard]
     assert all(isinstance(batch["x"], LocalArray) for batch in batches)
     seen = collections.Counter(np.concatenate([batch["y"] for batch in batches]).tolist())
@@ -197,7 +197,7 @@ def test_incomplete_batches_are_dropped_if_they_were():
 )
 def test_what_can_not_be_sharded(dataset, by, message):
     with pytest.raises(UsageError, match=message):
-        shard_dataset(dataset(), Shares((2, 1), 0), by=by)
+        shard_dataset(dataset(), WorkerShares((2, 1), 0), by=by)
 
 
 def in_order_of_readiness(number):
@@ -233,7 +233,7 @@ def test_operations_that_give_what_is_ready(source, allowed):
             assert collections.Counter(itertools.chain(*itertools.chain(*found))) == dict.fromkeys(range(30), 1)
             continue
         with pytest.raises(UsageError, match=r"Dataset has `deterministic=False`.*would be lost"):
-            shard_dataset(source().batch(4), Shares((1, 1), 0), by=by)
+            shard_dataset(source().batch(4), WorkerShares((1, 1), 0), by=by)
 
 
 def test_datasets_of_the_service_are_refused():
@@ -242,7 +242,7 @@ def test_datasets_of_the_service_are_refused():
     worker = service.WorkerServer(service.WorkerConfig(dispatcher.target.partition("://")[2]))
     dataset = tf.data.Dataset.range(9).apply(service.distribute("parallel_epochs", dispatcher.target)).batch(3)
     with pytest.raises(UsageError, match=r"of tf\.data's service"):
-        shard_dataset(dataset, Shares((1, 1), 0))
+        shard_dataset(dataset, WorkerShares((1, 1), 0))
     worker._stop()
     dispatcher._stop()
 
@@ -270,7 +270,7 @@ def test_datasets_that_keras_makes(tmp_path):
     }
     for name, make in made.items():
         for by in ("batch", "element"):
-            shards = [shard_dataset(make(), Shares((1, 1, 1), rank), by=by) for rank in range(3)]
+            shards = [shard_dataset(make(), WorkerShares((1, 1, 1), rank), by=by) for rank in range(3)]
             for _epoch in range(2):
                 seen = collections.Counter(row.tobytes() for s in shards for x, _ in s for row in np.asarray(x, str))
                 one = collections.Counter(row.tobytes() for x, _ in make() for row in np.asarray(x, str))
@@ -295,7 +295,7 @@ def test_batches_are_made_ahead():
 
     dataset = tf.data.Dataset.range(10).batch(4).map(lambda b: tf.py_function(lambda b: note(b[0]), [b], tf.int64))
     dataset = dataset.map(lambda k: tf.reshape(k, [1]))
-    shard = shard_dataset(dataset, Shares((1,), 0))
+    shard = shard_dataset(dataset, WorkerShares((1,), 0))
     batches = iter(shard)
     assert next(batches) == 0
     deadline = time.monotonic() + 60
@@ -309,14 +309,14 @@ def test_what_reads_variables_or_is_ahead_already_is_left_alone():
     rate, table = tf.Variable(2.0), tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([1], [2]), -1)
     source = tf.data.Dataset.from_tensor_slices(np.ones([6, 2], np.float32)).batch(2)
     for dataset in (source.prefetch(1), source.map(lambda x: x * rate), source.map(lambda x: x * rate).repeat(2)):
-        assert shard_dataset(dataset, Shares((1,), 0)).dataset is dataset
+        assert shard_dataset(dataset, WorkerShares((1,), 0)).dataset is dataset
     looked_up = source.map(lambda x: table.lookup(tf.cast(x, tf.int32)))
-    assert shard_dataset(looked_up, Shares((1,), 0)).dataset is not looked_up
+    assert shard_dataset(looked_up, WorkerShares((1,), 0)).dataset is not looked_up
 
 
 def test_an_error_of_the_pipeline_comes_where_its_batch_would():
     dataset = tf.data.Dataset.range(6).batch(2)
-    batches = iter(shard_dataset(dataset.map(_refuse_from(4)), Shares((1,), 0)))
+    batches = iter(shard_dataset(dataset.map(_refuse_from(4)), WorkerShares((1,), 0)))
     assert [list(next(batches)) for _ in range(2)] == [[0, 1], [2, 3]]
     with pytest.raises(tf.errors.InvalidArgumentError, match="five is too much"):
         next(batches)

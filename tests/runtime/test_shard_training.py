@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from autodist.coordination import CoordinatorClient, CoordinatorServer
 from autodist.errors import UsageError
-from autodist.runtime.data import Ends, Shares, going_on_together, shard_dataset
+from autodist.runtime.data import DatasetEnds, WorkerShares, going_on_together, shard_dataset
 
 from . import shard_script
 
@@ -33,7 +33,7 @@ def test_workers_end_together(counts):
             client = CoordinatorClient(server.address, server.port, TOKEN, rank)
             found = []
             own = iter(range(1, counts[rank] + 1))
-            ends = Ends(client, "ends/0", rank, len(counts))
+            ends = DatasetEnds(client, "ends/0", rank, len(counts))
             for batch in going_on_together(own, ends, lambda like: 0, lambda: None):
                 step.wait(60)
                 found.append(batch)
@@ -52,7 +52,9 @@ def test_a_worker_without_batches_waits_for_those_that_come_later():
         def work(rank):
             client = CoordinatorClient(server.address, server.port, TOKEN, rank)
             time.sleep(0.5 * rank)
-            steps.extend(going_on_together(iter(()), Ends(client, "ends/0", rank, 2), lambda like: 0, lambda: None))
+            steps.extend(
+                going_on_together(iter(()), DatasetEnds(client, "ends/0", rank, 2), lambda like: 0, lambda: None)
+            )
 
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(work, range(2)))
@@ -66,7 +68,7 @@ def test_what_ends_apart_can_be_refused():
     with CoordinatorServer(world_size=1, token=TOKEN) as server:
         client = CoordinatorClient(server.address, server.port, TOKEN, 0)
         with pytest.raises(UsageError, match="no"):
-            next(going_on_together(iter([1]), Ends(client, "ends/0", 0, 1), lambda like: 0, refuse))
+            next(going_on_together(iter([1]), DatasetEnds(client, "ends/0", 0, 1), lambda like: 0, refuse))
 
 
 def joined(directory, world, by):
@@ -74,7 +76,7 @@ def joined(directory, world, by):
     if by in ("auto", "batch"):
         return list(shard_script.dataset(directory).as_numpy_iterator())
     shards = [
-        shard_dataset(shard_script.dataset(directory), Shares((1,) * world, rank), by=by) for rank in range(world)
+        shard_dataset(shard_script.dataset(directory), WorkerShares((1,) * world, rank), by=by) for rank in range(world)
     ]
     steps = itertools.zip_longest(*([tf.nest.map_structure(np.array, b) for b in shard] for shard in shards))
     return [tuple(map(np.concatenate, zip(*filter(None, parts), strict=True))) for parts in steps]

@@ -10,9 +10,9 @@ import tensorflow as tf
 from autodist.launch import Job, LocalLauncher
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime.data import (
+    DatasetPasses,
     LocalArray,
-    Passes,
-    Shares,
+    WorkerShares,
     drawn_parts,
     fingerprint_of,
     flatten,
@@ -91,7 +91,7 @@ def test_lists_of_files_are_compared(tmp_path):
 
     def note(names, by="file"):
         dataset = tf.data.Dataset.from_tensor_slices(names).shuffle(4).interleave(tf.data.TFRecordDataset).batch(2)
-        return next(iter(shard_dataset(dataset, Shares((1, 1), 0), by=by))).note
+        return next(iter(shard_dataset(dataset, WorkerShares((1, 1), 0), by=by))).note
 
     assert note(names) == note([str(tmp_path / ".." / tmp_path.name / Path(name).name) for name in names])
     assert len({note(names), note(names[::-1]), note(names[:3])}) == 3
@@ -138,7 +138,7 @@ class Ends:
 
 def notes(dataset, rank):
     """What goes with the batches of a worker of two, in two passes."""
-    sharded = shard_dataset(dataset, Shares((1, 1), rank), by="element", passes=Passes(begin=Ends))
+    sharded = shard_dataset(dataset, WorkerShares((1, 1), rank), by="element", passes=DatasetPasses(begin=Ends))
     return [[tf.nest.flatten(batch)[-1].note for batch in sharded] for _ in range(2)]
 
 
@@ -171,7 +171,7 @@ def test_each_pass_is_compared_by_itself():
     def passes(seed, rank):
         random = np.random.default_rng(seed)
         dataset = tf.data.Dataset.from_generator(lambda: iter(random.permutation(60)), tf.int64, []).batch(4)
-        sharded = shard_dataset(dataset, Shares((1, 1), rank), by="element")
+        sharded = shard_dataset(dataset, WorkerShares((1, 1), rank), by="element")
         assert next(iter(sharded.dataset)).shape == [2], "somebody looks at the first batch"
         return [[batch.note for batch in itertools.islice(sharded, 4)] for _ in range(3)]
 

@@ -10,7 +10,15 @@ import tensorflow as tf
 
 import autodist
 from autodist.errors import AutoDistError
-from autodist.runtime.data import LocalArray, Shares, WholeArray, flatten, flatten_batch, shard_dataset, split_by_rows
+from autodist.runtime.data import (
+    LocalArray,
+    WholeArray,
+    WorkerShares,
+    flatten,
+    flatten_batch,
+    shard_dataset,
+    split_by_rows,
+)
 
 from .programs import TWO, run_distributed, run_plain
 
@@ -123,7 +131,7 @@ DATASETS = {
 def test_parts_of_datasets(name):
     """Every worker gets its rows of the batch, and all of the rest."""
     dataset = DATASETS[name]()
-    shards = [list(shard_dataset(dataset, Shares((2, 1), rank))) for rank in range(2)]
+    shards = [list(shard_dataset(dataset, WorkerShares((2, 1), rank))) for rank in range(2)]
     for (given, y), *parts in zip(dataset.as_numpy_iterator(), *shards, strict=True):
         np.testing.assert_array_equal(np.concatenate([part[1] for part in parts]), y)
         for key, value in given.items():

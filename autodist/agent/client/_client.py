@@ -11,9 +11,9 @@ from typing import Any, Protocol, TypeVar
 
 from autodist.agent._processes import KILL_S
 from autodist.agent._settings import Settings
+from autodist.agent.client._agent_connection import AgentConnection
 from autodist.agent.client._error_output import ErrorOutput
 from autodist.agent.client._handshake import Handshake
-from autodist.agent.client._line import Line
 from autodist.agent.client._sources import COMMAND, first_input
 from autodist.agent.protocol import CHUNK_BYTES, Greeting, Stream, StreamReset, join
 from autodist.errors import HostUnreachable, LaunchError, TimedOut
@@ -76,7 +76,9 @@ class Agent:
 
     """
 
-    def __init__(self, machine: Machine, greeting: Greeting, line: Line, events: AgentEvents, grace_s: float) -> None:
+    def __init__(
+        self, machine: Machine, greeting: Greeting, line: AgentConnection, events: AgentEvents, grace_s: float
+    ) -> None:
         self.machine = machine
         self.greeting = greeting
         self._line = line
@@ -131,7 +133,7 @@ class Agent:
         complaints = ErrorOutput(channel)
         handshake = Handshake(machine, channel, complaints)
         greeting, rest = await handshake.greeting(settings.marker, deadline_s - loop.time(), timeout_s)
-        line = Line(machine, channel, complaints, heartbeat_s, is_full)
+        line = AgentConnection(machine, channel, complaints, heartbeat_s, is_full)
         agent = cls(machine, greeting, line, events, grace_s)
         line.serve(rest, agent._take_event, agent._take_output, agent._note_loss)
         return agent

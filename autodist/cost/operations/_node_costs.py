@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autodist.cost.operations._tensor_sizes import Sizes
-from autodist.graph import LOOPS, Bodies, called_functions, data_inputs, static_value
+from autodist.graph import LOOPS, FunctionBodies, called_functions, data_inputs, static_value
 from autodist.graph.operators import operator
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ def node_costs(graph: TrainingGraph, batch_size: int) -> dict[str, NodeCost]:
         batch_size: Takes the place of dims that the graph leaves open.
 
     """
-    return _Costs(Bodies(graph.graph_def), batch_size).by_node(graph.analysis.nodes)
+    return _Costs(FunctionBodies(graph.graph_def), batch_size).by_node(graph.analysis.nodes)
 
 
 class _Costs:
-    def __init__(self, bodies: Bodies, batch_size: int) -> None:
+    def __init__(self, bodies: FunctionBodies, batch_size: int) -> None:
         self._bodies = bodies
         self._batch_size = batch_size
         self._known: dict[str, NodeCost] = {}

@@ -6,7 +6,7 @@ from autodist.graph.analysis._means import sum_up_means
 from autodist.graph.analysis._reduction import Reduction, reduction_of_met
 from autodist.graph.analysis._roles import BareVariable, assign_roles
 from autodist.graph.analysis._step_analysis import StepAnalysis, Write
-from autodist.graph.analysis._uses import Use, variable_uses
+from autodist.graph.analysis._uses import VariableUse, variable_uses
 
 __all__ = [
     "ROWLIKE",
@@ -14,7 +14,7 @@ __all__ = [
     "BatchScaling",
     "Reduction",
     "StepAnalysis",
-    "Use",
+    "VariableUse",
     "Write",
     "assign_roles",
     "look_up_before_casting",

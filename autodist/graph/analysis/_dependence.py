@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from autodist.graph._bodies import Bodies
+from autodist.graph._function_bodies import FunctionBodies
 from autodist.graph._graph_def import (
     FROZEN,
     OWN_GRADIENT,
@@ -66,7 +66,7 @@ class BatchDependence:
         split: Iterable[str],
         handles: Iterable[str],
         is_joined: Callable[[str], bool],
-        bodies: Bodies,
+        bodies: FunctionBodies,
     ) -> None:
         self.nodes = nodes
         self.scalings: dict[str, tuple[BatchScaling, ...]] = dict.fromkeys(split, (BatchScaling.ROWS,))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from autodist.graph._bodies import Bodies
+from autodist.graph._function_bodies import FunctionBodies
 from autodist.graph._graph_def import (
     called_functions,
     constant_value,
@@ -38,7 +38,7 @@ _MOST_TURNS = 5
 
 
 def bent_gradients(
-    nodes: dict[str, Any], backward: Iterable[str], is_by_row: Callable[[str], bool], bodies: Bodies
+    nodes: dict[str, Any], backward: Iterable[str], is_by_row: Callable[[str], bool], bodies: FunctionBodies
 ) -> tuple[str, ...]:
     """The nodes of a program's own gradients that are not linear in what comes from above, or mix its examples.
 
@@ -60,7 +60,7 @@ class _Bent:
         self,
         nodes: dict[str, Any],
         backward: Iterable[str],
-        bodies: Bodies,
+        bodies: FunctionBodies,
         is_by_row: Callable[[str], bool] = lambda tensor: True,
     ) -> None:
         self._nodes = nodes

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from autodist.graph._bodies import Bodies
+from autodist.graph._function_bodies import FunctionBodies
 from autodist.graph._graph_def import (
     called_functions,
     data_inputs,
@@ -23,7 +23,19 @@ from autodist.graph.analysis._batch_scaling import ROWLIKE, BatchScaling
 from autodist.graph.analysis._dependence import BatchDependence
 from autodist.graph.analysis._own_gradients import bent_gradients
 from autodist.graph.analysis._reduction import Reduction, reduction_of
-from autodist.graph.annotations import GIVEN, MARK, SECOND, SEED, TARGET, By, Mark, Ratio, by_of, parse_mark, ratio_of
+from autodist.graph.annotations import (
+    GIVEN,
+    MARK,
+    SECOND,
+    SEED,
+    TARGET,
+    GradientMark,
+    NestedDifferentiation,
+    TensorGradient,
+    by_of,
+    parse_mark,
+    ratio_of,
+)
 from autodist.graph.batch import SYNCHRONIZED
 from autodist.graph.operators import (
     BRANCHES,
@@ -129,7 +141,7 @@ class StepAnalysis:
         return min(depths, default=None)
 
     @cached_property
-    def marks(self) -> dict[str, Mark]:
+    def marks(self) -> dict[str, GradientMark]:
         """The marks that count: late ones behind an early one are left out."""
         found = {name: parse_mark(node.attr[MARK].s) for name, node in self.nodes.items() if MARK in node.attr}
         found = {name: mark for name, mark in found.items() if mark.part != SECOND}
@@ -143,13 +155,13 @@ class StepAnalysis:
         return frozenset(self.dependence.joined)
 
     @cached_property
-    def by_tensors(self) -> dict[str, By]:
+    def by_tensors(self) -> dict[str, TensorGradient]:
         """The gradients by what is no variable."""
         kinds = {name: by_of(node) for name, node in self.nodes.items()}
         return {name: by for name, by in kinds.items() if by is not None}
 
     @cached_property
-    def ratios(self) -> dict[str, Ratio]:
+    def ratios(self) -> dict[str, NestedDifferentiation]:
         """The nodes at which the weight of one differentiation is exchanged for that of another."""
         kinds = {name: ratio_of(node) for name, node in self.nodes.items()}
         return {name: ratio for name, ratio in kinds.items() if ratio is not None}
@@ -194,9 +206,9 @@ class StepAnalysis:
         return name in self.marks
 
     @cached_property
-    def bodies(self) -> Bodies:
+    def bodies(self) -> FunctionBodies:
         """The functions of control flow, as graphs."""
-        return Bodies(self.graph_def)
+        return FunctionBodies(self.graph_def)
 
     @cached_property
     def dependence(self) -> BatchDependence:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph
     from autodist.graph._variables import Gradient, Variable
 
-__all__ = ["Use", "variable_uses"]
+__all__ = ["VariableUse", "variable_uses"]
 
 _INT64 = 9  # TensorFlow's number of the type
 
 
 @dataclass(frozen=True)
-class Use:
+class VariableUse:
     """What the forward and backward pass of one step take from a trainable variable, and give for it.
 
     Attributes:
@@ -48,12 +48,12 @@ class Use:
     fixed_gradient_rows: float = 0.0
 
     @classmethod
-    def unknown(cls, variable: Variable) -> Use:
+    def unknown(cls, variable: Variable) -> VariableUse:
         """What is supposed where there is no graph to look at: one read, or one row per example."""
         return cls(0, 1.0, 1.0, True) if variable.is_sparse else cls()
 
 
-def variable_uses(graph: TrainingGraph) -> dict[str, Use]:
+def variable_uses(graph: TrainingGraph) -> dict[str, VariableUse]:
     """The use of each trainable variable, by name.
 
     Example:
@@ -63,7 +63,7 @@ def variable_uses(graph: TrainingGraph) -> dict[str, Use]:
 
     """
     if graph.graph_def is None or not graph.trainable:
-        return {v.name: Use.unknown(v) for v in graph.trainable}
+        return {v.name: VariableUse.unknown(v) for v in graph.trainable}
     counter = _Counter(graph)
     return {v.name: counter.use(v) for v in graph.trainable}
 
@@ -95,7 +95,7 @@ class _Counter:
                 stack.extend(self.analysis.sources[name])
         return found
 
-    def use(self, variable: Variable) -> Use:
+    def use(self, variable: Variable) -> VariableUse:
         reads, later, lookups = 0, 0, []
         for node in self.reads.get(variable.handle, ()):
             if lookup_in(node.op) is not None:
@@ -109,7 +109,7 @@ class _Counter:
         sparse = [gradient for gradient in variable.gradients if gradient.is_sparse]
         looked_up = _sum(self._rows(_row_numbers(node)) for node in lookups)
         pushed = _sum(self._rows(gradient.indices) for gradient in sparse if gradient.indices is not None)
-        return Use(
+        return VariableUse(
             reads,
             looked_up.by_example,
             pushed.by_example,

@@ -1,14 +1,14 @@
 """What nodes carry from tracing into the flat graph: where gradients are, where replicas join, how code was traced."""
 
 from autodist.graph.annotations._attributes import attributed
-from autodist.graph.annotations._by_tensors import INSIDE, RATIO, By, Ratio, by_of, ratio_of
+from autodist.graph.annotations._by_tensors import INSIDE, RATIO, NestedDifferentiation, TensorGradient, by_of, ratio_of
 from autodist.graph.annotations._gradient_marks import (
     GIVEN,
     MARK,
     SECOND,
     SEED,
     TARGET,
-    Mark,
+    GradientMark,
     adopt_marks,
     mark_gradients,
     marks_gradients,
@@ -27,9 +27,9 @@ __all__ = [
     "SECOND",
     "SEED",
     "TARGET",
-    "By",
-    "Mark",
-    "Ratio",
+    "GradientMark",
+    "NestedDifferentiation",
+    "TensorGradient",
     "adopt_marks",
     "attributed",
     "by_of",

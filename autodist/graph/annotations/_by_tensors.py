@@ -19,7 +19,7 @@ from autodist.graph.annotations._attributes import attributed, identity_with
 from autodist.graph.annotations._branches import in_control_flow
 from autodist.graph.batch import BY
 
-__all__ = ["INSIDE", "RATIO", "By", "Ratio", "by_of", "by_tensor", "ratio", "ratio_of"]
+__all__ = ["INSIDE", "RATIO", "NestedDifferentiation", "TensorGradient", "by_of", "by_tensor", "ratio", "ratio_of"]
 
 INSIDE = "_autodist_inside"
 """NodeDef attribute of what flows back through a gradient by a tensor, inside of a branch or a loop; its value is the
@@ -29,7 +29,7 @@ RATIO = "_autodist_ratio"
 """NodeDef attribute of what is multiplied with the weight of one differentiation's gradients over that of another."""
 
 
-class By(NamedTuple):
+class TensorGradient(NamedTuple):
     """A gradient with respect to a tensor.
 
     Attributes:
@@ -45,7 +45,7 @@ class By(NamedTuple):
         return f"{self.target}|{int(self.is_returned)}".encode()
 
 
-class Ratio(NamedTuple):
+class NestedDifferentiation(NamedTuple):
     """Numbers of two differentiations, of which the second went through the first one's gradient."""
 
     inner: int
@@ -56,17 +56,17 @@ class Ratio(NamedTuple):
         return f"{self.inner}|{self.outer}".encode()
 
 
-def by_of(node: Any) -> By | None:
+def by_of(node: Any) -> TensorGradient | None:
     """What is known of a node that is a gradient by a tensor."""
     if BY not in node.attr:
         return None
     target, returned = node.attr[BY].s.decode().split("|")
-    return By(int(target), returned == "1")
+    return TensorGradient(int(target), returned == "1")
 
 
-def ratio_of(node: Any) -> Ratio | None:
+def ratio_of(node: Any) -> NestedDifferentiation | None:
     """Of a node at which a weight is exchanged for another, the two differentiations."""
-    return Ratio(*map(int, node.attr[RATIO].s.decode().split("|"))) if RATIO in node.attr else None
+    return NestedDifferentiation(*map(int, node.attr[RATIO].s.decode().split("|"))) if RATIO in node.attr else None
 
 
 def by_tensor(gradient: Any, source: Any, current: Callable[[], int]) -> Any:
@@ -99,7 +99,7 @@ def _known(gradient: Any, source: Any, current: Callable[[], int], *, is_returne
             part = _known(tf.convert_to_tensor(upstream), taken_by, current, is_returned=False)
             return ratio(part, target, current()), None
 
-        with attributed(BY, By(target, is_returned).encode()):
+        with attributed(BY, TensorGradient(target, is_returned).encode()):
             return tf.identity_n([value, taken_by], name="autodist_by_tensor")[0], backward
 
     return known(gradient, source)
@@ -120,6 +120,8 @@ def ratio(tensor: Any, inner: int, outer: int) -> Any:
         def backward(upstream: Any) -> Any:
             return ratio(upstream, inner, outer)
 
-        return identity_with(value, RATIO, Ratio(inner, outer).encode(), name="autodist_ratio"), backward
+        return identity_with(
+            value, RATIO, NestedDifferentiation(inner, outer).encode(), name="autodist_ratio"
+        ), backward
 
     return exchanged(tensor)

@@ -36,8 +36,8 @@ __all__ = [
     "SECOND",
     "SEED",
     "TARGET",
-    "Mark",
-    "Marker",
+    "GradientMark",
+    "GradientMarker",
     "adopt_marks",
     "differentiate_with_marks",
     "mark_gradients",
@@ -62,7 +62,7 @@ SECOND = "second"
 
 
 @dataclass(frozen=True)
-class Mark:
+class GradientMark:
     """One marked tensor.
 
     Attributes:
@@ -82,13 +82,13 @@ class Mark:
         return f"{self.gradient}|{self.part}|{int(self.late)}|{self.target}".encode()
 
 
-def parse_mark(value: bytes) -> Mark:
-    """The inverse of :meth:`Mark.encode`."""
+def parse_mark(value: bytes) -> GradientMark:
+    """The inverse of :meth:`GradientMark.encode`."""
     gradient, part, late, target = value.decode().split("|")
-    return Mark(int(gradient), part, late == "1", int(target))
+    return GradientMark(int(gradient), part, late == "1", int(target))
 
 
-class Marker:
+class GradientMarker:
     """Marks gradients and remembers the variable handle that each belongs to."""
 
     def __init__(self) -> None:
@@ -146,16 +146,16 @@ class Marker:
         self.handles.append(handle)
         target = -1 if late else self.target
         if not isinstance(gradient, tf.IndexedSlices):
-            mark = Mark(number, "dense", late, target)
+            mark = GradientMark(number, "dense", late, target)
             return self._differentiable(tf.convert_to_tensor(gradient), mark, handle)
         shape = gradient.dense_shape
         return tf.IndexedSlices(
-            self._differentiable(gradient.values, Mark(number, "values", late, target), handle),
-            _mark(gradient.indices, Mark(number, "indices", late, target)),
-            None if shape is None else _mark(shape, Mark(number, "dense_shape", late, target)),
+            self._differentiable(gradient.values, GradientMark(number, "values", late, target), handle),
+            _mark(gradient.indices, GradientMark(number, "indices", late, target)),
+            None if shape is None else _mark(shape, GradientMark(number, "dense_shape", late, target)),
         )
 
-    def _differentiable(self, tensor: Any, mark: Mark, handle: Any) -> Any:
+    def _differentiable(self, tensor: Any, mark: GradientMark, handle: Any) -> Any:
         """A marked tensor whose own gradient is marked."""
         import tensorflow as tf
 
@@ -189,18 +189,18 @@ def _default_graph() -> Any:
     return tf.compat.v1.get_default_graph()
 
 
-def _mark(tensor: Any, mark: Mark) -> Any:
+def _mark(tensor: Any, mark: GradientMark) -> Any:
     return identity_with(tensor, MARK, mark.encode(), name=f"autodist_gradient/{mark.part}_{mark.gradient}")
 
 
-_TRACING: list[Marker] = []
+_TRACING: list[GradientMarker] = []
 """The markers of the tracings that are going on."""
 
 
 @contextlib.contextmanager
 def mark_gradients() -> Iterator[list[Any]]:
     """Mark every gradient that is traced inside; yields the growing list of variable handles, by gradient number."""
-    marker = Marker()
+    marker = GradientMarker()
     with contextlib.ExitStack() as patches:
         _patch_tape(marker, patches)
         _patch_gradients(marker, patches)
@@ -223,7 +223,7 @@ def adopt_marks(handles: Sequence[Any]) -> None:
         marker.handles.extend(handles)
 
 
-def _patch_tape(marker: Marker, patches: contextlib.ExitStack) -> None:
+def _patch_tape(marker: GradientMarker, patches: contextlib.ExitStack) -> None:
     import tensorflow as tf
 
     def wrap(original: Any) -> Any:
@@ -238,7 +238,7 @@ def _patch_tape(marker: Marker, patches: contextlib.ExitStack) -> None:
     replace_method(patches, tf.GradientTape, "gradient", wrap)
 
 
-def _patch_gradients(marker: Marker, patches: contextlib.ExitStack) -> None:
+def _patch_gradients(marker: GradientMarker, patches: contextlib.ExitStack) -> None:
     """What `tf.gradients` calls, and the optimizers of TensorFlow 1; TensorFlow's own functions call it elsewhere."""
     import tensorflow as tf
     from tensorflow.python.ops import gradients_impl
@@ -259,7 +259,7 @@ def _patch_gradients(marker: Marker, patches: contextlib.ExitStack) -> None:
 
 
 def differentiate_with_marks(
-    marker: Marker, take: Callable[[Any], Any], target: Any, sources: Any, output_gradients: Any
+    marker: GradientMarker, take: Callable[[Any], Any], target: Any, sources: Any, output_gradients: Any
 ) -> Any:
     """Differentiate with marks.
 
@@ -316,7 +316,7 @@ def _subclasses(cls: Any) -> Iterator[Any]:
         yield from _subclasses(subclass)
 
 
-def _patch_keras_optimizers(marker: Marker, patches: contextlib.ExitStack) -> None:
+def _patch_keras_optimizers(marker: GradientMarker, patches: contextlib.ExitStack) -> None:
     from keras.src.optimizers.base_optimizer import BaseOptimizer
 
     def wrap(original: Any) -> Any:
@@ -340,7 +340,7 @@ def _patch_keras_optimizers(marker: Marker, patches: contextlib.ExitStack) -> No
             replace_method(patches, cls, "apply", wrap)
 
 
-def _patch_keras2_optimizers(marker: Marker, patches: contextlib.ExitStack) -> None:
+def _patch_keras2_optimizers(marker: GradientMarker, patches: contextlib.ExitStack) -> None:
     """Keras 2's, if the program has it: the package ``tf_keras``."""
     keras2 = sys.modules.get("tf_keras")
     if keras2 is None:
@@ -365,7 +365,7 @@ def _patch_keras2_optimizers(marker: Marker, patches: contextlib.ExitStack) -> N
             replace_method(patches, cls, "apply_gradients", wrap)
 
 
-def _patch_v1_optimizers(marker: Marker, patches: contextlib.ExitStack) -> None:
+def _patch_v1_optimizers(marker: GradientMarker, patches: contextlib.ExitStack) -> None:
     import tensorflow as tf
 
     def wrap(original: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from autodist.errors import CaptureError
-from autodist.graph.annotations._gradient_marks import Marker, differentiate_with_marks
+from autodist.graph.annotations._gradient_marks import GradientMarker, differentiate_with_marks
 from autodist.graph.annotations._patches import replace_method
 
 __all__ = ["mark_v1_gradients"]
@@ -20,14 +20,14 @@ def mark_v1_gradients() -> Iterator[list[Any]]:
     Yields:
         The growing list of variable handles, tensors of that graph, by gradient number.
     """
-    marker = Marker()
+    marker = GradientMarker()
     with contextlib.ExitStack() as patches:
         _patch_gradients(marker, patches)
         _patch_optimizers(marker, patches)
         yield marker.handles
 
 
-def _patch_gradients(marker: Marker, patches: contextlib.ExitStack) -> None:
+def _patch_gradients(marker: GradientMarker, patches: contextlib.ExitStack) -> None:
     """What `tf.gradients` and the optimizers' `compute_gradients` both call."""
     from tensorflow.python.ops import gradients_util
 
@@ -47,7 +47,7 @@ def _patch_gradients(marker: Marker, patches: contextlib.ExitStack) -> None:
     replace_method(patches, gradients_util, "_GradientsHelper", wrap)
 
 
-def _patch_optimizers(marker: Marker, patches: contextlib.ExitStack) -> None:
+def _patch_optimizers(marker: GradientMarker, patches: contextlib.ExitStack) -> None:
     import tensorflow as tf
 
     def wrap(original: Any) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from autodist.graph._bodies import Bodies
+from autodist.graph._function_bodies import FunctionBodies
 from autodist.graph._graph_def import (
     called_functions,
     data_inputs,
@@ -58,7 +58,7 @@ class Follower:
     def __init__(
         self,
         nodes: Mapping[str, Any],
-        bodies: Bodies,
+        bodies: FunctionBodies,
         start: Mapping[str, tuple[Value, ...]],
         is_whole: Callable[[str], bool] = lambda tensor: False,
         differentiable: Container[str] = (),

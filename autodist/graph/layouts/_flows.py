@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from autodist.graph._bodies import Bodies
+from autodist.graph._function_bodies import FunctionBodies
 from autodist.graph._graph_def import (
     called_functions,
     constant_value,
@@ -68,7 +68,7 @@ class Flows:
         self._analysis = analysis = graph.analysis
         self._nodes = analysis.nodes
         self._flows = [name for name in analysis.order if is_flow(self._nodes[name])]
-        self._bodies = Bodies(analysis.graph_def)
+        self._bodies = FunctionBodies(analysis.graph_def)
         self._pure: dict[str, bool] = {}
 
     def __bool__(self) -> bool:

@@ -4,7 +4,7 @@ from autodist.graph.tracing._capture import SOURCE_GRAPH, NoGradientError, captu
 from autodist.graph.tracing._captured_step import CapturedStep, VariableNames
 from autodist.graph.tracing._fixed_rows import refuse_fixed_beside_rows
 from autodist.graph.tracing._hoist import argument_aliases
-from autodist.graph.tracing._lines import said_in_tracing
+from autodist.graph.tracing._source_lines import said_in_tracing
 
 __all__ = [
     "SOURCE_GRAPH",

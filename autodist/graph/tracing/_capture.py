@@ -29,13 +29,13 @@ from autodist.graph.tracing._captured_step import CapturedStep, VariableNames
 from autodist.graph.tracing._frozen import embed_constants, freeze, large_arrays_as_tensors
 from autodist.graph.tracing._hoist import hoist_reads
 from autodist.graph.tracing._inline import inline_calls
-from autodist.graph.tracing._lines import SOURCE_GRAPH, Lines
 from autodist.graph.tracing._refusals import (
     foreign_resource,
     refuse_joins_in_control_flow,
     refuse_second_derivatives,
 )
 from autodist.graph.tracing._row_counts import RowCounts, answers_matter, noticing_row_counts, refuse_fixed_rows
+from autodist.graph.tracing._source_lines import SOURCE_GRAPH, SourceLines
 from autodist.graph.tracing._tables import Table, embed_tables, lookups_with_shapes, read_table, refuse_changes
 
 __all__ = ["SOURCE_GRAPH", "NoGradientError", "capture"]
@@ -117,7 +117,7 @@ def _described(
     """What a traced step does; which arguments are split, as for :func:`capture`."""
     tracing = concrete.graph
     num_arguments = len(tracing.inputs) - len(tracing.captures)
-    lines = Lines(tracing)
+    lines = SourceLines(tracing)
     graph_def = tracing.as_graph_def(add_shapes=True)
     mark_fused_batch_norms(graph_def, everywhere=synchronized_batch_norm)
     refuse_changes(graph_def, lines.of)
@@ -245,7 +245,7 @@ def _variables(
     return bare, handles
 
 
-def _tables(graph: Any, graph_def: Any, lines: Lines) -> dict[str, Table]:
+def _tables(graph: Any, graph_def: Any, lines: SourceLines) -> dict[str, Table]:
     """By placeholder, the captured lookup tables.
 
     Raises:
@@ -271,7 +271,7 @@ def _readable(placeholder: str) -> str:
     return placeholder.removesuffix("/resource").removesuffix("/ReadVariableOp")
 
 
-def _foreign_resource(placeholder: Any, lines: Lines) -> CaptureError:
+def _foreign_resource(placeholder: Any, lines: SourceLines) -> CaptureError:
     consumers = placeholder.consumers()
     user = consumers[0] if consumers else placeholder.op
     return foreign_resource(user.name, user.type, lines.of(user.name))
@@ -298,7 +298,7 @@ def _output(tensor: Any, aliases: dict[str, str]) -> Output:
 
 
 def _lines_of_interest(
-    analysis: StepAnalysis, effects: Sequence[str], outputs: Sequence[Output], lines: Lines
+    analysis: StepAnalysis, effects: Sequence[str], outputs: Sequence[Output], lines: SourceLines
 ) -> dict[str, str]:
     """The user's lines of what kernels may have to name: effects, outputs, losses, and where examples meet."""
     dependence = analysis.dependence

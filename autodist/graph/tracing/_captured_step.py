@@ -9,7 +9,7 @@ from typing import Any
 from autodist.errors import FixedRowsError
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.tracing._frozen import FrozenValues
-from autodist.graph.tracing._lines import Lines
+from autodist.graph.tracing._source_lines import SourceLines
 from autodist.graph.tracing._tables import Table
 
 __all__ = ["CapturedStep", "VariableNames"]
@@ -68,7 +68,7 @@ class CapturedStep:
 
     def line_of(self, name: str) -> str:
         """``file:line`` of the user's code that a node comes from."""
-        return Lines(self.concrete.graph).of(name)
+        return SourceLines(self.concrete.graph).of(name)
 
     def pack(self, values: Sequence[Any]) -> Any:
         """`values`, one per output tensor, in the structure that the step returns."""

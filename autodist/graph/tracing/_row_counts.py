@@ -11,7 +11,7 @@ from typing import Any
 from autodist.errors import FixedRowsError
 from autodist.graph._identity import Identity
 from autodist.graph.annotations import replace_method
-from autodist.graph.tracing._lines import is_users, line_of_caller, line_of_error, said_in_tracing
+from autodist.graph.tracing._source_lines import is_users, line_of_caller, line_of_error, said_in_tracing
 
 __all__ = ["RowCounts", "answers_matter", "noticing_row_counts", "refuse_fixed_rows"]
 

@@ -19,9 +19,9 @@ from autodist.graph import (
     Factor,
     FactoredGradient,
     Gradient,
+    GradientMark,
     GraphEditor,
     Ids,
-    Mark,
     NodeList,
     Product,
     TrainingGraph,
@@ -105,7 +105,7 @@ class _Factoring:
         return parts
 
 
-def _marked(out: NodeList, name: str, product: Product, factor: Factor, mark: Mark) -> str:
+def _marked(out: NodeList, name: str, product: Product, factor: Factor, mark: GradientMark) -> str:
     """A factor as a matrix of rows, or of the places of the ones in them, behind a mark."""
     dtype, width = product.message_dtype(factor), factor.message_width
     tensor = _rows(out, name, factor, dtype) if factor.ids is None else _places(out, name, factor.width, factor.ids)

@@ -17,7 +17,7 @@ from autodist.errors import FixedRowsError
 from autodist.graph import (
     LOOPS,
     BatchScaling,
-    Bodies,
+    FunctionBodies,
     Role,
     TrainingGraph,
     ancestors,
@@ -120,7 +120,7 @@ class _Check:
         self.replica = demand.replica
         self.meeting = self._meeting(demand.losses)
         self.looked_at = self.replica | self.meeting
-        self.bodies = Bodies(self.analysis.graph_def)
+        self.bodies = FunctionBodies(self.analysis.graph_def)
 
     def _meeting(self, losses: Sequence[str]) -> set[str]:
         """What replicas compute of losses in which examples meet; of others their gradients say all."""

@@ -14,7 +14,7 @@ from typing import ClassVar
 from autodist.errors import StrategyError
 from autodist.graph import Role, ShardOrigin, TrainingGraph, UpdateRegions, Variable
 from autodist.kernels._base import Fact, Preparation
-from autodist.kernels.shard._variable_sharding import Cut, VariableSharding
+from autodist.kernels.shard._variable_sharding import ShardedVariable, VariableSharding
 from autodist.strategies import Strategy, VariableConfig, num_shards, shard_slices
 
 __all__ = ["Partition", "shard_name"]
@@ -60,7 +60,7 @@ def _partitioned(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGrap
     return prepared, replace(strategy, variables=tuple(configs))
 
 
-def _cut(number: int, regions: UpdateRegions, config: VariableConfig) -> Cut:
+def _cut(number: int, regions: UpdateRegions, config: VariableConfig) -> ShardedVariable:
     region = regions.of(config.variable)
     if region.obstacles:
         raise StrategyError(
@@ -68,7 +68,7 @@ def _cut(number: int, regions: UpdateRegions, config: VariableConfig) -> Cut:
             f"{region.obstacles[0]}",
             hint="give the variable a strategy without a partition, or one scope per step",
         )
-    return Cut(number, region, shard_slices(config.partition, region.variable.shape))
+    return ShardedVariable(number, region, shard_slices(config.partition, region.variable.shape))
 
 
 def _configs(config: VariableConfig) -> Iterator[VariableConfig]:
@@ -91,7 +91,9 @@ def _tiled(configs: Sequence[VariableConfig]) -> dict[str, int]:
     return {name: examples for name, examples in found.items() if examples is not None}
 
 
-def _variables(graph: TrainingGraph, cuts: dict[str, Cut], tiled: Mapping[str, int]) -> tuple[Variable, ...]:
+def _variables(
+    graph: TrainingGraph, cuts: dict[str, ShardedVariable], tiled: Mapping[str, int]
+) -> tuple[Variable, ...]:
     owner = {slot.name: cut for cut in cuts.values() for slot in cut.region.slots}
     found: list[Variable] = []
     for variable in graph.variables:
@@ -106,7 +108,7 @@ def _variables(graph: TrainingGraph, cuts: dict[str, Cut], tiled: Mapping[str, i
     return tuple(replace(v, backward_order=ranks.get(v.name, -1)) for v in found)
 
 
-def _shard(variable: Variable, cut: Cut, shard: int, tiled_for: int | None) -> Variable:
+def _shard(variable: Variable, cut: ShardedVariable, shard: int, tiled_for: int | None) -> Variable:
     """A shard of a variable, or of one of its slots."""
     owner = cut.region.variable
     together = range(len(cut.shards)) if cut.region.observers else (shard,)

@@ -10,7 +10,7 @@ from typing import Any
 from autodist.graph import SCALING_OF, NodeList
 from autodist.strategies import ShardSlice
 
-__all__ = ["Rows", "ShardGrid", "join", "look_up", "with_shape"]
+__all__ = ["RowsByShard", "ShardGrid", "join", "look_up", "with_shape"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def join(nodes: NodeList, name: str, tensors: Sequence[str], grid: ShardGrid, dt
 
 
 @dataclass
-class Rows:
+class RowsByShard:
     """Row numbers, sorted by the part of dim 0 that has the row.
 
     Args:
@@ -168,7 +168,7 @@ def look_up(
     """
     prefix = f"{original.name}/autodist"
     flat = nodes.reshape(f"{prefix}/flat", ids, [-1], ids_dtype)
-    rows = Rows(nodes, prefix, flat, ids_dtype, grid.begins[0])
+    rows = RowsByShard(nodes, prefix, flat, ids_dtype, grid.begins[0])
     local = rows.local()
     found = [gather(k, local[grid.row_part(k)]) for k in range(len(grid.shards))]
     columns = []

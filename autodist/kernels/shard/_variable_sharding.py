@@ -11,8 +11,8 @@ from autodist.graph import (
     MARK,
     Domain,
     Gradient,
+    GradientMark,
     GraphEditor,
-    Mark,
     StepAnalysis,
     UpdateRegion,
     data_inputs,
@@ -27,16 +27,16 @@ from autodist.graph import (
     tensor_dtype,
 )
 from autodist.graph.operators import Asks, meaning
-from autodist.kernels.shard._shard_rows import Rows, ShardGrid, join, look_up, with_shape
+from autodist.kernels.shard._shard_rows import RowsByShard, ShardGrid, join, look_up, with_shape
 from autodist.strategies import ShardSlice
 
-__all__ = ["Cut", "VariableSharding"]
+__all__ = ["ShardedVariable", "VariableSharding"]
 
 _SEGMENT_COUNT = 2  # the input of UnsortedSegmentSum that says how many rows come out
 
 
 @dataclass(frozen=True)
-class Cut:
+class ShardedVariable:
     """A variable that is cut into shards, with what is cut along with it.
 
     Attributes:
@@ -85,7 +85,7 @@ class VariableSharding:
         cuts: What to cut, without obstacles.
     """
 
-    def __init__(self, analysis: StepAnalysis, cuts: Sequence[Cut]) -> None:
+    def __init__(self, analysis: StepAnalysis, cuts: Sequence[ShardedVariable]) -> None:
         self.analysis = analysis
         self.nodes = analysis.nodes
         self.cuts = cuts
@@ -131,19 +131,19 @@ class VariableSharding:
         if lookup is not None:
             self.copied.add((lookup.number, name))
 
-    def _read_cut(self, name: str) -> Cut | None:
+    def _read_cut(self, name: str) -> ShardedVariable | None:
         """The variable that a node reads, if it is cut."""
         node = self.nodes[name]
         return self._touched_cut(node) if node.op == "ReadVariableOp" else None
 
-    def _touched_cut(self, node: Any) -> Cut | None:
+    def _touched_cut(self, node: Any) -> ShardedVariable | None:
         """The variable whose handle a node takes, if it is cut.
 
         A handle that comes out of a loop is no cut variable's, because loops take variables whole.
         """
         return next((self.cut_of_handle.get(handle) for handle in self.analysis.touched(node)), None)
 
-    def _lookup_cut(self, node: Any) -> Cut | None:
+    def _lookup_cut(self, node: Any) -> ShardedVariable | None:
         """The variable in which a node looks rows up, if it is cut."""
         if not takes_rows(node, self.nodes):
             return None
@@ -151,7 +151,7 @@ class VariableSharding:
         cut = self._touched_cut(node) if by_handle else self._read_cut(node_of(node.input[0]))
         return None if cut is None or node.name in cut.region.domains else cut
 
-    def _slot_lookup_cut(self, node: Any) -> Cut | None:
+    def _slot_lookup_cut(self, node: Any) -> ShardedVariable | None:
         """The cut variable in which, or in a slot of which, its update looks rows up by its handle."""
         return self.cut_of_handle.get(self.analysis.touched(node)[0]) if node.op == "ResourceGather" else None
 
@@ -179,7 +179,7 @@ class VariableSharding:
     def _clone(self, node: Any, name: str, inputs: Iterable[str] = (), without: Iterable[str] = ()) -> str:
         return self.out.clone(node, name, inputs, device=node.device, without=without)
 
-    def _controls(self, node: Any, cut: Cut | None = None, shard: int = 0) -> list[str]:
+    def _controls(self, node: Any, cut: ShardedVariable | None = None, shard: int = 0) -> list[str]:
         """What a node waits for; a shard's copy waits for its own shard's copies only."""
         waits: dict[str, None] = {}
         seen: set[str] = set()
@@ -199,7 +199,7 @@ class VariableSharding:
                 waits[f"^{other}"] = None
         return sorted(waits)
 
-    def _emit_read(self, cut: Cut, name: str, node: Any) -> None:
+    def _emit_read(self, cut: ShardedVariable, name: str, node: Any) -> None:
         (handle,) = self.analysis.touched(node)
         for shard, part in enumerate(cut.shards):
             inputs = [cut.copy(shard, handle), *self._controls(node, cut, shard)]
@@ -207,7 +207,7 @@ class VariableSharding:
         join(self.out, name, cut.copies(name), cut.grid, tensor_dtype(self.nodes, name))
         with_shape(self.out, name, cut.shape)
 
-    def _emit_lookup(self, cut: Cut, node: Any, suffix: str = "") -> None:
+    def _emit_lookup(self, cut: ShardedVariable, node: Any, suffix: str = "") -> None:
         source, ids, *axis = data_inputs(node)
 
         def gather(shard: int, local: str) -> str:
@@ -258,7 +258,7 @@ class VariableSharding:
             assert gradient.indices is not None
             self._emit_sparse_marks(cut, gradient.values, gradient.indices)
 
-    def _emit_dense_mark(self, cut: Cut, name: str, node: Any) -> None:
+    def _emit_dense_mark(self, cut: ShardedVariable, name: str, node: Any) -> None:
         dtype = tensor_dtype(self.nodes, name)
         mark = parse_mark(node.attr[MARK].s)
         for shard, part in enumerate(cut.shards):
@@ -267,11 +267,11 @@ class VariableSharding:
         join(self.out, name, cut.copies(name), cut.grid, dtype)
         with_shape(self.out, name, cut.shape)
 
-    def _emit_sparse_marks(self, cut: Cut, values: str, indices: str) -> None:
+    def _emit_sparse_marks(self, cut: ShardedVariable, values: str, indices: str) -> None:
         dtype, ids_dtype = (tensor_dtype(self.nodes, mark) for mark in (values, indices))
         sources = [self.nodes[mark].input[0] for mark in (values, indices)]
         prefix = f"autodist/partition/{cut.number}/{values}"
-        rows = Rows(self.out, prefix, sources[1], ids_dtype, cut.grid.begins[0])
+        rows = RowsByShard(self.out, prefix, sources[1], ids_dtype, cut.grid.begins[0])
         parts, local = rows.parts("values", sources[0], dtype), rows.local()
         counts = rows.counts(static_value(self.nodes, sources[1]))
         for shard, part in enumerate(cut.shards):
@@ -292,10 +292,12 @@ class VariableSharding:
         self.next_mark += 1
         return self.next_mark - 1
 
-    def _mark(self, name: str, tensor: str, dtype: str, old: Mark, number: int, shape: tuple[int | None, ...]) -> None:
+    def _mark(
+        self, name: str, tensor: str, dtype: str, old: GradientMark, number: int, shape: tuple[int | None, ...]
+    ) -> None:
         self.out.identity(name, tensor, dtype)
         with_shape(self.out, name, shape)
-        self.out.nodes[-1].attr[MARK].s = Mark(number, old.part, old.late, old.target).encode()
+        self.out.nodes[-1].attr[MARK].s = GradientMark(number, old.part, old.late, old.target).encode()
 
     def _slice(self, name: str, tensor: str, begin: Sequence[int], size: Sequence[int | None], dtype: str) -> str:
         start = self.out.constant(f"{name}/begin", list(begin), "int32")
@@ -305,7 +307,7 @@ class VariableSharding:
 
     # The parts: copies of the update -------------------------------------------------------------------------------
 
-    def _emit_copy(self, cut: Cut, shard: int, name: str) -> None:
+    def _emit_copy(self, cut: ShardedVariable, shard: int, name: str) -> None:
         node = self.nodes[name]
         if name in self.cut_of_mark or self._read_cut(name) is not None:
             return
@@ -313,7 +315,7 @@ class VariableSharding:
         without = (MARK, "_output_shapes", "output_shapes", "_class")
         self._clone(node, cut.copy(shard, name), [*tensors, *self._controls(node, cut, shard)], without)
 
-    def _input(self, cut: Cut, shard: int, node: Any, position: int, tensor: str) -> str:
+    def _input(self, cut: ShardedVariable, shard: int, node: Any, position: int, tensor: str) -> str:
         """What a shard's copy of a node takes in place of an input."""
         name, index = split_tensor(tensor)
         if name in self.analysis.handle_of:
@@ -326,7 +328,7 @@ class VariableSharding:
             return self.out.constant(label, cut.shards[shard].size[0], tensor_dtype(self.nodes, tensor))
         return self._outside(cut, shard, tensor) if is_aligned(node.op) else tensor
 
-    def _outside(self, cut: Cut, shard: int, tensor: str) -> str:
+    def _outside(self, cut: ShardedVariable, shard: int, tensor: str) -> str:
         """A shard's part of a tensor from outside of the update: cut where it has the variable's dims."""
         name, index = split_tensor(tensor)
         shape = output_shape(self.nodes[name], index)

@@ -1,6 +1,6 @@
 """Data of steps: batches and arguments, datasets, and which part of them each worker takes."""
 
-from autodist.runtime.data._arguments import Arguments, Splits, flatten, flatten_batch, split_by_rows
+from autodist.runtime.data._arguments import Arguments, ArgumentSplits, flatten, flatten_batch, split_by_rows
 from autodist.runtime.data._arrays import aligned_copy, aligned_empty, sharing_tensor
 from autodist.runtime.data._batch import (
     BatchSplit,
@@ -15,29 +15,36 @@ from autodist.runtime.data._batch import (
 from autodist.runtime.data._batch_check import BatchCheck
 from autodist.runtime.data._batch_notes import without_note
 from autodist.runtime.data._convention import Convention, check_convention
-from autodist.runtime.data._dataset_ends import Ends, going_on_together
+from autodist.runtime.data._dataset_ends import DatasetEnds, going_on_together
 from autodist.runtime.data._dataset_structure import captured_resources, has_unseeded_shuffle
 from autodist.runtime.data._elements import has_open_rows
 from autodist.runtime.data._fingerprints import as_floats, fingerprint_of, hashed
 from autodist.runtime.data._iterators import let_go_of_iterators_in_time
 from autodist.runtime.data._local_batches import LocalBatches
 from autodist.runtime.data._random_maps import drawn_parts
-from autodist.runtime.data._sharded_dataset import Passes, ShardBy, ShardedDataset, Shares, is_pass, shard_dataset
+from autodist.runtime.data._sharded_dataset import (
+    DatasetPasses,
+    ShardBy,
+    ShardedDataset,
+    WorkerShares,
+    is_pass,
+    shard_dataset,
+)
 
 __all__ = [
+    "ArgumentSplits",
     "Arguments",
     "BatchCheck",
     "BatchSplit",
     "Convention",
-    "Ends",
+    "DatasetEnds",
+    "DatasetPasses",
     "LocalArray",
     "LocalBatches",
-    "Passes",
     "ShardBy",
     "ShardedDataset",
-    "Shares",
-    "Splits",
     "WholeArray",
+    "WorkerShares",
     "aligned_copy",
     "aligned_empty",
     "as_floats",

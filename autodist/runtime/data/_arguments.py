@@ -13,7 +13,7 @@ import numpy as np
 from autodist.errors import UsageError
 from autodist.runtime.data._batch import LocalArray, WholeArray
 
-__all__ = ["Arguments", "Splits", "flatten", "flatten_batch", "split_by_rows"]
+__all__ = ["ArgumentSplits", "Arguments", "flatten", "flatten_batch", "split_by_rows"]
 
 _LOG = logging.getLogger("autodist")
 _OF_KERAS = ("x", "y", "sample_weight")
@@ -222,7 +222,7 @@ def split_by_rows(arguments: Arguments, before: tuple[bool, ...] | None) -> tupl
     )
 
 
-class Splits:
+class ArgumentSplits:
     """Which arguments of the calls of a scope are split: those that were in the first call of the kind.
 
     Args:

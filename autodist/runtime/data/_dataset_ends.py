@@ -9,13 +9,13 @@ from typing import Any
 from autodist.coordination import CoordinatorClient
 from autodist.errors import TimedOut
 
-__all__ = ["Ends", "going_on_together"]
+__all__ = ["DatasetEnds", "going_on_together"]
 
 _LONGEST_WAIT_S = 3600.0  # for a worker to begin; the launcher notices sooner one that makes no progress
 
 
 @dataclass(frozen=True)
-class Ends:
+class DatasetEnds:
     """After how many batches each worker's part of one pass over a dataset ends.
 
     A worker says so before it takes the step on its last batch. Steps are synchronous: when one is done, all workers
@@ -62,7 +62,7 @@ class Ends:
 
 
 def going_on_together(
-    batches: Iterator[Any], ends: Ends, empty: Callable[[Any], Any], check: Callable[[], None]
+    batches: Iterator[Any], ends: DatasetEnds, empty: Callable[[Any], Any], check: Callable[[], None]
 ) -> Iterator[Any]:
     """This worker's batches, then empty ones until the last worker has had its last.
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from autodist.coordination import Worker
 from autodist.errors import UsageError
-from autodist.runtime.data._dataset_ends import Ends
-from autodist.runtime.data._sharded_dataset import Passes
+from autodist.runtime.data._dataset_ends import DatasetEnds
+from autodist.runtime.data._sharded_dataset import DatasetPasses
 
 __all__ = ["LocalBatches"]
 
@@ -36,7 +36,7 @@ class LocalBatches:
         self._datasets = 0
         self._has_warned = False
 
-    def passes(self) -> Passes:
+    def passes(self) -> DatasetPasses:
         """What the loops over one sharded dataset need of steps."""
         self._datasets += 1
         coordinator, number = self._worker.coordinator, itertools.count()
@@ -47,12 +47,12 @@ class LocalBatches:
                 self._warn_of_lost_batch()
             self.is_pending = pending
 
-        def begin() -> Ends:
+        def begin() -> DatasetEnds:
             assert coordinator is not None
-            return Ends(coordinator, f"{prefix}/{next(number)}", self._worker.rank, self._worker.world_size)
+            return DatasetEnds(coordinator, f"{prefix}/{next(number)}", self._worker.rank, self._worker.world_size)
 
         is_alone = coordinator is None or self._worker.world_size == 1
-        return Passes(handed_out, None if is_alone else begin, self._check_ends_can_be_told)
+        return DatasetPasses(handed_out, None if is_alone else begin, self._check_ends_can_be_told)
 
     def _warn_of_lost_batch(self) -> None:
         if self._worker.is_chief and self._worker.world_size > 1 and not self._has_warned:

@@ -14,7 +14,7 @@ import numpy as np
 from autodist.errors import UsageError
 from autodist.runtime.data._batch import LocalArray, WholeArray, part_of
 from autodist.runtime.data._batch_notes import check_rows, with_note, without_note
-from autodist.runtime.data._dataset_ends import Ends, going_on_together
+from autodist.runtime.data._dataset_ends import DatasetEnds, going_on_together
 from autodist.runtime.data._dataset_structure import (
     Pipeline,
     has_unseeded_shuffle,
@@ -30,7 +30,7 @@ from autodist.runtime.data._elements import has_open_rows, which_are_batches
 from autodist.runtime.data._fingerprints import hashed_in_graph, hashed_names
 from autodist.runtime.data._random_maps import drawn_parts
 
-__all__ = ["Passes", "ShardBy", "ShardedDataset", "Shares", "is_pass", "shard_dataset"]
+__all__ = ["DatasetPasses", "ShardBy", "ShardedDataset", "WorkerShares", "is_pass", "shard_dataset"]
 
 _LOG = logging.getLogger("autodist")
 _ALLOWED = ("auto", "batch", "element", "file")
@@ -39,7 +39,7 @@ ShardBy = Literal["auto", "batch", "element", "file"]
 
 
 @dataclass(frozen=True)
-class Shares:
+class WorkerShares:
     """Who gets how much.
 
     Attributes:
@@ -72,7 +72,7 @@ class Shares:
 
 
 @dataclass(frozen=True)
-class Passes:
+class DatasetPasses:
     """What the loops over a sharded dataset have to do with the engine.
 
     Attributes:
@@ -82,7 +82,7 @@ class Passes:
     """
 
     handed_out: Callable[[bool], None] = lambda _: None
-    begin: Callable[[], Ends] | None = None
+    begin: Callable[[], DatasetEnds] | None = None
     check: Callable[[], None] = lambda: None
 
 
@@ -110,7 +110,7 @@ class ShardedDataset:
         dataset: Any,
         split: tuple[bool, ...],
         by: str = "batch",
-        passes: Passes | None = None,
+        passes: DatasetPasses | None = None,
         read: BlocksRead | None = None,
         *,
         has_open_rows: bool = False,
@@ -119,7 +119,7 @@ class ShardedDataset:
         self.split = split
         self.by = by
         self.has_open_rows = has_open_rows
-        self._passes = Passes() if passes is None else passes
+        self._passes = DatasetPasses() if passes is None else passes
         self._read = read
         self._note: int | None = None
 
@@ -210,7 +210,7 @@ def is_pass(value: Any) -> bool:
 
 
 def shard_dataset(
-    dataset: Any, shares: Shares, *, by: ShardBy = "auto", passes: Passes | None = None
+    dataset: Any, shares: WorkerShares, *, by: ShardBy = "auto", passes: DatasetPasses | None = None
 ) -> ShardedDataset:
     """This worker's part of a dataset.
 
@@ -237,7 +237,7 @@ def shard_dataset(
     return _sharded(dataset, shares, by, passes)
 
 
-def _sharded(dataset: Any, shares: Shares, by: ShardBy, passes: Passes | None) -> ShardedDataset:
+def _sharded(dataset: Any, shares: WorkerShares, by: ShardBy, passes: DatasetPasses | None) -> ShardedDataset:
     import tensorflow as tf
 
     sharded = partial(ShardedDataset, passes=passes, has_open_rows=has_open_rows(dataset.element_spec))
@@ -301,7 +301,7 @@ def _in_order(dataset: Any) -> Any:
     return dataset.with_options(options)
 
 
-def _check_pipeline(pipeline: Pipeline, shares: Shares, by: str) -> None:
+def _check_pipeline(pipeline: Pipeline, shares: WorkerShares, by: str) -> None:
     if by == "file" and pipeline.files is None:
         raise UsageError(
             f"`shard(by='file')` was given a dataset that is made of a {name_of(pipeline.source)}, not of files",
@@ -317,7 +317,7 @@ def _check_pipeline(pipeline: Pipeline, shares: Shares, by: str) -> None:
         )
 
 
-def _rows_of_batches(dataset: Any, split: tuple[bool, ...], shares: Shares) -> Any:
+def _rows_of_batches(dataset: Any, split: tuple[bool, ...], shares: WorkerShares) -> Any:
     """This worker's rows of each global batch, and a note of the batch: a hash, and its numbers of rows."""
     import tensorflow as tf
 
@@ -338,14 +338,14 @@ def _rows_of_batches(dataset: Any, split: tuple[bool, ...], shares: Shares) -> A
     return parts if reads_variables(dataset) else parts.prefetch(tf.data.AUTOTUNE)
 
 
-def _blocks_read(pipeline: Pipeline, shares: Shares) -> BlocksRead:
+def _blocks_read(pipeline: Pipeline, shares: WorkerShares) -> BlocksRead:
     listed = 0 if pipeline.files is None else hashed_names(pipeline.files)
     if len(shares.readers) < len(shares.replicas):
         return BlocksRead(listed, most_passes=0)  # a worker without replicas reads nothing
     return BlocksRead(listed, most_passes=1 if pipeline.has_cache else None)
 
 
-def _read_apart(pipeline: Pipeline, shares: Shares, by: str, read: BlocksRead) -> tuple[Any, str]:
+def _read_apart(pipeline: Pipeline, shares: WorkerShares, by: str, read: BlocksRead) -> tuple[Any, str]:
     """A dataset of this worker's part of the data, and how it was cut out."""
     start, stop = shares.rows(pipeline.batch_size)
     if by == "file" and not _has_files_for(pipeline, shares):
@@ -361,7 +361,7 @@ def _read_apart(pipeline: Pipeline, shares: Shares, by: str, read: BlocksRead) -
     return read_ahead(pipeline.on(source, max(stop - start, 1))), by
 
 
-def _has_files_for(pipeline: Pipeline, shares: Shares) -> bool:
+def _has_files_for(pipeline: Pipeline, shares: WorkerShares) -> bool:
     wanted = len(shares.readers)
     found = sum(1 for _ in pipeline.files.take(wanted))
     if found < wanted and shares.rank == 0:

@@ -26,7 +26,7 @@ from autodist.runtime.measuring._worker_timeline import clock_offset_s, worker_t
 from autodist.runtime.state import StateStore
 from autodist.strategies import Strategy, check
 
-__all__ = ["ORDERED", "TrialKeys", "Trials"]
+__all__ = ["ORDERED", "OrderedTrials", "TrialKeys"]
 
 ORDERED = "AUTODIST_TRIALS"
 """The environment variable by which a launcher has the first training step measured instead of trained."""
@@ -74,7 +74,7 @@ class TrialKeys:
         return f"trials/{self.number}/answer/{turn}/{rank}"
 
 
-class Trials:
+class OrderedTrials:
     """Measures strategies for one captured step, as the launcher orders them.
 
     The program's variables only lend their values, and stay as they are.
@@ -134,7 +134,7 @@ class _Trial:
 
     def __init__(
         self,
-        trials: Trials,
+        trials: OrderedTrials,
         number: int,
         strategy: Strategy,
         captured: CapturedStep,

@@ -12,7 +12,7 @@ from autodist.resource_spec import ResourceSpec
 from autodist.runtime._engine import Engine
 from autodist.runtime._recorder import Recorder
 from autodist.runtime.data import Arguments, Convention
-from autodist.runtime.measuring._ordered_trials import ORDERED, Trials
+from autodist.runtime.measuring._ordered_trials import ORDERED, OrderedTrials
 
 __all__ = ["TrialEngine", "engine_class"]
 
@@ -40,7 +40,7 @@ class TrialEngine(Engine):
         recorder: Recorder | None = None,
     ) -> None:
         super().__init__(worker, spec, strategy, convention, recorder)
-        self._trials = Trials(worker, spec, convention)
+        self._trials = OrderedTrials(worker, spec, convention)
 
     def _compiled(self, captured: CapturedStep, arguments: Arguments, local: bool, *, own: bool) -> NoReturn:
         """Measure the step; the script has done all that a search wants of it.

@@ -5,13 +5,13 @@ from autodist.runtime.session._orderings import keep_orderings_in_functions, kee
 from autodist.runtime.session._remote_values import REMOTE_VALUES
 from autodist.runtime.session._request_ids import number_requests_by_one_generator
 from autodist.runtime.session._serving_threads import Server
-from autodist.runtime.session._session_host import SessionHost, Wiring
+from autodist.runtime.session._session_host import SessionConnections, SessionHost
 
 __all__ = [
     "REMOTE_VALUES",
     "Server",
+    "SessionConnections",
     "SessionHost",
-    "Wiring",
     "keep_orderings_in_functions",
     "keep_orderings_in_session",
     "number_requests_by_one_generator",

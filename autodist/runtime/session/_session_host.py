@@ -12,20 +12,20 @@ import numpy as np
 from autodist.coordination import Worker
 from autodist.graph import Variable
 from autodist.kernels import DistributedGraph, QuestionSet, Refresher, proxy_name
-from autodist.runtime.session._answers import Answers
 from autodist.runtime.session._orderings import keep_orderings_in_session
+from autodist.runtime.session._question_server import QuestionServer
 from autodist.runtime.session._remote_values import REMOTE_VALUES
 from autodist.runtime.session._serving_threads import Server
 from autodist.runtime.session._tensorflow_server import PROCESS_SERVER
 
-__all__ = ["SessionHost", "Wiring"]
+__all__ = ["SessionConnections", "SessionHost"]
 
 _CHUNK_BYTES = 64 * 2**20
 _LEADER = "/job:worker/replica:0/task:0"
 
 
 @dataclass(frozen=True)
-class Wiring:
+class SessionConnections:
     """How the sessions of a run are connected.
 
     Attributes:
@@ -78,7 +78,7 @@ class SessionHost:
         outdated: Variables that have changed since this worker's proxies of them, if it has any, got their values.
     """
 
-    def __init__(self, worker: Worker, wiring: Wiring, container: str) -> None:
+    def __init__(self, worker: Worker, wiring: SessionConnections, container: str) -> None:
         import tensorflow as tf
 
         self.worker = worker
@@ -91,7 +91,7 @@ class SessionHost:
         self._asked_for: set[str] = set()
         self._freeing: dict[str, Any] = {}
         self._servers: list[Server] = []
-        self._answers: list[Answers] = []
+        self._answers: list[QuestionServer] = []
         self._readers: dict[tuple[str, ...], Callable[[float | None], Sequence[np.ndarray]]] = {}
         self._session = self._connect()
 
@@ -121,7 +121,7 @@ class SessionHost:
         self._run([r.destroy for r in self._residents.values() if own in r.home or not self.wiring.server])
         self.close()
 
-    def _stop(self, threads: Sequence[Server | Answers]) -> None:
+    def _stop(self, threads: Sequence[Server | QuestionServer]) -> None:
         for thread in threads:
             thread.stop()
             self.worker.not_on_exit(thread.stop)
@@ -163,7 +163,7 @@ class SessionHost:
         with self._graph.as_default():
             tf.graph_util.import_graph_def(asked.graph_def, name=prefix)
         for question in asked.questions:
-            self._answers.append(Answers(question, asker, self._targets(prefix, [question.node])))
+            self._answers.append(QuestionServer(question, asker, self._targets(prefix, [question.node])))
             self.worker.on_exit(self._answers[-1].stop)
 
     def _targets(self, name: str, targets: Sequence[str]) -> Any:

@@ -15,13 +15,13 @@ from autodist.runtime.data import aligned_copy, aligned_empty
 from autodist.runtime.state._eager_variables import assign_eager, read_eager, release_eager
 from autodist.runtime.state._lost_values import LOST_VALUES
 
-__all__ = ["Copy", "Part", "assembled", "holder", "whole_name"]
+__all__ = ["ProgramVariable", "SessionVariable", "assembled", "holder", "whole_name"]
 
 _RELEASE_FROM_BYTES = 64 * 1024  # below, the bookkeeping costs more than the memory
 
 
 @dataclass
-class Part:
+class SessionVariable:
     """A variable of the session, and which part of the program's variable it is."""
 
     name: str
@@ -35,13 +35,13 @@ class Part:
 
 
 @dataclass
-class Copy:
+class ProgramVariable:
     """What is known of one of the program's variables."""
 
     handle: Any
     dtype: Any
     shape: tuple[int, ...]
-    parts: list[Part]
+    parts: list[SessionVariable]
     written_by_steps: bool
     is_released: bool = False
     is_borrowed: bool = False
@@ -108,7 +108,7 @@ def holder(graph: DistributedGraph, name: str) -> int:
     return graph.layout.rank_of_tf(graph.homes[name])
 
 
-def assembled(copy: Copy, values: Iterator[tuple[str, np.ndarray]]) -> np.ndarray:
+def assembled(copy: ProgramVariable, values: Iterator[tuple[str, np.ndarray]]) -> np.ndarray:
     """The value of one of the program's variables; takes those of its parts, one after another."""
     if len(copy.parts) == 1:
         return next(values)[1]

@@ -30,7 +30,7 @@ from autodist.runtime.data import aligned_copy
 from autodist.runtime.session import SessionHost
 from autodist.runtime.state._eager_variables import handle_dtype
 from autodist.runtime.state._lost_values import LOST_VALUES, lost_with
-from autodist.runtime.state._parts import Copy, Part, assembled, holder, whole_name
+from autodist.runtime.state._parts import ProgramVariable, SessionVariable, assembled, holder, whole_name
 
 __all__ = ["StateStore"]
 
@@ -51,7 +51,7 @@ class StateStore:
         self._worker = worker
         self._scope = scope
         self._borrows = borrows
-        self._copies: dict[str, Copy] = {}
+        self._copies: dict[str, ProgramVariable] = {}
         self._whole_of: dict[str, str] = {}
         self._names: dict[int, str] = {}
         self._changed: set[str] = set()
@@ -133,9 +133,11 @@ class StateStore:
             self._names[id(handle)] = name
             is_frozen = variable.content is not None
             about = handle, handle_dtype(handle), shape
-            self._copies[name] = Copy(*about, [], False, version=self._version, is_frozen=is_frozen)
+            self._copies[name] = ProgramVariable(*about, [], False, version=self._version, is_frozen=is_frozen)
         rank = holder(graph, variable.name)
-        self._copies[name].parts.append(Part(variable.name, index, rank, rank == self._worker.rank, is_served))
+        self._copies[name].parts.append(
+            SessionVariable(variable.name, index, rank, rank == self._worker.rank, is_served)
+        )
         self._whole_of[variable.name] = name
 
     def forget(self, names: Sequence[str]) -> None:

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from autodist.kernels import Question
 from autodist.transport import refuse, withdraw
 
-__all__ = ["Answers"]
+__all__ = ["QuestionServer"]
 
 _LOG = logging.getLogger("autodist")
 _STOP_TIMEOUT_S = 5.0
 _AGAIN_S = 0.05
 
 
-class Answers:
+class QuestionServer:
     """Answers one question of one worker, again and again, until it is stopped or the workers are connected no more.
 
     What fails here fails the step of who has asked, with the same words; the next asking is answered again.

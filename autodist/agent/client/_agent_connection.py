@@ -13,7 +13,7 @@ from autodist.agent.protocol import Decoder, Frame, FrameError, Kind, Streams, e
 from autodist.errors import HostUnreachable, LaunchError, TimedOut
 from autodist.remote import Channel, Machine
 
-__all__ = ["Line"]
+__all__ = ["AgentConnection"]
 
 _READ_BYTES = 1 << 18
 _BEATS = 4  # within the time after which silence is loss
@@ -21,7 +21,7 @@ _HOLD_S = 0.05
 _SECOND_LOOK_S = 0.5
 
 
-class Line:
+class AgentConnection:
     """Sends requests and frames, and hands on what comes.
 
     Args:

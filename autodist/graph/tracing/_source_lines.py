@@ -12,7 +12,7 @@ from typing import Any
 
 from autodist.user_code import OUR_DIRECTORY
 
-__all__ = ["SOURCE_GRAPH", "Lines", "is_users", "line_of_caller", "line_of_error", "said_in_tracing"]
+__all__ = ["SOURCE_GRAPH", "SourceLines", "is_users", "line_of_caller", "line_of_error", "said_in_tracing"]
 
 SOURCE_GRAPH = "_autodist_source"
 """Attribute of a function's graph: where its ops were imported from, under the same names."""
@@ -21,7 +21,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _IN_TEXT = re.compile(r'File "([^"]+)", line (\d+)')
 
 
-class Lines:
+class SourceLines:
     """Where in the user's files the ops of a graph were made.
 
     Args:

@@ -7,17 +7,17 @@ from typing import Any
 
 from autodist.graph._graph_def import normalize
 
-__all__ = ["Bodies"]
+__all__ = ["FunctionBodies"]
 
 
-class Bodies:
+class FunctionBodies:
     """The functions that loops, branches and calls of a graph run.
 
     Args:
         graph_def: With its library.
 
     Example:
-        >>> Bodies(graph.graph_def).nodes("while_body_12")  # doctest: +SKIP
+        >>> FunctionBodies(graph.graph_def).nodes("while_body_12")  # doctest: +SKIP
         {'placeholder': ..., 'lstm_cell/MatMul': ...}
 
     """
