@@ -335,6 +335,21 @@ def test_no_file_imports_itself_by_way_of_others():
     assert circles == {}
 
 
+def test_no_folder_imports_itself_by_way_of_those_beside_it():
+    """What a folder and the one around it have of each other does not count."""
+    imports: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for file in PACKAGE.rglob("*.py"):
+        inside = file.relative_to(PACKAGE).parts[:-1]
+        for other in files_imported(file):
+            target = other.relative_to(PACKAGE).parts[:-1]
+            unlike = next((k for k, (a, b) in enumerate(zip(inside, target, strict=False)) if a != b), None)
+            if unlike is not None:
+                imports.setdefault(inside[: unlike + 1], set()).add(target[: unlike + 1])
+    while leaves := {folder for folder, needed in imports.items() if not needed & imports.keys()}:
+        imports = {folder: needed for folder, needed in imports.items() if folder not in leaves}
+    assert imports == {}
+
+
 def test_no_two_files_have_one_name():
     places: dict[str, list[str]] = {}
     for file in PACKAGE.rglob("*.py"):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from autodist.graph._graph_def import data_inputs, is_stateful, node_of
+from autodist.graph._graph_def import constant_value, data_inputs, is_stateful, node_of
 
-__all__ = ["static_value"]
+__all__ = ["is_zero", "static_value"]
 
 _MOST_NODES = 100  # what takes more is computed from something large, or not at all
 
@@ -38,6 +39,21 @@ def static_value(nodes: dict[str, Any], tensor: str) -> Any:
         output = graph.get_tensor_by_name(tensor if ":" in tensor else f"{tensor}:0")
         with tf.compat.v1.Session(graph=graph) as session:
             return session.run(output)
+
+
+def is_zero(nodes: Mapping[str, Any], tensor: str) -> bool:
+    """Whether all elements of a tensor are zero, however many there are.
+
+    Args:
+        nodes: A flat graph, or the body of a function, by name.
+        tensor: One of its tensors.
+    """
+    node = nodes[node_of(tensor)]
+    if node.op == "Const":
+        return not constant_value(node).any()
+    if node.op == "Fill":
+        return is_zero(nodes, data_inputs(node)[1])
+    return node.op == "ZerosLike" or (node.op == "Identity" and is_zero(nodes, data_inputs(node)[0]))
 
 
 def _behind(nodes: dict[str, Any], name: str) -> dict[str, None] | None:

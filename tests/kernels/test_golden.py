@@ -103,6 +103,20 @@ def test_kernels_make_what_is_written(name):
     assert text == file.read_text(), "if this is meant: make golden"
 
 
+@pytest.mark.parametrize("name", ["sums_of_hosts_first", "encoded", "servers_with_stations", "parts_at_replicas"])
+def test_passes_keep_nothing_of_a_graph_and_leave_it_as_it_is(name):
+    strategy, workers, devices, overlap = CASES[name]
+    spec, graph = ResourceSpec.local(workers=workers, cpus=devices), small_step()
+    built = get(strategy).build(graph, spec)
+    for preparation in PREPARATIONS:
+        graph, built = preparation.apply(graph, built)
+    layout = Layout.of(built, spec, workers - 1, server=needs_servers(built))
+    kernels, given = kernels_for(graph, built, extras=(), overlap=overlap), graph.graph_def.SerializeToString()
+    first, again = (rewrite(graph, layout, kernels)[0] for _ in range(2))
+    assert first.graph_def == again.graph_def
+    assert graph.graph_def.SerializeToString() == given
+
+
 def test_every_pass_of_ours_is_in_one_of_them():
     written = "".join(file.read_text() for file in GOLDEN.glob("*.txt"))
     spec = ResourceSpec.local(workers=2)

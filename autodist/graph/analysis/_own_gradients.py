@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from autodist.graph._constants import is_zero
 from autodist.graph._function_bodies import FunctionBodies
 from autodist.graph._graph_def import (
     called_functions,
-    constant_value,
     data_inputs,
     node_of,
     tensor_dtype,
@@ -97,19 +97,13 @@ class _Bent:
         floats = [tensor for tensor in tensors if self._is_float(tensor)]
         given = [tensor for tensor in floats if self._is_from_above(tensor)]
         others = (tensor for tensor in floats if not self._is_from_above(tensor))
-        return len(set(map(self._is_by_row, given))) == 1 and all(map(self._is_zero, others))
+        return len(set(map(self._is_by_row, given))) == 1 and all(is_zero(self._nodes, tensor) for tensor in others)
 
     def _is_from_above(self, tensor: str) -> bool:
         return node_of(tensor) in self._backward and self._is_float(tensor)
 
     def _is_float(self, tensor: str) -> bool:
         return tensor_dtype(self._nodes, tensor).startswith(("float", "bfloat", "complex"))
-
-    def _is_zero(self, tensor: str) -> bool:
-        node = self._nodes[node_of(tensor)]
-        if node.op == "Fill":
-            return self._is_zero(data_inputs(node)[1])
-        return node.op == "ZerosLike" or (node.op == "Const" and not constant_value(node).any())
 
     def _is_bent_inside(self, node: Any, function: str) -> bool:
         nodes, arguments = self._bodies.nodes(function), self._bodies.arguments(function)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from autodist.graph._constants import is_zero
 from autodist.graph._function_bodies import FunctionBodies
 from autodist.graph._graph_def import (
     called_functions,
-    constant_value,
     data_inputs,
     is_stateful,
     node_of,
@@ -150,7 +150,7 @@ class Flows:
     def _is_whole_gradient(self, tensor: str, value: Value) -> bool:
         """Whether all replicas would add the whole of a gradient to what they compute of their rows."""
         is_gradient = self._analysis.dependence.is_backward(node_of(tensor))
-        return is_gradient and value is None and not (self._is_number(tensor) or self._is_zero(tensor))
+        return is_gradient and value is None and not (self._is_number(tensor) or is_zero(self._nodes, tensor))
 
     def _is_number(self, tensor: str) -> bool:
         return tensor_dtype(self._nodes, tensor).startswith(("int", "uint", "bool"))
@@ -169,7 +169,7 @@ class Flows:
         if isinstance(values[position], Rows):
             return values[position]
         is_list = tensor_dtype(self._nodes, tensor_name(node.name, position)) == "variant"
-        begins_empty = not is_list and self._is_zero(data_inputs(node)[position])
+        begins_empty = not is_list and is_zero(self._nodes, data_inputs(node)[position])
         return Kind.DATA if values[position] is None and begins_empty else Kind.MET
 
     def _of_branch(self, node: Any, position: int) -> Value:
@@ -180,15 +180,6 @@ class Flows:
         if None not in shape:
             return Kind.DATA
         return Rows(shape.index(None)) if shape.count(None) == 1 else Kind.MET
-
-    def _is_zero(self, tensor: str) -> bool:
-        """Whether all elements of a tensor are zero, however many there are."""
-        node = self._nodes[node_of(tensor)]
-        if node.op == "Const":
-            return not constant_value(node).any()
-        if node.op == "Fill":
-            return self._is_zero(data_inputs(node)[1])
-        return node.op == "ZerosLike" or (node.op == "Identity" and self._is_zero(data_inputs(node)[0]))
 
     def _is_pure(self, node: Any) -> bool:
         """Whether nothing is drawn or changed inside: then it does not matter how often it runs, and on which rows."""

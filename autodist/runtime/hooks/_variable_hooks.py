@@ -8,7 +8,7 @@ from typing import Any
 from autodist.graph import StepAnalysis
 from autodist.runtime.data import captured_resources
 from autodist.runtime.hooks._attribute_patches import Patches
-from autodist.runtime.state import LOST_VALUES, StateStore
+from autodist.runtime.state import LOST_VALUES, HandleAccess, StateStore
 
 __all__ = ["hook_variables"]
 
@@ -29,37 +29,17 @@ def hook_variables(patches: Patches, state: StateStore) -> None:
     _hook_datasets(patches, state)
 
 
-class _Handle:
-    """The attribute by which every access to a variable goes, that of TensorFlow's C++ code included."""
-
-    def __init__(self, state: StateStore) -> None:
-        from tensorflow.python.eager import context
-
-        self._state = state
-        self._executing_eagerly = context.executing_eagerly
-
-    def __get__(self, variable: Any, owner: Any = None) -> Any:
-        if variable is None:
-            return self
-        try:
-            handle = variable.__dict__["_handle"]
-        except KeyError:
-            raise AttributeError("_handle") from None
-        name = self._state.name_of(handle)
-        if name is not None and self._executing_eagerly():
-            self._state.before_read(name)
-        LOST_VALUES.check(handle)
-        return handle
-
-    def __set__(self, variable: Any, handle: Any) -> None:
-        variable.__dict__["_handle"] = handle
-
-
 def _hook_handles(patches: Patches, state: StateStore) -> None:
+    from tensorflow.python.eager import context
     from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
-    # Instances have the attribute in their `__dict__`; a descriptor that can be set overrides it.
-    BaseResourceVariable._handle = _Handle(state)
+    def before(handle: Any) -> None:
+        name = state.name_of(handle)
+        if name is not None and context.executing_eagerly():
+            state.before_read(name)
+        LOST_VALUES.check(handle)
+
+    BaseResourceVariable._handle = HandleAccess(before)
     patches.callback(delattr, BaseResourceVariable, "_handle")
 
 

@@ -1,5 +1,6 @@
 """Variables: the program's own, their copies in the session, and where these live."""
 
+from autodist.runtime.state._handle_access import HandleAccess
 from autodist.runtime.state._lost_values import LOST_VALUES
 from autodist.runtime.state._parts import whole_name
 from autodist.runtime.state._placements import Placements
@@ -7,6 +8,7 @@ from autodist.runtime.state._state_store import StateStore
 
 __all__ = [
     "LOST_VALUES",
+    "HandleAccess",
     "Placements",
     "StateStore",
     "whole_name",

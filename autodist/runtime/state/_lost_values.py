@@ -14,6 +14,7 @@ from typing import Any
 
 from autodist.errors import WorkerFailed
 from autodist.runtime.state._eager_variables import refill_eager, release_eager
+from autodist.runtime.state._handle_access import HandleAccess
 
 __all__ = ["LOST_VALUES", "lost_with"]
 
@@ -78,7 +79,7 @@ class _LostValues:
             return
         from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
-        BaseResourceVariable._handle = _Handle(self)
+        BaseResourceVariable._handle = HandleAccess(self.check)
         if not self._is_watching:
             self._is_watching = True
             _watch_methods(self)
@@ -97,26 +98,6 @@ def lost_with(ranks: Sequence[int], name: str) -> WorkerFailed:
         "last checkpoint; or give the variable a value before you read or save it (`load_weights`, "
         "`checkpoint.restore`)",
     )
-
-
-class _Handle:
-    """The attribute by which every access to a variable goes, where no scope is open."""
-
-    def __init__(self, lost: _LostValues) -> None:
-        self._lost = lost
-
-    def __get__(self, variable: Any, owner: Any = None) -> Any:
-        if variable is None:
-            return self
-        try:
-            handle = variable.__dict__["_handle"]
-        except KeyError:
-            raise AttributeError("_handle") from None
-        self._lost.check(handle)
-        return handle
-
-    def __set__(self, variable: Any, handle: Any) -> None:
-        variable.__dict__["_handle"] = handle
 
 
 def _watch_methods(lost: _LostValues) -> None:
