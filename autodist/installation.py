@@ -22,6 +22,7 @@ __all__ = [
     "is_supported",
     "tcp_remedy",
     "tensorflow_remedy",
+    "version",
 ]
 
 DISTRIBUTION = "autodist-tf"
@@ -156,3 +157,8 @@ def _tensorflow_version() -> str | None:
         return None
     wheel = _tensorflow_wheel()
     return importlib.metadata.version(wheel) if wheel else ""
+
+
+def version() -> str:
+    """Return AutoDist's version."""
+    return str(sys.modules["autodist"].__version__)

@@ -82,10 +82,13 @@ def _account(trial: Trial, bill: Bill) -> None:
 
 
 def _best_of(trials: Sequence[Trial], study: Study, is_any: bool, utility: Utility) -> Trial | None:
-    """Return the best trial; says on standard error what rules have to do with it."""
-    from autodist.search import best_of, obeys
+    """Return the best trial; says on standard error how sure that is, and what rules have to do with it."""
+    from autodist.search import obeys, verdict_of
 
-    found = best_of(trials, () if is_any else study.rules, utility)
+    verdict = verdict_of(trials, () if is_any else study.rules, utility)
+    found = None if verdict is None else verdict.best
+    if verdict is not None:
+        click.echo(f"autodist: {verdict.text}", err=True)
     if found is not None and study.rules and not is_any:
         rules = " ".join(map(str, study.rules))
         if obeys(found.strategy, study.rules):

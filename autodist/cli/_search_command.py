@@ -7,7 +7,7 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ from autodist.errors import AutoDistError, SearchFailed, UsageError
 from autodist.wording import counted
 
 if TYPE_CHECKING:
-    from autodist.search import Bill, Rule
+    from autodist.search import Bill, Rule, Verdict
     from autodist.tuning import SearchRequest, SearchResult
 
 __all__ = ["search"]
@@ -306,16 +306,24 @@ def _show(result: SearchResult, bill: Bill, path: Path, as_json: bool, command: 
             rows.append(replace(row_of(baseline.trial, bill), origin=baseline.name))
     show_trials(rows, reference_s, unit=bill.unit)
     console = output_console()
+    console.print(result.verdict.text)
     trials = counted(len(result.trials), "trial")
     console.print(f"{trials} in {result.duration_s:.0f} s, kept as study {result.study} in the store")
     console.print(f"saved {path}")
     console.print(f"next: {command}")
 
 
+def _verdict_json(verdict: Verdict) -> dict[str, Any]:
+    rivals = [{"number": trial.number} | asdict(found) for trial, found in verdict.rivals]
+    known = {"is_confirmed": verdict.is_confirmed, "is_sure": verdict.is_sure, "text": verdict.text}
+    return known | {"rivals": [{k: v if math.isfinite(v) else None for k, v in row.items()} for row in rivals]}
+
+
 def _json(result: SearchResult, bill: Bill, path: Path, command: str) -> str:
     content = {
         "schema_version": _SCHEMA_VERSION,
         "best": trial_json(result.best, bill),
+        "verdict": _verdict_json(result.verdict),
         "baselines": [
             {"name": b.name, "why_not": b.why_not or None, "trial": b.trial and trial_json(b.trial, bill)}
             for b in result.baselines

@@ -171,7 +171,8 @@ def trial_json(trial: Trial, bill: Bill) -> dict[str, Any]:
     row |= {f"cost_per_{bill.key}": bill.of(trial.strategy, trial.step_s)}
     if isinstance(outcome, Failure):
         return row | {"reason": outcome.reason, "message": outcome.message}
-    return row | {"steps_s": outcome.steps_s, "warm_up": outcome.warm_up, "prepared_s": outcome.prepared_s}
+    row |= {"steps_s": outcome.steps_s, "warm_up": outcome.warm_up, "prepared_s": outcome.prepared_s}
+    return row | {"again": [{"round": one.round, "steps_s": one.steps_s} for one in trial.again]}
 
 
 def _show_studies(store: TrialStore, as_json: bool) -> None:

@@ -5,11 +5,12 @@ from autodist.search._baselines import known_strategies
 from autodist.search._clusters import cluster_of, smaller_clusters
 from autodist.search._comparison import CONTESTANTS, SPLITS, Comparison, Split, compare, count_of_comparisons
 from autodist.search._memory_filter import MemoryFilter
-from autodist.search._run_off import run_off
+from autodist.search._run_off import run_off, with_measurement
 from autodist.search._selection import agreement, cosine, select
 from autodist.search._simulated_ranking import Effort, Ranked, Ranking, rank_offline
-from autodist.search._tuner import BASELINE, Budget, Measurer, Plan, Tuner
+from autodist.search._tuner import Budget, Measurer, Plan, Tuner
 from autodist.search._utility import UTILITIES, Bill, Cost, Time, Utility, hosts_of, utility_of
+from autodist.search._verdict import BASELINE, Difference, Verdict, best_of, difference, verdict_of
 from autodist.search.searchers import (
     SEARCHERS,
     Found,
@@ -29,7 +30,6 @@ from autodist.search.space import (
     adjacent_groups,
     arranged,
     balanced_servers,
-    best_of,
     obeys,
     recognize,
     sample,
@@ -70,6 +70,7 @@ __all__ = [
     "Comparison",
     "Cost",
     "DataSet",
+    "Difference",
     "Effort",
     "Failure",
     "Family",
@@ -98,6 +99,7 @@ __all__ = [
     "Tuner",
     "Unit",
     "Utility",
+    "Verdict",
     "adjacent_groups",
     "agreement",
     "are_alike",
@@ -109,6 +111,7 @@ __all__ = [
     "cosine",
     "count_of_comparisons",
     "data_sets",
+    "difference",
     "excerpt",
     "export_studies",
     "graph_of",
@@ -125,4 +128,6 @@ __all__ = [
     "select",
     "smaller_clusters",
     "utility_of",
+    "verdict_of",
+    "with_measurement",
 ]

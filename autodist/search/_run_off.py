@@ -1,50 +1,77 @@
-"""The best of a search, measured again: in turn, so that luck and a machine that slows down decide less."""
+"""The best of a search, measured again: in turn, until their differences are larger than what is not known of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from autodist.search.store import Failure, Measurement, Trial
+from autodist.search._verdict import difference, leader_of
+from autodist.search.store import Measurement, Trial
 
-__all__ = ["ROUNDS", "run_off"]
+__all__ = ["LEAST_ROUNDS", "run_off"]
 
-ROUNDS = 2
-"""How often each is measured again."""
+LEAST_ROUNDS = 3
+"""How often those are measured again, about, between which it is decided soon."""
+_MOST_ROUNDS = 8
+"""How often each is measured again at most."""
+_NARROW = 0.01
+"""Trials whose difference is known to this share are equals unless it is decided."""
 
 
 def run_off(
     finalists: Sequence[Trial],
-    measure: Callable[[Trial], Measurement | Failure],
+    measure: Callable[[Trial, int], Trial],
+    challengers: Callable[[Sequence[Trial]], Sequence[Trial]] = lambda measured: (),
     goes_on: Callable[[], bool] = lambda: True,
 ) -> list[Trial]:
-    """The same trials with the steps that were measured now, those before left out.
+    """Measure trials again, round by round, and return them with what was measured.
 
-    Who is the fastest of many was lucky as well. Measured again he is as fast as he is.
+    Who is the fastest of many was lucky as well. Measured again he is as fast as he is. Every second round is in the
+    opposite order. Who is slower than the fastest one beyond doubt has lost, and is measured no more; as soon as nobody
+    is left whose difference is not known, it is over.
 
     Args:
         finalists: What is measured again.
-        measure: Measures a trial's strategy.
-        goes_on: Asked before each round whether there is time for it; every second one is in the opposite order.
+        measure: Measures a trial in a round, which is counted from 0, and returns it with that; as it was if it failed.
+        challengers: Told of all that were measured so far, who else must be.
+        goes_on: Asked before each round whether there is time for it.
 
     Returns:
-        The trials in their order; one that fails now is as it was.
+        All that were measured.
 
     """
-    found: list[list[Measurement]] = [[] for _ in finalists]
-    for number in range(ROUNDS):
-        if not goes_on():
+    known = {trial.number: trial for trial in finalists}
+    running, taken = list(known), dict.fromkeys(known, 0)
+    for number in range(2 * _MOST_ROUNDS):
+        if not running or not goes_on():
             break
-        places = range(len(finalists))
-        for place in places if number % 2 == 0 else reversed(places):
-            outcome = measure(finalists[place])
-            if isinstance(outcome, Measurement):
-                found[place].append(outcome)
-    return [_joined(trial, measured) for trial, measured in zip(finalists, found, strict=True)]
+        for one in running if number % 2 == 0 else reversed(running):
+            before, known[one] = known[one], measure(known[one], number)
+            taken[one] = taken[one] + 1 if known[one] is not before else _MOST_ROUNDS
+        running = _undecided([known[one] for one in running if taken[one] < _MOST_ROUNDS])
+        new = [trial for trial in challengers(list(known.values())) if trial.number not in known]
+        if new:
+            running = running or [leader_of(list(known.values())).number]
+            running += [trial.number for trial in new]
+            known |= {trial.number: trial for trial in new}
+            taken |= dict.fromkeys((trial.number for trial in new), 0)
+    return list(known.values())
 
 
-def _joined(trial: Trial, measured: Sequence[Measurement]) -> Trial:
-    if not measured:
-        return trial
-    steps_s = tuple(step_s for one in measured for step_s in one.steps_s)
-    return replace(trial, outcome=replace(measured[0], steps_s=steps_s))
+def _undecided(trials: Sequence[Trial]) -> list[int]:
+    """Numbers of the fastest one and of those that may be as fast; none if it is alone."""
+    if not trials:
+        return []
+    leader = leader_of(trials)
+    found = [trial.number for trial in trials if trial is leader or _may_be_as_fast(trial, leader)]
+    return found if len(found) > 1 else []
+
+
+def _may_be_as_fast(trial: Trial, leader: Trial) -> bool:
+    found = difference(trial, leader)
+    return found is None or not (found.is_decided or found.high - found.low < 2 * _NARROW)
+
+
+def with_measurement(trial: Trial, outcome: Measurement, number: int) -> Trial:
+    """The trial with what it took in a round."""
+    return replace(trial, again=(*trial.again, replace(outcome, round=number)))

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Literal, Protocol
 
@@ -13,19 +14,17 @@ import numpy as np
 
 from autodist.errors import SearchFailed, SpaceEmpty, UsageError
 from autodist.search._memory_filter import MemoryFilter
-from autodist.search._run_off import ROUNDS, run_off
+from autodist.search._run_off import LEAST_ROUNDS, run_off, with_measurement
 from autodist.search._selection import agreement, cosine, select
 from autodist.search._utility import Time, Utility
+from autodist.search._verdict import BASELINE, Verdict, verdict_of
 from autodist.search.searchers import Searcher
-from autodist.search.space import Catalogue, Proposals, Space, best_of, obeys, recognize
+from autodist.search.space import Catalogue, Proposals, Space, obeys, recognize
 from autodist.search.store import Failure, Measurement, Trial
 from autodist.simulator import Floats, Simulator
 from autodist.strategies import Strategy
 
-BASELINE = "baseline"
-"""How the origin of trials begins that users know."""
-
-__all__ = ["BASELINE", "Budget", "Measurer", "Plan", "Tuner"]
+__all__ = ["Budget", "Measurer", "Plan", "Tuner"]
 
 
 class Measurer(Protocol):
@@ -146,19 +145,34 @@ class Tuner:
         return self.best
 
     def _run_off(self) -> None:
-        """Measure the best again, so far as there is time, until the best of all was measured again."""
-        known = [t for t in self._best_first(self.trials) if t.origin.startswith(BASELINE)][:1]
+        """Measure the best again, so far as there is time, and whoever may be faster than these."""
+        known = [t for t in self._best_first(self.trials) if t.origin.startswith(BASELINE)]
         best = [t for t in self._best_first(self._obedient) if t not in known][: self.plan.finalists]
-        finalists = [*best, *known] if best else []
-        numbers: set[int] = set()
-        while finalists and len(numbers) <= 2 * self.plan.finalists and self._has_time():
-            numbers |= {trial.number for trial in finalists}
-            again = run_off(finalists, lambda t: self.measurer.measure(t.number, t.strategy, None), self._has_time)
-            measured = {trial.number: trial for trial in again}
-            self.trials = [measured.get(trial.number, trial) for trial in self.trials]
-            for trial in again:
-                self.keep(trial)
-            finalists = [trial for trial in self._best_first(self._obedient)[:1] if trial.number not in numbers]
+        earlier = verdict_of(self.trials, self.space.rules)
+        winner = [earlier.best] if earlier is not None and earlier.is_confirmed else []
+        default = sorted(known, key=lambda trial: trial.number)[:1]
+        finalists = list({t.number: t for t in (*best, *winner, *known[:1], *default)}.values())
+        if not self.plan.finalists or len(finalists) < 2:
+            return
+        first = 1 + max((one.round for trial in self.trials for one in trial.again), default=0)
+        run_off(finalists, partial(self._measure_again, first), self._challengers, self._has_time)
+
+    def _measure_again(self, first: int, trial: Trial, number: int) -> Trial:
+        outcome = self.measurer.measure(trial.number, trial.strategy, None)
+        if isinstance(outcome, Failure):
+            return trial
+        found = with_measurement(trial, outcome, first + number)
+        self.trials = [found if one.number == trial.number else one for one in self.trials]
+        self.keep(found)
+        return found
+
+    def _challengers(self, measured: Sequence[Trial]) -> list[Trial]:
+        """Who was faster, when he was measured first, than the fastest of those that were measured again."""
+        numbers = {trial.number for trial in measured}
+        others = [trial for trial in self._best_first(self._obedient) if trial.number not in numbers]
+        fastest_s = min((trial.step_s or 0.0 for trial in measured if trial.again), default=0.0)
+        room = 3 * self.plan.finalists - len(measured)
+        return [trial for trial in others[: max(room, 0)] if (trial.step_s or 0.0) < fastest_s]
 
     @property
     def _obedient(self) -> list[Trial]:
@@ -178,7 +192,17 @@ class Tuner:
             SearchFailed: There is none.
 
         """
-        found = best_of(self.trials, self.space.rules, self.utility)
+        return self.verdict.best
+
+    @property
+    def verdict(self) -> Verdict:
+        """The best trial so far, and how sure that is.
+
+        Raises:
+            SearchFailed: There is none.
+
+        """
+        found = verdict_of(self.trials, self.space.rules, self.utility)
         if found is None:
             raise self._failed()
         return found
@@ -199,8 +223,8 @@ class Tuner:
     def run_off_s(self) -> float:
         """About how long the best will be measured again at the end."""
         tried = len(self.trials) - self._taken_up
-        finalists = self.plan.finalists + 1 if self.plan.finalists else 0
-        return ROUNDS * finalists * (time.monotonic() - self._begun_s) / tried if tried else 0.0
+        finalists = self.plan.finalists + 2 if self.plan.finalists else 0
+        return LEAST_ROUNDS * finalists * (time.monotonic() - self._begun_s) / tried if tried else 0.0
 
     def _tell_of(self, trials: Sequence[Trial]) -> None:
         """Let the searcher learn from trials of others, as far as they are in the space."""

@@ -29,6 +29,7 @@ from autodist.search import (
     Trial,
     TrialStore,
     Tuner,
+    Verdict,
     hardware_of,
     known_strategies,
     utility_of,
@@ -197,7 +198,7 @@ class SearchResult:
     """What came out.
 
     Attributes:
-        best: The best trial.
+        verdict: The best trial, and how sure that is.
         trials: All of them, those of an earlier search that was taken up included.
         baselines: What users know.
         study: Its number in the store.
@@ -207,13 +208,18 @@ class SearchResult:
 
     """
 
-    best: Trial
+    verdict: Verdict
     trials: tuple[Trial, ...]
     baselines: tuple[Baseline, ...]
     study: int
     duration_s: float
     starts: int
     batch_size: int
+
+    @property
+    def best(self) -> Trial:
+        """The best trial."""
+        return self.verdict.best
 
     @property
     def fastest_baseline(self) -> Baseline | None:
@@ -289,14 +295,14 @@ class _Session:
             tuner = self._tuner(space, store, study)
             self._observer.captured(space, tuple(tuner.trials))
             try:
-                best = tuner.run({name: fits for name, fits in baselines.items() if isinstance(fits, Strategy)})
+                tuner.run({name: fits for name, fits in baselines.items() if isinstance(fits, Strategy)})
             except SearchFailed as error:
                 error.study = study.id
                 raise
         measured = tuple(_baseline(name, fits, tuner.trials) for name, fits in baselines.items())
         duration_s = time.monotonic() - began
         starts, batch_size = self._measurer.starts, domain.batch_size
-        return SearchResult(best, tuple(tuner.trials), measured, study.id, duration_s, starts, batch_size)
+        return SearchResult(tuner.verdict, tuple(tuner.trials), measured, study.id, duration_s, starts, batch_size)
 
     def _known(self, domain: Domain) -> Iterator[tuple[str, Strategy | str]]:
         """Strategies that users know, by name; or why they are not tried."""

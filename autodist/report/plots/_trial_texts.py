@@ -9,15 +9,14 @@ from html import escape
 
 from autodist.report._escapes import plain
 from autodist.report._search_console import milliseconds
-from autodist.search import Measurement, Trial
+from autodist.search import Failure, Trial
 
 __all__ = ["middle_half", "trial_text", "with_titles"]
 
 
 def middle_half(trial: Trial) -> tuple[float, float]:
     """The quartiles of a measured trial's steps, in seconds: half of them are between the two."""
-    assert isinstance(trial.outcome, Measurement)
-    steps_s = trial.outcome.steps_s
+    steps_s = trial.steps_s
     if len(steps_s) < 2:
         return steps_s[0], steps_s[0]
     low, _, high = statistics.quantiles(steps_s, n=4, method="inclusive")
@@ -27,11 +26,11 @@ def middle_half(trial: Trial) -> tuple[float, float]:
 def trial_text(trial: Trial) -> str:
     """The trial in a line: its number, what proposed it, what it consists of, what it takes."""
     name = f"trial {trial.number}, {trial.origin}: {trial.strategy.mixture}"
-    if not isinstance(trial.outcome, Measurement):
+    if isinstance(trial.outcome, Failure):
         return f"{name}, failed ({trial.outcome.reason})"
     low, high = middle_half(trial)
     spread = "" if low == high else f", half of the steps {milliseconds(low)} to {milliseconds(high)}"
-    return f"{name}, {milliseconds(trial.outcome.step_s)} ms/step{spread}"
+    return f"{name}, {milliseconds(trial.step_s or 0.0)} ms/step{spread}"
 
 
 def with_titles(svg: str, titles: Mapping[str, Sequence[str]]) -> str:

@@ -2,7 +2,7 @@
 
 from autodist.search.space._arrangement import arranged, grouped, is_dense, numbered, places_of, served
 from autodist.search.space._catalogue import Catalogue, Rows
-from autodist.search.space._constraint_checks import best_of, keeps_results, obeys
+from autodist.search.space._constraint_checks import keeps_results, obeys
 from autodist.search.space._constraints import Rule, adjacent_groups, balanced_servers
 from autodist.search.space._proposals import Mask, Proposals
 from autodist.search.space._recognition import recognize
@@ -21,7 +21,6 @@ __all__ = [
     "adjacent_groups",
     "arranged",
     "balanced_servers",
-    "best_of",
     "grouped",
     "is_dense",
     "keeps_results",

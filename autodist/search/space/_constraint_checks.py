@@ -1,4 +1,4 @@
-"""Rules and strategies: which rules say nothing, which strategies obey, and which of these is the fastest."""
+"""Rules and strategies: which rules say nothing, and which strategies obey."""
 
 from __future__ import annotations
 
@@ -6,22 +6,16 @@ import dataclasses
 import difflib
 import fnmatch
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from autodist.errors import UsageError
-from autodist.search._utility import Time, Utility
 from autodist.search.space._constraints import Rule
 from autodist.search.space.aspects import ASPECTS, Choice
 from autodist.strategies import GraphConfig, Strategy, VariableConfig
 from autodist.strategies.synchronizers import words_of
 
-if TYPE_CHECKING:
-    from autodist.search.store import Trial
-
-__all__ = ["best_of", "keeps_results", "obeys", "refuse_meaningless"]
+__all__ = ["keeps_results", "obeys", "refuse_meaningless"]
 
 _SHOWN = 3
-_TIME = Time()
 _CHANGING = tuple(Rule.exclude(word) for aspect in ASPECTS if aspect.changes_results for word in sorted(aspect.words))
 
 
@@ -53,13 +47,6 @@ def keeps_results(strategy: Strategy) -> bool:
 
     """
     return obeys(strategy, _CHANGING)
-
-
-def best_of(trials: Sequence[Trial], rules: Sequence[Rule] = (), utility: Utility = _TIME) -> Trial | None:
-    """The best trial: of those that obey the rules, so far as there are any; None if all failed."""
-    measured = [trial for trial in trials if trial.step_s is not None]
-    obedient = [trial for trial in measured if obeys(trial.strategy, rules)]
-    return min(obedient or measured, key=lambda trial: utility.of(trial.strategy, trial.step_s or 0.0), default=None)
 
 
 def refuse_meaningless(rules: Sequence[Rule], variables: Collection[str], choices: Iterable[Choice]) -> None:

@@ -13,7 +13,7 @@ from autodist.graph import TrainingGraph
 from autodist.resource_spec import ResourceSpec
 from autodist.search.store._retargeting import hardware_of
 from autodist.search.store._store import Known, Study, TrialStore
-from autodist.search.store._trials import Measurement, Trial
+from autodist.search.store._trials import Trial
 from autodist.simulator import Domain, Measured, accuracy_of
 
 __all__ = ["DataSet", "data_sets", "graph_of"]
@@ -66,11 +66,11 @@ def data_sets(
         trials = list(_read(store, alike, chosen))
         if not trials:
             continue
-        known = {trial.strategy: trial.outcome for trial in trials if isinstance(trial.outcome, Measurement)}
+        known = {trial.strategy: trial for trial in trials if trial.step_s is not None}
         first, spec = alike[0], ResourceSpec.from_json(hardware)
         profile = next((study.profile for study in reversed(alike) if study.profile is not None), None)
         domain = Domain.of(graph_of(store, first), spec, batch_size=first.batch_size, profile=profile)
-        measured = Measured.of(domain, list(known), [outcome.step_s for outcome in known.values()])
+        measured = Measured.of(domain, list(known), [trial.step_s or 0.0 for trial in known.values()])
         about = first.label, first.graph, hardware, _in_words(spec)
         yield DataSet(*about, measured, _repeats(list(known.values())))
 
@@ -83,8 +83,8 @@ def _read(
         yield from store.trials(study, None if wanted is None else {one.number for one in wanted if one.study == study})
 
 
-def _repeats(measurements: Sequence[Measurement]) -> float:
-    several = [one.steps_s for one in measurements if len(one.steps_s) > 1]
+def _repeats(trials: Sequence[Trial]) -> float:
+    several = [trial.steps_s for trial in trials if len(trial.steps_s) > 1]
     even, odd = (np.array([np.median(steps[begin::2]) for steps in several], np.float32) for begin in (0, 1))
     return accuracy_of(even, odd).pairwise if len(several) > 1 else float("nan")
 

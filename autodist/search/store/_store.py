@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import json
 import os
 import sqlite3
 import time
@@ -13,11 +12,21 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autodist.errors import AutoDistError, StoreError
 from autodist.search.space import Rule
-from autodist.search.store._trials import Failure, Measurement, Trial
+from autodist.search.store._trial_rows import (
+    counted_of,
+    json_of,
+    measurement_rows,
+    measurements_of,
+    rules_of,
+    text_of,
+    trial_of,
+    trial_row,
+)
+from autodist.search.store._trials import Trial
 from autodist.simulator import Profile
 from autodist.strategies import Strategy
 
@@ -26,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Known", "Study", "TrialStore"]
 
-_VERSION = 4
+_VERSION = 5
 _WAIT_S = 10.0
 _SCHEMA = """
 CREATE TABLE graphs (key TEXT PRIMARY KEY, content BLOB NOT NULL);
@@ -40,12 +49,20 @@ CREATE TABLE trials (
     PRIMARY KEY (study, number)
 ) WITHOUT ROWID;
 """
-_COLUMNS = 11
-"""How many columns a trial has."""
+_MEASUREMENTS = """
+CREATE TABLE measurements (
+    study INTEGER NOT NULL REFERENCES studies, number INTEGER NOT NULL, round INTEGER NOT NULL, steps TEXT NOT NULL,
+    warm_up INTEGER, prepared REAL, ended REAL NOT NULL, version TEXT NOT NULL,
+    PRIMARY KEY (study, number, round)
+) WITHOUT ROWID;
+"""
+"""Of trials, every measurement there is. The first one stands with its trial as well, for older versions."""
+_OF_MEASUREMENT = "round, steps, warm_up, prepared, ended, version"
 _MIGRATIONS = {
     1: ["ALTER TABLE studies ADD COLUMN rules TEXT NOT NULL DEFAULT '[]'"],
     2: ["ALTER TABLE studies ADD COLUMN profile TEXT"],
     3: ["ALTER TABLE graphs RENAME COLUMN fingerprint TO key", "ALTER TABLE studies ADD COLUMN step TEXT"],
+    4: [_MEASUREMENTS],
 }
 """By version, what makes the next one of it. Processes of an older version that have the file open go on writing.
 
@@ -88,6 +105,8 @@ class Known:
         study: Its study.
         number: Of the trial there.
         step_s: Seconds of a step.
+        is_confirmed: Whether it was measured again.
+        version: Of AutoDist when it was measured; empty if that is not known.
         size: Of the strategy's text, in characters.
 
     """
@@ -95,6 +114,8 @@ class Known:
     study: Study
     number: int
     step_s: float
+    is_confirmed: bool
+    version: str
     size: int
 
 
@@ -135,7 +156,7 @@ class TrialStore:
         with self._transaction():
             version = self._version()
             if version == 0:
-                self._bring_to_version(_SCHEMA.split(";"))
+                self._bring_to_version(f"{_SCHEMA}{_MEASUREMENTS}".split(";"))
             elif version != _VERSION:
                 self._bring_to_version(chain.from_iterable(_MIGRATIONS[older] for older in range(version, _VERSION)))
 
@@ -184,14 +205,14 @@ class TrialStore:
             columns = "graph, spec, batch_size, label, begun, rules, profile, step"
             cursor = self._connection.execute(
                 f"INSERT INTO studies ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (key, spec.to_json(), batch_size, label, time.time(), _text(rules), _json_of(profile), step_id),
+                (key, spec.to_json(), batch_size, label, time.time(), text_of(rules), json_of(profile), step_id),
             )
         assert cursor.lastrowid is not None
         return Study(cursor.lastrowid, step_id, spec.to_json(), batch_size, label, tuple(rules), profile, key)
 
     def revised(self, study: Study, rules: Sequence[Rule], profile: Profile | None) -> Study:
         """Give a study that is taken up again other rules and another profile."""
-        changed = (_text(rules), _json_of(profile), study.id)
+        changed = (text_of(rules), json_of(profile), study.id)
         with self._told(), self._transaction():
             self._connection.execute("UPDATE studies SET rules = ?, profile = ? WHERE id = ?", changed)
         return dataclasses.replace(study, rules=tuple(rules), profile=profile)
@@ -211,37 +232,70 @@ class TrialStore:
             return content
 
     def add(self, study: Study, *trials: Trial) -> None:
-        """Store trials, all of them or none; one of the same number is replaced."""
-        rows = [(study.id, *_row(trial), time.time()) for trial in trials]
+        """Store trials, all of them or none, and of those that are stored already what was measured since.
+
+        No measurement is overwritten. A trial that had failed has what it takes now.
+
+        Raises:
+            StoreError: There is another strategy under the number of a trial.
+
+        """
         with self._told(), self._transaction():
-            self._insert(rows)
+            for trial in trials:
+                self._refuse_another(study, trial)
+                self._insert("trials", "REPLACE", [(study.id, *trial_row(trial), time.time())])
+                self._insert("measurements", "IGNORE", [(study.id, *row) for row in measurement_rows(trial)])
+
+    def _refuse_another(self, study: Study, trial: Trial) -> None:
+        query = "SELECT strategy FROM trials WHERE study = ? AND number = ?"
+        known = self._connection.execute(query, (study.id, trial.number)).fetchone()
+        if known is not None and Strategy.from_json(known[0]).id != trial.strategy.id:
+            raise StoreError(
+                f"trial {trial.number} of study {study.id} in `{self.path}` is of another strategy",
+                hint="another search goes on with the same study: wait for its end, or begin one of its own",
+            )
 
     def bring(self, study: Study, store: TrialStore, there: Study, numbers: Collection[int]) -> None:
         """Store trials of a study of another store, unread."""
-        query = f"SELECT * FROM trials WHERE study = ? AND number IN ({', '.join('?' * len(numbers))})"
-        with store._told():
-            rows = store._connection.execute(query, (there.id, *numbers)).fetchall()
-        with self._told(), self._transaction():
-            self._insert([(study.id, *row[1:]) for row in rows])
+        of_these = f"study = ? AND number IN ({', '.join('?' * len(numbers))})"
+        for table in ("trials", "measurements"):
+            with store._told():
+                query = f"SELECT * FROM {table} WHERE {of_these}"
+                rows = store._connection.execute(query, (there.id, *numbers)).fetchall()
+            with self._told(), self._transaction():
+                self._insert(table, "IGNORE", [(study.id, *row[1:]) for row in rows])
 
-    def _insert(self, rows: Sequence[tuple[object, ...]]) -> None:
-        places = ", ".join("?" * _COLUMNS)
-        self._connection.executemany(f"INSERT OR REPLACE INTO trials VALUES ({places})", rows)
+    def _insert(self, table: str, otherwise: str, rows: Sequence[tuple[object, ...]]) -> None:
+        if rows:
+            places = ", ".join("?" * len(rows[0]))
+            self._connection.executemany(f"INSERT OR {otherwise} INTO {table} VALUES ({places})", rows)
 
     def trials(self, study: Study, numbers: Collection[int] | None = None) -> list[Trial]:
         """The trials of a study, in the order of their numbers; only these if numbers are given."""
         columns = "number, strategy, origin, predicted, steps, warm_up, prepared, reason, message"
         some = "" if numbers is None else f" AND number IN ({', '.join('?' * len(numbers))})"
         query = f"SELECT {columns} FROM trials WHERE study = ?{some} ORDER BY number"
+        of_trial = f"SELECT {_OF_MEASUREMENT} FROM measurements WHERE study = ? AND number = ?"
         with self._told():
-            return [_trial(*row) for row in self._connection.execute(query, (study.id, *(numbers or ())))]
+            rows = self._connection.execute(query, (study.id, *(numbers or ()))).fetchall()
+            return [
+                trial_of(measurements_of(self._connection.execute(of_trial, (study.id, row[0])).fetchall()), *row)
+                for row in rows
+            ]
 
     def measured(self, study: Study) -> list[Known]:
         """What is known of a study's measured trials without reading their strategies, which takes longer."""
         query = "SELECT number, steps, length(strategy) FROM trials WHERE study = ? AND steps NOT NULL ORDER BY number"
+        of_study = f"SELECT number, {_OF_MEASUREMENT} FROM measurements WHERE study = ?"
         with self._told():
-            rows = self._connection.execute(query, (study.id,))
-            return [Known(study, number, Measurement(tuple(json.loads(s))).step_s, size) for number, s, size in rows]
+            taken: dict[int, list[Any]] = {}
+            for number, *row in self._connection.execute(of_study, (study.id,)):
+                taken.setdefault(number, []).append(tuple(row))
+            rows = self._connection.execute(query, (study.id,)).fetchall()
+            return [
+                Known(study, number, *counted_of(measurements_of(taken.get(number, ())), steps), size)
+                for number, steps, size in rows
+            ]
 
     def close(self) -> None:
         """Close the file."""
@@ -289,40 +343,5 @@ class TrialStore:
 def _study(
     number: int, graph: str, spec: str, batch_size: int, label: str, rules: str, profile: str | None, key: str
 ) -> Study:
-    known, obeyed = None if profile is None else Profile.from_json(profile), json.loads(rules)
-    return Study(number, graph, spec, batch_size, label, tuple(Rule(**rule) for rule in obeyed), known, key)
-
-
-def _row(trial: Trial) -> tuple[object, ...]:
-    outcome = trial.outcome
-    about = (trial.number, trial.strategy.to_json(), trial.origin, trial.predicted)
-    if isinstance(outcome, Measurement):
-        return (*about, json.dumps(outcome.steps_s), outcome.warm_up, outcome.prepared_s, None, None)
-    return (*about, None, None, None, outcome.reason, outcome.message)
-
-
-def _json_of(profile: Profile | None) -> str | None:
-    return None if profile is None else profile.to_json()
-
-
-def _text(rules: Sequence[Rule]) -> str:
-    return json.dumps([dataclasses.asdict(rule) for rule in rules])
-
-
-def _trial(
-    number: int,
-    strategy: str,
-    origin: str,
-    predicted: float | None,
-    steps: str | None,
-    warm_up: int,
-    prepared: float,
-    reason: str | None,
-    message: str,
-) -> Trial:
-    outcome: Measurement | Failure
-    if steps is not None:
-        outcome = Measurement(tuple(json.loads(steps)), warm_up, prepared)
-    else:
-        outcome = Failure(reason, message)  # type: ignore[arg-type]
-    return Trial(number, Strategy.from_json(strategy), outcome, origin, predicted)
+    known = None if profile is None else Profile.from_json(profile)
+    return Study(number, graph, spec, batch_size, label, rules_of(rules), known, key)

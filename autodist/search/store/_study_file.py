@@ -7,9 +7,10 @@ import lzma
 import os
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from autodist.documents import whole_file
 from autodist.errors import AutoDistError, StoreError
@@ -106,17 +107,23 @@ def _plain(trial: Trial) -> dict[str, object]:
     outcome = trial.outcome
     row: dict[str, object] = {"number": trial.number, "origin": trial.origin, "predicted": trial.predicted}
     if isinstance(outcome, Measurement):
-        row |= {"steps_s": outcome.steps_s, "warm_up": outcome.warm_up, "prepared_s": outcome.prepared_s}
+        row |= asdict(outcome)
     else:
         row |= {"reason": outcome.reason, "message": outcome.message}
+    if trial.again:
+        row["again"] = [asdict(one) for one in trial.again]
     return row | {"strategy": json.loads(trial.strategy.to_json())}
 
 
 def _trial(row: dict[str, object]) -> Trial:
-    outcome: Measurement | Failure
-    if "steps_s" in row:
-        outcome = Measurement(tuple(row["steps_s"]), row["warm_up"], row["prepared_s"])  # type: ignore[arg-type]
-    else:
-        outcome = Failure(row["reason"], row["message"])  # type: ignore[arg-type]
+    failure = "steps_s" not in row
+    outcome = Failure(row["reason"], row["message"]) if failure else _measurement(row)  # type: ignore[arg-type]
     strategy = Strategy.from_json(json.dumps(row["strategy"]))
-    return Trial(row["number"], strategy, outcome, row["origin"], row["predicted"])  # type: ignore[arg-type]
+    again = tuple(_measurement(one) for one in row.get("again", ()))  # type: ignore[attr-defined]
+    return Trial(row["number"], strategy, outcome, row["origin"], row["predicted"], again)  # type: ignore[arg-type]
+
+
+def _measurement(row: Mapping[str, Any]) -> Measurement:
+    """What files say of a measurement; those of older versions neither when it was nor by which version."""
+    taken = tuple(row["steps_s"]), row["warm_up"], row["prepared_s"]
+    return Measurement(*taken, row.get("round", 0), row.get("version", ""), row.get("ended_s", 0.0))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
+from autodist.installation import version
 from autodist.strategies import Strategy
 
-__all__ = ["Failure", "Measurement", "Reason", "Trial"]
+__all__ = ["Failure", "Measurement", "Reason", "Trial", "mean_s"]
 
 Reason = Literal["memory", "timeout", "crash", "error", "refused"]
 """Out of memory; too slow; a worker ended; an error in a step; a strategy that verification refuses."""
@@ -22,6 +26,9 @@ class Measurement:
         steps_s: Seconds of each measured step on the slowest worker, in their order.
         warm_up: Steps before them that do not count.
         prepared_s: From the strategy to the first step: rewriting, sessions, first values.
+        round: 0 for the first of a trial; later ones of the same round were taken in turn.
+        version: Of AutoDist, which made a step of the strategy; empty if that is not known.
+        ended_s: When, in seconds since 1970; 0 if that is not known.
 
     Example:
         >>> Measurement((0.2, 0.1, 0.9)).step_s
@@ -32,11 +39,22 @@ class Measurement:
     steps_s: tuple[float, ...]
     warm_up: int = 0
     prepared_s: float = 0.0
+    round: int = 0
+    version: str = field(default_factory=version)
+    ended_s: float = field(default_factory=time.time, compare=False, repr=False)
 
     @property
     def step_s(self) -> float:
         """Seconds of a step: the median, which one slow step of a shared machine does not change."""
         return statistics.median(self.steps_s)
+
+
+def mean_s(measurements: Sequence[Measurement]) -> float | None:
+    """Seconds of a step: the geometric mean of what measurements say, None without any."""
+    times = [one.step_s for one in measurements]
+    if len(times) > 1 and min(times) > 0:
+        return math.exp(statistics.fmean(map(math.log, times)))
+    return statistics.fmean(times) if times else None
 
 
 @dataclass(frozen=True)
@@ -68,6 +86,7 @@ class Trial:
         outcome: What it takes, or why that is not known.
         origin: Who proposed it: a searcher, or a builder as baseline.
         predicted: The simulator's score before it was tried; None without one.
+        again: What it took when it was measured again, by round; the first measurement stays what it was.
 
     """
 
@@ -76,8 +95,22 @@ class Trial:
     outcome: Measurement | Failure
     origin: str
     predicted: float | None = None
+    again: tuple[Measurement, ...] = ()
+
+    @property
+    def counted(self) -> tuple[Measurement, ...]:
+        """What counts: the measurements after the first one, so far as there are any.
+
+        Who is chosen of many by his first measurement was lucky as well; what comes later is not.
+        """
+        return self.again or ((self.outcome,) if isinstance(self.outcome, Measurement) else ())
+
+    @property
+    def steps_s(self) -> tuple[float, ...]:
+        """Seconds of each step that counts; none if it failed."""
+        return tuple(step_s for one in self.counted for step_s in one.steps_s)
 
     @property
     def step_s(self) -> float | None:
-        """Seconds of a step, None if it failed."""
-        return self.outcome.step_s if isinstance(self.outcome, Measurement) else None
+        """Seconds of a step, None if it failed: the geometric mean of what its measurements say."""
+        return mean_s(self.counted)
