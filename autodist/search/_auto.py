@@ -16,13 +16,15 @@ import numpy as np
 
 from autodist import carriers
 from autodist.errors import GraphError, SimulatorError, StoreError, StrategyError
+from autodist.installation import version
 from autodist.registry import raise_mistakes
 from autodist.resource_spec import ResourceSpec
 from autodist.search._baselines import known_strategies
 from autodist.search._simulated_ranking import Effort, Ranked, rank_offline
+from autodist.search._verdict import verdict_of
 from autodist.search.searchers import LocalSearcher
 from autodist.search.space import Catalogue, Space, keeps_results, obeys
-from autodist.search.store import Allowance, Study, TrialStore, are_alike, data_sets, import_studies, retargeted
+from autodist.search.store import Allowance, Known, Study, TrialStore, are_alike, data_sets, import_studies, retargeted
 from autodist.simulator import (
     SERVER,
     Domain,
@@ -36,7 +38,7 @@ from autodist.simulator import (
     Simulator,
     calibrated,
 )
-from autodist.strategies import AllReduce, Strategy, StrategyBuilder, check
+from autodist.strategies import AllReduce, Strategy, StrategyBuilder, check, installed_communicators
 from autodist.wording import counted
 
 if TYPE_CHECKING:
@@ -134,8 +136,8 @@ class Auto(StrategyBuilder):
             return (AllReduce().build(graph, spec),)  # nothing is to be synchronized
         try:
             with self._store() as store:
-                measured = self._measured(store, graph, spec)
-                return self._expected(store, graph, spec) if measured is None else (measured,)
+                measured, why_not = self._measured(store, graph, spec)
+                return self._expected(store, graph, spec, why_not) if measured is None else (measured,)
         except (GraphError, StoreError) as error:
             if self.trials is not None:
                 raise
@@ -145,18 +147,29 @@ class Auto(StrategyBuilder):
 
     # What was measured -------------------------------------------------------------------------------------------
 
-    def _measured(self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> Strategy | None:
-        """The fastest of the largest search: of many there is more to choose from than of one that was broken off."""
-        found = []
+    def _measured(self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> tuple[Strategy | None, str]:
+        """The best of the largest search, of many there is more to choose from than of one that was broken off.
+
+        Or none, and why trials that there are don't decide: plans that are new since then may be faster.
+        """
+        found, why_not = [], []
+        carrier = next((name for name in installed_communicators() if name in self._over), None)
         for study in _studies_of(graph, store):
             is_same_batch = graph.batch_size in (None, study.batch_size)
-            if is_same_batch and are_alike(ResourceSpec.from_json(study.spec), spec):
-                found += self._fastest(store, study, graph, spec)
+            if not is_same_batch or not are_alike(ResourceSpec.from_json(study.spec), spec):
+                continue
+            for one in self._fastest(store, study, graph, spec):
+                if one.version != version():
+                    why_not.append(f"study {study.id} was measured by {one.version or 'an older version'}")
+                elif carrier is not None and carrier not in store.carriers(study):
+                    why_not.append(f"study {study.id} has no trial over {carrier}")
+                else:
+                    found.append(one)
         if not found:
-            return None
+            return None, "; ".join(why_not)
         best = max(found, key=lambda one: (one.of, one.study))
         why = f"the fastest that was measured, {1e3 * best.step_s:.3g} ms per step, in study {best.study}"
-        return replace(best.strategy, builder=f"auto: {why}")
+        return replace(best.strategy, builder=f"auto: {why}"), ""
 
     def _fastest_elsewhere(self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> dict[str, Strategy]:
         """What was the fastest for the graph on other clusters of as many hosts, by name."""
@@ -170,10 +183,10 @@ class Auto(StrategyBuilder):
 
     def _fastest(self, store: TrialStore, study: Study, graph: TrainingGraph, spec: ResourceSpec) -> list[_Fastest]:
         """At most one: of those that train as one device does, and obey the study's rules so far as there are any."""
-        there, known = ResourceSpec.from_json(study.spec), store.measured(study)
+        there, known = ResourceSpec.from_json(study.spec), _best_first(store, study)
         disobedient: list[_Fastest] = []
         others = 0
-        for one in sorted(known, key=lambda known: known.step_s):
+        for one in known:
             [trial] = store.trials(study, [one.number])  # one by one: large ones take a while to read
             if not keeps_results(trial.strategy):
                 others += 1
@@ -181,7 +194,7 @@ class Auto(StrategyBuilder):
             strategy = retargeted(trial.strategy, there, spec)
             if not self._fits(strategy, graph, spec):
                 continue
-            found = _Fastest(strategy, one.step_s, study.id, len(known) - others)
+            found = _Fastest(strategy, one.step_s, study.id, len(known) - others, one.version)
             if obeys(trial.strategy, study.rules):
                 return [found]
             disobedient.append(found)
@@ -216,7 +229,9 @@ class Auto(StrategyBuilder):
 
     # What is expected --------------------------------------------------------------------------------------------
 
-    def _expected(self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> tuple[Strategy, ...]:
+    def _expected(
+        self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec, why_not: str = ""
+    ) -> tuple[Strategy, ...]:
         """Those that are worth a try, the best first; those that users know and others by turns."""
         domain = Domain.of(graph, spec, profile=_profile(store, graph))
         advice = self._advice(_lessons(store, graph, spec))
@@ -226,7 +241,7 @@ class Auto(StrategyBuilder):
         baselines = {name: fits for name, fits in known.items() if self._over.issuperset(fits.carriers)}
         baselines |= self._fastest_elsewhere(store, graph, spec)
         ranking = rank_offline(searcher, _Wary(advice.simulator), Effort(self._proposals_for(domain)), baselines)
-        source = f"{advice.source}; profile: {domain.profile.source}"
+        source = "; ".join(filter(None, (advice.source, f"profile: {domain.profile.source}", why_not)))
         of = f"of {ranking.scored + len(baselines)} by {source}"
         places = {id(one): place for place, one in enumerate(ranking.ranked, 1)}
         ordered = _by_turns(ranking.ranked, advice.margin)
@@ -291,10 +306,19 @@ class _Fastest:
     step_s: float
     study: int
     of: int
+    version: str
 
 
 def _studies_of(graph: TrainingGraph, store: TrialStore) -> list[Study]:
     return [study for study in store.studies() if study.graph == graph.step_id]
+
+
+def _best_first(store: TrialStore, study: Study) -> list[Known]:
+    """Measured trials: what the search calls its best, what else was measured again, and then the others."""
+    known = sorted(store.measured(study), key=lambda one: (not one.is_confirmed, one.step_s))
+    again = [one.number for one in known if one.is_confirmed]
+    verdict = verdict_of(store.trials(study, again), study.rules)
+    return sorted(known, key=lambda one: verdict is None or one.number != verdict.best.number)
 
 
 def _lessons(store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> list[Measured]:

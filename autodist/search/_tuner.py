@@ -155,9 +155,15 @@ class Tuner:
         if not self.plan.finalists or len(finalists) < 2:
             return
         first = 1 + max((one.round for trial in self.trials for one in trial.again), default=0)
-        run_off(finalists, partial(self._measure_again, first), self._challengers, self._has_time)
+        # Where differences stay below the noise, half of all that is measured is enough.
+        self._again_left = max(LEAST_ROUNDS * len(finalists), len(self.trials))
+        run_off(finalists, partial(self._measure_again, first), self._challengers, self._has_rounds)
+
+    def _has_rounds(self) -> bool:
+        return self._again_left > 0 and self._has_time()
 
     def _measure_again(self, first: int, trial: Trial, number: int) -> Trial:
+        self._again_left -= 1
         outcome = self.measurer.measure(trial.number, trial.strategy, None)
         if isinstance(outcome, Failure):
             return trial

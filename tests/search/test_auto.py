@@ -69,6 +69,29 @@ def test_a_search_that_was_broken_off_decides_nothing(store):
     assert chosen(store, HERE) == PSLoadBalancing().build(GRAPH, HERE)
 
 
+def test_of_what_was_measured_again_the_search_s_best_is_taken(store):
+    study = told(store, HERE, AllReduce=0.3, PSLoadBalancing=0.2, PartitionedPS=0.1)
+    took = {0: (0.3, 0.301, 0.3), 1: (0.25, 0.25, 0.25)}
+    for trial in store.trials(study, took):
+        again = enumerate(took[trial.number], 1)
+        store.add(study, dataclasses.replace(trial, again=tuple(Measurement((s,), round=n) for n, s in again)))
+    assert chosen(store, HERE) == PSLoadBalancing().build(GRAPH, HERE), "0.1 s was luck, so far as anybody knows"
+
+
+def test_trials_of_another_version_or_without_the_fastest_carrier_decide_nothing(store):
+    old = told(store, HERE)
+    for number, (name, step_s) in enumerate({"AllReduce": 0.3, "PSLoadBalancing": 0.001}.items()):
+        measured = Measurement((step_s,), version="0.0.9")
+        store.add(old, Trial(number, get(name).build(GRAPH, HERE), measured, f"baseline {name}"))
+    without = told(store, HERE, **{"AllReduce(communicator='collective')": 0.002})
+    candidates = Auto(trials=str(store.path), proposals=500, online=100).candidates(GRAPH, HERE)
+    builders = [strategy.builder for strategy in candidates]
+    assert any(f"`the fastest of study {without.id}`" in builder for builder in builders), "it is a candidate"
+    assert "; study 1 was measured by 0.0.9; study 2 has no trial over tcp" in builders[0]
+    told(store, HERE, AllReduce=0.3, PSLoadBalancing=0.2)
+    assert "200 ms per step, in study 3" in chosen(store, HERE).builder
+
+
 def test_what_leaves_devices_idle_is_no_candidate(store):
     told(store, SLOWER, PSLoadBalancing=0.001)
     larger = ResourceSpec(tuple(dataclasses.replace(host, cpus=2) for host in HERE.hosts))

@@ -3,7 +3,7 @@
 from autodist.search.store._datasets import DataSet, data_sets, graph_of
 from autodist.search.store._excerpt import Allowance, excerpt
 from autodist.search.store._retargeting import are_alike, hardware_of, retargeted
-from autodist.search.store._store import Study, TrialStore
+from autodist.search.store._store import Known, Study, TrialStore
 from autodist.search.store._study_file import export_studies, import_studies
 from autodist.search.store._trials import Failure, Measurement, Reason, Trial
 
@@ -11,6 +11,7 @@ __all__ = [
     "Allowance",
     "DataSet",
     "Failure",
+    "Known",
     "Measurement",
     "Reason",
     "Study",

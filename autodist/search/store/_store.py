@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autodist.carriers import names
 from autodist.errors import AutoDistError, StoreError
 from autodist.search.space import Rule
 from autodist.search.store._trial_rows import (
@@ -296,6 +297,13 @@ class TrialStore:
                 Known(study, number, *counted_of(measurements_of(taken.get(number, ())), steps), size)
                 for number, steps, size in rows
             ]
+
+    def carriers(self, study: Study) -> dict[str, int]:
+        """By its name, what has carried something in a measured trial of a study, with the number of such a trial."""
+        query = "SELECT number FROM trials WHERE study = ? AND steps NOT NULL AND instr(strategy, ?) LIMIT 1"
+        with self._told():
+            found = {name: self._connection.execute(query, (study.id, f'"{name}"')).fetchone() for name in names()}
+        return {name: row[0] for name, row in found.items() if row is not None}
 
     def close(self) -> None:
         """Close the file."""
