@@ -28,7 +28,7 @@ def test_each_cell_names_its_tests():
 
 
 @pytest.mark.parametrize("number", NAMED)
-def test_they_exist(number):
+def test_the_tests_that_the_page_names_exist(number):
     file, test = NAMED[number]
     functions = [node.name for node in ast.walk(ast.parse((ROOT / file).read_text())) if hasattr(node, "name")]
     assert test in functions

@@ -56,7 +56,7 @@ PYTHON = {
 COMMANDS = ["run", "certify", "search", "profile", "timeline"]
 
 
-def test_in_python(bare, old):
+def test_what_needs_no_tensorflow_works_in_python(bare, old):
     lines = [
         "import autodist",
         f"assert autodist.__version__ == {autodist.__version__!r}",

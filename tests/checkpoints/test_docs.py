@@ -8,7 +8,7 @@ import numpy as np
 PAGE = Path(__file__).parents[2] / "docs" / "checkpoints.md"
 
 
-def test_snippets(tmp_path, monkeypatch):
+def test_snippets_of_the_page_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {}
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)

@@ -25,7 +25,7 @@ def check(found, ways):
         assert any(killed for killed, _ in mine), way
 
 
-def test_models(tmp_path):
+def test_killed_while_models_are_saved_a_whole_one_is_there(tmp_path):
     found = attempts(tmp_path, ["keras", "saved_model"], "--events", "1", timeout_s=280)
     check(found, ["keras", "saved_model"])
     assert len(found) == 2

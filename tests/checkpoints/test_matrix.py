@@ -119,6 +119,6 @@ def test_from_one_to_another(saved_at, restored_at, places):
 
 
 @pytest.mark.parametrize("place", ["mixed2", "parallax3"])
-def test_every_way(place, places):
+def test_every_way_to_save_is_restored_by_every_way_to_go_on(place, places):
     ways = [*saving.GOING_ON, *saving.OTHERS, *saving.LOOPS, *saving.GRAPHS]
     check(places, places.restored(place, places.saved("plain")[0], ways), ways)

@@ -24,7 +24,7 @@ def names(**given: object) -> list[str]:
     return [host.name for host in options.resolve_spec(options.ClusterOptions(**given)).hosts]
 
 
-def test_each_source(directory: Path, monkeypatch: pytest.MonkeyPatch):
+def test_each_source_of_a_cluster_gives_its_hosts(directory: Path, monkeypatch: pytest.MonkeyPatch):
     (directory / "a.yml").write_text("nodes: [{address: a}]")
     (directory / "hosts.txt").write_text("b slots=2\n")
     assert names() == ["localhost"]

@@ -25,7 +25,7 @@ def written(capsys, *args: str, name: str = "cluster.yml") -> tuple[ResourceSpec
     return ResourceSpec.from_file(name), Path(name).read_text(), capsys.readouterr().out
 
 
-def test_this_machine(capsys):
+def test_a_spec_of_this_machine_has_its_hardware(capsys):
     spec, text, told = written(capsys)
     (host,) = spec.hosts
     assert (host.address, host.gpus) == ("localhost", ResourceSpec.local().hosts[0].gpus)
@@ -35,21 +35,21 @@ def test_this_machine(capsys):
     assert told == "cluster.yml: 1 host, 1 replica\nnext: autodist run train.py\n"
 
 
-def test_a_list(capsys):
+def test_a_spec_of_a_list_of_hosts(capsys):
     spec, text, told = written(capsys, "-H", "a:cpus=2,b:gpus=2", "-o", "my spec.yml", name="my spec.yml")
     assert spec == parse_hosts("a:cpus=2,b:gpus=2")
     assert "# From `-H a:cpus=2,b:gpus=2`.\n" in text
     assert told == "my spec.yml: 2 hosts, 4 replicas\nnext: autodist doctor --spec 'my spec.yml'\n"
 
 
-def test_a_hostfile(capsys):
+def test_a_spec_of_a_hostfile(capsys):
     Path("hosts.txt").write_text("a cpus=2\nb cpus=1\n")
     spec, text, _ = written(capsys, "--hostfile", "hosts.txt")
     assert spec == parse_hosts("a:cpus=2,b:cpus=1")
     assert "# From the hostfile hosts.txt.\n" in text
 
 
-def test_a_slurm_job(capsys, monkeypatch):
+def test_a_spec_of_a_slurm_job(capsys, monkeypatch):
     assert main(["init", "--slurm"]) == 2
     assert "no Slurm allocation" in capsys.readouterr().err
     for name, value in SLURM.items():

@@ -118,7 +118,7 @@ def test_a_cluster_is_tested_by_training(shell):
     assert result.stdout.startswith("PSLoadBalancing: passed on 2 workers, worst relative difference ")
 
 
-def test_version(shell):
+def test_both_options_print_the_version(shell):
     assert shell("--version").stdout == shell("-V").stdout == f"autodist, version {__version__}\n"
 
 
@@ -170,17 +170,17 @@ def test_errors_are_shown_with_their_hint(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(("text", "ranks"), [("0", {0}), ("0,2-4", {0, 2, 3, 4}), (" 1 , 1-1", {1})])
-def test_ranks(text, ranks):
+def test_lists_and_ranges_of_ranks_are_read(text, ranks):
     assert RanksType().convert(text, None, None) == ranks
 
 
 @pytest.mark.parametrize("text", ["", "a", "-1", "3-1", "1,,2", "0-99999999", "1.5"])
-def test_no_ranks(text):
+def test_what_is_no_list_of_ranks_is_refused(text):
     with pytest.raises(click.BadParameter):
         RanksType().convert(text, None, None)
 
 
-def test_env(shell):
+def test_env_tells_versions_and_remedies(shell):
     facts = json.loads(shell("env", "--json").stdout)
     assert facts["schema_version"] == 1
     assert facts["tensorflow"] == version("tensorflow-cpu")

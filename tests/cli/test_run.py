@@ -83,7 +83,7 @@ def test_a_reader_that_has_gone_away_is_no_error(shell):
     assert told.splitlines()[-1].startswith("autodist: done after")
 
 
-def test_full_disk(monkeypatch, tmp_path, capsys):
+def test_a_full_disk_is_told_in_a_sentence(monkeypatch, tmp_path, capsys):
     def write(*_):
         raise OSError(errno.ENOSPC, "No space left on device", "runs/x/spec.json")
 

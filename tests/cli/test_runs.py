@@ -124,7 +124,7 @@ def test_searches_are_runs(shell, call):
     assert "interrupted by SIGINT" in call("status", "profile-1")[1]
 
 
-def test_no_runs(call):
+def test_status_says_that_there_is_no_run(call):
     assert call("status") == (0, "", "autodist: there is no run below ./runs\n")
     assert json.loads(call("status", "--json")[1])["runs"] == []
 
@@ -219,7 +219,7 @@ def test_follow_is_ended_by_ctrl_c_and_by_its_reader(shell, running):
 # --- stop
 
 
-def test_stop(shell, inside, running, status_of, call):
+def test_stop_ends_a_run_and_leaves_nothing(shell, inside, running, status_of, call):
     result = inside("stop", "latest")
     assert (result.returncode, result.stdout) == (0, "")
     assert re.fullmatch(r"autodist: run \S+ has ended, exit code 130\n", result.stderr)

@@ -92,7 +92,7 @@ def test_a_constant_gradient_arrives_in_the_end(compressor):
 
 
 @pytest.mark.parametrize("compressor", list(HALF), ids=str)
-def test_casts_round(compressor):
+def test_casts_err_by_rounding_alone(compressor):
     gradients = [normal((1000,), seed) for seed in range(2)]
     step = Exchange(compressor, (1000,)).step(gradients)
     for own, gradient in zip(step.owns, gradients, strict=True):
@@ -139,7 +139,7 @@ def test_top_k_sends_the_largest():
 
 @pytest.mark.parametrize(("ratio", "kept"), [(0.01, 1), (0.1, 10), (0.101, 11), (1, 100), (1e-9, 1)])
 @pytest.mark.parametrize("kind", [TopK, RandomK])
-def test_ratios(kind, ratio, kept):
+def test_as_many_entries_are_kept_as_the_ratio_says(kind, ratio, kept):
     step = Exchange(kind(ratio), (10, 10)).step([np.ones((10, 10), np.float32)] * 2)
     assert np.count_nonzero(step.owns[0]) == kept
     assert np.count_nonzero(step.totals[0]) == kept if kind is RandomK else kept <= 2 * kept

@@ -37,7 +37,7 @@ def test_a_compressors_text_is_read_back(compressor):
         ("ErrorFeedback(BF16)", ErrorFeedback(BF16())),
     ],
 )
-def test_texts(text, compressor):
+def test_texts_are_read_as_compressors(text, compressor):
     assert get(text) == compressor
 
 
@@ -78,7 +78,7 @@ def test_an_unknown_name_lists_the_known_ones():
         ("TopK(" + "(" * 3000 + ")", ["no Python keyword arguments"]),
     ],
 )
-def test_wrong_texts(text, mistakes):
+def test_all_mistakes_of_a_text_are_said(text, mistakes):
     with pytest.raises(StrategyError) as caught:
         get(text)
     for mistake in mistakes:

@@ -107,7 +107,7 @@ def cases():
 
 
 @pytest.mark.parametrize(("builder", "compressor"), [*cases()])
-def test_training(runs, builder, compressor):
+def test_workers_agree_and_the_loss_falls(runs, builder, compressor):
     first, second = runs(builder, compressor)
     for name in ("w", "b", "losses"):
         np.testing.assert_array_equal(first[name], second[name])

@@ -174,7 +174,7 @@ def test_a_firewall_is_seen():
         (1.5, 0.1, "1.5 s ahead of this machine's clock"), (-3600.0, 0.1, "3600.0 s behind this machine's clock"),
     ],
 )  # fmt: skip
-def test_clocks(ahead_s, error_s, text):
+def test_clocks_that_surely_differ_are_warned_of(ahead_s, error_s, text):
     examination = revisited(cluster(), "b", clock_ahead_s=ahead_s, clock_error_s=error_s)
     assert bad(examination) == ([("b", "clock", Status.WARN, text)] if text else [])
 

@@ -23,7 +23,7 @@ def doctor(*args, cwd, **more):
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd, **more)
 
 
-def test_this_machine(tmp_path: Path):
+def test_this_machine_is_examined(tmp_path: Path):
     result = doctor("--json", "-n", "2", cwd=tmp_path)
     told = json.loads(result.stdout)
     assert result.returncode == (3 if told["status"] == "FAIL" else 0)
@@ -60,7 +60,7 @@ def test_tensorflow_need_not_be_there(tmp_path: Path):
         (["--spec", "nope.yml"], "`nope.yml` does not exist"),
     ],
 )
-def test_wrong_usage(tmp_path: Path, monkeypatch, capsys, args, text):
+def test_wrong_usage_is_told(tmp_path: Path, monkeypatch, capsys, args, text):
     monkeypatch.chdir(tmp_path)
     assert main(["doctor", *args]) == 2
     assert text in " ".join(capsys.readouterr().err.split())

@@ -18,7 +18,7 @@ QUICK = ("callbacks_of_keras", "one_worker_stops")
 
 
 @pytest.mark.parametrize(("case", "place"), list(parameters(CASES, QUICK)))
-def test_callbacks(runs, case, place):
+def test_callbacks_see_what_they_see_on_one_device(runs, case, place):
     (expected,) = runs.found(case, Place())
     chief, *others = runs.found(case, place)
     if not expected.get("only_agrees"):

@@ -58,7 +58,7 @@ def with_moments(x):
         (lambda x: with_moments(x)[0], "mean"),
     ],
 )
-def test_scalings(step, expected):
+def test_losses_scale_with_the_batch_as_expected(step, expected):
     (scaling,), _, _ = captured_scalings(step)
     assert scaling is BatchScaling(expected)
 

@@ -148,7 +148,7 @@ EXTENTS = {
 
 
 @pytest.mark.parametrize("name", EXTENTS)
-def test_scalings(name):
+def test_gradients_scale_with_the_batch_as_expected(name):
     function, expected = EXTENTS[name]
     w = tf.Variable(tf.ones([4]), name="w")
 

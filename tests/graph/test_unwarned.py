@@ -28,7 +28,7 @@ def warnings(step, arrays):
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LONG)) for n in NAMES])
-def test_examples(name):
+def test_examples_are_not_warned_of(name):
     keras.utils.set_random_seed(1)
     training = models.get(name).build("tiny")
     batch = training.batch(0)
@@ -89,7 +89,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_losses(name):
+def test_losses_of_keras_are_not_warned_of(name):
     w = tf.Variable([[1.0, 0.5], [2.0, -1.0]], name="w")
 
     def step(x, y):
@@ -102,7 +102,7 @@ def test_losses(name):
 
 
 @pytest.mark.parametrize("options", [{"output_sequence_length": 3}, {"output_mode": "multi_hot"}, {}], ids=str)
-def test_texts(options):
+def test_layers_for_texts_are_not_warned_of(options):
     layer, weights = keras.layers.TextVectorization(vocabulary=["a", "b"], **options), tf.Variable(tf.ones([9, 1]))
 
     def step(texts, y):

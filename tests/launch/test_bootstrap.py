@@ -43,7 +43,7 @@ STEP = "from autodist.coordination import current_worker; w = current_worker(); 
         ("from autodist.errors import *; raise TimedOut('late')", 124),
     ],
 )
-def test_exit_codes(script, text, code):
+def test_the_exit_code_is_that_of_the_script(script, text, code):
     assert bootstrap(script(STEP + text)).returncode == code
 
 

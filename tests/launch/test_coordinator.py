@@ -64,7 +64,7 @@ def test_any_key_and_value(shared_server, key, value):
     assert client(shared_server, 1).get(key, timeout_s=1.0) == value
 
 
-def test_large_values(server):
+def test_values_up_to_the_bound_are_kept_and_larger_ones_refused(server):
     value = bytes(range(256)) * (MAX_VALUE_BYTES // 256)
     client(server).put("large", value)
     assert client(server).get("large", timeout_s=30.0) == value

@@ -36,7 +36,7 @@ SECONDS = st.floats(0.001, 1e6)
         horovod=st.none() | st.builds(HorovodPlace, TEXT, TEXT),
     )
 )
-def test_round_trip(environment):
+def test_an_environment_is_read_as_it_was_written(environment):
     assert WorkerEnvironment.from_environ(environment.to_environ()) == environment
 
 

@@ -166,7 +166,7 @@ def test_damaged_valid_files(at, removed, piece):
 
 @settings(deadline=None)
 @given(content=st.binary(max_size=60))
-def test_bytes(content, tmp_path_factory):
+def test_any_bytes_give_a_spec_or_its_error(content, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "fuzzed.yml"
     path.write_bytes(content)
     with contextlib.suppress(SpecError):

@@ -230,7 +230,7 @@ def test_unreadable_files(tmp_path, content, message):
 
 
 @pytest.mark.parametrize("path", ["", "/", "a\0b", "x" * 5000, "/dev/null/x"])
-def test_odd_paths(path):
+def test_odd_paths_are_refused(path):
     with pytest.raises(SpecError):
         ResourceSpec.from_file(path)
 

@@ -22,7 +22,7 @@ plain = st.text(st.characters(exclude_characters="[]"), max_size=6)
         ("fe80::[1-2]", "fe80::1 fe80::2"),
     ],
 )
-def test_expansion(text, names):
+def test_ranges_of_hosts_are_expanded(text, names):
     assert expand_host_range(text) == tuple(names.split())
 
 
@@ -65,6 +65,6 @@ def test_any_text_expands_or_is_refused(text):
         ("a[1-200][1-200]", "at most 10,000"),
     ],
 )
-def test_mistakes(text, message):
+def test_mistakes_in_ranges_of_hosts_are_said(text, message):
     with pytest.raises(SpecError, match=message):
         expand_host_range(text)

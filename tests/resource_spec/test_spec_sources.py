@@ -44,7 +44,7 @@ def devices(spec: ResourceSpec) -> list[tuple[str, int, tuple[int, ...]]]:
         ("localhost:2", [("localhost", 2, ())]),
     ],
 )
-def test_lists(text, hosts):
+def test_lists_of_hosts_are_read(text, hosts):
     spec = parse_hosts(text, kind="CPU")
     assert devices(spec) == hosts
     assert spec.chief.name == hosts[0][0]
@@ -130,7 +130,7 @@ cc
     ],
     ids=["open-mpi", "mpich", "ranges", "kinds", "pbs", "odd"],
 )
-def test_hostfiles(text, hosts):
+def test_hostfiles_are_read(text, hosts):
     assert devices(parse_hostfile(text, kind="CPU")) == hosts
 
 
@@ -191,7 +191,7 @@ JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[08-10],gpu1"}
         ({"SLURM_JOB_NODELIST": "a", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}, [("a", 1, ())]),
     ],
 )  # fmt: skip
-def test_allocations(variables, hosts):
+def test_allocations_of_slurm_are_read(variables, hosts):
     assert devices(read_slurm(JOB | variables)) == hosts
 
 

@@ -112,7 +112,7 @@ def test_nothing_is_removed_where_nothing_can_be_read(there, checkpoints, tmp_pa
     assert newest(checkpoints()) == (9, 9.0)
 
 
-def test_begun_anew(checkpoints, tmp_path):
+def test_begun_anew_earlier_checkpoints_go_when_the_first_new_one_is_there(checkpoints, tmp_path):
     """Ours of before go when the first new one is there."""
     save(checkpoints(), 30, 60)
     fresh = Checkpoints(Worker(WorkerEnvironment()), tmp_path / "c", 2, CheckpointKind.LOOP, fresh=True)

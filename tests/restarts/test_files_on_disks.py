@@ -72,7 +72,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(directory)], check=True, timeout=30)
 
 
-def test_a_full_disk(small_disk, caplog):
+def test_on_a_full_disk_older_checkpoints_are_kept(small_disk, caplog):
     checkpoints = Checkpoints(Worker(WorkerEnvironment()), small_disk / "c", 2, CheckpointKind.LOOP)
     value = {"value": tf.Variable(tf.zeros([5_000]))}
     checkpoints.save(value, (), {"steps": 1})
@@ -168,7 +168,7 @@ def newest_step(directory):
     return found
 
 
-def test_mistakes(checkpoints, tmp_path):
+def test_mistakes_about_checkpoints_are_said(checkpoints, tmp_path):
     with pytest.raises(UsageError, match="`keep` is 0"):
         checkpoints(keep=0)
     (tmp_path / "c").write_text("a file")

@@ -119,7 +119,7 @@ QUICK = "unknown cardinality"
 @pytest.mark.parametrize(
     "source", [QUICK, *(pytest.param(source, marks=pytest.mark.slow) for source in SOURCES if source != QUICK)]
 )
-def test_sources(source, tmp_path):
+def test_interrupted_fits_of_each_source_end_as_undisturbed_ones(source, tmp_path):
     options = SOURCES[source]
     expected = train(None, **options)
     found = interrupted(tmp_path / "backup", (0, 2), (1, None), (2, 2), **options)
@@ -209,7 +209,7 @@ def test_ctrl_c_in_the_middle_of_an_epoch(interruption):
 
 
 @pytest.mark.parametrize("save_freq", [0, -1, "batch", 1.5])
-def test_save_freq(save_freq, tmp_path):
+def test_a_wrong_save_freq_is_refused(save_freq, tmp_path):
     with pytest.raises(UsageError, match="`save_freq` is "):
         autodist.BackupAndRestore(tmp_path, save_freq=save_freq)
 
@@ -229,7 +229,7 @@ def test_a_model_without_variables(tmp_path):
             unbuilt.fit(dataset(), verbose=0, callbacks=[autodist.BackupAndRestore(tmp_path)])
 
 
-def test_two_of_them(tmp_path):
+def test_two_backups_in_one_fit_are_refused(tmp_path):
     with autodist.scope():
         trained = model()
         trained.compile("sgd", "mse")

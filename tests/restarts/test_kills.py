@@ -64,7 +64,7 @@ def test_fit_on_collectives(tmp_path):
         pytest.param("fit.py", "AllReduce(communicator='horovod')", 2, marks=pytest.mark.horovod),
     ],
 )
-def test_three_kills(script, strategy, workers, tmp_path):
+def test_after_three_kills_the_weights_are_the_undisturbed_ones(script, strategy, workers, tmp_path):
     options = {"strategy": strategy, "workers": workers}
     _, expected = run(script, tmp_path / "one", *DROPOUT, **options)
     orders = kills(workers, seed=zlib.crc32(f"{script} {strategy} {workers}".encode()))

@@ -195,7 +195,7 @@ def unbuilt():
         ({"position": model}, "`position` is a name of AutoDist's own"),
     ],
 )
-def test_mistakes(arguments, message, tmp_path):
+def test_mistakes_about_loops_are_said(arguments, message, tmp_path):
     arguments = {name: value() if callable(value) else value for name, value in arguments.items()}
     ad = autodist.AutoDist()
     with ad.scope(), pytest.raises(UsageError, match=message):

@@ -62,7 +62,7 @@ READS = [
 ]
 
 
-def test_reads():
+def test_every_read_sees_the_newest_value():
     """Each kind of read is the first access after some step."""
     read_one = custom_loop(lambda k, model, optimizer: READS[k](k, model, optimizer), num_steps=len(READS))
     assert_same(read_one)
@@ -125,7 +125,7 @@ CHANGES = [
 ]
 
 
-def test_assignments():
+def test_every_assignment_is_seen_by_the_next_step():
     """Each kind of assignment is the first access after some step."""
 
     def change_one(k, model, optimizer):
@@ -217,7 +217,7 @@ def test_v1_variables_and_raw_updates():
     assert_same(program)
 
 
-def test_clone_inside():
+def test_a_model_may_be_cloned_between_steps():
     def between(k, model, optimizer):
         clone = keras.models.clone_model(model)
         clone.set_weights(model.get_weights())

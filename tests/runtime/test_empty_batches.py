@@ -53,7 +53,7 @@ def stepping(loss_of):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_steps(loss):
+def test_steps_on_empty_batches_return_what_one_device_does(loss):
     """A plain mean over no rows is no number, and the weights stay numbers: on one device, and so here."""
     expected, found = run_plain(stepping(LOSSES[loss])), run_distributed(stepping(LOSSES[loss]))
     for one, other in zip(tf.nest.flatten(expected), tf.nest.flatten(found), strict=True):
@@ -70,7 +70,7 @@ def filtered():
     return batches.map(lambda x, y, some: (tf.boolean_mask(x, some), tf.boolean_mask(y, some)))
 
 
-def test_fit():
+def test_fit_with_empty_batches_ends_as_on_one_device():
     def program(scope):
         with scope():
             model = keras.Sequential([keras.Input((FEATURES,)), keras.layers.Dense(3, "tanh"), keras.layers.Dense(1)])

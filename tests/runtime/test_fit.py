@@ -106,11 +106,11 @@ SECOND = pytest.mark.slow
         fitting(compile_with={"optimizer": "sgd", "metrics": []}, x=lambda: dataset(1)),
     ],
 )
-def test_fit(program):
+def test_fit_ends_as_on_one_device(program):
     assert_same(program)
 
 
-def test_class_weight():
+def test_class_weights_count_as_on_one_device():
     def program(scope):
         x, y = data()
         with scope():
@@ -143,7 +143,7 @@ LASTING = [
     "callbacks",
     [DECIDING, LASTING, *(pytest.param([callback], marks=pytest.mark.slow) for callback in (*DECIDING, *LASTING))],
 )
-def test_callbacks(callbacks, tmp_path):
+def test_callbacks_are_called_as_on_one_device(callbacks, tmp_path):
     seen = []
 
     def program(scope):
@@ -229,7 +229,7 @@ def test_model_is_an_ordinary_one_after_the_scope():
     assert_same(program)
 
 
-def test_run_eagerly():
+def test_run_eagerly_trains_as_on_one_device():
     def program(scope):
         with scope():
             model = compiled_model(run_eagerly=True)

@@ -36,7 +36,7 @@ def told(monkeypatch):
         tf.errors.InternalError(None, None, f"Collective ops is aborted by: Delete called\n{FROM_ELSEWHERE}"),
     ],
 )
-def test_of_another(error, told):
+def test_errors_of_another_worker_are_told_as_its_end(error, told):
     assert "another worker is gone" in told(error).message
     assert told(error, world_size=1) is error
 
@@ -49,5 +49,5 @@ def test_of_another(error, told):
         tf.errors.OutOfRangeError(None, None, "End of sequence"),
     ],
 )
-def test_of_this_one(error, told):
+def test_errors_of_this_worker_stay_as_they_are(error, told):
     assert told(error) is error

@@ -68,7 +68,7 @@ def elements(dataset):
     return collections.Counter(itertools.chain.from_iterable(batch.tolist() for batch in dataset.as_numpy_iterator()))
 
 
-def test_allowed_ways():
+def test_only_the_allowed_ways_to_shard_are_taken():
     dataset = tf.data.Dataset.range(10).batch(2)
     with pytest.raises(UsageError, match="`by` is 'row', allowed: 'auto', 'batch', 'element', 'file'"):
         shard_dataset(dataset, WorkerShares((1, 1), 0), by="row")

@@ -37,7 +37,7 @@ def problems(synchronizer, compressor, *, shape=(64, 48), dtype="float32", spars
     "compressor",
     [None, "FP16", "ErrorFeedback(FP16)", "TopK", "ErrorFeedback(TopK(ratio=0.1))", "RandomK", "OneBit"],
 )
-def test_what_fits(synchronizer, compressor):
+def test_compressors_that_fit_are_not_refused(synchronizer, compressor):
     for dtype in ("float32", "float64"):
         assert problems(synchronizer, compressor, dtype=dtype) == []
 

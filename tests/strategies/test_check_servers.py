@@ -30,7 +30,7 @@ def test_a_host_may_only_serve(destination):
     assert problems(alone) == ([] if destination.startswith("h1") else missing)
 
 
-def test_stations():
+def test_stations_are_checked():
     def of(*transfer, replicas=("h0:CPU:0", "h1:CPU:0")):
         both = PSSynchronizer("h1:CPU:0", transfer=transfer)
         found = verify(servers(both, replicas=replicas), G, D, available_communicators=ALL)

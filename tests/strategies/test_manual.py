@@ -207,7 +207,7 @@ graph: {replica: ["h0:CPU:0"]}
         ("a: {all_reduce: {order: ring}}", "`a.all_reduce.order` is unknown, allowed: group, chunk_size, communicator"),
     ],
 )
-def test_wrong_plans(refused, text, mistake):
+def test_mistakes_in_plans_are_said(refused, text, mistake):
     assert any(mistake in line for line in refused(text)), refused(text)
 
 

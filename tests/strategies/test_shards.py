@@ -54,6 +54,6 @@ def test_a_partition_that_does_not_fit_is_no_partition(partition):
         shard_slices(partition, (2, 3))
 
 
-def test_row_major():
+def test_shards_are_in_row_major_order():
     begins = [shard.begin for shard in shard_slices((2, (1, 1, 2)), (4, 4))]
     assert begins == list(itertools.product((0, 2), (0, 1, 2)))

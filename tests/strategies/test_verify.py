@@ -147,7 +147,7 @@ def test_unknown_missing_and_repeated_variables():
         ),
     ],
 )
-def test_replicas(replicas, sentences):
+def test_replicas_that_cannot_be_are_refused(replicas, sentences):
     found = problems(strategy({"a": HOME, "b": HOME}, replicas))
     assert [str(p) for p in found] == sentences
     assert {p.variable for p in found} == {None}

@@ -32,7 +32,7 @@ def states(word):
 
 @pytest.mark.parametrize("tiles", Tiles)
 @pytest.mark.parametrize("n", [2, 3, 4, 8])
-def test_one_axis(n, tiles):
+def test_conversions_along_one_axis_move_what_is_computed_by_hand(n, tiles):
     moved = shares_between((n,), 2, tiles).between
     expected = {
         "RR": 0, "RC": 1 - 1 / n, "Rr": n - 1, "CC": 0, "CR": 1 - 1 / n, "Cr": n - 1, "rR": 0, "rC": 0, "rr": 0,

@@ -52,7 +52,7 @@ def test_wide_residual_networks(batch, widen, gibibytes):
     ("batch", "megabytes"),
     [(32, 667), *(pytest.param(*case, marks=pytest.mark.slow) for case in [(64, 788), (256, 975)])],
 )
-def test_vgg(batch, megabytes):
+def test_vgg_moves_as_many_bytes_as_expected(batch, megabytes):
     graph = vgg(batch)
     assert moved(graph) * GIB / 1e6 == pytest.approx(megabytes, rel=0.02)
     assert baseline_tiling(graph, EIGHT, Baseline.DATA).moved_bytes / 1e6 == pytest.approx(7747, rel=0.01)
