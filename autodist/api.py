@@ -231,8 +231,8 @@ class AutoDist:
                 pass over the data.
             every_s: Seconds from one checkpoint to the next, by the chief's clock.
             keep: How many checkpoints to keep.
-            fresh: Begin anew, whatever is in the directory: nothing of it is restored, and what AutoDist has not
-                written stays. A restart of the same run goes on from what the run has written.
+            fresh: Begin from the start, whatever is in the directory: nothing of it is restored, and what AutoDist has
+                not written stays. A restart of the same run goes on from what the run has written.
             trackables: What to save, by name: models, optimizers, modules, variables.
 
         Returns:

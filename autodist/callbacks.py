@@ -33,8 +33,8 @@ class BackupAndRestore(keras.callbacks.Callback, FitFollower):
         keep: How many checkpoints to keep; older ones are taken when the newest can't be read.
         delete_checkpoint: Whether to remove the checkpoints when ``fit`` has ended. If they are kept, the same ``fit``
             trains nothing the next time.
-        fresh: Begin anew, whatever is in the directory: nothing of it is restored, and what AutoDist has not written
-            stays. A restart of the same run goes on from what the run has written.
+        fresh: Begin from the start, whatever is in the directory: nothing of it is restored, and what AutoDist has not
+            written stays. A restart of the same run goes on from what the run has written.
 
     Raises:
         UsageError: An argument is not allowed.

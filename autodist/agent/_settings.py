@@ -13,7 +13,7 @@ class Settings:
 
     Attributes:
         run_id: Names the run's directory.
-        marker: What the agent writes before it greets, so that what others have written before is told apart.
+        marker: What the agent writes before it greets, so that it differs from what others have written before.
         heartbeat_s: Longest silence of the launcher, > 0.
         grace_s: Time between TERM and KILL, >= 0.
         isolate: Whether to make a PID namespace where that is possible.

@@ -2,8 +2,8 @@
 
 Horovod takes the network interface that it is given (``HOROVOD_GLOO_IFACE``) for its first connections only. Those that
 carry the gradients listen at the address that the machine's own name means there, and Debian writes 127.0.1.1 for that
-into ``/etc/hosts``. What follows is an abort of the process in the midst of Horovod, so it is told before. And whoever
-else connects there would take a worker's place, so that nobody else is heard.
+into ``/etc/hosts``. What follows is an abort of the process in the midst of Horovod, so it is reported before. And
+whoever else connects there would take a worker's place, so that nobody else is heard.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def sources_of_others(process: Process, listeners: Sequence[Listener]) -> set[st
     """The addresses from which the other workers will connect to this one; all workers call this."""
     own: set[str] = set()
     for address in {address for one in listeners for address in (one.listens, one.address) if address}:
-        with contextlib.suppress(OSError):  # what can't be reached is told of by who needs it
+        with contextlib.suppress(OSError):  # who needs it reports what can't be reached
             own.update(map(source_towards, ips_of(address)))
     every = _told_by_all(process, _SOURCES, sorted(own))
     return {address for rank, sources in enumerate(every) if rank != process.rank for address in sources}

@@ -23,7 +23,7 @@ def hear_only(descriptor: int, addresses: Collection[str]) -> None:
     """Have a socket that is bound drop packets from all but some addresses; connections that it accepts as well.
 
     Args:
-        descriptor: Of a socket that does not listen so far.
+        descriptor: Descriptor of a socket that does not listen so far.
         addresses: IP addresses; those of another family than the socket's are left out.
 
     Raises:

@@ -13,7 +13,7 @@ __all__ = ["Scattered", "rows_of"]
 
 @dataclass(frozen=True)
 class Scattered:
-    """What a sum is made of of which each worker gets its own rows.
+    """What a sum is made of, if each worker gets its own rows of it.
 
     Attributes:
         tensor: This worker's part of the sum, of all rows.

@@ -19,7 +19,7 @@ def gathered_strings(all_gather: _AllGather, nodes: NodeList, name: str, tensor:
     Args:
         all_gather: The same of numbers: given where to add nodes, a name, a tensor and its dtype.
         nodes: Where to add nodes.
-        name: Of the result.
+        name: Name of the result.
         tensor: This worker's strings.
     """
     flat = nodes.reshape(f"{name}/flat", tensor, [-1], "string")

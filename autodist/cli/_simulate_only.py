@@ -59,7 +59,7 @@ class OfflineCommand:
         cluster: The cluster's options.
         options: The job's options.
         proposals: How many strategies are scored; None for the default.
-        examples: Of an epoch; None if that is not known.
+        examples: Examples of an epoch; None if that is not known.
         out: Where the best goes; None for the default.
         as_json: Whether JSON is wanted.
 

@@ -63,10 +63,10 @@ class Channel(abc.ABC):
         """The value of a variable of this worker, which is kept from step to step.
 
         Args:
-            name: Of the variable.
+            name: Name of the variable.
             initial: The tensor that it starts with.
-            dtype: Of the tensor.
-            shape: Of the tensor.
+            dtype: Dtype of the tensor.
+            shape: Shape of the tensor.
         """
 
     @abc.abstractmethod

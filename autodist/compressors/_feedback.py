@@ -30,8 +30,8 @@ def with_feedback(
         nodes: Where to add nodes.
         name: Prefix of their names.
         gradient: This worker's.
-        shape: Of the gradient.
-        dtype: Of the gradient.
+        shape: Shape of the gradient.
+        dtype: Dtype of the gradient.
         channel: Keeps the residual.
         exchange: Sends a corrected gradient.
 

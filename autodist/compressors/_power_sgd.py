@@ -28,7 +28,7 @@ class PowerSGD(Compressor):
 
     Attributes:
         rank: Columns of P and Q, at least 1.
-        seed: Of the first Q, at least 0.
+        seed: Seed of the first Q, at least 0.
 
     Raises:
         StrategyError: If a parameter is not allowed.

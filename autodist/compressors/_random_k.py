@@ -29,7 +29,7 @@ class RandomK(Compressor):
 
     Attributes:
         ratio: Which part of the entries is sent, above 0 and up to 1.
-        seed: Of the positions, at least 0.
+        seed: Seed of the positions, at least 0.
 
     Raises:
         StrategyError: If a parameter is not allowed.

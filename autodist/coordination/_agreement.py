@@ -43,7 +43,7 @@ class Agreement:
         """The strategy for a captured step: the chief's, on every worker.
 
         Args:
-            number: Of the step within the scope.
+            number: Number of the step within the scope.
             captured: The step as this worker traced it.
             batch: A hash of the batch if it must be the same on all workers.
             propose: Makes the strategy; called on the chief.
@@ -76,7 +76,7 @@ class Agreement:
         """See that the chief runs the same step, which trains nothing, on the same batch.
 
         Args:
-            number: Of the step among those of the scope that train nothing.
+            number: Number of the step among those of the scope that train nothing.
             captured: The step as this worker traced it.
             batch: A hash of the batch if it must be the same on all workers.
 

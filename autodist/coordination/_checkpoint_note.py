@@ -18,7 +18,8 @@ class CheckpointNote:
     """Training steps, counted from the very beginning.
 
     Attributes:
-        restored: Those that a checkpoint has brought back when the script started; 0 when training began anew.
+        restored: Those that a checkpoint has brought back when the script started; 0 when training began from the
+            start.
         saved: Those that are in the newest checkpoint.
     """
 

@@ -74,7 +74,7 @@ class ChiefFiles:
         assert coordinator is not None, "only workers of a run wait for the chief"
         key = self._next(label)
         if not self._has_begun(key):
-            with self._worker.whereabouts.at(f"is at `{label}`"):  # a chief that is in a step is told
+            with self._worker.whereabouts.at(f"is at `{label}`"):  # a chief that is in a step is named
                 self._await_beginning(key, label)
         reason = json.loads(coordinator.get(f"{key}/ended", _LONGEST_S))
         if reason is not None:

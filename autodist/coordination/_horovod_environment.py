@@ -14,10 +14,10 @@ RENDEZVOUS_PORT = "HOROVOD_GLOO_RENDEZVOUS_PORT"
 
 @dataclass(frozen=True)
 class HorovodPlace:
-    """A worker's place in the eyes of Horovod.
+    """A worker's place as Horovod sees it.
 
     Attributes:
-        host_name: Of the worker's machine, as Horovod is to see it.
+        host_name: Host name of the worker's machine, as Horovod is to see it.
         interface: Network interface for Gloo.
         cross_rank: The worker among those that have the same rank on their machines; None where every machine has as
             many workers, which tells it.

@@ -2,7 +2,7 @@
 
 Horovod learns the other workers' addresses by HTTP: ``PUT`` and ``GET`` of ``/scope/key``, and a ``DELETE`` by each
 worker once it has connected. Its client knows no password, but asks below any path that follows the server's address:
-that path is a secret of the process. A scope is used anew after a shutdown, and for each set of processes; as every
+that path is a secret of the process. A scope is used again after a shutdown, and for each set of processes; as every
 member then deletes once, all count alike how often they have used it, and each use has keys of its own.
 """
 

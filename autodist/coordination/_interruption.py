@@ -5,7 +5,7 @@ a step for which the others wait, inside TensorFlow, where no exception reaches 
 each says how many *meetings* it has begun (steps, agreements: what all do together), and all go on to the one that the
 furthest has begun. There the exception is raised.
 
-A worker that is told of TERM saves at the next place where a checkpoint may be written, if the script uses checkpoints
+A worker that hears of TERM saves at the next place where a checkpoint may be written, if the script uses checkpoints
 and has no handler of its own; else the signal takes its course.
 """
 
@@ -154,7 +154,7 @@ class Interruption:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    # --- a thread beside it
+    # --- a thread alongside it
 
     def listen(self) -> None:
         """Wait until the launcher tells of an end, and see to it; for a thread of its own."""

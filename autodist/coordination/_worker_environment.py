@@ -1,4 +1,4 @@
-"""What a worker is told of its place in a run, as environment variables.
+"""What a worker knows of its place in a run, as environment variables.
 
 Nothing here imports TensorFlow: the bootstrap reads it before the script decides whether it wants TensorFlow at all.
 """
@@ -24,7 +24,7 @@ DEFAULT_STRATEGY = "AUTODIST_DEFAULT_STRATEGY"
 """The variable that says what a run trains by if neither its command line nor its script names a strategy."""
 
 CODE = "code"
-"""The directory with the user's code on machines that it was sent to, beside the directory of the run."""
+"""The directory with the user's code on machines that it was sent to, alongside the directory of the run."""
 
 
 @dataclass(frozen=True)

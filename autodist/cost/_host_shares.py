@@ -13,7 +13,7 @@ class Share:
     """What a host has of the computation.
 
     Attributes:
-        examples: Of a global batch.
+        examples: Examples of a global batch.
         replicas: Copies of the graph; 0 for a host that only serves variables.
 
     """

@@ -26,7 +26,7 @@ _CLOCK_ROUNDS = 5
 
 
 class _Silence:
-    """Who is told of workers, of which there are none."""
+    """Receives events of workers, of which there are none."""
 
     def output(self, rank: int, is_error: bool, data: bytes) -> None:
         """Nobody writes."""
@@ -91,7 +91,7 @@ async def connected_agents(
 
     Args:
         spec: The cluster.
-        transport: The road to machines other than this one.
+        transport: How to reach machines other than this one.
         timeout_s: Longest time until an agent has answered.
         note: Is told what happens.
 

@@ -24,7 +24,7 @@ class Diagnosis:
 
     Attributes:
         examination: The machines.
-        findings: Of each check and machine.
+        findings: Those of each check and machine.
         links: Those that were measured; none unless that was asked for.
 
     """
@@ -56,7 +56,7 @@ def diagnose(
 
     Args:
         spec: The cluster.
-        transport: The road to machines other than this one; closed afterwards.
+        transport: How to reach machines other than this one; closed afterwards.
         probe: Whether to measure bandwidth and latency between all pairs.
         timeout_s: Longest time until a machine has answered, > 0.
         note: Is told what happens.

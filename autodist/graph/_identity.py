@@ -1,6 +1,6 @@
 """The identity of G: hashes of all that a plan, a trial or a profile of it could depend on.
 
-A node is told by its type, its attributes and what it is computed from, not by its name, and so are the functions of
+A node is known by its type, its attributes and what it is computed from, not by its name, and so are the functions of
 control flow: names carry counters, which differ from process to process. Two variables or inputs are told apart by
 their place in G.
 
@@ -43,8 +43,8 @@ class Identity:
 
     Attributes:
         step: A hash of all of it, whatever the batch's size is.
-        variables: Of its variables, to tell in what two graphs differ.
-        operations: Of the operations that there are, likewise.
+        variables: Hash of its variables, to tell in what two graphs differ.
+        operations: Hash of the operations that there are, likewise.
 
     """
 
@@ -135,7 +135,7 @@ def _hash_of(tensor: str, hashes: Mapping[str, bytes]) -> bytes:
 
 
 class _Contents:
-    """What nodes are. Functions are told by what they do."""
+    """What nodes are. Functions are known by what they do."""
 
     def __init__(self, library: Any) -> None:
         self._functions = {function.signature.name: function for function in library.function}

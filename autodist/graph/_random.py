@@ -13,7 +13,7 @@ _BY_VARIABLE = ("Stateful", "Rng")
 
 
 def draws_by_kernels(graph: TrainingGraph) -> bool:
-    """Whether a step has random numbers that kernels count, so that each trace of it begins them anew."""
+    """Whether a step has random numbers that kernels count, so that each trace of it begins them again."""
     functions = graph.graph_def.library.function
     ops = {node.op for nodes in (graph.graph_def.node, *(f.node_def for f in functions)) for node in nodes}
     return any(is_kind(op, Kind.RANDOM) and is_stateful(op) and not op.startswith(_BY_VARIABLE) for op in ops)

@@ -32,7 +32,7 @@ class NodeTime:
 
 @dataclass(frozen=True)
 class TraceSubject:
-    """What is run, beside G.
+    """What is run, besides G.
 
     Attributes:
         device: The processor, how many of its cores are used, and TensorFlow's version.

@@ -153,7 +153,7 @@ class SyncPoint:
         combine: What to do with the workers' values.
         local: Tensors of this worker: one; two (values, indices) for a sparse gradient.
         synced: The Identity nodes that consumers read.
-        dtypes: Of the tensors.
+        dtypes: Dtypes of the tensors.
         shapes: Static shapes, None where not known.
         layer: How many other points lie before it: points of one layer don't wait for each other.
         parts: Per local replica, what it adds to `local`; empty where `local` can't be taken apart.
@@ -177,7 +177,7 @@ class SyncPoint:
 
 @dataclass(frozen=True)
 class Serving:
-    """Updates that a parameter server applies beside its worker's own steps, one round at a time.
+    """Updates that a parameter server applies alongside its worker's own steps, one round at a time.
 
     Attributes:
         name: Unique within the step.
@@ -236,9 +236,9 @@ class DistributedGraph:
             than this step has changed the variable.
         outstanding_sends: By rank of another worker, the nodes that send what its gradients are computed from: without
             them no gradient comes from there.
-        serving: What this worker runs for others, over and over, beside its own steps.
+        serving: What this worker runs for others, over and over, alongside its own steps.
         asks: What this worker asks others while it takes steps: they must be told before.
-        asynchronous: Names of the variables that change beside the steps, here or on another worker.
+        asynchronous: Names of the variables that change alongside the steps, here or on another worker.
         waits: Whether a step needs other workers to take one as well.
         exchanged: What replicas exchange before their gradients, the largest first.
         loss_meets: Whether examples of a batch meet on the way to a loss, of which each replica has its part alone.
@@ -284,7 +284,7 @@ class DistributedGraph:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The nodes, beside effects and outputs, that are run at some time."""
+        """The nodes, besides effects and outputs, that are run at some time."""
         served = (node for serving in self.serving for node in (*serving.targets, *serving.stops))
         return (*self.initializers, *(refresher.node for refresher in self.refreshers.values()), *served)
 

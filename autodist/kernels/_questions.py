@@ -110,7 +110,7 @@ class QuestionBuilder:
         """Add the node of a question to this worker's graph.
 
         Args:
-            name: Of the node.
+            name: Name of the node.
             owner: Who answers.
             wanted: What it is to run.
             waits: What comes before, as control inputs.

@@ -52,7 +52,7 @@ class Job:
         grace_s: Time between asking a worker to end and killing it.
         step_timeout_s: Longest time a step may block, handed to the runtime; None is the runtime's default.
         bring: Files and directories below the script's directory that go with it to machines that don't have them,
-            besides the Python modules and packages beside the script.
+            besides the Python modules and packages next to the script.
         connect_timeout_s: Longest time until another machine has answered.
         host_timeout_s: Longest silence of another machine, after which it counts as lost.
         check_versions: Whether the machines must have the software that is needed, and the same.

@@ -60,7 +60,7 @@ class ClusterLauncher(Launcher):
 
     Attributes:
         observer: Sees every line and the run's course; the default shows it as `autodist run` does.
-        transport: The road to other machines: ``"asyncssh"``, ``"ssh"`` (the system's own), ``"srun"`` (in a Slurm
+        transport: How to reach other machines: ``"asyncssh"``, ``"ssh"`` (the system's own), ``"srun"`` (in a Slurm
             allocation), or a transport.
         beside: Entered once all workers have started and left when all have ended, with the run's coordinator.
 

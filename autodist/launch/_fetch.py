@@ -53,7 +53,7 @@ class FetchedFiles:
         directory: Where the files are there.
         target: Where they are here now.
         files: Paths below both.
-        size_bytes: Of all.
+        size_bytes: Size of all.
 
     """
 
@@ -75,7 +75,7 @@ def fetch(
 
     Args:
         run_dir: The run.
-        transport: The road to the machines.
+        transport: How to reach the machines.
         patterns: Names of files as a shell matches them, or of directories; all by default.
         target: Where to, by default ``files`` in the run's directory; with several machines, a folder for each there.
         timeout_s: Longest time until a machine has answered.

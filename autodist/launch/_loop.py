@@ -71,7 +71,7 @@ class LoopThread:
                     future.cancel()
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Run a coroutine beside everything else."""
+        """Run a coroutine alongside everything else."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
 

@@ -126,7 +126,7 @@ def _check_there(script: Path) -> None:
 
 
 def _check_python(script: Path) -> None:
-    """See that it is no file of another kind; one that is Python with a mistake is told by Python itself."""
+    """See that it is no file of another kind; Python itself reports one with a mistake."""
     suffix = script.suffix.lower()
     if suffix in _PYTHON_SUFFIXES:
         return
@@ -146,7 +146,7 @@ def _check_python(script: Path) -> None:
 
 
 def _check_whose(script: Path) -> None:
-    """See that it is not distributed by another library, with nothing of ours in it or in the modules beside it."""
+    """See that it is not distributed by another library, with nothing of ours in it or in the modules next to it."""
     try:
         text = script.read_text(encoding="utf-8", errors="replace")
         found = next((kind for kind, pattern in _OTHERS.items() if pattern.search(text)), None)

@@ -1,4 +1,4 @@
-"""The roads to other machines, by the names that users give."""
+"""The ways to reach other machines, by the names that users give."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRANSPORTS: tuple[TransportName, ...] = get_args(TransportName)
 
 
 def make_transport(name: TransportName) -> Transport:
-    """Return a road to other machines; what it needs is imported here.
+    """Return a way to reach other machines; what it needs is imported here.
 
     Raises:
         UsageError: There is none of this name.

@@ -1,4 +1,4 @@
-"""Functions whose misspelt arguments are told with the name that was meant."""
+"""Functions whose misspelt arguments are reported with the name that was meant."""
 
 from __future__ import annotations
 

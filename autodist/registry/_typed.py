@@ -315,7 +315,7 @@ def _read_dataclass(cls: Any, value: Any, where: _Where, mistakes: list[str], *,
         before = len(mistakes)
         fields = {k: v for k, v in value.items() if k != "type"} if tagged else value
         found = _read_fields(cls, fields, where, mistakes)
-        if len(mistakes) > before:  # which are told of each place
+        if len(mistakes) > before:  # which are reported for each place
             return None
         known[cls, tagged] = found
     return known[cls, tagged]

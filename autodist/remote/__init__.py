@@ -1,4 +1,4 @@
-"""Reaching a machine and running a program there, whatever the road to it."""
+"""Reaching a machine and running a program there, whatever the way to reach it."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Channel(ABC):
 
     @abstractmethod
     async def read_error(self, most_bytes: int = 65536) -> bytes:
-        """Return what the program, or the road to it, has written to standard error; ``b""`` at the end of it."""
+        """Return what the program, or the one that reaches it, has written to standard error; ``b""`` at its end."""
 
     @abstractmethod
     def write(self, data: bytes) -> None:
@@ -106,7 +106,7 @@ class Channel(ABC):
 
 
 class Transport(ABC):
-    """A road to machines; one object serves all machines of a run, and many channels at once."""
+    """A way to reach machines; one object serves all machines of a run, and many channels at once."""
 
     @abstractmethod
     async def open(self, machine: Machine, argv: Sequence[str], timeout_s: float) -> Channel:
@@ -114,7 +114,7 @@ class Transport(ABC):
 
         Args:
             machine: Where.
-            argv: Program and arguments, passed on as they are: no shell may read them anew.
+            argv: Program and arguments, passed on as they are: no shell may read them again.
             timeout_s: Longest time until it is started, > 0.
 
         Raises:

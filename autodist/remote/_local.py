@@ -39,4 +39,4 @@ class LocalTransport(Transport):
             ) from error
 
     async def close(self) -> None:
-        """Nothing is open beside the channels."""
+        """Nothing is open besides the channels."""

@@ -21,7 +21,7 @@ _SECRET = re.compile(r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|COOKIE|API_?KEY|
 _OPTIONS = (
     # One task on the one node, whatever the job's own numbers are, which srun reads from the environment.
     "--nodes=1", "--ntasks=1", "--ntasks-per-node=1",
-    # Beside the step that runs us, and beside a second agent; all cores, GPUs and memory that the job has there.
+    # Alongside the step that runs us, and a second agent; all cores, GPUs and memory that the job has there.
     "--overlap", "--cpu-bind=none", "--mem=0",
     # Without it Slurm passes on whole lines only, and what an agent says has no line ends. Output goes through a
     # terminal then, but one that changes nothing; input stays a pipe.
@@ -44,7 +44,7 @@ all nodes, a part of the cores, labels before the lines."""
 
 
 def default_transport(environ: Mapping[str, str], spec: ResourceSpec | None = None) -> Literal["asyncssh", "srun"]:
-    """Return the name of the road to take if the user names none: ``srun`` inside a Slurm allocation, else SSH.
+    """Return the name of the transport to use if the user names none: ``srun`` inside a Slurm allocation, else SSH.
 
     Args:
         environ: The launcher's environment.
@@ -63,7 +63,7 @@ def default_transport(environ: Mapping[str, str], spec: ResourceSpec | None = No
 
 
 class SrunTransport(Transport):
-    """Starts programs on the nodes of the allocation that this process is in, as job steps beside its own.
+    """Starts programs on the nodes of the allocation that this process is in, as job steps alongside its own.
 
     They get this process' environment, as is the custom of Slurm, without the variables whose names say that they are
     secret.
@@ -92,7 +92,7 @@ class SrunTransport(Transport):
             raise _unreachable(machine, f"`{program}` can't be started: {error.strerror or error}", _BY_SSH) from error
 
     async def close(self) -> None:
-        """Nothing is open beside the channels."""
+        """Nothing is open besides the channels."""
 
     def _find_program(self, machine: Machine) -> str:
         # Outside an allocation srun would ask for a new one, and wait in the queue for it.

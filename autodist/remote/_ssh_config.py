@@ -36,7 +36,7 @@ class Hop:
     Attributes:
         host: As the resource spec or ``ProxyJump`` names it.
         user: Login name.
-        port: Of its sshd.
+        port: Port of its sshd.
         key_file: The one key to try.
 
     """
@@ -62,8 +62,8 @@ class Stage:
         arguments: What says so to asyncssh.
         user: As whom.
         known_as: The name under which its key is known.
-        port: Of its sshd.
-        key_files: What to log in with beside the agent; empty for the usual ones.
+        port: Port of its sshd.
+        key_files: What to log in with besides the agent; empty for the usual ones.
         known_hosts: The keys of all hosts.
         jump: ``ProxyJump``.
 

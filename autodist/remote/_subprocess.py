@@ -103,7 +103,7 @@ async def open_subprocess(
     Args:
         argv: Program and arguments.
         env: Its whole environment; None is that of this process.
-        is_road: Whether it is only the road to the program that is meant, such as ``ssh``, and is killed when it does
+        is_road: Whether it is only the way to the program that is meant, such as ``ssh``, and is killed when it does
             not end with its standard input. A program that has to clean up after itself is asked to end and no more.
 
     Raises:

@@ -28,7 +28,7 @@ class Login:
         address: The machine that is to be reached.
         host: Who is logged in to: the machine, or a host on the way to it.
         user: As whom, where that is said.
-        port: Of sshd, where that is said.
+        port: Port of sshd, where that is said.
 
     Example:
         >>> Login("h2", "h2", "me", 2222).by_hand

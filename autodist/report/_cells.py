@@ -79,7 +79,7 @@ def fitted(
         columns: By header, the cells; columns with no text at all are left out.
         width: Columns of the terminal.
         right: Headers of columns of numbers.
-        shrink: Headers of columns that may get narrower, and how narrow. The first gives way first. Of it the
+        shrink: Headers of columns that may get narrower, and how narrow. The first gives way first. Of this one the
             ends of the texts remain (they tell variables apart), the others take several lines, which end where words
             do; of a word that is too long for a line the beginning remains.
 

@@ -40,7 +40,7 @@ class VariableTimeRow:
     """A variable as a line; times from the begin of a step.
 
     Attributes:
-        name: Of the variable.
+        name: Name of the variable.
         needed_s: When its value is needed.
         ready_s: When its gradient is ready.
         busy_s: Seconds of the operations that read it or make its gradient.

@@ -107,7 +107,7 @@ class CheckpointProgress:
     """What checkpoints did for an attempt.
 
     Attributes:
-        restored: Training steps that it did not have to repeat; 0 when it began anew.
+        restored: Training steps that it did not have to repeat; 0 when it began from the start.
         saved: Training steps that the next attempt need not repeat.
 
     """

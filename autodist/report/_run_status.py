@@ -104,7 +104,7 @@ class RunStatus:
         workers: All workers, by rank.
         restarts_left: How often a run whose attempt has ended may still be restarted.
         command: What was started: ``run``, ``search``, ``profile``, ``timeline``.
-        script: Of which script, as it was typed; empty if that is not known.
+        script: The script, as it was typed; empty if that is not known.
         strategy: By which strategy; empty if that is not known yet.
         directory: Where it was started.
 

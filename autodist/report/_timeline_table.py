@@ -20,7 +20,7 @@ def show_timeline(workers: Sequence[WorkerSummary], step_s: float, console: Cons
 
     Args:
         workers: By rank.
-        step_s: Of a step that is not traced.
+        step_s: Seconds of a step that is not traced.
         console: Where to.
 
     """

@@ -67,7 +67,7 @@ def read_ssh_config(path: str | Path | None = None) -> tuple[SshHost, ...]:
     Names in ``Match`` blocks are not found, nor hosts that are no machines to work on: those whose user is ``git``.
 
     Args:
-        path: Of the file; None: ``~/.ssh/config``.
+        path: Path of the file; None: ``~/.ssh/config``.
 
     Raises:
         SpecError: The file, or one that it includes, can't be read; or a port or an address can't be one. All

@@ -89,7 +89,7 @@ class Engine:
         self._fixed: dict[Any, FixedRowsError] = {}
         """By kind of call, why its steps are for one number of rows each."""
         self._drawing: set[Any] = set()
-        """Kinds of calls whose random numbers TensorFlow begins anew in each trace, so for each number of rows."""
+        """Kinds of calls whose random numbers TensorFlow begins again in each trace, so for each number of rows."""
         self._scope = scope
         is_alone = worker.world_size == 1 and self.num_replicas == 1
         self._plain = PlainSteps(worker, is_allowed=is_alone and not self.captures_all and recorder is None)

@@ -24,7 +24,7 @@ class ExchangeCosts:
 
     Args:
         worker: Who this process is.
-        spec: The cluster, by whose slowest network the time is told.
+        spec: The cluster, by whose slowest network the time is estimated.
     """
 
     def __init__(self, worker: Worker, spec: ResourceSpec) -> None:

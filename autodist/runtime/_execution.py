@@ -1,4 +1,4 @@
-"""Execution of a scope's compiled steps: one at a time, and never beside one that has failed."""
+"""Execution of a scope's compiled steps: one at a time, and never alongside one that has failed."""
 
 from __future__ import annotations
 

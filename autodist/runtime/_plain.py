@@ -62,7 +62,7 @@ class PlainSteps:
         """Tell what prevents the capture inside from errors of steps that run.
 
         Args:
-            key: Of the step with arguments of this kind, None where it has none yet.
+            key: Key of the step with arguments of this kind, None where it has none yet.
 
         Raises:
             NotCapturedError: Something does, and TensorFlow may run the step as it is.

@@ -55,7 +55,7 @@ class CompiledStep:
     Attributes:
         graph: The step as rewritten.
         taken: How often it was run since it was rewritten.
-        servers: What applies updates beside it.
+        servers: What applies updates alongside it.
     """
 
     def __init__(

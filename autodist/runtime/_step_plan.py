@@ -110,7 +110,7 @@ class SessionPlan:
 def plan_step(
     before: SessionPlan, captured: CapturedStep, strategy: Strategy, prefix: str, setting: Setting
 ) -> SessionPlan:
-    """Plan a step beside those that a session runs.
+    """Plan a step alongside those that a session runs.
 
     Args:
         before: What the session runs.

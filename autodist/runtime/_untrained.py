@@ -39,8 +39,8 @@ class WholeBatches:
         """What a function gives for the whole batch, on every worker; of a result per example this worker's part.
 
         Args:
-            function: Of the batch, in Python.
-            arguments: Of its call: those that are parts of a batch, and others.
+            function: Function of the batch, in Python.
+            arguments: Arguments of its call: those that are parts of a batch, and others.
 
         Raises:
             TimedOut: Another worker does not run it.
@@ -129,7 +129,7 @@ class _OfWhole:
         """By result, whether it has as many rows as the batch; None if it is not for batches of so many.
 
         Args:
-            rows: Of the batch that it is traced for; None for any number.
+            rows: Rows of the batch that it is traced for; None for any number.
         """
         import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""What a step does with its own update of a variable: it can't, if the update happens beside the step."""
+"""What a step does with its own update of a variable: it can't, if the update happens alongside the step."""
 
 from __future__ import annotations
 

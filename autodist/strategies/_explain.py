@@ -69,7 +69,7 @@ class HostTraffic:
         host: Its name.
         sent_bytes: Bytes sent.
         received_bytes: Bytes received.
-        bandwidth_gbps: Of its network interface.
+        bandwidth_gbps: Bandwidth of its network interface.
         network_s: The larger of both at this bandwidth: no step can be faster without overlap.
 
     """
@@ -89,7 +89,7 @@ class LinkTraffic:
         sender: Name of the one.
         receiver: Name of the other.
         size_bytes: Bytes per step.
-        bandwidth_gbps: Of the link.
+        bandwidth_gbps: Bandwidth of the link.
 
     """
 

@@ -23,10 +23,10 @@ class ShardMessages:
         synchronizer: How it is synchronized.
         shape: The shard's shape.
         size_bytes: Bytes of its value.
-        summed_bytes: Of the messages that are summed: dense gradients.
+        summed_bytes: Bytes of the messages that are summed: dense gradients.
         is_joined: Whether a worker's replicas sum their gradients before one leaves for a server, whatever the strategy
             says: encoders take the worker's gradient.
-        gathered_bytes: Of the messages that every worker needs from every other one.
+        gathered_bytes: Bytes of the messages that every worker needs from every other one.
         gathered_rows: Rows of sparse gradients or factors for each example.
         gathered_row_bytes: Bytes of one such row, with its number.
         reads: How often the whole value is read.
@@ -37,7 +37,7 @@ class ShardMessages:
         is_guess: Whether numbers of rows are guesses.
         is_packed: Whether it may travel to its server together with others.
         is_streamed: Whether AutoDist's own library carries it to its server, and the value back.
-        gathered_index_bytes: Of the bytes of a gathered row, those of its number.
+        gathered_index_bytes: Bytes of the number of a gathered row.
         is_gradient_coded: Whether that library carries the gradient as floats of 32 bits, encoded on slow links.
         is_value_coded: The same of the value.
 

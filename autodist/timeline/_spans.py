@@ -24,13 +24,13 @@ class Span:
 
     Attributes:
         kind: What it is.
-        name: Of the node, or of what was sent.
+        name: Name of the node, or of what was sent.
         op: Its type.
         rank: On which worker it ran; of bytes, who got them.
         start_s: When it began, by the clock of the worker on which it ran.
         end_s: When it was done.
         num_bytes: Sent bytes; 0 for what sends nothing.
-        peer: Of bytes, the rank of the worker that they came from; else its own.
+        peer: For bytes, the rank of the worker that they came from; else its own.
 
     """
 
@@ -49,7 +49,7 @@ class WorkerTimeline:
     """What one worker's session ran in a step, on whichever worker's devices.
 
     Attributes:
-        rank: Of the worker.
+        rank: Rank of the worker.
         offset_s: What has to be added to its clock to have that of the launcher.
         start_s: When its step began, by its clock.
         end_s: When it was done.

@@ -157,7 +157,7 @@ def answered(
 ) -> dict[int, Connection]:
     """Return the connections of those that are awaited, by rank: fewer if not all have come in time.
 
-    Who can't prove within seconds that it is one of them is sent away, beside the others, and is told of in the log.
+    Who can't prove within seconds that it is one of them is sent away, while others are heard, and reported in the log.
 
     Args:
         listener: Where they come.

@@ -24,7 +24,7 @@ __all__ = [
 
 _MARK = b"ADtp"
 _VERSION = 2
-"""Of messages, and of what precedes them: see ``native/peer.h``. Another number for each change."""
+"""Version of messages, and of what precedes them: see ``native/peer.h``. Another number for each change."""
 _ORDERS = {"little": b"<", "big": b">"}
 OPENING = _MARK + bytes([_VERSION]) + _ORDERS[sys.byteorder]
 """What each end sends first."""

@@ -84,7 +84,7 @@ class SearchRequest:
         rules: What is pinned and forbidden.
         allowed: Names of aspects that change results and are to be searched as well.
         resumes: Whether to take up the last search of the same graph on the same cluster.
-        seed: Of what the searcher draws.
+        seed: Seed of what the searcher draws.
         profiles: Where the step's profile is, or is kept once it was measured; None for an estimate.
         utility: What the best is best in, by name.
         carriers: What may carry values; None for all.
@@ -202,7 +202,7 @@ class SearchResult:
         trials: All of them, those of an earlier search that was taken up included.
         baselines: What users know.
         study: Its number in the store.
-        duration_s: Of this search.
+        duration_s: Duration of this search.
         starts: How often workers were started.
         batch_size: Examples in the global batch.
 
@@ -270,7 +270,7 @@ def search(request: SearchRequest, job: Job, launcher: ClusterLauncher, observer
 
 
 class _Session:
-    """The search beside the launching."""
+    """The search alongside the launching."""
 
     def __init__(self, request: SearchRequest, job: Job, measurer: LaunchedMeasurer, observer: SearchObserver) -> None:
         self._request = replace(request, carriers=job.permission.carriers)

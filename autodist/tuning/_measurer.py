@@ -1,4 +1,4 @@
-"""The real measurer: strategies are measured by the workers of a run, one after another, without starting them anew."""
+"""The real measurer: strategies are measured by the workers of a run, one after another, without restarts."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _interrupted(result: RunResult | None) -> SearchInterrupted:
 
 
 class LaunchedMeasurer:
-    """Measures strategies in workers that a launcher has started, and starts them anew after a trial that ended them.
+    """Measures strategies in workers that a launcher has started, and starts them again after a trial that ended them.
 
     Only the main thread can take signals, so the launching happens there, in :meth:`serve`, and the search in another
     thread.
@@ -81,7 +81,7 @@ class LaunchedMeasurer:
         launcher: Starts the workers.
         job: What they run: its first training step is measured.
         course: How a trial goes.
-        restarts: Whether workers that have ended in the midst of an order are started anew.
+        restarts: Whether workers that have ended in the midst of an order are started again.
 
     Attributes:
         starts: How often the workers were started.
@@ -316,7 +316,7 @@ class LaunchedMeasurer:
             gang: Who answers.
             keys: What is waited for.
             timeout_s: How long from now.
-            bound_s: How long in all, which is told; by default what a trial may take.
+            bound_s: How long in all, as errors say it; by default what a trial may take.
 
         Raises:
             TrialFailed: They are not there within the time.

@@ -37,7 +37,7 @@ class ProfiledStep:
 def profile(
     job: Job, launcher: ClusterLauncher, order: ProfileOrder, cache: ProfileCache, notice: Callable[[str], None]
 ) -> ProfiledStep:
-    """Profile the first training step of a script anew, and keep the profile.
+    """Profile the first training step of a script again, and keep the profile.
 
     The script runs up to that step in every worker of the job; the chief's runs it as one replica does, but alone.
 

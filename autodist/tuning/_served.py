@@ -17,9 +17,9 @@ def served(measurer: LaunchedMeasurer, act: Callable[[], _T], name: str) -> _T:
     """Do something in another thread, and start workers for it in this one until it is done.
 
     Args:
-        measurer: Of the workers.
+        measurer: Measurer of the workers.
         act: What is done.
-        name: Of the thread.
+        name: Name of the thread.
 
     Returns:
         What it returns; what it raises is raised.

@@ -51,7 +51,7 @@ class OfflineResult:
         ranking: The best proposals and the baselines; the best may be for some of the hosts alone.
         why_not: By name, baselines that don't fit the graph or the cluster, and why.
         wanted: How many proposals were to be looked at, on all clusters.
-        duration_s: Of the search.
+        duration_s: Duration of the search.
 
     """
 

@@ -26,7 +26,7 @@ class TracedStep:
     Attributes:
         strategy: What it went by.
         step_s: Seconds of a step that is not traced, the median.
-        timeline: Of one that is.
+        timeline: Timeline of one that is.
 
     """
 

@@ -81,7 +81,7 @@ class Turns:
     Args:
         coordinator: Between launcher and workers.
         wait: Waits for answers.
-        keys: Of the trial.
+        keys: Keys of the trial.
         course: How it goes.
 
     Attributes:

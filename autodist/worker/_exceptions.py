@@ -70,7 +70,7 @@ class _Told:
 
 
 def note_of(error: BaseException, script: str, exit_code: int = 1) -> FailureNote:
-    """Return what the launcher is told of an exception that has ended the script.
+    """Return what the launcher learns of an exception that has ended the script.
 
     Args:
         error: The exception.

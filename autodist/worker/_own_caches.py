@@ -17,7 +17,7 @@ __all__ = ["keep_caches_apart"]
 
 
 def keep_caches_apart(rank: int) -> None:
-    """Have what this process caches go to files beside those that the script names.
+    """Have what this process caches go to files next to those that the script names.
 
     Args:
         rank: This worker; must not be the chief, who takes the script's names.

@@ -28,7 +28,7 @@ _MARGIN_S = 3.0  # beyond the agent's own bounds
 
 
 class AgentEvents(Protocol):
-    """Who is told what happens on a machine; called in the event loop, so it must return at once and not raise."""
+    """Receives what happens on a machine; called in the event loop, so it must return at once and not raise."""
 
     def output(self, rank: int, is_error: bool, data: bytes) -> None:
         """Take bytes that a worker wrote to standard output or standard error, in pieces as they came."""
@@ -104,10 +104,10 @@ class Agent:
         timeout_s: float = 30.0,
         is_full: Callable[[], bool] = lambda: False,
     ) -> Agent:
-        """Start an agent on a machine; nothing needs to be installed there beside Python.
+        """Start an agent on a machine, where only Python has to be installed.
 
         Args:
-            transport: The road to the machine.
+            transport: How to reach the machine.
             machine: Where to; its ``python`` runs the agent.
             run_id: Names the run's directory there.
             events: Is told what happens.
@@ -248,7 +248,7 @@ class Agent:
         Its standard input is empty, it leads a session of its own, and it dies with the agent.
 
         Args:
-            rank: The worker; a rank may be spawned anew after it has exited.
+            rank: The worker; a rank may be spawned again after it has exited.
             argv: Program and arguments.
             env: Variables over those of the agent, which has none of another run: what ``autodist run`` sets for a
                 worker is not inherited. ``AUTODIST_LAUNCHER_PID`` is set by the agent, to what the worker sees as its

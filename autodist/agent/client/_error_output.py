@@ -1,4 +1,4 @@
-"""What an agent, or the road to it, says on standard error."""
+"""What an agent, or the program that reaches it, says on standard error."""
 
 from __future__ import annotations
 

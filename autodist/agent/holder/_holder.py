@@ -89,12 +89,12 @@ class Holder:
         return not reason
 
     def finish(self, reason: str) -> None:
-        """End the agent; an empty reason is the launcher's wish."""
+        """End the agent; an empty reason means that the launcher asked for it."""
         if not self._over.done():
             self._over.set_result(reason)
 
     def run_task(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something beside; a mistake in it ends the agent rather than being lost."""
+        """Do something alongside; a mistake in it ends the agent rather than being lost."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._task_done)

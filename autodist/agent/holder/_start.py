@@ -1,7 +1,7 @@
 """What a worker's process does before it becomes the worker; run by an isolated interpreter on the machine.
 
-It is sent as a text of its own and imports nothing of the agent. Doing this after a fork instead would be unsafe beside
-the agent's threads, and making directories in the agent itself would let a stuck file system stop it.
+It is sent as a text of its own and imports nothing of the agent. Doing this after a fork instead would be unsafe
+alongside the agent's threads, and making directories in the agent itself would let a stuck file system stop it.
 
 Arguments: descriptor of the status pipe, descriptor of the ``/proc`` of outside (-1: none), the parent's process id,
 working directory, program and its arguments. The pipe gets lines of JSON: first the process id as the machine numbers

@@ -37,7 +37,7 @@ def gather(directory: str, name: str, others: Sequence[str], first_port: int, la
         directory: Working directory of its workers; ``~`` is the home.
         name: What the spec calls this machine.
         others: What it calls the other machines.
-        first_port: Of the range that servers choose from.
+        first_port: First port of the range that servers choose from.
         last_port: The last one of it.
 
     """

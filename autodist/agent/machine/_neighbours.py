@@ -29,8 +29,8 @@ def listen(address: str, first_port: int, last_port: int) -> int:
     """Listen as long as the agent lives, and return the port. Who connects is sent away at once, and nothing is read.
 
     Args:
-        address: Of this machine.
-        first_port: Of the range to choose from.
+        address: Address of this machine.
+        first_port: First port of the range to choose from.
         last_port: The last one of it.
 
     Raises:

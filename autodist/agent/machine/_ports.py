@@ -1,4 +1,4 @@
-"""Ports to listen on, out of a range that firewalls are told of; runs on the machine."""
+"""Ports to listen on, out of a range that firewalls know; runs on the machine."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ def listen(address: str, first_port: int, last_port: int, token: str, lifetime_s
     """Listen for the functions below until the lifetime is over, and return the port.
 
     Args:
-        address: Of this machine.
-        first_port: Of the range to choose from.
+        address: Address of this machine.
+        first_port: First port of the range to choose from.
         last_port: The last one of it.
         token: What others have to say, 64 characters.
         lifetime_s: How long to listen.

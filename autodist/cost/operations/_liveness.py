@@ -24,7 +24,7 @@ def activation_bytes(graph: TrainingGraph, examples: int) -> float:
 
     Args:
         graph: G.
-        examples: Of the replica's part of the batch.
+        examples: Examples of the replica's part of the batch.
 
     """
     if graph.graph_def is None:

@@ -38,7 +38,7 @@ class NodeCost:
     bytes: float
 
     def times(self, number: int) -> NodeCost:
-        """Of so many of it."""
+        """The cost of so many of it."""
         return NodeCost(self.flops * number, self.bytes * number)
 
 

@@ -22,7 +22,7 @@ class Sizes:
     is summed no more; only where nothing is known of the inputs does the number of examples take an open dim's place.
 
     Args:
-        nodes: Of the step, by name.
+        nodes: Nodes of the step, by name.
         batch_size: Examples.
 
     """

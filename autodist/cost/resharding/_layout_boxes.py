@@ -1,6 +1,6 @@
 """Elements that move from layout to layout, by intersecting what devices have with what they need.
 
-A device pulls what it needs and does not have. Of a tensor that is a sum of what the devices along an axis hold, it
+A device pulls what it needs and does not have. For a tensor that is a sum of what the devices along an axis hold, it
 needs every term of its tile. That is exact for tiles that are contiguous boxes, in whatever order axes cut a dim.
 """
 

@@ -34,7 +34,7 @@ __all__ = [
 WHOLE = -1
 PARTIAL = -2
 COPIES = -3
-"""Of a mesh of one axis: several times, each copy being cut along another dim (Spartan, section 2.4)."""
+"""For a mesh of one axis: several times, each copy being cut along another dim (Spartan, section 2.4)."""
 
 States: TypeAlias = tuple[int, ...]
 """Per axis of the mesh, the dim that it cuts, or `WHOLE`, or `PARTIAL`."""

@@ -22,7 +22,7 @@ def check_network(examination: Examination) -> Iterator[Finding]:
         return
     for visit, facts in examination.known:
         if not facts.address:
-            continue  # which is told as a matter of its address
+            continue  # which is reported as a matter of its address
         if is_public(facts.address):
             text = f"{facts.address} is a public address: what workers send there may pass anybody's network"
             yield Finding(visit.name, "network", Status.WARN, text, _REMEDY)

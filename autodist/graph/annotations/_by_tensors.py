@@ -2,7 +2,7 @@
 
 A replica differentiates a loss of its own examples. In a mean over them, each has a larger part than in the mean over
 the whole batch, so a gradient with a row per example is multiplied with the weight that the replica's gradients have:
-its share of the batch, or 1 of a sum. Of what is the same for all examples, each replica has a part of the gradient:
+its share of the batch, or 1 of a sum. For what is the same for all examples, each replica has a part of the gradient:
 they are joined, as those by variables are.
 
 While a step is traced, such a gradient passes through an ``IdentityN`` together with what it was taken by; the
@@ -65,7 +65,7 @@ def by_of(node: Any) -> TensorGradient | None:
 
 
 def ratio_of(node: Any) -> NestedDifferentiation | None:
-    """Of a node at which a weight is exchanged for another, the two differentiations."""
+    """For a node at which a weight is exchanged for another, the two differentiations."""
     return NestedDifferentiation(*map(int, node.attr[RATIO].s.decode().split("|"))) if RATIO in node.attr else None
 
 

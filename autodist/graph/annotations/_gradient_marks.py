@@ -55,7 +55,7 @@ SEED = "_autodist_seed"
 """NodeDef attribute of what a backward pass begins with; its value is :data:`GIVEN` where the program gives that."""
 
 GIVEN = b"given"
-"""Of what a program gives as ``output_gradients=``."""
+"""Mark of what a program gives as ``output_gradients=``."""
 
 SECOND = "second"
 """Part of what comes back through the mark of a sparse gradient, whose rows differ from replica to replica."""

@@ -15,7 +15,7 @@ def replace_method(patches: contextlib.ExitStack, owner: Any, name: str, wrap: C
     Args:
         patches: Puts the original back.
         owner: The class or the module.
-        name: Of the method.
+        name: Name of the method.
         wrap: Makes the new one from the original.
     """
     original = owner.__dict__[name]

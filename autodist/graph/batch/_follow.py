@@ -156,7 +156,7 @@ class Follower:
         return _Found(values, _words(call) if Kind.MET in values else None)
 
     def _size(self, call: Call, index: int) -> Value:
-        """Of a number or a shape, whether the number of examples is in it."""
+        """For a number or a shape, whether the number of examples is in it."""
         entries = self._sizes.of(call.node.name if index == 0 else f"{call.node.name}:{index}")
         return None if entries is not None and all(isinstance(e, int) for e in entries) else Kind.SIZE
 

@@ -61,7 +61,7 @@ class _Images:
         return cls(first, strides[space], dilations[space], signature.text("padding"), before)
 
     def access(self, batch: str, places: list[Affine | None], channel: Affine | None) -> Access:
-        """Of a tensor of images."""
+        """The dims of a tensor of images."""
         middle = (channel, *places) if self.first else (*places, channel)
         return Access((Affine.of(batch), *middle))
 

@@ -1,4 +1,4 @@
-"""Of which sorts operators are: enumerations by which descriptions, and who asks them, say so."""
+"""The sorts of operators: enumerations for descriptions and for those that ask them."""
 
 import enum
 

@@ -75,7 +75,7 @@ def _place(shape: tuple[Size, ...], dim: int, indices: dict[str, tuple[int, int]
 
 
 def _closed(before: tuple[Size, ...], after: tuple[Size, ...], bounds: list[int]) -> Expression:
-    """Of shapes without open dims; dims between common bounds that don't divide each other are taken whole."""
+    """For shapes without open dims; dims between common bounds that don't divide each other are taken whole."""
     indices = _indices(bounds)
     sizes: dict[str, Size] = {name: size for name, (size, _) in indices.items()}
     joined: set[str] = set()

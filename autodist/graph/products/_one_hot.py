@@ -23,7 +23,7 @@ class Ids:
 
     Attributes:
         tensor: Its elements, in their order, are the places, row by row. One that is outside of a row stands for zeros.
-        dtype: Of the tensor.
+        dtype: Dtype of the tensor.
     """
 
     tensor: str

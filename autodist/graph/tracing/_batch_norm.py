@@ -1,6 +1,6 @@
 """Whose statistics batch normalization takes: those of the whole batch, or of each replica's part.
 
-While a step is traced, the operators that compute them carry an attribute. Of the whole batch they are means over
+While a step is traced, the operators that compute them carry an attribute. Taken of the whole batch they are means over
 examples like any other, which replicas share (`graph/layouts`); by replica each has its own, as is documented.
 """
 

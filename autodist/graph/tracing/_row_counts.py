@@ -30,7 +30,7 @@ class RowCounts:
 
     Args:
         rows: How many rows the batch has, if that is known.
-        answers: Whether the code is told, rather than None.
+        answers: Whether the code gets an answer, rather than None.
 
     Attributes:
         lines: Those that have asked a shape for what is not known where the number of rows is not.
@@ -112,7 +112,7 @@ def answers_matter(identity: Identity, asked: RowCounts, answered: Callable[[], 
     A program that takes the number of ``tf.shape`` where it gets None is prepared, it computes the same by it.
 
     Args:
-        identity: Of the step as traced.
+        identity: Identity of the step as traced.
         asked: What it has asked for.
         answered: Traces it with an answer; what it is then, and has asked for.
     """

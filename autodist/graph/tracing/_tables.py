@@ -1,4 +1,4 @@
-"""Lookup tables of the program, made anew in the step's own graph.
+"""Lookup tables of the program, made once more in the step's own graph.
 
 A resource of one runtime can't be used in the session of another, but what a table holds can be had. So a table becomes
 constants, a table, and what brings the one into the other; the rest of the step finds it under the name by which it was

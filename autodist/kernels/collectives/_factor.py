@@ -38,7 +38,7 @@ __all__ = ["FactorGradients"]
 
 @dataclass(frozen=True)
 class FactorGradients(Preparation):
-    """Mark factors where S wants them; S is then without the wish."""
+    """Mark factors where the strategy asks for them, and take that out of the strategy."""
 
     name: ClassVar[str] = "factor-gradients"
     needs: ClassVar[frozenset[Fact]] = frozenset({Fact.SHARDS})

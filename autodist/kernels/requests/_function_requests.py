@@ -42,7 +42,7 @@ def find_directly(editor: GraphEditor, handles: Iterable[str], device: str) -> N
     """Have nodes find variables by their handles, not by what loops pass on of them, and know their shapes.
 
     Args:
-        editor: Of the graph.
+        editor: Editor of the graph.
         handles: The nodes of the handles of variables that live on other workers.
         device: That of constants.
     """
@@ -68,7 +68,7 @@ class FunctionRequests:
     """Has functions ask for what they read of other workers' variables.
 
     Args:
-        editor: Of the graph that calls them; those that ask are added to its library.
+        editor: Editor of the graph that calls them; those that ask are added to its library.
         asking: Makes the questions.
     """
 

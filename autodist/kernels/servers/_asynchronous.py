@@ -2,7 +2,7 @@
 
 The update leaves the owner's step, so that no worker's step waits for another's gradient. Every worker, the owner's
 too, pushes a message per unit: its gradients, and the few values that the update takes from a step besides. The owner's
-process applies messages in rounds of their own (:class:`Serving`), beside its steps:
+process applies messages in rounds of their own (:class:`Serving`), alongside its steps:
 
 * no bound: a round is one message, first come, first served;
 * staleness K: a round is one message of every worker. Then each worker gets a token; it has K in advance, and takes one

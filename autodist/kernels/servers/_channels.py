@@ -1,6 +1,6 @@
 """What workers send to a parameter server, and get from it.
 
-By streams to its worker, or, where updates are applied beside the steps, by queues on its device.
+By streams to its worker, or, where updates are applied alongside the steps, by queues on its device.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Queues:
     Attributes:
         nodes: Where to add nodes.
         device: TensorFlow's name of the server's device.
-        prefix: Of the nodes' names.
-        shared_prefix: Of the queues' names, by which workers find them.
+        prefix: Prefix of the nodes' names.
+        shared_prefix: Shared prefix of the queues' names, by which workers find them.
         capacity: How many messages a queue holds; a sender waits while it is full.
     """
 
@@ -91,8 +91,8 @@ class Streams:
     Attributes:
         nodes: Where to add nodes.
         device: TensorFlow's name of the server's device.
-        prefix: Of the nodes' names.
-        shared_prefix: Of the channels' names, by which workers find them.
+        prefix: Prefix of the nodes' names.
+        shared_prefix: Shared prefix of the channels' names, by which workers find them.
         own_device: TensorFlow's name of a CPU of this worker.
         priority: What has a lower number leaves first.
     """
@@ -142,8 +142,8 @@ class Streams:
 
         Args:
             channel: The channel.
-            name: Of the node.
-            dtypes: Of the tensors.
+            name: Name of the node.
+            dtypes: Dtypes of the tensors.
             source: The worker.
             after: Nodes of this worker without which nothing can be done with what is received. TensorFlow can't
                 interrupt who waits for a message: else a step that fails before them would not end.

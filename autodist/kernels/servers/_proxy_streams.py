@@ -21,7 +21,7 @@ class ProxyStreams:
         layout: Who the workers are.
         variables: Those of the step.
         container: Resource container of the variables.
-        analysis: Of the step before servers have their places in it.
+        analysis: Analysis of the step before servers have their places in it.
         step: Name of the compiled step, part of the streams' names.
     """
 

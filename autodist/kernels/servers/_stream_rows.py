@@ -26,7 +26,7 @@ class Lookup:
     Attributes:
         node: As it is without streams; input 1 are the row numbers.
         handle: That of the table.
-        dtypes: Of the row numbers and of the rows.
+        dtypes: Dtypes of the row numbers and of the rows.
         depth: How far from the step's begin its rows are needed.
         num_rows: Row numbers are below it; -1 where they are not numbers of rows alone.
     """

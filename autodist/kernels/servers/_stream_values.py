@@ -28,7 +28,7 @@ __all__ = ["StreamValues"]
 class StreamValues(Kernel):
     """Have workers get what they read at a step's begin by streams, where these carry gradients too.
 
-    What every worker reads is what its gradients come from. Of tables of which it looks up rows it gets these, if all
+    What every worker reads is what its gradients come from. For tables of which it looks up rows it gets these, if all
     workers have as many replicas. Loops and branches still ask the server for what they look up, as does what is read
     after an update within the step.
 

@@ -77,7 +77,7 @@ class RowsByShard:
 
     Args:
         nodes: Where to add nodes.
-        prefix: Of their names.
+        prefix: Prefix of their names.
         ids: A vector of row numbers of the whole variable.
         dtype: Their type, ``int32`` or ``int64``.
         begins: Where the parts of dim 0 begin.

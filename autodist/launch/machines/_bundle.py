@@ -38,7 +38,7 @@ class Bundle:
         Args:
             program: The script, or a module.
             bring: Files and directories below the script's directory that go along, besides the Python modules and
-                packages that are beside the script. For a module, it is the directory of its top package.
+                packages that are next to the script. For a module, it is the directory of its top package.
 
         Raises:
             UsageError: Something is not there or lies elsewhere.

@@ -24,7 +24,7 @@ __all__ = ["Fleet", "raise_all"]
 T = TypeVar("T")
 
 _MOST_AT_ONCE = 16  # handshakes; each of them costs CPU on this side
-_BLAME_S = 3.0  # for a sign of life once something has failed, by which those that are lost are told from the others
+_BLAME_S = 3.0  # for a sign of life once something has failed; who gives none is lost
 _CLOSE_S = 20.0  # on top of the grace time
 _LOCAL_HEARTBEAT_S = 3600.0  # this machine notices the launcher's end by itself, and a suspended one is no lost one
 
@@ -76,8 +76,8 @@ class Fleet:
         """Start an agent on every machine.
 
         Args:
-            remote: Makes the road to other machines, if there are any.
-            run_id: Of the run.
+            remote: Makes the way to other machines, if there are any.
+            run_id: Identifier of the run.
             timeout_s: Longest time for each machine.
 
         Raises:

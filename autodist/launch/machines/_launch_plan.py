@@ -59,7 +59,7 @@ def plan_workers(job: Job, meeting: Rendezvous, sites: Sequence[Site]) -> list[W
 
 
 def _environment(job: Job, meeting: Rendezvous, rank: int, site: Site, position: Position) -> WorkerEnvironment:
-    """Return what a worker is told of itself; it reaches the launcher by way of its own machine's loopback."""
+    """Return what a worker gets to know of itself; it reaches the launcher by way of its own machine's loopback."""
     return WorkerEnvironment(
         rank=rank,
         local_rank=position.local_rank,

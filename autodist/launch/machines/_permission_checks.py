@@ -30,7 +30,7 @@ def check_permission(job: Job, transport: object) -> None:
     if job.spec.world_size > 1 and job.strategy is not None:
         from autodist import carriers, strategies  # which takes as long as all else of a launcher
 
-        # Hosts that lack what encrypts are told of by themselves.
+        # Hosts that lack what encrypts are reported separately.
         encrypting = carriers.names_of(lambda carrier: carrier.encrypts)
         installed = encrypting if job.encrypt else carriers.installed_communicators()
         job.permission.check_chosen(job.strategy, strategies.get(job.strategy), installed)

@@ -71,9 +71,9 @@ async def prepare(job: Job, directory: RunDirectory, fleet: Fleet, port: int) ->
 
     Args:
         job: What is to be run.
-        directory: Of the run.
+        directory: Directory of the run.
         fleet: The machines.
-        port: Of the coordinator, on this machine's loopback.
+        port: Port of the coordinator, on this machine's loopback.
 
     Returns:
         Where each worker is to be started, by rank.
@@ -145,7 +145,7 @@ async def _bring(agent: Agent, bundle: Bundle) -> tuple[str, tuple[str, ...]]:
 
 
 def _inputs(job: Job) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of the run beside the user's code."""
+    """Yield the files of the run besides the user's code."""
     # Secret variables reach the workers by their environment.
     yield f"{OUTPUT}/{SPEC}", (without_secrets(job.spec).to_json() + "\n").encode()
     strategy = strategy_file(job)

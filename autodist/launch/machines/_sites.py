@@ -1,4 +1,4 @@
-"""What the workers of one machine are told of it: where they meet, and where their files are."""
+"""What the workers of one machine know of it: where they meet, and where their files are."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Site:
         strategy: What workers get as the strategy.
         default_strategy: The same for scripts that name none.
         dump_graphs: Where graphs go.
-        master_port: Of the coordinator, on the machine's loopback.
+        master_port: Port of the coordinator, on the machine's loopback.
         variables: What its workers' environments have before those of the job, over the machine's own.
         shared_envs: Variables of the login, expanded.
         brought: Files that were sent there.

@@ -1,4 +1,4 @@
-"""Whether the machines of a run have the same software: what differs is told before anything starts."""
+"""Whether the machines of a run have the same software: what differs is reported before anything starts."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class RunDirectory:
 
     @property
     def strategy(self) -> Path:
-        """A copy of the strategy, if the run was given one as a file; a plan's is beside it, `strategy.yml`."""
+        """A copy of the strategy, if the run was given one as a file; a plan's is next to it, `strategy.yml`."""
         return self.path / "strategy.json"
 
     @property

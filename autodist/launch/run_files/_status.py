@@ -39,7 +39,7 @@ class StatusKeeper:
     (a full disk) reaches the run. Leaving by an error before :meth:`end` was called notes the error's exit code.
 
     Args:
-        directory: Of the run.
+        directory: Directory of the run.
         hosts: Name of each worker's host, by rank.
         attempt: How often the run was started before; its beginning is that of the first attempt.
         restarts_left: How often it may be started again.

@@ -209,7 +209,7 @@ class Supervisor:
         """Have the workers end after Ctrl-C, or save what they would; False if they don't in time, or at a further one.
 
         Ctrl-C is ``KeyboardInterrupt`` in their scripts, which may save then, and longer than for the grace time. TERM
-        and HUP are told beforehand to scripts with checkpoints; for others they are what ends them.
+        and HUP are announced beforehand to scripts with checkpoints; for others they are what ends them.
         """
         is_ctrl_c = self._interrupts[0] == signal.SIGINT
         saving_s = max(self._job.grace_s, _SAVING_S)
@@ -228,7 +228,7 @@ class Supervisor:
         return True
 
     def _are_asked_first(self) -> bool:
-        """Whether the workers are told before a signal ends them; after TERM and HUP only those that save then."""
+        """Whether workers hear of a signal before it ends them; after TERM and HUP only those that save then."""
         running = self._running()
         is_ctrl_c = self._interrupts[0] == signal.SIGINT
         return bool(running) and (is_ctrl_c or any(self._has_said(SAVES_AT_END, rank) for rank in running))

@@ -23,7 +23,7 @@ __all__ = ["Drawing", "importance_drawings", "predictions_drawing", "progress_dr
 
 @dataclass(frozen=True)
 class Drawing:
-    """A panel that can be drawn, on axes of its own or beside others.
+    """A panel that can be drawn, on axes of its own or next to others.
 
     Attributes:
         name: Short, of letters.

@@ -26,7 +26,7 @@ class Effect:
     """How much a choice matters.
 
     Attributes:
-        name: Of the kind of choice, or of the variable.
+        name: Name of the kind of choice, or of the variable.
         loss: By how much R² of the strategies that were left out falls when it is shuffled among them.
         deviation: Standard deviation of that over several shufflings.
 
@@ -65,9 +65,9 @@ def importance_of(trials: Sequence[Trial], sizes: Mapping[str, int], *, seed: in
     out once. Choices that go together, like a synchronizer and its server, share what they explain.
 
     Args:
-        trials: Of one graph on one cluster; those that failed are passed over.
+        trials: Trials of one graph on one cluster; those that failed are passed over.
         sizes: By variable, its bytes.
-        seed: Of the parts and the shuffling.
+        seed: Seed of the parts and the shuffling.
 
     Example:
         >>> importance_of([], {}).why_not

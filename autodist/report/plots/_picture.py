@@ -157,8 +157,8 @@ def summary_of(searches: Sequence[Searched], courses: Sequence[Progress], graph:
     """What stands above the pictures.
 
     Args:
-        searches: Of one graph on one cluster.
-        courses: Of each search.
+        searches: Searches of one graph on one cluster.
+        courses: Progress of each search.
         graph: G.
 
     """

@@ -42,7 +42,7 @@ class Point:
 
 @dataclass(frozen=True)
 class PredictedAgainstMeasured:
-    """How well the simulator knew.
+    """How well the simulator predicted.
 
     Attributes:
         points: One per trial that has both; empty if the search had no simulator.

@@ -46,7 +46,7 @@ def choice_features(strategies: Sequence[Strategy], sizes: Mapping[str, int]) ->
     the logarithm of their shards, groups by that of the bytes that travel together.
 
     Args:
-        strategies: Of one graph.
+        strategies: Strategies of one graph.
         sizes: By variable, its bytes.
 
     """

@@ -38,7 +38,7 @@ class FoundCheckpoint:
     """A checkpoint that can be read.
 
     Attributes:
-        path: Of its files, without their endings.
+        path: Path of its files, without their endings.
         position: Where training stood; None if others have written it.
     """
 
@@ -49,7 +49,7 @@ class FoundCheckpoint:
 class CheckpointFiles:
     """Checkpoints in a directory, named as ``tf.train.CheckpointManager`` names them; used by the chief alone.
 
-    A checkpoint is written beside the others, forced to the disk, and renamed: whenever the process or the machine
+    A checkpoint is written next to the others, forced to the disk, and renamed: whenever the process or the machine
     dies, the directory holds the checkpoints that it held before, or one more. What is there is found by its own files.
     What AutoDist has written stands in a record, and nothing else is ever removed. While the process lives, no other
     gets into the directory.
@@ -78,7 +78,7 @@ class CheckpointFiles:
         AutoDist's own come before those that others have written.
 
         Args:
-            fresh: Whether to begin anew, whatever is there. A restart goes on from what its run has written.
+            fresh: Whether to begin from the start, whatever is there. A restart goes on from what its run has written.
 
         Raises:
             UsageError: Something is there, and nothing can be read; or another process is there.

@@ -63,7 +63,7 @@ class Checkpoints:
         directory: On the chief's machine; the others needn't have it.
         keep: How many checkpoints to keep.
         kind: What writes them; those of the other kind are refused.
-        fresh: Whether training begins anew, whatever is there.
+        fresh: Whether training begins from the start, whatever is there.
 
     Raises:
         UsageError: An argument is not allowed.

@@ -41,10 +41,10 @@ def _is_in(path: str, directory: Path) -> bool:
 def list_checkpoints(
     directory: Path, own: Sequence[str], known: Collection[str], was: OwnFile | None
 ) -> OwnFile | None:
-    """Write the file anew, in one go: those that others have listed and that are still there, and ours behind them.
+    """Write the file again, in one go: those that others have listed and that are still there, and ours behind them.
 
     Args:
-        directory: Of the checkpoints.
+        directory: Directory of the checkpoints.
         own: Ours, the newest last.
         known: All names that are, or were, of ours.
         was: The file as we have written it the last time.

@@ -26,7 +26,7 @@ class LoopCheckpoint:
         every_steps: Steps from one checkpoint to the next.
         every_s: Seconds from one checkpoint to the next.
         keep: How many checkpoints to keep.
-        fresh: Whether training begins anew, whatever is there.
+        fresh: Whether training begins from the start, whatever is there.
         trackables: What is saved, by name: models, optimizers, modules, variables.
 
     Raises:

@@ -28,8 +28,8 @@ class OwnFile:
         size_bytes: Its size.
         inode: Its number in its file system.
         changed_ns: When its content was last changed.
-        digest: Of the end of its content; empty if nobody has read it. Of an index that is all of it, and checksums of
-            all tensors stand there.
+        digest: Hash of the end of its content; empty if nobody has read it. For an index that is all of it, and
+            checksums of all tensors stand there.
     """
 
     size_bytes: int
@@ -60,7 +60,7 @@ class Standing(enum.Enum):
     WRITTEN = "written"  # on its way into the directory
     KEPT = "kept"
     REPLACED = "replaced"  # by the one that is written: it leaves when that one is there, else it is kept
-    PAST = "past"  # of a training that was begun anew: it leaves when the first checkpoint of the new one is there
+    PAST = "past"  # of a training before this one: it leaves when the first checkpoint of the new one is there
     LEAVING = "leaving"  # on its way out
 
 
@@ -84,10 +84,10 @@ class Record:
     """What AutoDist has written into a directory; kept in a file of it.
 
     Attributes:
-        path: Of the record.
+        path: Path of the record.
         checkpoints: Ours by name, in the order in which they were written.
         listing: The file ``checkpoint``, if we have written it.
-        ignored: Files that were there when training was begun anew, by name.
+        ignored: Files that were there when training was begun from the start, by name.
         made: Whether the directory was made for them.
     """
 
@@ -185,7 +185,7 @@ class Record:
         del self.checkpoints[name]
 
     def is_ignored(self, path: Path) -> bool:
-        """Whether training was begun anew in spite of this file."""
+        """Whether training was begun from the start in spite of this file."""
         ignored = self.ignored.get(path.name)
         return ignored is not None and ignored.is_at(path)
 

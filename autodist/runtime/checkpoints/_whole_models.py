@@ -1,4 +1,4 @@
-"""Saved models are whole: written beside what was there before, and put in its place by one rename.
+"""Saved models are whole: written next to what was there before, and put in its place by one rename.
 
 Whenever the process or the machine dies, the file or directory holds what it held before, or the new model: it is
 forced to the disk before the rename, and the rename after it. What is left of the new one besides is a

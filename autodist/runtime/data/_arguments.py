@@ -34,7 +34,7 @@ class Arguments:
             None where nothing is known.
         notes: Per array, a hash of the global batch that it comes from, if it came with one.
         split: Per array, whether dim 0 is the batch, to be split over the replicas; else each gets the whole array.
-        global_rows: Of parts of a batch, how many rows the whole batch has; None where that is not known.
+        global_rows: For parts of a batch, how many rows the whole batch has; None where that is not known.
         has_open_rows: Whether tracing for one device would not know either how many rows there are.
     """
 

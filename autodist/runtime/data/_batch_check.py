@@ -1,7 +1,7 @@
 """That all workers have the same batch is seen in each step, before anything is changed by it.
 
 Two numbers that stand for the batch are summed over the workers along with what a step joins anyway. A worker whose own
-numbers are not the mean fails its step, and all assignments wait for that. Of workers that do not wait for each other,
+numbers are not the mean fails its step, and all assignments wait for that. For workers that do not wait for each other,
 whose steps join nothing, the batches so far are compared when they meet.
 """
 
@@ -48,7 +48,7 @@ class BatchCheck:
         """Say it plainly when the step inside fails because the workers have different batches.
 
         Args:
-            fingerprint: Of this worker's.
+            fingerprint: Fingerprint of this worker's.
 
         Raises:
             UsageError: They have.

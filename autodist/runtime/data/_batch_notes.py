@@ -1,6 +1,6 @@
 """What a sharded dataset says of a global batch along with a worker's rows of it.
 
-A note travels in the first tensor's place, beside it, so that it passes through what others do to the other tensors,
+A note travels in the first tensor's place, next to it, so that it passes through what others do to the other tensors,
 such as the example weights that Keras makes of labels.
 """
 
@@ -17,7 +17,7 @@ _FIRST, _NOTE = "0", "1: of autodist"
 
 
 def with_note(element: Any, note: Any) -> Any:
-    """An element of a dataset with a tensor beside its first part."""
+    """An element of a dataset with a tensor next to its first part."""
     return _with_first(element, {_FIRST: _first(element), _NOTE: note})
 
 
@@ -46,7 +46,7 @@ def check_rows(element: Any, split: Sequence[bool], rows: Sequence[int]) -> None
     Args:
         element: This worker's part.
         split: Per tensor, whether it is a batch.
-        rows: Of the batches.
+        rows: Rows of the batches.
 
     Raises:
         UsageError: They have not.

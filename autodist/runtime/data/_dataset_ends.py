@@ -25,7 +25,7 @@ class DatasetEnds:
     Attributes:
         coordinator: What the workers tell each other by.
         key: What tells this pass from all others.
-        rank: Of this worker.
+        rank: Rank of this worker.
         world_size: Number of workers, at least 1.
     """
 
@@ -67,8 +67,8 @@ def going_on_together(
     """This worker's batches, then empty ones until the last worker has had its last.
 
     Args:
-        batches: Of this worker.
-        ends: Of this pass.
+        batches: Batches of this worker.
+        ends: Ends of this pass.
         empty: Makes an empty batch like another one, or of nothing if it is None.
         check: Called before each batch.
     """

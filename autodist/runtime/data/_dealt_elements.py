@@ -74,7 +74,7 @@ class BlocksRead:
         """Note a block; the pipeline calls it in a thread of its own.
 
         Args:
-            number: Of the pass; -1 for the first block of a reading.
+            number: Number of the pass; -1 for the first block of a reading.
             block: A hash of it.
 
         Returns:

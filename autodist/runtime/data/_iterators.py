@@ -20,7 +20,7 @@ _HELD = "_autodist_held"
 
 
 def let_go_of_iterators_in_time() -> None:
-    """Have the end of an iterator take a second at most from now on; what takes longer goes on beside.
+    """Have the end of an iterator take a second at most from now on; what takes longer goes on alongside.
 
     For a process in which TensorFlow has been imported.
     """

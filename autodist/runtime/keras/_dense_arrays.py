@@ -19,7 +19,7 @@ def refuse_sparse_arrays(arguments: Mapping[str, Any]) -> None:
     """Refuse sparse and ragged arrays.
 
     Args:
-        arguments: Of ``fit``, by name.
+        arguments: Arguments of ``fit``, by name.
 
     Raises:
         UsageError: There is one.

@@ -171,7 +171,7 @@ def _take_batches(epochs: Any, sharded: ShardedDataset) -> None:
 
 
 class Batches:
-    """A sharded dataset as Keras' iterator of epochs takes it: tensors, anew for each epoch.
+    """A sharded dataset as Keras' iterator of epochs takes it: tensors, from the start for each epoch.
 
     Args:
         sharded: The dataset.

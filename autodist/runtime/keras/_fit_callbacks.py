@@ -28,7 +28,7 @@ def deciding_together(engine: Engine, callbacks: Sequence[Any]) -> list[Any]:
     """The callbacks, with one before them that gives all workers the chief's logs, and one behind that has them agree.
 
     Args:
-        engine: Of the scope, with several workers.
+        engine: Engine of the scope, with several workers.
         callbacks: Those of a ``fit``. Workers may have different ones.
     """
     wanted = [any(_is_own(callback, hook) for callback in callbacks for hook in hooks) for hooks in _MOMENTS]

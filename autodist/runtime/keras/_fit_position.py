@@ -123,7 +123,7 @@ class FitFollower(abc.ABC):
         """Take note of a ``fit`` that is about to begin.
 
         Args:
-            engine: Of the scope.
+            engine: Engine of the scope.
             position: Where it stands in its data.
             others: The callbacks before this one.
         """

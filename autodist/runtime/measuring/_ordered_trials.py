@@ -47,7 +47,7 @@ class TrialKeys:
     ran in it is sent under the answer. An order may ask for a profile instead, which only the chief makes and sends.
 
     Attributes:
-        number: Of the trial.
+        number: Number of the trial.
 
     """
 

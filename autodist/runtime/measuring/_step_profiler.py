@@ -28,7 +28,7 @@ __all__ = ["ProfileOrder", "StepProfiler"]
 _WORD = b"profile "
 _WARM_UP = 3
 _SHARES = (0.2, 0.7, 1.0)
-"""Of the time that there is, when the warming up, the timing and the tracing end."""
+"""When, as parts of the time that there is, the warming up, the timing and the tracing end."""
 _Result = TypeVar("_Result")
 
 

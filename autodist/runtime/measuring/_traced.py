@@ -13,7 +13,7 @@ from autodist.graph import NodeTime
 __all__ = ["node_times"]
 
 _REMAINS = 0.25
-"""Of any time between two nodes, measured by what would remain if all were shortened in proportion."""
+"""The share of any time between two nodes, as measured by what would remain if all were shortened in proportion."""
 _HALVINGS = 40
 _BEGIN = "_SOURCE"  # runs until a thread has come up
 

@@ -29,7 +29,7 @@ def worker_timeline(
 
     Args:
         metadata: The ``RunMetadata`` of the step.
-        rank: Of the worker.
+        rank: Rank of the worker.
         prefix: What names begin with in the session and not in G.
         start_s: When the step began, by this process' clock.
         end_s: When it was done.

@@ -36,7 +36,7 @@ def binding_to(address: str, port: int) -> Iterator[None]:
 
     Args:
         address: An IP address of this machine.
-        port: Of the server that is about to be made.
+        port: Port of the server that is about to be made.
 
     """
     try:

@@ -28,7 +28,7 @@ __all__ = ["REMOTE_VALUES", "Wanted"]
 
 _LENGTH = struct.Struct("!I")
 _LONGEST_BYTES = 1 << 24
-"""Of a question, or of the words before values: names of at most 64 MB of variables."""
+"""Largest size of a question, or of what precedes values: names of at most 64 MB of variables."""
 
 Wanted = tuple[str, tuple[int, ...], Any]
 """A variable's name, shape and NumPy type."""

@@ -118,6 +118,6 @@ def assembled(copy: ProgramVariable, values: Iterator[tuple[str, np.ndarray]]) -
         assert name == part.name, (name, part.name)
         whole = aligned_empty(copy.shape, value.dtype) if whole is None else whole
         whole[part.index] = value
-        del value  # a part at a time beside the whole
+        del value  # a part at a time alongside the whole
     assert whole is not None
     return whole

@@ -167,7 +167,7 @@ class StateStore:
             self._release(names)
 
     def move(self, names: Iterable[str], graph: DistributedGraph) -> None:
-        """Bring variables to servers, where a new step has them; earlier steps must be brought in anew.
+        """Bring variables to servers, where a new step has them; earlier steps must be brought in again.
 
         Args:
             names: Variables of the session.

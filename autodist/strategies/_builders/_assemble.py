@@ -31,7 +31,7 @@ def assemble(
         graph: G.
         spec: D.
         configs: By variable.
-        communicator: What carries small state where there are no servers; beside these it is what carries theirs.
+        communicator: What carries small state where there are no servers; alongside these it is what carries theirs.
         remark: What the builder did otherwise than it is asked for, and why.
 
     """

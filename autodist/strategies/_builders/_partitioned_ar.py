@@ -43,7 +43,7 @@ class PartitionedAR(CheckedBuilder):
         max_shards: The most shards of one variable, >= 1; None is the number of hosts.
         min_shard_bytes: The least size of a shard in bytes, >= 0.
         compressor: Encoder of the gradients that it can encode, such as ``FP16``; None sends all as they are.
-        seed: Of the dims along which variables are split, each drawn among those that it can be split along; None
+        seed: Seed of the dims along which variables are split, each drawn among those that it can be split along; None
             splits all by rows.
 
     """

@@ -41,8 +41,9 @@ class Poseidon(ServerBuilder):
     factors per worker, P1 workers and P2 servers, here in bytes: no worker ever sends and gets more of a variable than
     with servers. ``sync``, ``staleness``, ``local_proxy`` concern what is on servers.
 
-    Factors beside servers need AutoDist's own library or Horovod. Where neither is built, all variables go to servers,
-    and the strategy says so in its ``builder``; so do coupled variables, unless all of them are cheaper as factors.
+    Factors alongside servers need AutoDist's own library or Horovod. Where neither is built, all variables go to
+    servers, and the strategy says so in its ``builder``; so do coupled variables, unless all of them are cheaper as
+    factors.
 
     Attributes:
         sync: Whether a step waits for the gradients of all replicas.

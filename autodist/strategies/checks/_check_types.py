@@ -66,7 +66,7 @@ def _is(arm: Any, value: Any) -> bool:
     return isinstance(value, _origin(arm) or arm)
 
 
-@functools.cache  # a large strategy has some hundred thousand parts, and typing finds the same anew each time
+@functools.cache  # a large strategy has some hundred thousand parts, and typing finds the same again each time
 def _origin(hint: Any) -> Any:
     return get_origin(hint)
 

@@ -60,7 +60,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Terms:
-    """What simulators compute the time of a shard with, beside the sizes of its messages.
+    """What simulators compute the time of a shard with, besides the sizes of its messages.
 
     Attributes:
         form: Which formulas hold.
@@ -170,7 +170,7 @@ class Synchronizer(abc.ABC):
         """Bytes that a step sends, by sender and receiver.
 
         Args:
-            message: Of :meth:`sent`.
+            message: Message of :meth:`sent`.
             cluster: By host, its share of the computation.
             sums: By host, which part of a sum is its own where each host sends to each other one.
 
@@ -206,7 +206,7 @@ class Synchronizer(abc.ABC):
 
     @classmethod
     def words(cls, choice: Choice) -> frozenset[str]:
-        """What users can call a choice of it in rules of a search, beside its type in lower case and its carrier."""
+        """What users can call a choice of it in rules of a search, besides its type in lower case and its carrier."""
         return frozenset()
 
     @classmethod

@@ -20,7 +20,7 @@ class Choice:
     Attributes:
         synchronizer: The ``type`` of its synchronizer.
         partition: None leaves it whole.
-        communicator: Of collectives, or what carries what a server gets and gives; None if nothing is chosen.
+        communicator: Communicator of collectives, or of what a server gets and gives; None if nothing is chosen.
         transfer: Whether stations sum and fetch for whole hosts.
         local_proxy: Whether every worker reads a cached copy.
         sync: Whether a step waits for all gradients.

@@ -258,7 +258,7 @@ def _alike(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iter
 
 
 def _relaxed(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    """Yield what a step can't do with a variable that changes beside it."""
+    """Yield what a step can't do with a variable that changes alongside it."""
     asynchronous = {name: s for name, s in strategy.synchronized_by(PSSynchronizer) if s.is_asynchronous}
     if not asynchronous or graph.graph_def is None or spec.world_size == 1:
         return

@@ -37,9 +37,10 @@ class EmulatedCluster:
     When this process ends, however it does, the hosts and all that runs on them end as well.
 
     Args:
-        num_hosts: How many beside ``head``, 1 to 200.
-        rate: Of every host's link in each direction, as ``tc`` writes it (``"1gbit"``); None leaves links unshaped.
-        rates: Of the links of single hosts, by name.
+        num_hosts: How many besides ``head``, 1 to 200.
+        rate: Rate of every host's link in each direction, as ``tc`` writes it (``"1gbit"``); None leaves links
+            unshaped.
+        rates: Rates of the links of single hosts, by name.
         cpus: CPU devices of each host, which all share this machine's cores.
         binds: Directories of this machine that all hosts share with it, at the same path: a shared file system.
 
@@ -200,7 +201,7 @@ class EmulatedCluster:
             host: Its name, ``head`` included.
             argv: Program and arguments.
             user: ``root`` or ``trainer``.
-            env: Environment variables beside a login's.
+            env: Environment variables besides a login's.
 
         """
         uid, home = _USERS[user]

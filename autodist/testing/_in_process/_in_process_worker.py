@@ -29,7 +29,7 @@ class InProcessWorker:
         rank: The worker among all, from 0.
         graph: What the kernels have made of the step for it.
         session: The TensorFlow session that runs it.
-        servers: What it applies for others beside its own steps.
+        servers: What it applies for others alongside its own steps.
 
     """
 

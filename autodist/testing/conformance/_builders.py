@@ -51,7 +51,7 @@ def _broken_on(builder: StrategyBuilder, graph: TrainingGraph, spec: ResourceSpe
     try:
         strategy: object = builder.build(graph, spec)
     except StrategyError:
-        return  # a reason, which users are told
+        return  # a reason, which users are shown
     except Exception as error:  # whatever another package's code raises
         yield f"`build` raises {type(error).__name__} ({error}), allowed: a StrategyError with a reason"
         return

@@ -77,8 +77,8 @@ class Exchange:
 
     Args:
         compressor: The compressor.
-        shape: Of the gradients.
-        dtype: Of the gradients.
+        shape: Shape of the gradients.
+        dtype: Dtype of the gradients.
         count: How many workers.
 
     Attributes:
