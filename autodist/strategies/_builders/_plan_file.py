@@ -129,7 +129,7 @@ class Plan:
         return tuple([*own, carrier_of_servers()] if self._has_servers else own)
 
     def automatic(self, installed: Sequence[Communicator]) -> Communicator:
-        """What carries collectives where it leaves that open: what the graph has, else what is fastest with its servers.
+        """What carries collectives where that is left open: what the graph has, else what is fastest with its servers.
 
         Where none is installed that goes with servers :func:`~autodist.strategies.verify` says so.
         """
