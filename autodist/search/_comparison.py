@@ -91,12 +91,12 @@ def compare(
 
     Args:
         sets: What was measured, by graph and cluster.
-        names: Of simulators, from :data:`CONTESTANTS`.
+        names: Names of simulators, from :data:`CONTESTANTS`.
         splits: ``"trials"``: each part of a set is ranked after the others were seen. ``"cluster"`` and ``"graph"``: a
             set is ranked after all those of other clusters, or of other graphs, were seen; left out where there are
             none.
         folds: In how many parts a set is cut.
-        seed: Of the cut.
+        seed: Seed of the cut.
         least_gap: Pairs closer than this share of their time are not counted.
 
     """

@@ -21,10 +21,10 @@ def select(
 
     Args:
         scores: The smaller, the better.
-        similarity: Of each pair, 0 to 1; shape (proposals, proposals).
+        similarity: For each pair, 0 to 1; shape (proposals, proposals).
         count: How many are chosen at most.
         alpha: What a pair that is alike costs, in standard deviations of the scores.
-        lots: Of each proposal, the number of its lot, within which scores are compared; each lot has the same share of
+        lots: For each proposal, the number of its lot, within which scores are compared; each lot has the same share of
             what is chosen as it has of all. By default all are of one.
 
     Example:

@@ -22,7 +22,7 @@ _KEPT = 5
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is looked at.
+    """How many strategies are looked at.
 
     Attributes:
         proposals: How many strategies are scored at most, 1 or more.

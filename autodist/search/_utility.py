@@ -19,7 +19,7 @@ _STEPS = 1000
 
 
 class Utility(abc.ABC):
-    """What is to be small."""
+    """The quantity that a search makes small."""
 
     name: ClassVar[str]
     """What users call it."""
@@ -107,7 +107,7 @@ class Bill:
     Attributes:
         spec: The cluster with its prices.
         batch_size: Examples in the global batch.
-        examples: Of an epoch; None if that is not known.
+        examples: Examples of an epoch; None if that is not known.
 
     Example:
         >>> from autodist.resource_spec import Host

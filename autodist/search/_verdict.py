@@ -31,7 +31,7 @@ class Difference:
     """How much longer one trial's steps take than another's, of rounds in which both were measured.
 
     Attributes:
-        share: Of the other's time; 0.1 is a tenth longer.
+        share: Which part of the other's time; 0.1 is a tenth longer.
         low: Between this and the next is the true share in 95 of 100 cases.
         high: The upper end.
         rounds: How many there are.
@@ -132,11 +132,11 @@ def _percent(share: float) -> str:
 def verdict_of(trials: Sequence[Trial], rules: Sequence[Rule] = (), utility: Utility = _TIME) -> Verdict | None:
     """The best trial: of those that obey the rules, so far as there are any; None if all failed.
 
-    Only what was measured again can be the best, if anything was. Of those between which measurements do not decide it
+    Only what was measured again can be the best, if anything was. For those between which measurements do not decide it
     is what users know, of several of these the first one.
 
     Args:
-        trials: Of one search.
+        trials: Trials of one search.
         rules: What is pinned and forbidden.
         utility: What the best is best in.
 

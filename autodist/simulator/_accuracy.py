@@ -43,7 +43,7 @@ def cross_validated(
         make: A new simulator.
         data: What was measured, cut at random into equal parts, each of which is once left out and then ranked.
         folds: How many parts.
-        seed: Of the cut.
+        seed: Seed of the cut.
         least_gap: See :func:`accuracy_of`.
 
     """

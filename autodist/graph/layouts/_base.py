@@ -108,7 +108,7 @@ OWN = Own()
 
 
 def factor_of(shape: Shape) -> int:
-    """How many elements a tensor has, beside the numbers of examples in it.
+    """How many elements a tensor has, besides the numbers of examples in it.
 
     Example:
         >>> factor_of((Multiple(2), 3, Multiple(1)))

@@ -53,7 +53,7 @@ class BatchPlan:
         shapes: What is known of its sizes.
         order: The nodes that are needed, inputs first.
         ways: By node, the ways in which it is computed.
-        exchanges: By tensor, the forms that it is needed in beside its own.
+        exchanges: By tensor, the forms that it is needed in besides its own.
         layouts: By tensor, how it is computed.
         marks: By mark of a gradient that depends on the batch, how replicas have it when they meet.
         dtypes: The element types of the tensors that are exchanged.

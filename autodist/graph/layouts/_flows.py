@@ -58,7 +58,7 @@ class Flows:
     """Follows the batch through such nodes of a step.
 
     Args:
-        graph: The step. Of one for a fixed number of examples, the functions are for all of these.
+        graph: The step. If it is for a fixed number of examples, the functions are for all of these.
         by_rows: Whether replicas may run such nodes on their own rows at all.
 
     """

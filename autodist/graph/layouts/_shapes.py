@@ -108,7 +108,7 @@ class Inference:
         return all(self.numbers(tensor) is not None for tensor in unknown)
 
     def _holds(self, sized: Any, numbers: dict[str, np.ndarray], opened: dict[str, tuple[int | None, ...]]) -> bool:
-        """Whether numbers are right: then the same come out, all of them computed anew from shapes."""
+        """Whether numbers are right: then the same come out, all of them computed again from shapes."""
         self._opened = opened
         try:
             self._infer(sized, numbers)
@@ -372,7 +372,7 @@ class StepShapes:
         return tuple(map(self.dim, zip(*(map(int, value.reshape(-1)) for value in known), strict=True)))
 
     def flow(self, node: Any) -> tuple[list[Value], list[Value]]:
-        """Of a loop, a branch, or what handles lists of tensors, where its inputs and outputs have the batch."""
+        """For a loop, a branch, or what handles lists of tensors, where its inputs and outputs have the batch."""
         count = len(node.attr["_output_shapes"].list.shape)
         names = [tensor_name(node.name, k) for k in range(max(1, count))]
         inputs = [self._flows.inputs(node, case.followed, case) for case in self.cases]

@@ -140,7 +140,7 @@ def _of_values(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
 
 
 def _gathered(graph: TrainingGraph, demand: Demand) -> list[str]:
-    """The tensors whose rows are gathered for values of the whole batch, beside what the step returns."""
+    """The tensors whose rows are gathered for values of the whole batch, alongside what the step returns."""
     returned = {output.tensor for output in graph.outputs} | demand.analysis.marks.keys()
     rows = (tensor for tensor, scaling in demand.cuts.items() if scaling in (BatchScaling.ROWS, BatchScaling.SUBSET))
     return sorted(tensor for tensor in rows if tensor not in returned)

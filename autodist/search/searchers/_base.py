@@ -27,8 +27,8 @@ class Found:
 
     Attributes:
         proposals: Different ones.
-        scores: Of each.
-        lots: Of each, the number of its lot: of what is measured each lot has the share that it has here. None if all
+        scores: Score of each.
+        lots: For each, the number of its lot: of what is measured each lot has the share that it has here. None if all
             are of one.
 
     """
@@ -97,8 +97,8 @@ class Searcher(abc.ABC):
 
     Args:
         space: Where it looks.
-        catalogue: Of the space.
-        seed: Of everything that it draws.
+        catalogue: Catalogue of the space.
+        seed: Seed of everything that it draws.
 
     """
 

@@ -44,7 +44,7 @@ def neighbours(
         parents: What is changed.
         mates: As many others.
         space: Where they are from.
-        catalogue: Of the space.
+        catalogue: Catalogue of the space.
         chance: Where the draws come from.
 
     """
@@ -75,7 +75,7 @@ def _ways(parents: Proposals, space: Space, chance: np.random.Generator) -> Ints
 
 
 def _units(ways: Ints, catalogue: Catalogue, chance: np.random.Generator) -> Mask:
-    """Whose choices are drawn anew, those of large variables rather; shape (proposals, units)."""
+    """Whose choices are drawn again, those of large variables rather; shape (proposals, units)."""
     count = len(catalogue.traits)
     sizes = np.sqrt(catalogue.unit_bytes) + 1
     likely = sizes / sizes.sum() / 2 + 1 / count / 2

@@ -29,7 +29,7 @@ class Catalogue:
     """All choices of a space, one after the other, with the shards of each.
 
     Attributes:
-        shards: Of all choices, without servers and groups; ``strategy`` is the choice.
+        shards: Shards of all choices, without servers and groups; ``strategy`` is the choice.
         begins: By choice, its first shard; one more for the end.
         first: By unit, its first choice; one more for the end.
         factors: By choice, numbers of its partition, of its kind of synchronization, and of all else.

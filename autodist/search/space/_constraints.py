@@ -96,7 +96,7 @@ def balanced_servers(
 
     Args:
         sizes: Bytes of the shards of each proposal, the largest first, filled up with zeros; shape (proposals, shards).
-        capacities: Of each host, its bandwidth.
+        capacities: For each host, its bandwidth.
         chance: Where the draws come from.
         loads: Bytes that each host has in each proposal before; none by default. Shape (proposals, hosts).
         avoided: The host that each shard may not get, -1 for none; shape of ``sizes``.

@@ -31,7 +31,7 @@ class Proposals:
     """Strategies of a space.
 
     Attributes:
-        choices: Of each proposal and unit, the number of the choice in the catalogue; shape (proposals, units).
+        choices: For each proposal and unit, the number of the choice in the catalogue; shape (proposals, units).
         table: Their shards, in the units' order, with servers and groups.
 
     """
@@ -84,8 +84,8 @@ class Proposals:
 
         Args:
             other: The second parents.
-            from_other: Of each child and unit, whether it is the second parent's; shape (proposals, units).
-            catalogue: Of the space.
+            from_other: For each child and unit, whether it is the second parent's; shape (proposals, units).
+            catalogue: Catalogue of the space.
 
         """
         choices = np.where(from_other, other.choices, self.choices)

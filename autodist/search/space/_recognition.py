@@ -33,7 +33,7 @@ def recognize(strategies: Sequence[Strategy], space: Space, catalogue: Catalogue
     Args:
         strategies: For the space's graph and cluster.
         space: Where they may be from.
-        catalogue: Of the space.
+        catalogue: Catalogue of the space.
 
     Returns:
         The proposals, and which of the strategies they are.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["rearranged", "sample", "sampled_choices", "united"]
 
 _CONCENTRATION = 0.4
-"""Of the Dirichlet distribution of a proposal's tastes: below 1, most proposals prefer few choices."""
+"""Parameter of the Dirichlet distribution of a proposal's tastes: below 1, most proposals prefer few choices."""
 _ALMOST_1 = 1 - 1e-9
 
 
@@ -29,7 +29,7 @@ def sample(space: Space, catalogue: Catalogue, count: int, chance: np.random.Gen
 
     Args:
         space: What they are drawn from.
-        catalogue: Of the space.
+        catalogue: Catalogue of the space.
         count: How many.
         chance: Where the draws come from.
 
@@ -57,7 +57,7 @@ def sampled_choices(space: Space, catalogue: Catalogue, families: Ints, chance: 
 def rearranged(proposals: Proposals, space: Space, catalogue: Catalogue, chance: np.random.Generator) -> Proposals:
     """Children of several proposals, made whole: one family, one server for what is coupled, and groups of their own.
 
-    A choice of another family than most of a proposal's is drawn anew.
+    A choice of another family than most of a proposal's is drawn again.
     """
     whole, drawn = united(proposals, space, catalogue, chance)
     drawn_shards = whole.shards_of(drawn, catalogue)
@@ -67,7 +67,7 @@ def rearranged(proposals: Proposals, space: Space, catalogue: Catalogue, chance:
 def united(
     proposals: Proposals, space: Space, catalogue: Catalogue, chance: np.random.Generator
 ) -> tuple[Proposals, Mask]:
-    """Proposals of one family each, that of most of their choices: others are drawn anew, without servers and groups.
+    """Proposals of one family each, that of most of their choices: others are drawn again, without servers and groups.
 
     Returns:
         The proposals, and by proposal and unit whether its choice is new.

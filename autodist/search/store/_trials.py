@@ -27,7 +27,7 @@ class Measurement:
         warm_up: Steps before them that do not count.
         prepared_s: From the strategy to the first step: rewriting, sessions, first values.
         round: 0 for the first of a trial; later ones of the same round were taken in turn.
-        version: Of AutoDist, which made a step of the strategy; empty if that is not known.
+        version: Version of AutoDist, which made a step of the strategy; empty if that is not known.
         ended_s: When, in seconds since 1970; 0 if that is not known.
 
     Example:

@@ -37,7 +37,7 @@ def baseline_tiling(
 
     Args:
         graph: The graph; its inputs say which dim their batch is.
-        lengths: Of the axes of the mesh.
+        lengths: Lengths of the axes of the mesh.
         baseline: The rule.
         tiles: How tiles lie.
 
@@ -112,7 +112,7 @@ def _by_model(graph: CoarseGraph, t: int, rows: int | None, lengths: tuple[int, 
 
 
 def _mixed(graph: CoarseGraph, t: int, rows: int | None, lengths: tuple[int, ...]) -> tuple[States, ...]:
-    """Of dense layers weights are cut, and the rest is as it is best for that."""
+    """Weights of dense layers are cut, and the rest is as it is best for that."""
     rank = len(graph.tensors[t].shape)
     if rank > 2:
         return (_along(graph, t, _data_dim(graph, t, rows, lengths), lengths),)

@@ -24,7 +24,7 @@ class DeviceMemory:
     """Bytes of one device.
 
     Attributes:
-        stored: Of its tiles of variables and slots.
+        stored: Bytes of its tiles of variables and slots.
         step: The most that tiles of other tensors take at one time, with what operators gather or have to sum.
 
     """

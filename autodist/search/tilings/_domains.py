@@ -36,7 +36,7 @@ class Domains:
 
     Args:
         graph: The graph.
-        lengths: Of the axes of the mesh.
+        lengths: Lengths of the axes of the mesh.
         replicate: Which tensors may be whole.
         fixed: By tensor, the layouts that are allowed; those of the others are free.
         copies: Whether tensors may be there several times, cut along different dims; on one axis only.

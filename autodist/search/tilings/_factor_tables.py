@@ -30,7 +30,7 @@ class Tables:
 
     Args:
         graph: The graph.
-        lengths: Of the axes of the mesh.
+        lengths: Lengths of the axes of the mesh.
         tiles: How tiles lie.
 
     """
@@ -142,7 +142,7 @@ class Tables:
         return shares_between(self.lengths, rank, self.tiles)
 
     def _halo(self, combination: Combination, place: int, tensor: CoarseTensor) -> float:
-        """What neighbours give each other beside their own parts, as a share of a tensor."""
+        """What neighbours give each other besides their own parts, as a share of a tensor."""
         total = 0.0
         for form in set(combination):
             if not form.halos or not form.halos[place]:

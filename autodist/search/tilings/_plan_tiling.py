@@ -18,7 +18,7 @@ __all__ = ["plan_tiling"]
 
 _MOST_AXES = 4
 _TIE = 1e-6
-"""Of tilings that move as many bytes, the one that keeps fewer is taken."""
+"""Among tilings that move equally many bytes, the one that keeps fewer is taken."""
 
 
 def plan_tiling(graph: TrainingGraph, mesh: Mesh, memory_limit_bytes: int | None = None) -> TilingPlan:

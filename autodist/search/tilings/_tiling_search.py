@@ -25,7 +25,7 @@ _REPEATED = 0.75
 """If no more operators are left once repeated steps are one, these are searched."""
 
 _MOST_OPERANDS = 4
-"""Of an operator with more, the tables are of one operand each."""
+"""For an operator with more, the tables are of one operand each."""
 
 
 class Method(enum.Enum):
@@ -57,7 +57,7 @@ class SearchOptions:
         fixed: By tensor, the layouts that are allowed.
         memory_weight: Bytes that are moved rather than that a device keeps one byte more.
         copies_bytes: What each device may keep of copies that are cut along other dims; of greedy searches on one axis.
-        most_cells: Of the largest table.
+        most_cells: Number of cells of the largest table.
 
     """
 
@@ -94,7 +94,7 @@ def find_tiling(graph: CoarseGraph, lengths: tuple[int, ...], options: SearchOpt
 
     Args:
         graph: The graph.
-        lengths: Of the axes of the mesh, that of the slowest link first.
+        lengths: Lengths of the axes of the mesh, that of the slowest link first.
         options: What is searched, and how.
 
     Raises:
@@ -367,7 +367,7 @@ def level_order(graph: CoarseGraph, sizes: Sequence[int]) -> list[int]:
     """Tensors in the order of the breadth-first levels of the operators that they bind (SoyBean, section 4.2.2).
 
     A tensor binds operators of at most two adjacent levels, so going through them in turn is dynamic programming over
-    levels. Of some operators to begin with, the one with the smallest tables is taken.
+    levels. Among some operators to begin with, the one with the smallest tables is taken.
     """
     users: list[list[int]] = [[] for _ in graph.tensors]
     for number, operator in enumerate(graph.operators):

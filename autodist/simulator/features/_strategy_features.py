@@ -28,7 +28,7 @@ Doubles: TypeAlias = "npt.NDArray[np.float64]"
 __all__ = ["PREDEFINED", "RAW", "Encoding", "encode", "unit_s"]
 
 PREDEFINED = ("transfer", "longest_transfer", "messages", "copies", "shared_transfer", "transfer_of_server")
-"""Of each variable: the terms of equations 8.2 and 8.3 of its shards, and the transfer of what they travel with
+"""For each variable: the terms of equations 8.2 and 8.3 of its shards, and the transfer of what they travel with
 and of all that is on the same server."""
 
 RAW = (
@@ -36,7 +36,7 @@ RAW = (
     "largest_shard", "servers", "server_speed", "encoding", "gathered", "by_example", "read", "members", "compute",
     "hosts", "replicas", "spread",
 )  # fmt: skip
-"""Of each variable: z_raw, from the graph, the strategy and the cluster."""
+"""For each variable: z_raw, from the graph, the strategy and the cluster."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Encoding:
     """Features of strategies.
 
     Attributes:
-        variables: Of each variable, in the order in which gradients become ready: RAW, then PREDEFINED; shape
+        variables: For each variable, in the order in which gradients become ready: RAW, then PREDEFINED; shape
             (strategies, variables, features).
         whole: z_pre, shape (strategies, features).
         neighbours: Which variables follow each other in the dataflow, shape (variables, variables).

@@ -41,7 +41,7 @@ def calibrated(simulator: _Formulas, data: Sequence[Measured]) -> _Formulas:
     measured time is off by a tenth: so a constant that the trials say nothing of stays as it was.
 
     Args:
-        simulator: Of formulas; its constants are the beginning.
+        simulator: Simulator of formulas; its constants are the beginning.
         data: Strategies of one cluster or of several that are alike in their constants.
 
     Raises:

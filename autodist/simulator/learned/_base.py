@@ -23,12 +23,12 @@ class LearnedSimulator(Simulator):
     """Ranks strategies by what was measured; its scores need not be seconds (thesis 8.3.1).
 
     Args:
-        seed: Of everything that is drawn.
+        seed: Seed of everything that is drawn.
 
     """
 
     option_names: ClassVar[tuple[str, ...]] = ("seed",)
-    """What it is made with, beside what it learns."""
+    """What it is made with, besides what it learns."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
@@ -57,7 +57,7 @@ class LearnedSimulator(Simulator):
         """Learn from measured strategies; what was learned before is the beginning.
 
         Args:
-            data: Of one graph on one cluster, or of several.
+            data: Data of one graph on one cluster, or of several.
 
         Raises:
             SimulatorError: Nothing can be learned from them.

@@ -34,7 +34,7 @@ class ForestSimulator(LearnedSimulator):
     the thesis: with a hundred trials it ranks better than its networks do (`autodist simulator eval`).
 
     Args:
-        seed: Of the trees.
+        seed: Seed of the trees.
 
     """
 

@@ -20,7 +20,7 @@ def _most_likely(differences: npt.NDArray[np.float64], known: npt.NDArray[np.flo
     """Weights of a logistic regression, known beforehand to about one. scikit-learn's knows of zero alone.
 
     Args:
-        differences: Of the features of the slower and the faster one, shape (pairs, features).
+        differences: Differences of the features of the slower and the faster one, shape (pairs, features).
         known: What is assumed without them.
 
     """

@@ -27,7 +27,7 @@ class NetworkSimulator(PairwiseSimulator):
 
     Args:
         penalty: sigma of the ranking loss, as a share of the median step.
-        seed: Of weights and batches.
+        seed: Seed of weights and batches.
         steps: Updates of the weights in one call of :meth:`fit`.
         features: Which features of variables are used: both kinds, or one of them (thesis table 8.3).
 

@@ -29,9 +29,9 @@ class Examples:
     """Measured strategies of several domains, encoded, with the pairs that are compared.
 
     Args:
-        data: Of one domain or of several, each of at least two strategies.
+        data: Data of one domain or of several, each of at least two strategies.
         penalty: sigma of the ranking loss, as a share of the median step of the domain.
-        seed: Of the choice of pairs, where there are too many.
+        seed: Seed of the choice of pairs, where there are too many.
 
     Attributes:
         encodings: By domain.
@@ -62,7 +62,7 @@ class PairwiseSimulator(LearnedSimulator):
 
     Args:
         penalty: sigma of the ranking loss, as a share of the median step: what counts as equally long.
-        seed: Of everything that is drawn.
+        seed: Seed of everything that is drawn.
 
     """
 

@@ -29,7 +29,7 @@ class Scaling:
     cluster that trials are of, changes nothing on another cluster.
 
     Attributes:
-        mean: Of each feature.
+        mean: Mean of each feature.
         scale: What is one; the standard deviation, and 1 for features that are nearly the same everywhere.
         low: The least that was seen.
         high: The most.

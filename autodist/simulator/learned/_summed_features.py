@@ -54,7 +54,7 @@ def summarize(table: ShardTable, domain: Domain, num_strategies: int, calibrated
 
 
 def _burdens(table: ShardTable, domain: Domain, count: int) -> npt.NDArray[Any]:
-    """Of the links, the largest and the mean time that they need, in either direction; pushed and read."""
+    """For the links, the largest and the mean time that they need, in either direction; pushed and read."""
     served, collected_s = link_loads(table, domain, count, EventSimulator().calibration)
     variables = range(len(domain.variables))
     pushed = sum((served.pushing.of(variable) for variable in variables), served.pushing.of(-1)) + collected_s.sum(0)

@@ -30,7 +30,7 @@ class NodeTimes:
 
     Args:
         graph: G.
-        trace: Of a step.
+        trace: Trace of a step.
 
     """
 
@@ -58,7 +58,7 @@ class NodeTimes:
 
     @cached_property
     def coverage(self) -> float:
-        """Of the nodes of G that gradients need, the part that something belongs to; constants don't count."""
+        """For the nodes of G that gradients need, the part that something belongs to; constants don't count."""
         nodes = self._graph.analysis.nodes
         needed = ancestors(nodes, gradient_nodes(self._graph))
         working = [name for name in needed if not is_kind(nodes[name].op, Kind.SOURCE)]

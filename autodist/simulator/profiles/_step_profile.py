@@ -22,7 +22,7 @@ __all__ = ["Profile"]
 
 _VERSION = 2
 _FIRST_VERSION = 1
-"""Of files that don't say theirs."""
+"""The version of files that don't say theirs."""
 _WAITS = 2.0
 """Times its processor time: a step that lasts so long has waited for something else."""
 
@@ -88,7 +88,7 @@ class Profile:
 
         Args:
             graph: G, with its GraphDef.
-            trace: Of G.
+            trace: Trace of G.
 
         """
         times, step_s = NodeTimes(graph, trace), trace.step_s
