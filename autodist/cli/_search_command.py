@@ -59,6 +59,9 @@ _SECTIONS = {
 }
 
 
+_REFERENCE = 10
+"""After so many trials the first one is measured again."""
+_TOLD_DRIFT = 0.03
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -127,9 +130,9 @@ def _searchers() -> list[str]:
     "--hopeless",
     metavar="TIMES",
     type=click.FloatRange(1),
-    default=3.0,
+    default=1.5,
     show_default=True,
-    help="Give a strategy up that takes this many times as long as the best.",
+    help="Give a strategy up that surely takes this many times as long as the best.",
 )
 @click.option(
     "--finalists",
@@ -256,7 +259,7 @@ def _request(
         Path(store),
         Budget(trials, budget),
         Course(warm_up, iterations, trial_timeout, math.inf if enough is None else enough),
-        Plan(hopeless=hopeless, finalists=finalists),
+        Plan(hopeless=hopeless, finalists=finalists, reference=_REFERENCE),
         searcher=searcher,
         simulator=simulator,
         rules=_rules(fix, exclude),
@@ -307,6 +310,8 @@ def _show(result: SearchResult, bill: Bill, path: Path, as_json: bool, command: 
     show_trials(rows, reference_s, unit=bill.unit)
     console = output_console()
     console.print(result.verdict.text)
+    if result.drift >= _TOLD_DRIFT:
+        console.print(f"the machines' speed changed by {result.drift:.0%} meanwhile, by what a reference strategy took")
     trials = counted(len(result.trials), "trial")
     console.print(f"{trials} in {result.duration_s:.0f} s, kept as study {result.study} in the store")
     console.print(f"saved {path}")
@@ -328,6 +333,7 @@ def _json(result: SearchResult, bill: Bill, path: Path, command: str) -> str:
             {"name": b.name, "why_not": b.why_not or None, "trial": b.trial and trial_json(b.trial, bill)}
             for b in result.baselines
         ],
+        "drift": round(result.drift, 4),
         "trials": len(result.trials),
         "study": result.study,
         "duration_s": round(result.duration_s, 1),

@@ -37,6 +37,7 @@ from autodist.search.space import (
 from autodist.search.space.aspects import ASPECTS, Aspect, Choice, Scene
 from autodist.search.store import (
     DataSet,
+    Drift,
     Failure,
     Measurement,
     Reason,
@@ -45,12 +46,14 @@ from autodist.search.store import (
     TrialStore,
     are_alike,
     data_sets,
+    drift_of,
     excerpt,
     export_studies,
     graph_of,
     hardware_of,
     import_studies,
     retargeted,
+    steady,
 )
 
 __all__ = [
@@ -71,6 +74,7 @@ __all__ = [
     "Cost",
     "DataSet",
     "Difference",
+    "Drift",
     "Effort",
     "Failure",
     "Family",
@@ -112,6 +116,7 @@ __all__ = [
     "count_of_comparisons",
     "data_sets",
     "difference",
+    "drift_of",
     "excerpt",
     "export_studies",
     "graph_of",
@@ -127,6 +132,7 @@ __all__ = [
     "sample",
     "select",
     "smaller_clusters",
+    "steady",
     "utility_of",
     "verdict_of",
     "with_measurement",

@@ -20,7 +20,7 @@ from autodist.search._utility import Time, Utility
 from autodist.search._verdict import BASELINE, Verdict, verdict_of
 from autodist.search.searchers import Searcher
 from autodist.search.space import Catalogue, Proposals, Space, obeys, recognize
-from autodist.search.store import Failure, Measurement, Trial
+from autodist.search.store import Failure, Measurement, Trial, steady
 from autodist.simulator import Floats, Simulator
 from autodist.strategies import Strategy
 
@@ -64,8 +64,10 @@ class Plan:
         qualified: M: how many of them candidates are chosen from.
         batch: K: how many are measured before the simulator learns from them.
         alpha: What a pair of candidates that are alike costs, in standard deviations of the scores.
-        hopeless: A strategy whose first steps take so many times the best's is not measured to the end.
+        hopeless: A strategy that surely takes so many times the best's time is not measured to the end.
         alike: After so many failures for one reason, and nothing else, the search gives up.
+        reference: After how many trials the first one is measured again, so that a drift of the machines is seen; 0
+            for never.
         finalists: How many of the best are measured again at the end, in turn with the best that users know.
         similarity: What candidates are compared by: how many choices they have in common, or the cosine of what the
             simulator makes of them, its hidden outputs or its features (thesis 8.3.2).
@@ -79,9 +81,10 @@ class Plan:
     qualified: int = 200
     batch: int = 10
     alpha: float = 0.3
-    hopeless: float = 3.0
+    hopeless: float = 1.5
     alike: int = 5
     finalists: int = 0
+    reference: int = 0
     similarity: Literal["choices", "features"] = "choices"
 
     def __post_init__(self) -> None:
@@ -132,11 +135,12 @@ class Tuner:
         self._begun_s, self._taken_up = time.monotonic(), len(self.trials)
         self._end_s = self._begun_s + (self.budget.time_s or float("inf"))
         self._known = {trial.strategy.id for trial in self.trials}
+        self._again_left = 0
         self.searcher.suggest(recognize(tuple(baselines.values()), self.space, self.catalogue)[0])
         for name, strategy in baselines.items():
             if strategy.id not in self._known and not self._is_over:
                 self._try(strategy, f"{BASELINE} {name}", None)
-        self._tell_of(self.trials)
+        self._tell_of(steady(self.trials))
         before = len(self.trials)
         while not self._is_over and self._batch():
             pass
@@ -154,7 +158,7 @@ class Tuner:
         finalists = list({t.number: t for t in (*best, *winner, *known[:1], *default)}.values())
         if not self.plan.finalists or len(finalists) < 2:
             return
-        first = 1 + max((one.round for trial in self.trials for one in trial.again), default=0)
+        first = self._next_round
         # Where differences stay below the noise, half of all that is measured is enough.
         self._again_left = max(LEAST_ROUNDS * len(finalists), len(self.trials))
         run_off(finalists, partial(self._measure_again, first), self._challengers, self._has_rounds)
@@ -172,6 +176,17 @@ class Tuner:
         self.keep(found)
         return found
 
+    def _look_for_drift(self) -> None:
+        """Measure the first of all again, after some trials, for what a machine does otherwise it does to that too."""
+        every = self.plan.reference
+        reference = next((trial for trial in self.trials if trial.step_s is not None), None)
+        if every and reference is not None and not len(self.trials) % every and self._has_time():
+            self._measure_again(self._next_round, reference, 0)
+
+    @property
+    def _next_round(self) -> int:
+        return 1 + max((one.round for trial in self.trials for one in trial.again), default=0)
+
     def _challengers(self, measured: Sequence[Trial]) -> list[Trial]:
         """Who was faster, when he was measured first, than the fastest of those that were measured again."""
         numbers = {trial.number for trial in measured}
@@ -187,8 +202,9 @@ class Tuner:
         return [trial for trial in measured if obeys(trial.strategy, self.space.rules)] or measured
 
     def _best_first(self, trials: Sequence[Trial]) -> list[Trial]:
+        times = {trial.number: trial.step_s for trial in steady(self.trials)}
         measured = [trial for trial in trials if trial.step_s is not None]
-        return sorted(measured, key=lambda trial: self.utility.of(trial.strategy, trial.step_s or 0.0))
+        return sorted(measured, key=lambda trial: self.utility.of(trial.strategy, times[trial.number] or 0.0))
 
     @property
     def best(self) -> Trial:
@@ -243,7 +259,7 @@ class Tuner:
     def _batch(self) -> bool:
         """Measure one batch of candidates; False if nothing new was found."""
         room = MemoryFilter(self.space.domain)
-        simulator = self.simulator(tuple(self.trials))
+        simulator = self.simulator(tuple(steady(self.trials)))
         drawn = self.searcher.ask(room.score_by(simulator), self.plan.proposals, self.plan.qualified)
         found = room.fitting(drawn)
         if not len(found):
@@ -260,6 +276,7 @@ class Tuner:
             trial = self._try(strategy, self.searcher.name, float(found.scores[number]))
             tried.append(number)
             times.append(_time_of(trial))
+            self._look_for_drift()
         if tried:
             self.searcher.tell(found.proposals.take(np.array(tried, np.int32)), np.array(times, np.float32))
         return bool(tried)

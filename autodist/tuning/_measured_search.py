@@ -30,6 +30,7 @@ from autodist.search import (
     TrialStore,
     Tuner,
     Verdict,
+    drift_of,
     hardware_of,
     known_strategies,
     utility_of,
@@ -215,6 +216,11 @@ class SearchResult:
     duration_s: float
     starts: int
     batch_size: int
+
+    @property
+    def drift(self) -> float:
+        """By which share the machines were slower at times, as one strategy showed that was measured now and then."""
+        return drift_of(self.trials).share
 
     @property
     def best(self) -> Trial:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,11 @@ __all__ = ["Course", "TrialFailed", "Turns"]
 
 _FIRST_STEPS = 2
 _FEWEST_STEPS = 3
-_FAR_BEYOND = 2.0  # times hopeless: not even warmed up
+_BEYOND, _FAR_BEYOND = 2.0, 4.0  # times hopeless: after warming up, and before
+_BLOCK = 10
+"""Measured steps after which it is looked whether a strategy is hopeless."""
+_SURE = 3.0
+"""How many standard errors the mean of its steps must be beyond what is hopeless."""
 
 Wait: TypeAlias = Callable[[Sequence[str], float], list[dict[str, Any]]]
 """Returns the values of keys as soon as all are there, or one that says why it failed, within some seconds."""
@@ -65,6 +70,20 @@ class Course:
         """
         enough = min(self.enough_s / max(step_s, 1e-9), self.iterations)
         return min(self.iterations, max(_FEWEST_STEPS, math.ceil(enough)))
+
+
+def is_beyond(steps_s: Sequence[float], bound_s: float) -> bool:
+    """Whether steps surely take longer than a bound, by how far they are apart; never of one step.
+
+    Example:
+        >>> is_beyond([2.0, 2.1, 1.9, 2.0], 1.5), is_beyond([2.0, 1.0, 3.0, 1.8], 1.5)
+        (True, False)
+
+    """
+    if len(steps_s) < _FEWEST_STEPS:
+        return False
+    error_s = statistics.stdev(steps_s) / math.sqrt(len(steps_s))
+    return statistics.fmean(steps_s) - _SURE * error_s > bound_s
 
 
 class TrialFailed(Exception):
@@ -135,7 +154,7 @@ class Turns:
         # A single first step says little: values and connections are made in it.
         far_s = _FAR_BEYOND * bound_s if first == _FIRST_STEPS else float("inf")
         taken, steps_s = 0, []
-        for count, longest_s in ((first, far_s), (course.warm_up - first, bound_s)):
+        for count, longest_s in ((first, far_s), (course.warm_up - first, _BEYOND * bound_s)):
             if not count:
                 continue
             steps_s = self._take(count)
@@ -144,10 +163,11 @@ class Turns:
                 steps_s = steps_s[count // 2 :]
                 break
         else:
-            steps_s = self._take(
-                course.measured_steps(min(steps_s)) if steps_s else min(_FEWEST_STEPS, course.iterations)
-            )
-            if not course.warm_up and (more := course.measured_steps(min(steps_s)) - len(steps_s)) > 0:
+            wanted = course.measured_steps(min(steps_s)) if steps_s else min(_FEWEST_STEPS, course.iterations)
+            steps_s = self._take(wanted if hopeless_s is None else min(wanted, _BLOCK))
+            if not course.warm_up:
+                wanted = course.measured_steps(min(steps_s))
+            if (more := wanted - len(steps_s)) > 0 and not is_beyond(steps_s, bound_s):
                 steps_s += self._take(more)
             taken += len(steps_s)
         return Measurement(tuple(steps_s), taken - len(steps_s), prepared_s)

@@ -248,6 +248,15 @@ def test_who_was_only_lucky_does_not_win_and_no_measurement_is_overwritten(space
     assert bench.measured[18:23] == [13, 11, 0, 9, 7], "those who seem faster join, and turns are in the other order"
 
 
+def test_the_first_of_all_is_measured_again_after_some_trials(space):
+    bench = Lucky({})
+    search = tuner(space, bench, plan=replace(SMALL, reference=5))
+    search.run(baselines(space))
+    assert [place for place, number in enumerate(bench.measured) if number == 0] == [0, 5, 11, 17]
+    assert [one.round for one in search.trials[0].again] == [1, 2, 3]
+    assert not search.verdict.is_confirmed, "it was measured again alone"
+
+
 class Noisy:
     """Measures strategies with noise, those that were found by a share faster than the first one."""
 

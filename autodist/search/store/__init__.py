@@ -1,6 +1,7 @@
 """What is kept of trials: in one SQLite file, in files to publish, and as data to learn from."""
 
 from autodist.search.store._datasets import DataSet, data_sets, graph_of
+from autodist.search.store._drift import Drift, drift_of, steady
 from autodist.search.store._excerpt import Allowance, excerpt
 from autodist.search.store._retargeting import are_alike, hardware_of, retargeted
 from autodist.search.store._store import Known, Study, TrialStore
@@ -10,6 +11,7 @@ from autodist.search.store._trials import Failure, Measurement, Reason, Trial
 __all__ = [
     "Allowance",
     "DataSet",
+    "Drift",
     "Failure",
     "Known",
     "Measurement",
@@ -19,10 +21,12 @@ __all__ = [
     "TrialStore",
     "are_alike",
     "data_sets",
+    "drift_of",
     "excerpt",
     "export_studies",
     "graph_of",
     "hardware_of",
     "import_studies",
     "retargeted",
+    "steady",
 ]

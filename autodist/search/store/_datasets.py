@@ -11,6 +11,7 @@ import numpy as np
 
 from autodist.graph import TrainingGraph
 from autodist.resource_spec import ResourceSpec
+from autodist.search.store._drift import steady
 from autodist.search.store._retargeting import hardware_of
 from autodist.search.store._store import Known, Study, TrialStore
 from autodist.search.store._trials import Trial
@@ -80,7 +81,8 @@ def _read(
 ) -> Iterator[Trial]:
     wanted = None if chosen is None else chosen([known for study in studies for known in store.measured(study)])
     for study in studies:
-        yield from store.trials(study, None if wanted is None else {one.number for one in wanted if one.study == study})
+        numbers = None if wanted is None else {one.number for one in wanted if one.study == study}
+        yield from steady(store.trials(study, numbers))
 
 
 def _repeats(trials: Sequence[Trial]) -> float:

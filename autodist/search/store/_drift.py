@@ -1,0 +1,88 @@
+"""How a cluster's speed changed while a search measured on it, seen by one strategy that is measured now and then."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from autodist.search.store._trials import Measurement, Trial
+
+__all__ = ["Drift", "drift_of", "steady"]
+
+_LEAST = 3
+"""Measurements of the reference strategy; with fewer nothing is known of a drift."""
+_AROUND = 3
+"""Of how many measurements of it the median counts: one alone has its own noise."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """By which factor steps took longer than usually, over time.
+
+    Attributes:
+        times_s: When the reference strategy was measured, ascending.
+        factors: By which factor it took longer than in the median then, each with its neighbours.
+
+    """
+
+    times_s: tuple[float, ...] = ()
+    factors: tuple[float, ...] = ()
+
+    def at(self, time_s: float) -> float:
+        """The factor at a time; 1 if nothing is known of it.
+
+        Example:
+            >>> Drift((0.0, 10.0), (1.0, 1.2)).at(5.0)
+            1.1
+
+        """
+        known = bool(self.times_s) and time_s > 0
+        return round(float(np.interp(time_s, self.times_s, self.factors)), 9) if known else 1.0
+
+    @property
+    def share(self) -> float:
+        """By which share the slowest time was slower than the fastest."""
+        return max(self.factors) / min(self.factors) - 1 if self.factors else 0.0
+
+
+def drift_of(trials: Sequence[Trial]) -> Drift:
+    """What the trial says that was measured most often, of those of one search."""
+    reference = max(trials, key=lambda trial: len(_timed(trial)), default=None)
+    measured = [] if reference is None else sorted(_timed(reference), key=lambda one: one.ended_s)
+    if len(measured) < _LEAST:
+        return Drift()
+    times = [one.step_s for one in measured]
+    usual = statistics.median(times)
+    half = _AROUND // 2
+    smooth = [statistics.median(times[max(k - half, 0) : k + half + 1]) for k in range(len(times))]
+    return Drift(tuple(one.ended_s for one in measured), tuple(one / usual for one in smooth))
+
+
+def _timed(trial: Trial) -> list[Measurement]:
+    first = [trial.outcome] if isinstance(trial.outcome, Measurement) else []
+    return [one for one in (*first, *trial.again) if one.ended_s and one.step_s > 0]
+
+
+def steady(trials: Sequence[Trial]) -> list[Trial]:
+    """The trials of one search with what they had taken without the drift: to learn from, and to compare.
+
+    Args:
+        trials: As they were measured, which is what is kept.
+
+    """
+    drift = drift_of(trials)
+    return [_without(drift, trial) for trial in trials] if drift.share else list(trials)
+
+
+def _without(drift: Drift, trial: Trial) -> Trial:
+    again = tuple(_scaled(one, drift) for one in trial.again)
+    outcome = _scaled(trial.outcome, drift) if isinstance(trial.outcome, Measurement) else trial.outcome
+    return replace(trial, outcome=outcome, again=again)
+
+
+def _scaled(measured: Measurement, drift: Drift) -> Measurement:
+    factor = drift.at(measured.ended_s)
+    return replace(measured, steps_s=tuple(step_s / factor for step_s in measured.steps_s))
