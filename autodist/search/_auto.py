@@ -24,7 +24,17 @@ from autodist.search._simulated_ranking import Effort, Ranked, rank_offline
 from autodist.search._verdict import verdict_of
 from autodist.search.searchers import LocalSearcher
 from autodist.search.space import Catalogue, Space, keeps_results, obeys
-from autodist.search.store import Allowance, Known, Study, TrialStore, are_alike, data_sets, import_studies, retargeted
+from autodist.search.store import (
+    Allowance,
+    Known,
+    Study,
+    TrialStore,
+    are_alike,
+    data_sets,
+    floor_of,
+    import_studies,
+    retargeted,
+)
 from autodist.simulator import (
     SERVER,
     Domain,
@@ -154,10 +164,7 @@ class Auto(StrategyBuilder):
         """
         found, why_not = [], []
         carrier = next((name for name in installed_communicators() if name in self._over), None)
-        for study in _studies_of(graph, store):
-            is_same_batch = graph.batch_size in (None, study.batch_size)
-            if not is_same_batch or not are_alike(ResourceSpec.from_json(study.spec), spec):
-                continue
+        for study in _studies_here(store, graph, spec):
             for one in self._fastest(store, study, graph, spec):
                 if one.version != version():
                     why_not.append(f"study {study.id} was measured by {one.version or 'an older version'}")
@@ -233,7 +240,7 @@ class Auto(StrategyBuilder):
         self, store: TrialStore, graph: TrainingGraph, spec: ResourceSpec, why_not: str = ""
     ) -> tuple[Strategy, ...]:
         """Those that are worth a try, the best first; those that users know and others by turns."""
-        domain = Domain.of(graph, spec, profile=_profile(store, graph))
+        domain = Domain.of(graph, spec, profile=_profile(store, graph), floor_s=_floor_s(store, graph, spec))
         advice = self._advice(_lessons(store, graph, spec))
         space = Space(domain, allowed=self._over)
         searcher = LocalSearcher(space, Catalogue.of(space), self.seed)
@@ -313,6 +320,15 @@ def _studies_of(graph: TrainingGraph, store: TrialStore) -> list[Study]:
     return [study for study in store.studies() if study.graph == graph.step_id]
 
 
+def _studies_here(store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> list[Study]:
+    """Those of the same batch, on this cluster or one that differs in names alone."""
+    return [
+        study
+        for study in _studies_of(graph, store)
+        if graph.batch_size in (None, study.batch_size) and are_alike(ResourceSpec.from_json(study.spec), spec)
+    ]
+
+
 def _best_first(store: TrialStore, study: Study) -> list[Known]:
     """Measured trials: what the search calls its best, what else was measured again, and then the others."""
     known = sorted(store.measured(study), key=lambda one: (not one.is_confirmed, one.step_s))
@@ -340,6 +356,11 @@ def _profile(store: TrialStore, graph: TrainingGraph) -> Profile | None:
     with contextlib.suppress(SimulatorError):  # a damaged file in the cache: an estimate will do
         return ProfileCache.of_user().newest(graph)
     return None
+
+
+def _floor_s(store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> float | None:
+    """What a step takes in which all workers compute and none communicates, if a search of it here has measured it."""
+    return floor_of(store, _studies_here(store, graph, spec))
 
 
 def _name(ranked: Ranked) -> str:

@@ -35,6 +35,8 @@ class Domain:
         spec: D; every device that can hold a replica holds one.
         batch_size: Examples in the global batch.
         profile: Of one device with the whole batch.
+        floor_s: What a step takes in which all workers compute, all at once, and none communicates, if it was measured.
+            It has the place of the profile's time, which one device had to itself.
 
     """
 
@@ -42,6 +44,7 @@ class Domain:
     spec: ResourceSpec
     batch_size: int
     profile: Profile
+    floor_s: float | None = None
 
     @classmethod
     def of(
@@ -51,6 +54,7 @@ class Domain:
         *,
         batch_size: int | None = None,
         profile: Profile | None = None,
+        floor_s: float | None = None,
     ) -> Domain:
         """The domain of a graph on a cluster.
 
@@ -60,12 +64,13 @@ class Domain:
             batch_size: Examples in the global batch; by default the graph's own, else
                 :data:`~autodist.strategies.DEFAULT_BATCH_SIZE`.
             profile: By default an estimate.
+            floor_s: Seconds of a step in which all workers compute and none communicates, if they were measured.
 
         """
         if batch_size not in (None, graph.batch_size):
             graph = replace(graph, batch_size=batch_size)  # builders go by it as well
         size = graph.batch_size or DEFAULT_BATCH_SIZE
-        return cls(graph, spec, size, (profile or Profile.estimate(graph, size)).scaled(size))
+        return cls(graph, spec, size, (profile or Profile.estimate(graph, size)).scaled(size), floor_s)
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
@@ -167,19 +172,19 @@ class Domain:
     @cached_property
     def compute_s(self) -> float:
         """The computation of the replica with the most examples."""
-        return self.profile.step_s * self._largest_share
+        return self.profile.step_s * self._slowest
 
     @cached_property
     def needed_s(self) -> Floats:
         """By variable, when the slowest replica needs its value."""
         times = [self.profile.needed_s.get(v.name, 0.0) for v in self.variables]
-        return np.array(times, np.float32) * np.float32(self._largest_share)
+        return np.array(times, np.float32) * np.float32(self._slowest)
 
     @cached_property
     def ready_s(self) -> Floats:
         """By variable, when the slowest replica has its gradient."""
         times = [self.profile.ready_s.get(v.name, self.profile.step_s) for v in self.variables]
-        return np.array(times, np.float32) * np.float32(self._largest_share)
+        return np.array(times, np.float32) * np.float32(self._slowest)
 
     @cached_property
     def sizes_bytes(self) -> Floats:
@@ -222,6 +227,12 @@ class Domain:
         """By host, what its worker may use; infinite where the spec does not say."""
         limits = [np.inf if host.memory_gb is None else host.memory_gb * 1e9 for host in self.spec.hosts]
         return np.array(limits, np.float32)
+
+    @property
+    def _slowest(self) -> float:
+        """The time of the replica with the most examples as a share of the profile's."""
+        is_known = self.floor_s is not None and self.profile.step_s > 0
+        return (self.floor_s or 0.0) / self.profile.step_s if is_known else self._largest_share
 
     @property
     def _largest_share(self) -> float:

@@ -20,6 +20,7 @@ from autodist.search import (
     UTILITIES,
     Budget,
     Catalogue,
+    Measurement,
     Plan,
     Rule,
     Searcher,
@@ -290,7 +291,9 @@ class _Session:
         content, graph = self._measurer.captured()
         cache = self._request.profiles
         profile = None if cache is None else find_profile(self._measurer, graph, cache, self._observer.noticed)
-        domain = Domain.of(graph, self._job.spec, profile=profile)
+        floor = self._floor()
+        floor_s = None if floor is None else floor.step_s
+        domain = Domain.of(graph, self._job.spec, profile=profile, floor_s=floor_s)
         space = self._request.space_of(domain)
         baselines = dict(self._known(domain))
         with TrialStore(self._request.store) as store:
@@ -298,6 +301,8 @@ class _Session:
                 study, space = self._taken_up(store, space, profile)
             else:
                 study = self._begun(store, content, space, profile)
+            if floor is not None:
+                store.add_floor(study, floor)
             tuner = self._tuner(space, store, study)
             self._observer.captured(space, tuple(tuner.trials))
             try:
@@ -309,6 +314,15 @@ class _Session:
         duration_s = time.monotonic() - began
         starts, batch_size = self._measurer.starts, domain.batch_size
         return SearchResult(tuner.verdict, tuple(tuner.trials), measured, study.id, duration_s, starts, batch_size)
+
+    def _floor(self) -> Measurement | None:
+        """What a step takes in which all workers compute and none communicates; None if that can't be measured."""
+        found = self._measurer.floor()
+        if isinstance(found, Measurement):
+            self._observer.noticed(f"without communication: {1e3 * found.step_s:.3g} ms per step, all workers at once")
+            return found
+        self._observer.noticed(f"the step without communication could not be measured: {found.headline}")
+        return None
 
     def _known(self, domain: Domain) -> Iterator[tuple[str, Strategy | str]]:
         """Strategies that users know, by name; or why they are not tried."""

@@ -207,6 +207,16 @@ class LaunchedMeasurer:
         """
         return self._tried(number, lambda trial: trial.measure(strategy, hopeless_s))
 
+    def floor(self) -> Measurement | Failure:
+        """Measure what a step takes in which all workers compute and none communicates.
+
+        Raises:
+            SearchInterrupted: Somebody has ended the workers.
+            SearchFailed: They can't be started any more.
+
+        """
+        return self._tried(0, lambda trial: trial.floor())
+
     def trace(self, strategy: Strategy) -> tuple[Measurement, StepTimeline] | Failure:
         """Measure a strategy, and say what ran when in one more step of it.
 

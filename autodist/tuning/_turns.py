@@ -124,7 +124,18 @@ class Turns:
             TrialFailed: It came to no end.
 
         """
-        measured = self._measured(strategy, hopeless_s)
+        measured = self._measured(strategy.to_json().encode(), hopeless_s)
+        self._stop()
+        return measured
+
+    def floor(self) -> Measurement:
+        """Order what all compute, each alone and all at once.
+
+        Raises:
+            TrialFailed: It came to no end.
+
+        """
+        measured = self._measured(TrialKeys.FLOOR, None)
         self._stop()
         return measured
 
@@ -135,7 +146,7 @@ class Turns:
             TrialFailed: It came to no end.
 
         """
-        measured = self._measured(strategy, None)
+        measured = self._measured(strategy.to_json().encode(), None)
         for _ in range(2):  # in the first one TensorFlow prepares what it runs
             self._turn += 1
             self._coordinator.put(self._keys.count(self._turn), TrialKeys.TRACE.encode())
@@ -145,9 +156,9 @@ class Turns:
         self._stop()
         return measured, found
 
-    def _measured(self, strategy: Strategy, hopeless_s: float | None) -> Measurement:
+    def _measured(self, order: bytes, hopeless_s: float | None) -> Measurement:
         course = self._course
-        self._coordinator.put(self._keys.order, strategy.to_json().encode())
+        self._coordinator.put(self._keys.order, order)
         [prepared_s] = self._answers()
         bound_s = float("inf") if hopeless_s is None else hopeless_s
         first = min(_FIRST_STEPS, course.warm_up)

@@ -55,11 +55,13 @@ def test_a_search_is_interrupted_and_taken_up_again(shell, inside):
     assert process.returncode == 0, errors
     assert f"goes on after {len(earlier)} trials" in errors
     assert f"autodist: profile: {profile}\n" in errors, "it is not measured again"
+    assert "autodist: without communication: " in errors
     assert "absl" not in errors, "TensorFlow's account of the CPU is no news"
     found = json.loads(output)
     assert (found["trials"], found["study"], found["starts"]) == (wanted, study.id, 1)
     with TrialStore(store) as opened:
         trials = opened.trials(study)
+        assert len(opened.floor(study)) == 2, "at the beginning, and when it was taken up"
     # The best were measured again at the end; all else is as it was.
     assert [(t.number, t.strategy, t.origin) for t in trials[: len(earlier)]] == [
         (t.number, t.strategy, t.origin) for t in earlier

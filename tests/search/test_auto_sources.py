@@ -20,6 +20,7 @@ from autodist.search import (
     TrialStore,
     excerpt,
     export_studies,
+    floor_of,
     import_studies,
     known_strategies,
     retargeted,
@@ -52,6 +53,8 @@ def test_a_file_of_studies_serves_as_well(store, tmp_path):
     told(store, SLOWER, AllReduce=0.4, PartitionedPS=None)
     rules, profile = [Rule.exclude("partition")], Profile(0.1, {"w0": 0.0}, {"w0": 0.1}, 128, "measured")
     store.revised(store.studies()[0], rules, profile)
+    store.add_floor(store.studies()[0], Measurement((0.15,)))
+    store.add_floor(store.studies()[0], Measurement((0.25,)))
     file = tmp_path / "studies.zip"
     export_studies(store, store.studies(), file)
     assert Auto(trials=str(file)).build(GRAPH, HERE) == PSLoadBalancing().build(GRAPH, HERE)
@@ -59,6 +62,9 @@ def test_a_file_of_studies_serves_as_well(store, tmp_path):
         again = import_studies(other, file)
         assert [other.trials(study) for study in again] == [store.trials(study) for study in store.studies()]
         assert again == store.studies()
+        assert [other.floor(study) for study in again] == [store.floor(study) for study in store.studies()]
+        assert [[one.step_s for one in other.floor(study)] for study in again] == [[0.15, 0.25], []]
+        assert floor_of(other, again) == pytest.approx((0.15 * 0.25) ** 0.5)
 
 
 def test_what_was_the_fastest_on_another_cluster_is_a_candidate(store):
@@ -190,6 +196,7 @@ def test_an_excerpt_is_small_tells_no_secrets_and_leads_to_the_same_choice(store
     for width in range(1, 8):
         learn(store, graph(*(variable(f"w{n}", (512, 64 * width), order=n) for n in range(4))), 80)
     path = tmp_path / "some.db"
+    store.add_floor(store.studies()[0], Measurement((0.15,)))
     excerpt(store, path)
     assert b"hidden" not in path.read_bytes()
     with TrialStore(path) as copy:
@@ -197,6 +204,7 @@ def test_an_excerpt_is_small_tells_no_secrets_and_leads_to_the_same_choice(store
             (s.graph, s.batch_size, s.label) for s in store.studies()
         ]
         assert copy.trials(copy.studies()[0]) == [t for t in store.trials(store.studies()[0]) if t.number < 2]
+        assert copy.floor(copy.studies()[0]) == store.floor(store.studies()[0])
         counts = [len(copy.trials(study)) for study in copy.studies()]
         fastest = [min(copy.measured(study), key=lambda known: known.step_s).number for study in copy.studies()]
     assert counts[-1] >= 60

@@ -40,6 +40,19 @@ def domains(draw):
     return Domain.of(g, ResourceSpec(tuple(hosts)), profile=Profile(step_s, needed, ready, batch_size=128))
 
 
+def test_where_all_workers_were_measured_at_once_that_time_counts_and_not_the_profile_s():
+    g = graph(*(variable(f"w{n}", order=n) for n in range(3)))
+    spec = ResourceSpec(tuple(Host(name, name) for name in "abcd"))
+    profile = Profile(0.4, {"w0": 0.2, "w1": 0.1, "w2": 0.0}, {"w0": 0.3, "w1": 0.35, "w2": 0.4}, batch_size=128)
+    alone, together = (Domain.of(g, spec, batch_size=128, profile=profile, floor_s=s) for s in (None, 0.5))
+    assert (alone.compute_s, together.compute_s) == pytest.approx((0.1, 0.5))
+    assert together.ready_s == pytest.approx(5 * alone.ready_s), "eight workers on two cores compute so much longer"
+    assert together.needed_s == pytest.approx(5 * alone.needed_s)
+    strategy = PSLoadBalancing(communicator="tcp").build(g, spec)
+    times = [float(EventSimulator(CALIBRATION).predict([strategy], domain)[0]) for domain in (alone, together)]
+    assert times[1] > 0.5 > times[0] > 0.1
+
+
 def message_share(shard, shards):
     """How many messages a shard is: what is packed shares some with the rest that its server gets."""
     if not shard["is_packed"]:

@@ -72,6 +72,10 @@ def test_trials_of_two_workers(tmp_path):
             assert isinstance(measured, Measurement)
             assert (len(measured.steps_s), measured.warm_up) == (6, 4)
             assert min(measured.steps_s) > 0
+        floor = bench.floor()
+        assert isinstance(floor, Measurement)
+        assert (len(floor.steps_s), floor.warm_up) == (6, 4)
+        assert floor.step_s < 2 * measured.step_s
         hopeless = bench.measure(4, servers, 1e-9)
         assert isinstance(hopeless, Measurement)
         assert len(hopeless.steps_s) + hopeless.warm_up == 2

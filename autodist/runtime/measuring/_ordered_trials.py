@@ -9,22 +9,22 @@ import re
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from autodist.coordination import CoordinatorClient, Worker, send_bytes
+from autodist.coordination import CoordinatorClient, Worker, WorkerEnvironment, send_bytes
 from autodist.errors import AutoDistError, StrategyError
 from autodist.graph import CapturedStep, TraceSubject, TrainingGraph
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._session_steps import SessionSteps
 from autodist.runtime._step import CompiledStep
-from autodist.runtime.data import Arguments, Convention
+from autodist.runtime.data import Arguments, Convention, part_of
 from autodist.runtime.measuring._step_profiler import ProfileOrder, StepProfiler
 from autodist.runtime.measuring._worker_timeline import clock_offset_s, worker_timeline
 from autodist.runtime.state import StateStore
-from autodist.strategies import Strategy, check
+from autodist.strategies import AllReduce, Strategy, check
 
 __all__ = ["ORDERED", "OrderedTrials", "TrialKeys"]
 
@@ -56,6 +56,9 @@ class TrialKeys:
     GRAPH = "trials/graph"
     """Under which the file of the graph is sent; is put itself when all of it is there, with what a profile would be of
     and whether each worker brings a batch of its own."""
+
+    FLOOR = b"floor"
+    """Instead of a strategy: all compute their parts of the batch, and nobody sends anything."""
 
     TRACE = "trace"
     """Instead of a number of steps: one that is traced."""
@@ -110,7 +113,9 @@ class OrderedTrials:
         number = 0
         while order := self._coordinator.get(TrialKeys(number).order, _LONGEST_IDLE_S):
             wanted = ProfileOrder.decode(order)
-            if wanted is None:
+            if order == TrialKeys.FLOOR:
+                _FloorTrial(self, number, captured, arguments, local).run()
+            elif wanted is None:
                 _Trial(self, number, Strategy.from_json(order.decode()), captured, arguments, local).run()
             elif self._worker.is_chief:
                 self._profile(profiler, wanted, number)
@@ -206,6 +211,44 @@ class _Trial:
         timeline = worker_timeline(metadata, rank, self._name, start_s, end_s, offset_s)
         send_bytes(self._coordinator, self._keys.answer(turn, rank), timeline.to_json().encode())
         return [end_s - start_s]
+
+
+class _FloorTrial(_Trial):
+    """What this worker computes of a step, alone but at the same time as all others: no strategy is faster.
+
+    It is the step of a cluster of this host. Its replicas sum their gradients among themselves, and update the values.
+    """
+
+    def __init__(
+        self, trials: OrderedTrials, number: int, captured: CapturedStep, arguments: Arguments, local: bool
+    ) -> None:
+        worker, spec = trials._worker, trials._spec
+        own = ResourceSpec((spec.hosts[worker.rank],))
+        part = arguments if local else _part_of_host(captured.graph, arguments, spec, worker.rank)
+        super().__init__(trials, number, AllReduce().build(captured.graph, own), captured, part, local=False)
+        self._spec = own
+        alone = Worker(WorkerEnvironment())
+        self._state = StateStore(alone, self._name, borrows=True)
+        self._steps = SessionSteps(alone, own, trials._convention, self._state, self._name)
+
+    def _prepare(self) -> list[float]:
+        return super()._prepare() if self._spec.replicas else [0.0]
+
+    def _take(self, count: int) -> list[float]:
+        return super()._take(count) if self._spec.replicas else [0.0] * count
+
+
+def _part_of_host(graph: TrainingGraph, arguments: Arguments, spec: ResourceSpec, rank: int) -> Arguments:
+    """What the replicas of a host get of a batch."""
+    before = sum(len(host.replica_devices) for host in spec.hosts[:rank])
+    behind = before + len(spec.hosts[rank].replica_devices)
+
+    def part(array: Any) -> Any:
+        begin, end = part_of(len(array), len(spec.replicas), before, behind)
+        return array[begin:end]
+
+    arrays = zip(arguments.arrays, graph.inputs, strict=True)
+    return replace(arguments, arrays=tuple(part(array) if given.split else array for array, given in arrays))
 
 
 def _send_graph(coordinator: CoordinatorClient, graph: TrainingGraph, subject: TraceSubject, own: bool) -> None:

@@ -1,6 +1,6 @@
 """What is kept of trials: in one SQLite file, in files to publish, and as data to learn from."""
 
-from autodist.search.store._datasets import DataSet, data_sets, graph_of
+from autodist.search.store._datasets import DataSet, data_sets, floor_of, graph_of
 from autodist.search.store._drift import Drift, drift_of, steady
 from autodist.search.store._excerpt import Allowance, excerpt
 from autodist.search.store._retargeting import are_alike, hardware_of, retargeted
@@ -24,6 +24,7 @@ __all__ = [
     "drift_of",
     "excerpt",
     "export_studies",
+    "floor_of",
     "graph_of",
     "hardware_of",
     "import_studies",

@@ -14,10 +14,10 @@ from autodist.resource_spec import ResourceSpec
 from autodist.search.store._drift import steady
 from autodist.search.store._retargeting import hardware_of
 from autodist.search.store._store import Known, Study, TrialStore
-from autodist.search.store._trials import Trial
+from autodist.search.store._trials import Trial, mean_s
 from autodist.simulator import Domain, Measured, accuracy_of
 
-__all__ = ["DataSet", "data_sets", "graph_of"]
+__all__ = ["DataSet", "data_sets", "floor_of", "graph_of"]
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,16 @@ def data_sets(
         known = {trial.strategy: trial for trial in trials if trial.step_s is not None}
         first, spec = alike[0], ResourceSpec.from_json(hardware)
         profile = next((study.profile for study in reversed(alike) if study.profile is not None), None)
-        domain = Domain.of(graph_of(store, first), spec, batch_size=first.batch_size, profile=profile)
+        floor_s = floor_of(store, alike)
+        domain = Domain.of(graph_of(store, first), spec, batch_size=first.batch_size, profile=profile, floor_s=floor_s)
         measured = Measured.of(domain, list(known), [trial.step_s or 0.0 for trial in known.values()])
         about = first.label, first.graph, hardware, _in_words(spec)
         yield DataSet(*about, measured, _repeats(list(known.values())))
+
+
+def floor_of(store: TrialStore, studies: Sequence[Study]) -> float | None:
+    """Seconds of a step in which all workers compute and none communicates, of studies of one graph on one cluster."""
+    return mean_s([one for study in studies for one in store.floor(study)])
 
 
 def _read(

@@ -11,6 +11,7 @@ from autodist.graph import without_directories
 from autodist.resource_spec import ResourceSpec
 from autodist.search.store._retargeting import without_access
 from autodist.search.store._store import Known, TrialStore
+from autodist.search.store._trial_rows import FLOOR
 
 __all__ = ["Allowance", "excerpt"]
 
@@ -62,7 +63,7 @@ def excerpt(store: TrialStore, path: str | os.PathLike[str]) -> None:
         known = store.measured(study)
         fastest = sorted(known, key=lambda one: (not one.is_confirmed, one.step_s))[:_FASTEST]
         numbers = {one.number for one in (*fastest, *allowance.share(known))}
-        chosen[study.id] = numbers | {*store.carriers(study).values()}  # by which a choice knows what was tried
+        chosen[study.id] = numbers | {FLOOR, *store.carriers(study).values()}  # by which a choice knows what was tried
     with TrialStore(path) as copy:
         for study in studies:
             spec = without_access(ResourceSpec.from_json(study.spec))

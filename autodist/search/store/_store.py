@@ -18,6 +18,8 @@ from autodist.carriers import names
 from autodist.errors import AutoDistError, StoreError
 from autodist.search.space import Rule
 from autodist.search.store._trial_rows import (
+    FLOOR,
+    Row,
     counted_of,
     json_of,
     measurement_rows,
@@ -27,7 +29,7 @@ from autodist.search.store._trial_rows import (
     trial_of,
     trial_row,
 )
-from autodist.search.store._trials import Trial
+from autodist.search.store._trials import Failure, Measurement, Trial
 from autodist.simulator import Profile
 from autodist.strategies import Strategy
 
@@ -245,7 +247,7 @@ class TrialStore:
             for trial in trials:
                 self._refuse_another(study, trial)
                 self._insert("trials", "REPLACE", [(study.id, *trial_row(trial), time.time())])
-                self._insert("measurements", "IGNORE", [(study.id, *row) for row in measurement_rows(trial)])
+                self._insert("measurements", "IGNORE", self._rows_of(study, trial.number, trial.outcome, *trial.again))
 
     def _refuse_another(self, study: Study, trial: Trial) -> None:
         query = "SELECT strategy FROM trials WHERE study = ? AND number = ?"
@@ -266,7 +268,7 @@ class TrialStore:
             with self._told(), self._transaction():
                 self._insert(table, "IGNORE", [(study.id, *row[1:]) for row in rows])
 
-    def _insert(self, table: str, otherwise: str, rows: Sequence[tuple[object, ...]]) -> None:
+    def _insert(self, table: str, otherwise: str, rows: Sequence[Row]) -> None:
         if rows:
             places = ", ".join("?" * len(rows[0]))
             self._connection.executemany(f"INSERT OR {otherwise} INTO {table} VALUES ({places})", rows)
@@ -297,6 +299,24 @@ class TrialStore:
                 Known(study, number, *counted_of(measurements_of(taken.get(number, ())), steps), size)
                 for number, steps, size in rows
             ]
+
+    def add_floor(self, study: Study, *measured: Measurement) -> None:
+        """Store what steps took in which all workers computed and none communicated, beside what was stored before."""
+        with self._told(), self._transaction():
+            query = "SELECT count(*) FROM measurements WHERE study = ? AND number = ?"
+            [count] = self._connection.execute(query, (study.id, FLOOR)).fetchone()
+            numbered = [dataclasses.replace(one, round=count + k) for k, one in enumerate(measured)]
+            self._insert("measurements", "IGNORE", self._rows_of(study, FLOOR, *numbered))
+
+    def floor(self, study: Study) -> tuple[Measurement, ...]:
+        """What was stored by :meth:`add_floor`."""
+        query = f"SELECT {_OF_MEASUREMENT} FROM measurements WHERE study = ? AND number = ?"
+        with self._told():
+            return measurements_of(self._connection.execute(query, (study.id, FLOOR)).fetchall())
+
+    @staticmethod
+    def _rows_of(study: Study, number: int, *measurements: Measurement | Failure) -> list[Row]:
+        return [(study.id, *row) for row in measurement_rows(number, *measurements)]
 
     def carriers(self, study: Study) -> dict[str, int]:
         """By its name, what has carried something in a measured trial of a study, with the number of such a trial."""

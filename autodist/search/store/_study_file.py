@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from autodist.documents import whole_file
 from autodist.errors import AutoDistError, StoreError
@@ -25,6 +25,7 @@ from autodist.strategies import Strategy
 
 __all__ = ["export_studies", "import_studies"]
 
+_StudyFile: TypeAlias = "tuple[Study, ResourceSpec, bytes, list[Trial], list[Measurement]]"
 _VERSION = 1
 _BROKEN = (
     ValueError, KeyError, TypeError, EOFError, NotImplementedError, zipfile.BadZipFile, lzma.LZMAError, zlib.error,
@@ -47,7 +48,7 @@ def export_studies(store: TrialStore, studies: Sequence[Study], path: str | os.P
         with whole_file(path) as draft, zipfile.ZipFile(draft, "w", zipfile.ZIP_LZMA) as archive:
             for number, study in enumerate(studies):
                 lines = [json.dumps(_plain(trial)) for trial in store.trials(study)]
-                archive.writestr(f"{number}/study.json", _about(study))
+                archive.writestr(f"{number}/study.json", _about(study, store.floor(study)))
                 archive.writestr(f"{number}/graph.zip", without_directories(store.graph(study)))
                 archive.writestr(f"{number}/trials.jsonl", "\n".join(lines))
     except OSError as error:
@@ -65,7 +66,7 @@ def import_studies(store: TrialStore, *paths: str | os.PathLike[str]) -> list[St
     return [_add(store, *one) for one in found]
 
 
-def _all_of(path: str | os.PathLike[str]) -> list[tuple[Study, ResourceSpec, bytes, list[Trial]]]:
+def _all_of(path: str | os.PathLike[str]) -> list[_StudyFile]:
     try:
         with zipfile.ZipFile(Path(path)) as archive:
             count = sum(name.endswith("/study.json") for name in archive.namelist())
@@ -77,15 +78,16 @@ def _all_of(path: str | os.PathLike[str]) -> list[tuple[Study, ResourceSpec, byt
         raise StoreError(f"`{path}` holds no studies: {error}", hint=hint) from error
 
 
-def _about(study: Study) -> str:
+def _about(study: Study, floor: Sequence[Measurement]) -> str:
     spec = without_access(ResourceSpec.from_json(study.spec)).to_json()
     about = {"version": _VERSION, "graph": study.graph, "spec": json.loads(spec)}
     about |= {"batch_size": study.batch_size, "label": study.label, "rules": [asdict(rule) for rule in study.rules]}
     profile = None if study.profile is None else json.loads(study.profile.to_json())
+    about |= {"floor": [asdict(one) for one in floor]} if floor else {}
     return json.dumps(about | {"profile": profile}, indent=2)
 
 
-def _read(archive: zipfile.ZipFile, number: int) -> tuple[Study, ResourceSpec, bytes, list[Trial]]:
+def _read(archive: zipfile.ZipFile, number: int) -> _StudyFile:
     about = json.loads(archive.read(f"{number}/study.json"))
     if about["version"] != _VERSION:
         raise ValueError(f"it is of version {about['version']}, allowed: {_VERSION}")
@@ -93,13 +95,22 @@ def _read(archive: zipfile.ZipFile, number: int) -> tuple[Study, ResourceSpec, b
     rules = tuple(Rule(**rule) for rule in about.get("rules", ()))
     profile = Profile.from_json(json.dumps(about["profile"])) if about.get("profile") else None
     study = Study(number, about["graph"], spec.to_json(), about["batch_size"], about["label"], rules, profile)
+    floor = [_measurement(one) for one in about.get("floor", ())]
     lines = archive.read(f"{number}/trials.jsonl").decode().splitlines()
-    return study, spec, archive.read(f"{number}/graph.zip"), [_trial(json.loads(line)) for line in lines]
+    return study, spec, archive.read(f"{number}/graph.zip"), [_trial(json.loads(line)) for line in lines], floor
 
 
-def _add(store: TrialStore, study: Study, spec: ResourceSpec, graph: bytes, trials: Sequence[Trial]) -> Study:
+def _add(
+    store: TrialStore,
+    study: Study,
+    spec: ResourceSpec,
+    graph: bytes,
+    trials: Sequence[Trial],
+    floor: Sequence[Measurement],
+) -> Study:
     added = store.study(graph, study.graph, spec, study.batch_size, study.label, study.rules, study.profile)
     store.add(added, *trials)
+    store.add_floor(added, *floor)
     return added
 
 

@@ -13,6 +13,7 @@ from autodist.simulator import Profile
 from autodist.strategies import Strategy
 
 __all__ = [
+    "FLOOR",
     "Row",
     "counted_of",
     "json_of",
@@ -24,6 +25,8 @@ __all__ = [
     "trial_row",
 ]
 
+FLOOR = -1
+"""As a trial's number: no strategy, but a step in which all workers compute and none communicates."""
 Row: TypeAlias = "tuple[object, ...]"
 MeasurementRow: TypeAlias = "tuple[int, str, int | None, float | None, float, str]"
 """Round, steps, steps to warm up, seconds of preparation, when it ended, AutoDist's version."""
@@ -38,12 +41,12 @@ def trial_row(trial: Trial) -> Row:
     return (*about, None, None, None, outcome.reason, outcome.message)
 
 
-def measurement_rows(trial: Trial) -> Iterator[Row]:
-    """Of each measurement of a trial: its number, and what :data:`MeasurementRow` says."""
-    first = [trial.outcome] if isinstance(trial.outcome, Measurement) else []
-    for one in (*first, *trial.again):
-        taken = json.dumps(one.steps_s), one.warm_up, one.prepared_s
-        yield (trial.number, one.round, *taken, one.ended_s, one.version)
+def measurement_rows(number: int, *measurements: Measurement | Failure) -> Iterator[Row]:
+    """Of each measurement of a trial: the trial's number, and what :data:`MeasurementRow` says."""
+    for one in measurements:
+        if isinstance(one, Measurement):
+            taken = json.dumps(one.steps_s), one.warm_up, one.prepared_s
+            yield (number, one.round, *taken, one.ended_s, one.version)
 
 
 def measurements_of(rows: Iterable[MeasurementRow]) -> tuple[Measurement, ...]:
