@@ -91,7 +91,7 @@ def _computed(graph: TrainingGraph, contents: Mapping[str, _Content]) -> Iterato
     given |= {node_of(argument.tensor): _digest(b"input %d" % k) for k, argument in enumerate(graph.inputs)}
     hashes = _hashes(graph.analysis.order, contents, given)
     gradients = [[hashes[node_of(t)] for g in v.gradients for t in g.tensors] for v in graph.variables]
-    inputs = [(argument.split, argument.shape, argument.dtype) for argument in graph.inputs]
+    inputs = [(a.split, a.shape, a.dtype, *([a.tiles] if a.tiles else [])) for a in graph.inputs]
     outputs = [(_hash_of(output.tensor, hashes), output.shape, output.dtype) for output in graph.outputs]
     effects = sorted(hashes[node] for node in graph.effects)
     yield from (repr(part).encode() for part in (gradients, inputs, outputs, effects))

@@ -160,7 +160,7 @@ def _check(header: Any, name: str) -> None:
 def _fields(header: dict[str, Any]) -> dict[str, Any]:
     return {
         "variables": tuple(_variable(row) for row in header["variables"]),
-        "inputs": tuple(StepInput(**{**row, "shape": _shape(row["shape"])}) for row in header["inputs"]),
+        "inputs": tuple(_input(row) for row in header["inputs"]),
         "outputs": tuple(Output(**{**row, "shape": _shape(row["shape"])}) for row in header["outputs"]),
         "effects": tuple(header["effects"]),
         "lines": dict(header["lines"]),
@@ -174,6 +174,10 @@ def _identity(row: dict[str, Any]) -> Identity | None:
     """None where another version has written the file, and made it in another way: it is made from the content then."""
     known = dict(row)
     return Identity(**known) if known.pop("scheme", None) == SCHEME else None
+
+
+def _input(row: dict[str, Any]) -> StepInput:
+    return StepInput(**{**row, "shape": _shape(row["shape"]), "tiles": tuple(row.get("tiles", ()))})
 
 
 def _variable(row: dict[str, Any]) -> Variable:

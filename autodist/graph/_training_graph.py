@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -101,6 +102,13 @@ class TrainingGraph:
     def with_batch_size(self, batch_size: int | None) -> TrainingGraph:
         """The same graph, captured for a batch of so many examples; what is known of its nodes is kept."""
         graph = replace(self, batch_size=batch_size)
+        graph.__dict__["analysis"] = self.analysis
+        return graph
+
+    def with_tiles(self, tiles: Sequence[tuple[int, ...]]) -> TrainingGraph:
+        """The same graph, of whose inputs replicas get parts along these dims; what is known of its nodes is kept."""
+        inputs = tuple(replace(given, tiles=dims) for given, dims in zip(self.inputs, tiles, strict=True))
+        graph = replace(self, inputs=inputs)
         graph.__dict__["analysis"] = self.analysis
         return graph
 

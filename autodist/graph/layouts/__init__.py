@@ -1,5 +1,6 @@
 """How the replicas of a step share each of its tensors, by what operators do."""
 
+from autodist.graph.layouts._argument_cuts import ArgumentCuts, Dims, cut_arguments, sent_bytes
 from autodist.graph.layouts._base import (
     WHOLE,
     Cut,
@@ -17,6 +18,7 @@ from autodist.graph.layouts._base import (
 from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, NoPlanError
 from autodist.graph.layouts._exchanged import Exchanged, exchanged_in
 from autodist.graph.layouts._flows import Flows
+from autodist.graph.layouts._part_changes import PartChange
 from autodist.graph.layouts._plan import plan_batch
 from autodist.graph.layouts._shapes import Inference, StepShapes
 from autodist.graph.layouts._tiled_variables import TiledVariables
@@ -24,9 +26,11 @@ from autodist.graph.layouts._ways import Entry, Way
 
 __all__ = [
     "WHOLE",
+    "ArgumentCuts",
     "BatchPlan",
     "Cut",
     "Dim",
+    "Dims",
     "Entry",
     "Exchange",
     "Exchanged",
@@ -36,6 +40,7 @@ __all__ = [
     "Multiple",
     "NoPlanError",
     "Part",
+    "PartChange",
     "Partial",
     "Rows",
     "Shape",
@@ -44,7 +49,9 @@ __all__ = [
     "TiledVariables",
     "Way",
     "Whole",
+    "cut_arguments",
     "exchanged_in",
     "factor_of",
     "plan_batch",
+    "sent_bytes",
 ]

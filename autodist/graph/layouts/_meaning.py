@@ -19,10 +19,9 @@ from autodist.graph.operators import (
     Reducer,
     Signature,
     expression_of,
-    meaning,
 )
 
-__all__ = ["Along", "AlongTiles", "Meaning", "Place", "is_unchanged", "meaning_of"]
+__all__ = ["Along", "AlongTiles", "Meaning", "Place", "meaning_of", "signature_of"]
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ class Meaning:
 
 def meaning_of(node: Any, shapes: StepShapes) -> Meaning | None:
     """What a node computes; None if nothing is said of it, or if it is another thing for another number of examples."""
-    signatures = [_signature(node, case) for case in shapes.cases]
+    signatures = [signature_of(node, case) for case in shapes.cases]
     found = [expression_of(signature) for signature in signatures]
     known = [expression for expression in found if expression is not None]
     if len(known) < len(found) or not all(_are_alike(known[0], other) for other in known[1:]):
@@ -179,23 +178,8 @@ def meaning_of(node: Any, shapes: StepShapes) -> Meaning | None:
     return Meaning(sizes, inputs, outputs, lengths, one.reduced, frozenset(joined))
 
 
-def is_unchanged(node: Any, case: Inference, along: AlongTiles) -> bool:
-    """Whether a node's parts along an index are what it is, but for the sizes of its tensors."""
-    adapt, signature = meaning(node.op).adapt, _signature(node, case)
-    expression = expression_of(signature)
-    if adapt is None or expression is None:
-        return adapt is None
-    whole = {name: (0, size or 1) for name, size in expression.sizes.items()}
-    each = whole[along.index][1] // along.parts
-    for part in range(along.parts):
-        change = adapt(signature, expression, {**whole, along.index: (part * each, (part + 1) * each)})
-        same = all(np.array_equal(value, signature.constant(k)) for k, value in change.constants.items())
-        if change.attributes or not same:
-            return False
-    return True
-
-
-def _signature(node: Any, case: Inference) -> Signature:
+def signature_of(node: Any, case: Inference) -> Signature:
+    """A node with the shapes that it has for one number of examples."""
     tensors = data_inputs(node)
     count = len(node.attr["_output_shapes"].list.shape) if "_output_shapes" in node.attr else 1
     inputs = tuple(case.shape(tensor) for tensor in tensors)

@@ -27,8 +27,8 @@ from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.analysis import StepAnalysis
 from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Own, Partial, Shape, Tile, Whole
 from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, NoPlanError, asks_for_sizes, size_bytes
-from autodist.graph.layouts._flows import Flows
 from autodist.graph.layouts._shapes import StepShapes
+from autodist.graph.layouts._shapes_of import shapes_of
 from autodist.graph.layouts._sums import PartialRegion
 from autodist.graph.layouts._tiled_variables import TiledVariables
 from autodist.graph.layouts._ways import Way, Ways, whole_way
@@ -47,35 +47,27 @@ _OF_ROWS = frozenset({"values", "indices", "left", "right"})
 _ALONE = frozenset({"string", "variant", "resource"})
 
 
-def plan_batch(graph: TrainingGraph, tiled: TiledVariables | None = None) -> BatchPlan:
+def plan_batch(
+    graph: TrainingGraph, tiled: TiledVariables | None = None, shapes: StepShapes | None = None
+) -> BatchPlan:
     """Plan how replicas share a step.
 
     Args:
         graph: The step.
-        tiled: The variables of which each replica has a part; None for none.
+        tiled: The variables and arguments of which each replica has a part; None for none.
+        shapes: Of a step without a batch, what is known of its sizes, if it is known already.
 
     Raises:
         NoPlanError: There is something in it that can't be shared, sent, or computed whole.
 
     """
     tiled = tiled or TiledVariables()
+    if tiled.inputs:
+        return _Planner(graph, tiled, by_rows=False, shapes=shapes).plan()
     try:
         return _Planner(graph, tiled, by_rows=True).plan()
     except NoPlanError:
         return _Planner(graph, tiled, by_rows=False).plan()
-
-
-def _with_batch(analysis: StepAnalysis) -> Any:
-    """The part of a step whose shapes matter: what depends on the batch, and what that is made of.
-
-    What follows upon gradients, half of the nodes with some optimizers, is the same on all workers.
-    """
-    kept = ancestors(analysis.nodes, [*analysis.scalings, *analysis.split])
-    part = type(analysis.graph_def)(versions=analysis.graph_def.versions, library=analysis.graph_def.library)
-    for node in analysis.graph_def.node:
-        if node.name in kept:
-            part.node.add().CopyFrom(node)
-    return part
 
 
 class _Planner:
@@ -85,27 +77,20 @@ class _Planner:
         graph: The step.
         tiled: The variables of which each replica has a part.
         by_rows: Whether replicas may run loops on their own rows: what such a loop keeps can't be put together.
+        shapes: What is known of its sizes, if it is known already.
 
     """
 
-    def __init__(self, graph: TrainingGraph, tiled: TiledVariables, *, by_rows: bool) -> None:
+    def __init__(
+        self, graph: TrainingGraph, tiled: TiledVariables, *, by_rows: bool, shapes: StepShapes | None = None
+    ) -> None:
         self.tiled = tiled
         self.analysis: StepAnalysis = graph.analysis
         self.nodes = self.analysis.nodes
         self.outputs = [output.tensor for output in graph.outputs]
         self.effects = graph.effects
         self.batch_size = graph.fixed_rows or tiled.examples or _BATCH_SIZE
-        variables = {v.handle: (v.dtype, v.shape) for v in graph.variables}
-        try:
-            self.shapes = StepShapes(
-                _with_batch(self.analysis),
-                self.analysis.split,
-                variables,
-                Flows(graph, by_rows=by_rows),
-                graph.fixed_rows,
-            )
-        except ValueError as error:
-            raise NoPlanError(f"its shapes: {error}") from error
+        self.shapes = shapes_of(graph, tiled, by_rows=by_rows) if shapes is None else shapes
         self.ways = Ways(self.nodes, self.shapes, tiled.parts)
         needed = ancestors(self.nodes, [*self.effects, *map(node_of, self.outputs)])
         self.order = tuple(name for name in self.analysis.order if name in needed)
@@ -144,6 +129,8 @@ class _Planner:
         count = self.ways.outputs_of(node)
         if node.name in self.analysis.split:
             way = Way((), (Cut(0),))
+        elif node.name in self.tiled.inputs:
+            way = Way((), self.tiled.inputs[node.name][:1])
         elif node.name in self.tiled.reads:
             way = replace(whole_way(node, 1), outputs=(self.tiled.reads[node.name],), takes_own=True)
         elif node.name in self.analysis.marks:
@@ -165,9 +152,16 @@ class _Planner:
             return whole
         if _is_done_once(node):
             return whole
-        found = [whole, *self.ways.by_inputs(node, layouts)]
+        found = [whole, *(way for had in self._had(tensors, layouts) for way in self.ways.by_inputs(node, had))]
         costs = [self._cost(node, way, layouts, tensors) for way in found]
         return found[costs.index(min(costs))]
+
+    def _had(self, tensors: Sequence[str], layouts: list[Layout]) -> Iterator[list[Layout]]:
+        """The layouts in which replicas have some tensors: arguments may be cut in several ways."""
+        yield layouts
+        for k, tensor in enumerate(tensors):
+            for other in self.tiled.inputs.get(node_of(tensor), ())[1:]:
+                yield [*layouts[:k], other, *layouts[k + 1 :]]
 
     def _inputs(self, node: Any) -> list[str]:
         """What is needed to compute a node."""
@@ -257,6 +251,8 @@ class _Planner:
             return 0 if self.ways.can_be_own(tensor) else float("inf")
         if source == target or isinstance(source, Whole) or (tensor, target) in self.exchanged:
             return 0
+        if target in self.tiled.inputs.get(node_of(tensor), ()):
+            return 0
         if isinstance(target, Partial) or isinstance(source, Own):
             return float("inf")
         if isinstance(target, Cut | Tile) and (tensor, WHOLE) in self.exchanged:
@@ -289,6 +285,8 @@ class _Planner:
 
     def _needed(self, node: Any) -> tuple[tuple[Way, ...], list[Exchange]]:
         """The ways in which a node is to be computed, and what is to become of its outputs."""
+        if node.name in self.tiled.inputs:
+            return self._needed_argument(node.name)
         primary, wanted = self.primary[node.name], self.wanted[node.name]
         others = [(k, to) for k, found in wanted.items() for to in found if to != primary.outputs[k]]
         uses_primary = any(primary.outputs[k] in found for k, found in wanted.items())
@@ -308,6 +306,15 @@ class _Planner:
             self._want_inputs(node, way)
         exchanges.sort(key=lambda exchange: not isinstance(exchange.target, Whole))
         return tuple(ways), exchanges
+
+    def _needed_argument(self, name: str) -> tuple[tuple[Way, ...], list[Exchange]]:
+        """The parts of an argument that replicas are given, and what is made of them."""
+        given, wanted = self.tiled.inputs[name], self.wanted[name][0]
+        others = [to for to in wanted if to not in given]
+        kept = [tile for tile in given if tile in wanted or (others and tile == given[0])]
+        exchanges = [one for to in others for one in self._steps(name, given[0], to, wanted)]
+        exchanges.sort(key=lambda exchange: not isinstance(exchange.target, Whole))
+        return tuple(Way((), (tile,)) for tile in kept), exchanges
 
     def _steps(self, tensor: str, source: Layout, target: Layout, wanted: dict[Layout, None]) -> Iterator[Exchange]:
         """The exchanges that bring a tensor from one layout to another, perhaps by the whole tensor."""

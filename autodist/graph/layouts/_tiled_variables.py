@@ -40,6 +40,8 @@ class TiledVariables:
         reads: By node that puts the parts of a value together, how the value is cut.
         gradients: By mark.
         slices: The nodes that cut the gradients of whole variables.
+        inputs: By placeholder of an argument of which replicas get parts, how it is cut; in several ways if they get
+            a part of each.
 
     """
 
@@ -48,6 +50,13 @@ class TiledVariables:
     reads: Mapping[str, Tile] = field(default_factory=lambda: MappingProxyType({}))
     gradients: Mapping[str, OwnGradient] = field(default_factory=lambda: MappingProxyType({}))
     slices: frozenset[str] = frozenset()
+    inputs: Mapping[str, tuple[Tile, ...]] = field(default_factory=lambda: MappingProxyType({}))
+
+    @classmethod
+    def of_arguments(cls, graph: TrainingGraph, parts: int) -> TiledVariables:
+        """The arguments of a step that are cut into so many parts."""
+        cut = {node_of(given.tensor): tuple(map(Tile, given.tiles)) for given in graph.inputs if given.tiles}
+        return cls(parts, inputs=cut) if cut else cls()
 
     @classmethod
     def of(cls, graph: TrainingGraph) -> TiledVariables:

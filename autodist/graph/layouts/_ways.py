@@ -12,7 +12,8 @@ from autodist.graph.batch import Kind as Batch
 from autodist.graph.batch import Rows as InBatch
 from autodist.graph.layouts._base import OWN, WHOLE, Cut, Layout, Multiple, Own, Part, Partial, Rows, Tile, Whole
 from autodist.graph.layouts._flows import is_flow
-from autodist.graph.layouts._meaning import Along, AlongTiles, Meaning, is_unchanged, meaning_of
+from autodist.graph.layouts._meaning import Along, AlongTiles, Meaning, meaning_of
+from autodist.graph.layouts._part_changes import PartChange, changes_of_parts
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.operators import Kind, Linearity, Reducer, is_kind, linearity_of, meaning
 
@@ -43,6 +44,7 @@ class Way:
         draws: Whether it draws random numbers by a counter, of which a replica takes those of its own rows.
         open_shape: Whether a shape among the attributes is no longer right.
         takes_own: Whether each replica takes the one of its inputs that is its own: the parts of a tiled variable.
+        changes: By part, what else is different there, besides the sizes of tensors; empty if nothing is.
 
     """
 
@@ -53,6 +55,7 @@ class Way:
     draws: bool = False
     open_shape: bool = False
     takes_own: bool = False
+    changes: tuple[PartChange, ...] = ()
 
     @property
     def lengths(self) -> dict[int, tuple[Entry, ...]]:
@@ -188,7 +191,8 @@ class Ways:
 
     def _along(self, node: Any, meaning: Meaning, along: Along | AlongTiles) -> Iterator[Way]:
         """The way that is cut along an index, if there is one."""
-        if along.index in meaning.joined or (isinstance(along, AlongTiles) and not self._fits_tiles(node, along)):
+        changes = changes_of_parts(node, self._shapes.cases, along) if isinstance(along, AlongTiles) else ()
+        if along.index in meaning.joined or changes is None:
             return
         inputs: list[Layout] = []
         for dims in meaning.inputs:
@@ -200,11 +204,8 @@ class Ways:
         outputs = self._outputs(node, meaning, along)
         local = self._lengths(node, meaning, along)
         if outputs is not None and local is not None:
-            yield Way(tuple(inputs), outputs, tuple(local.items()), open_shape="shape" in node.attr and not local)
-
-    def _fits_tiles(self, node: Any, along: AlongTiles) -> bool:
-        """Whether the kernel does for a part what it does for the whole, but for lengths that are given to it."""
-        return "shape" not in node.attr and all(is_unchanged(node, case, along) for case in self._shapes.cases)
+            is_open = "shape" in node.attr and not local
+            yield Way(tuple(inputs), outputs, tuple(local.items()), open_shape=is_open, changes=changes)
 
     def _outputs(self, node: Any, meaning: Meaning, along: Along | AlongTiles) -> tuple[Layout, ...] | None:
         if along.index in meaning.reduced:

@@ -1,5 +1,6 @@
 """From a user's step to a flat graph that describes itself: traced, inlined, and refused where it must be."""
 
+from autodist.graph.tracing._array_program import as_array_program
 from autodist.graph.tracing._capture import SOURCE_GRAPH, NoGradientError, capture
 from autodist.graph.tracing._captured_step import CapturedStep, VariableNames
 from autodist.graph.tracing._fixed_rows import refuse_fixed_beside_rows
@@ -12,6 +13,7 @@ __all__ = [
     "NoGradientError",
     "VariableNames",
     "argument_aliases",
+    "as_array_program",
     "capture",
     "refuse_fixed_beside_rows",
     "said_in_tracing",

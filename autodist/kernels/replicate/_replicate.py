@@ -82,6 +82,9 @@ class Replicate(Kernel):
         It is shared where examples meet, and for random numbers that no counter gives, if replicas then need nothing of
         each other before they have their gradients.
         """
+        arguments = TiledVariables.of_arguments(self.graph, graph.layout.num_replicas)
+        if arguments.parts:
+            return plan_batch(self.graph, arguments)
         tiled = TiledVariables.of(self.graph)
         if tiled.parts:
             return self._tiled_plan(demand, tiled)

@@ -32,6 +32,7 @@ from autodist.graph.layouts import (
     Layout,
     Multiple,
     Part,
+    PartChange,
     Partial,
     Shape,
     Tile,
@@ -77,6 +78,7 @@ class _Builder:
         self.nodes = self.analysis.nodes
         self.layout = source.layout
         self.count = len(self.layout.local_replicas)
+        self.has_batch = bool(self.analysis.split)
         self.out = NodeList(device=self.layout.main_device)
         self.points: list[SyncPoint] = []
         self.checks: list[str] = []
@@ -104,8 +106,8 @@ class _Builder:
             effects=(*self.checks, *(e for n in self.source.effects for e in self.copies[n])),
             feeds=tuple(self._feeds(given) for given in self.graph.inputs),
             borrowed=(None,) * len(self.graph.inputs),
-            rows=ROWS,
-            total=TOTAL,
+            rows=ROWS if self.has_batch else None,
+            total=TOTAL if self.has_batch else None,
             batches=BATCHES if same else None,
             points=with_layers(graph_def, self.points),
             exchanged=exchanged_in(self.graph, self.plan),
@@ -114,9 +116,12 @@ class _Builder:
     # The batch ---------------------------------------------------------------------------------------------------
 
     def _add_rows(self) -> str | None:
-        rows = self.out.add("Placeholder", ROWS, dtype="float32", shape=[self.count])
-        counts = rows
-        if self.layout.world_size > 1:
+        if self.has_batch:
+            counts = rows = self.out.add("Placeholder", ROWS, dtype="float32", shape=[self.count])
+        else:  # nothing is cut in proportion to it
+            rows = self.out.constant(ROWS, [1.0] * self.count, "float32")
+            counts = self.out.constant(f"{ROWS}/all", [1.0] * self.layout.num_replicas, "float32")
+        if self.layout.world_size > 1 and self.has_batch:
             local = self.out.identity("autodist/counts", rows, "float32")
             counts = self._point("rows", Combine.CONCAT, local, "float32", None)
         self.rows = BatchRows(self.out, self.layout, self._only_rows(rows, counts), counts, TOTAL)
@@ -162,10 +167,26 @@ class _Builder:
         kinds = {"T": dtype, "Index": "int32", "device": self.layout.replica_device(replica)}
         return self.out.add("StridedSlice", f"replica_{replica}/{node.name}", [name, begin, end, stride], **kinds)
 
+    def _given_part(self, node: Any, way: Way, replica: int) -> str:
+        """What is fed to a replica for its part of an argument."""
+        tile, parts = way.outputs[0], self.plan.tiled.parts
+        assert isinstance(tile, Tile)
+        copy = self._copied(node, _part_name(node.name, tile, replica), self.layout.replica_device(replica))
+        copy.attr.pop("_output_shapes", None)  # that of the whole
+        copy.attr["shape"].shape.dim[tile.dim].size //= parts
+        return str(copy.name)
+
     def _feeds(self, given: Any) -> tuple[str | None, ...]:
         name = node_of(given.tensor)
         if name not in self.plan.ways:
             return (None,) * self.count
+        if given.tiles:
+            wanted = [to for way in self.plan.ways[name] for to in way.outputs if isinstance(to, Tile)]
+            return tuple(
+                _part_name(name, to, r) if to in wanted else None
+                for to in map(Tile, given.tiles)
+                for r in range(self.count)
+            )
         if not given.split:
             return (name,) * self.count
         return tuple(f"autodist/given/replica_{r}/{name}" for r in range(self.count))
@@ -221,6 +242,9 @@ class _Builder:
         if node.name in self.analysis.split:
             self._set(node.name, way, replica, self._given(node, replica))
             return
+        if node.name in self.plan.tiled.inputs:
+            self._set(node.name, way, replica, self._given_part(node, way, replica))
+            return
         if way.takes_own:
             own = data_inputs(node)[self.layout.first_replica + replica]
             self._set(node.name, way, replica, self._value(own, WHOLE)[0])
@@ -258,8 +282,21 @@ class _Builder:
                 value = found[0] if isinstance(way.inputs[k], Whole) else found[replica]
                 is_filled = way.inputs[k] == Cut(0) and self.filled.is_needed(node, way)
                 copy.input.append(self.filled.filled(value, tensor, replica) if is_filled else value)
+        if way.changes:
+            self._adapt(copy, way.changes[self.layout.first_replica + replica], tensors)
         copy.input.extend(self._controls(node))
         return name, copy
+
+    def _adapt(self, copy: Any, change: PartChange, tensors: Sequence[str]) -> None:
+        """Have a copy do what is to be done for a part."""
+        for key, value in change.attributes:
+            if isinstance(value, int):
+                copy.attr[key].i = value
+            else:
+                copy.attr[key].list.i[:] = value
+        for k, shape, entries in change.constants:
+            value, dtype = np.reshape(entries, shape), tensor_dtype(self.nodes, tensors[k])
+            copy.input[k] = self.out.constant(f"{copy.name}/given_{k}", value, dtype)
 
     def _entries(self, entries: Sequence[Entry]) -> list[Entry]:
         """Lengths, those of parts of tiled tensors as they are for all replicas."""
@@ -330,6 +367,10 @@ class _Builder:
         name = self.out.identity(f"autodist/synced/{label}", local, dtype)
         self.points.append(SyncPoint(label, None, combine, (local,), (name,), (dtype,), (shape,), scattered=scattered))
         return name
+
+
+def _part_name(name: str, tile: Tile, replica: int) -> str:
+    return f"replica_{replica}/{name}/tile_{tile.dim}"
 
 
 def _open_rows(placeholder: Any) -> None:

@@ -1,0 +1,84 @@
+"""What differs between a node and its equal parts along an index, besides the sizes of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autodist.graph._graph_def import data_inputs
+from autodist.graph.layouts._meaning import AlongTiles, signature_of
+from autodist.graph.layouts._shapes import Inference
+from autodist.graph.operators import Change, expression_of, meaning
+
+__all__ = ["PartChange", "changes_of_parts"]
+
+
+@dataclass(frozen=True)
+class PartChange:
+    """What differs between a node and one of its parts.
+
+    Attributes:
+        attributes: Names and values of attributes: whole numbers, or lists of them.
+        constants: Positions of constant inputs, each with its shape and its entries.
+
+    """
+
+    attributes: tuple[tuple[str, int | tuple[int, ...]], ...] = ()
+    constants: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...] = ()
+
+
+def changes_of_parts(node: Any, cases: Sequence[Inference], along: AlongTiles) -> tuple[PartChange, ...] | None:
+    """By part of a node, what differs there.
+
+    Args:
+        node: The node.
+        cases: Its shapes for some numbers of examples.
+        along: The index that it is cut along.
+
+    Returns:
+        Nothing where parts do the same; None where what they would have to do can't be said.
+
+    """
+    if "shape" in node.attr:
+        return None
+    found = {_of_case(node, case, along) for case in cases}
+    return found.pop() if len(found) == 1 else None
+
+
+def _of_case(node: Any, case: Inference, along: AlongTiles) -> tuple[PartChange, ...] | None:
+    changes = list(_changes(node, case, along))
+    if not all(isinstance(value, int | tuple) for change in changes for value in change.attributes.values()):
+        return None
+    before = {k: case.numbers(data_inputs(node)[k]) for change in changes for k in change.constants}
+    if any(value is None or value.dtype.kind not in "iu" for value in before.values()):
+        return None
+    found = tuple(PartChange(_attributes(change), tuple(_constants(change, before))) for change in changes)
+    return found if found != (PartChange(),) * len(found) else ()
+
+
+def _changes(node: Any, case: Inference, along: AlongTiles) -> Iterator[Change]:
+    adapt, signature = meaning(node.op).adapt, signature_of(node, case)
+    expression = expression_of(signature)
+    if adapt is None or expression is None:
+        return
+    whole = {name: (0, size or 1) for name, size in expression.sizes.items()}
+    each = whole[along.index][1] // along.parts
+    for part in range(along.parts):
+        yield adapt(signature, expression, {**whole, along.index: (part * each, (part + 1) * each)})
+
+
+def _attributes(change: Change) -> tuple[tuple[str, int | tuple[int, ...]], ...]:
+    pairs = change.attributes.items()
+    return tuple((name, value) for name, value in pairs if isinstance(value, int | tuple))
+
+
+def _constants(
+    change: Change, before: dict[int, np.ndarray | None]
+) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...]]]:
+    for position, value in change.constants.items():
+        made = np.asarray(value)
+        if not np.array_equal(made, np.asarray(before[position])):
+            yield position, made.shape, tuple(map(int, made.reshape(-1)))

@@ -1,0 +1,57 @@
+"""What is known of the sizes of a step, for its plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autodist.graph._graph_def import ancestors
+from autodist.graph._training_graph import TrainingGraph
+from autodist.graph.analysis import StepAnalysis
+from autodist.graph.layouts._batch_plan import NoPlanError
+from autodist.graph.layouts._flows import Flows
+from autodist.graph.layouts._shapes import StepShapes
+from autodist.graph.layouts._tiled_variables import TiledVariables
+
+__all__ = ["shapes_of"]
+
+_NO_EXAMPLES = (1 << 61) - 1
+"""Stands for the number of examples of a step without a batch: no length is a multiple of it."""
+
+
+def shapes_of(graph: TrainingGraph, tiled: TiledVariables, *, by_rows: bool) -> StepShapes:
+    """Infer the sizes of a step.
+
+    Args:
+        graph: The step.
+        tiled: The variables and arguments of which each replica has a part.
+        by_rows: Whether replicas may run loops on their own rows.
+
+    Raises:
+        NoPlanError: TensorFlow can't infer them.
+
+    """
+    analysis = graph.analysis
+    has_batch = not tiled.inputs
+    try:
+        return StepShapes(
+            _with_batch(analysis) if has_batch else analysis.graph_def,
+            analysis.split,
+            {v.handle: (v.dtype, v.shape) for v in graph.variables},
+            Flows(graph, by_rows=by_rows),
+            graph.fixed_rows if has_batch else _NO_EXAMPLES,
+        )
+    except ValueError as error:
+        raise NoPlanError(f"its shapes: {error}") from error
+
+
+def _with_batch(analysis: StepAnalysis) -> Any:
+    """The part of a step whose shapes matter: what depends on the batch, and what that is made of.
+
+    What follows upon gradients, half of the nodes with some optimizers, is the same on all workers.
+    """
+    kept = ancestors(analysis.nodes, [*analysis.scalings, *analysis.split])
+    part = type(analysis.graph_def)(versions=analysis.graph_def.versions, library=analysis.graph_def.library)
+    for node in analysis.graph_def.node:
+        if node.name in kept:
+            part.node.add().CopyFrom(node)
+    return part

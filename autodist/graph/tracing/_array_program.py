@@ -1,0 +1,46 @@
+"""A traced function of arrays: nothing of it is a training step, and loops are unrolled where they can be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autodist.graph._graph_def import node_of, normalize
+from autodist.graph._training_graph import TrainingGraph
+from autodist.graph.annotations import MARK
+from autodist.graph.tracing._captured_step import CapturedStep
+from autodist.graph.tracing._unroll import unroll_loops
+
+__all__ = ["as_array_program"]
+
+
+def as_array_program(captured: CapturedStep) -> tuple[CapturedStep, tuple[str, ...]]:
+    """A captured function as a program of arrays.
+
+    Gradients are tensors like all others in it, and what it does with variables every worker does alike.
+
+    Args:
+        captured: Traced for the shapes of its arguments.
+
+    Returns:
+        The function, and the loops that are left in it, because data say how often they turn.
+
+    """
+    graph = captured.graph.without_gradients()
+    graph_def, aliases, left = unroll_loops(graph.graph_def)
+    if MARK in {name for node in graph_def.node for name in node.attr}:
+        own = type(graph_def)()
+        own.CopyFrom(graph_def)
+        graph_def = own
+        for node in graph_def.node:
+            node.attr.pop(MARK, None)
+    outputs = tuple(replace(output, tensor=_resolved(output.tensor, aliases)) for output in graph.outputs)
+    lines = {name: line for name, line in graph.lines.items() if name in {node.name for node in graph_def.node}}
+    changed = TrainingGraph(graph_def, graph.variables, graph.inputs, outputs, graph.effects, lines)
+    return replace(captured, graph=changed), tuple(node_of(name) for name in left)
+
+
+def _resolved(tensor: str, aliases: dict[str, str]) -> str:
+    full = tensor if ":" in tensor else f"{tensor}:0"
+    while full in aliases:
+        full = aliases[full] if ":" in aliases[full] else f"{aliases[full]}:0"
+    return normalize(full)
