@@ -7,8 +7,8 @@ import functools
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, TypeAlias
 
 from autodist.coordination import Worker, current_worker
 from autodist.errors import UsageError
@@ -36,6 +36,8 @@ from autodist.runtime.measuring import engine_class
 from autodist.strategies import Strategy, StrategyBuilder, get, installed_communicators
 
 __all__ = ["AutoDist", "function", "scope"]
+
+Arrays: TypeAlias = "bool | Sequence[int | None]"
 
 
 class AutoDist:
@@ -188,13 +190,25 @@ class AutoDist:
             )
         return make_session(self._engine, self._v1_gradients, self._sessions)
 
-    def function(self, step: Callable[..., Any]) -> Callable[..., Any]:
+    def function(self, step: Callable[..., Any] | None = None, *, arrays: Arrays = False) -> Callable[..., Any]:
         """Decorator of a step: like ``tf.function``, and distributed if it trains.
 
         The step must be called inside the scope. One that trains nothing, such as what updates metrics for a test,
-        runs on every worker, and has whole batches: of the parts that come from :meth:`shard` they are made.
+        runs on every worker, and has whole batches, made of the parts that come from :meth:`shard`.
+
+        Args:
+            step: The function, or none to decorate with options.
+            arrays: Whether it is a program of arrays, such as k-means: all workers call it together with the same
+                arrays, replicas have parts of the large ones, along any dim, and share the work; every worker has the
+                whole result, which is that of one device. ``(0, None)`` says per array which dim is cut, None for
+                whole; True has them found: those with which the fewest bytes are sent.
+
+        Example:
+            >>> @ad.function(arrays=True)                                # doctest: +SKIP
+            ... def iterate(links, ranks):
+            ...     return 0.15 / len(ranks) + 0.85 * tf.linalg.matvec(links, ranks)
         """
-        return _distributed(step, self)
+        return _decorated(step, self, arrays)
 
     def shard(self, dataset: Any, *, by: ShardBy = "auto") -> ShardedDataset:
         """Let each worker get its part of a ``tf.data.Dataset`` of global batches.
@@ -292,14 +306,16 @@ def scope(
     ).scope()
 
 
-def function(step: Callable[..., Any]) -> Callable[..., Any]:
+def function(step: Callable[..., Any] | None = None, *, arrays: Arrays = False) -> Callable[..., Any]:
     """Decorator of a step, for the scope that is open when it is called; see :meth:`AutoDist.function`."""
-    return _distributed(step, None)
+    return _decorated(step, None, arrays)
 
 
-def _distributed(step: Callable[..., Any], owner: AutoDist | None) -> Callable[..., Any]:
-    """A step that runs in the scope of `owner`, or in any if that is None."""
+def _decorated(step: Callable[..., Any] | None, owner: AutoDist | None, arrays: Arrays) -> Callable[..., Any]:
+    """A step that runs in the scope of `owner`, or in any if that is None; None for what makes one of a function."""
     check_tensorflow()
+    if step is None:
+        return functools.partial(_decorated, owner=owner, arrays=arrays)
     python_function = getattr(step, "python_function", step)
     plain = functools.cache(lambda: _as_tf_function(step))
 
@@ -312,6 +328,9 @@ def _distributed(step: Callable[..., Any], owner: AutoDist | None) -> Callable[.
                 f"`{name}` was called outside of {'a' if owner is None else 'its'} scope",
                 hint=f"call it inside `with {'autodist' if owner is None else 'ad'}.scope():`",
             )
+        if arrays is not False:
+            called, dims = functools.partial(plain(), *args, **kwargs), None if arrays is True else tuple(arrays)
+            return scope._engine.run_arrays(python_function, args, kwargs, called, dims)
         return plain()(*args, **kwargs)  # the scope intercepts it, and trains by it, or not
 
     return distributed

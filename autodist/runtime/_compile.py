@@ -11,7 +11,7 @@ from typing import Any
 
 from autodist.coordination import Worker, announce, keep_exchanged
 from autodist.errors import AutoDistError, CaptureError, FixedRowsError
-from autodist.graph import CapturedStep, NoGradientError, VariableNames, capture
+from autodist.graph import CapturedStep, NoGradientError, VariableNames, as_array_program, capture
 from autodist.kernels import why_not_exact
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime._keras_distribution import tiling_of_keras
@@ -21,7 +21,7 @@ from autodist.runtime._step import CompiledStep
 from autodist.runtime._step_plan import SessionPlan, written_by
 from autodist.runtime.data import Arguments, Convention, fingerprint_of
 from autodist.runtime.state import StateStore
-from autodist.strategies import AllReduce, Strategy, StrategyBuilder, compose
+from autodist.strategies import AllReduce, Strategy, StrategyBuilder, compose, get, installed_communicators
 
 __all__ = ["Compiler", "NotSharedError"]
 
@@ -152,6 +152,45 @@ class Compiler:
         if self._worker.is_chief:
             _LOG.info("a step takes no batch: every worker does all of it, alike, and nothing is sent")
         return step
+
+    def capture_arrays(
+        self, function: Callable[..., Any], arguments: Arguments
+    ) -> tuple[CapturedStep, tuple[str, ...]]:
+        """Trace a function of arrays for the shapes of its arguments; see :func:`as_array_program`.
+
+        Raises:
+            CaptureError: It can't be captured.
+        """
+        self._state.pull_all()
+        found = capture(arguments.bind(function), arguments.specs(), self.names, split=arguments.split, fixed=True)
+        if any(self._steps.homes.is_served(name) for name in written_by(found.graph)):
+            raise CaptureError("it changes variables at parameter servers")
+        return as_array_program(found)
+
+    def strategy_of_arrays(self, captured: CapturedStep) -> Strategy:
+        """Where a function of arrays runs: where the steps before it do, or on all devices."""
+        before = self._steps.strategies
+        if before:
+            return replace(before[-1], variables=(), builder="")
+        wanted = get(self._wanted)
+        if isinstance(wanted, Strategy):
+            return replace(wanted, variables=(), builder="")
+        carrier = next(iter(wanted.carriers(installed_communicators())))
+        return replace(AllReduce(communicator=carrier).build(captured.graph, self._spec), variables=(), builder="")
+
+    def compile_arrays(self, captured: CapturedStep, strategy: Strategy, arguments: Arguments) -> CompiledStep:
+        """Compile a function of arrays, of which replicas have parts.
+
+        Args:
+            captured: The function, whose inputs have tiles.
+            strategy: See :meth:`strategy_of_arrays`.
+            arguments: Those of its first call.
+
+        Raises:
+            UsageError: The workers have different arguments.
+        """
+        with self._worker.whereabouts.at("is tracing a new step"):
+            return self._bring_in_untrained(captured, strategy, self._fingerprint(arguments))
 
     def _bring_in_untrained(self, captured: CapturedStep, strategy: Strategy, batch: int | None) -> CompiledStep:
         """Bring in a step of which the strategy says nothing but where it runs."""

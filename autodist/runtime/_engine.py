@@ -16,6 +16,7 @@ from autodist.coordination import Worker
 from autodist.errors import CaptureError, FixedRowsError, UsageError
 from autodist.graph import CapturedStep, draws_by_kernels
 from autodist.resource_spec import ResourceSpec
+from autodist.runtime._array_programs import ArrayPrograms, Dims
 from autodist.runtime._compile import Compiler, NotSharedError
 from autodist.runtime._decisions import Decisions
 from autodist.runtime._exchange_costs import ExchangeCosts
@@ -96,6 +97,9 @@ class Engine:
         self._compilers = itertools.count()
         self._compiler = self._compiler_of(strategy)
         self._whole_batches = WholeBatches(worker, scope)
+        self._arrays = ArrayPrograms(
+            worker, execution, self._plain, lambda: self._compiler, convention, self.num_replicas
+        )
 
     @property
     def strategies(self) -> tuple[Strategy, ...]:
@@ -172,6 +176,12 @@ class Engine:
         self.local_batches.is_pending = False
         self.settle()
         return self._whole_batches.run(function, flatten(args, kwargs))
+
+    def run_arrays(
+        self, function: Callable[..., Any], args: Any, kwargs: Any, plain: Callable[[], Any], dims: Dims | None
+    ) -> Any:
+        """Run a function of arrays that every worker has whole; see :meth:`ArrayPrograms.run`."""
+        return self._arrays.run(function, args, kwargs, plain, dims)
 
     @property
     def can_share(self) -> bool:

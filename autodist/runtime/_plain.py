@@ -108,7 +108,7 @@ class PlainSteps:
             raise reason
         if reason is not None:
             self._say(getattr(function, "__name__", "a step"), reason)
-        return self._run(plain)
+        return self.run(plain)
 
     def _check(self, function: Callable[..., Any], arguments: Arguments) -> None:
         """Go on to capture a step, unless that failed before.
@@ -124,7 +124,8 @@ class PlainSteps:
         if self._refused and (function, arguments.given) in self._refused:
             raise self._refused[function, arguments.given]
 
-    def _run(self, plain: Callable[[], Any]) -> Any:
+    def run(self, plain: Callable[[], Any]) -> Any:
+        """Have TensorFlow run a step as it would without a scope."""
         before, self.is_running = self.is_running, True
         try:
             return plain()

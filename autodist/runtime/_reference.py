@@ -63,6 +63,12 @@ class ReferenceEngine:
         """There is nobody who has another part of a batch."""
         raise NotImplementedError
 
+    def run_arrays(
+        self, function: Callable[..., Any], args: Any, kwargs: Any, plain: Callable[[], Any], dims: Any
+    ) -> Any:
+        """Run a function of arrays as it is."""
+        return plain()
+
     def check_batches(self) -> None:
         """There are no other workers."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -99,8 +99,9 @@ class CompiledStep:
             values = [array for array, feed in zip(arrays, self.graph.feeds, strict=True) if feed[0] is not None]
             return Feeds(values, _Batch.GLOBAL)
         if not any(self._split):
-            pairs = zip(arguments.arrays, self.graph.feeds, strict=True)
-            return Feeds([array for array, feeds in pairs if feeds[0] is not None], _Batch.GLOBAL)
+            values = list(self._whole_feeds(arguments.arrays))
+            checked = [] if self.graph.batches is None else [as_floats(fingerprint, self.graph.layout.world_size)]
+            return Feeds([*values, *checked], _Batch.GLOBAL)
         split = self._ranges(arguments, local)
         batch = _Batch.LOCAL if local else _Batch.GLOBAL
         if split.total is None and not any(split.rows) and not self.graph.layout.is_idle:
@@ -188,6 +189,18 @@ class CompiledStep:
             self._last_rows = [a[:1] if s else a for a, s in zip(arguments.arrays, self._split, strict=True)]
         return values
 
+    def _whole_feeds(self, arrays: Sequence[Any]) -> Iterator[Any]:
+        """Arguments that are no batch: whole, or those parts that this worker's replicas have."""
+        layout = self.graph.layout
+        for array, feeds, given in zip(arrays, self.graph.feeds, self.captured.graph.inputs, strict=True):
+            if not given.tiles:
+                yield from [array] if feeds[0] is not None else []
+                continue
+            places = ((dim, replica) for dim in given.tiles for replica in range(len(layout.local_replicas)))
+            for feed, (dim, replica) in zip(feeds, places, strict=True):
+                if feed is not None:
+                    yield _part(array, dim, layout.num_replicas, layout.first_replica + replica)
+
     def _borrowed(self, position: int, array: Any) -> np.ndarray:
         """An example for a replica without any: it computes something finite that then counts for nothing."""
         if len(array):
@@ -208,7 +221,7 @@ class CompiledStep:
             wanted = [feed for feed in per_replica if feed is not None]
             if is_split and batch is _Batch.NONE and wanted:
                 wanted = [feed for feed in self.graph.borrowed[k : k + 1] if feed is not None]
-            feeds.extend(wanted if is_split else wanted[:1])
+            feeds.extend(wanted if is_split or self.captured.graph.inputs[k].tiles else wanted[:1])
         if self.graph.rows is not None:
             feeds.append(self.graph.rows)
         if self.graph.total is not None and batch is _Batch.GLOBAL:
@@ -224,3 +237,9 @@ class CompiledStep:
 
     def _tensor(self, name: str) -> str:
         return f"{self._prefix}/{name}" + ("" if ":" in name else ":0")
+
+
+def _part(array: Any, dim: int, parts: int, part: int) -> Any:
+    """One of the equal parts of an array along a dim."""
+    each = array.shape[dim] // parts
+    return array[(slice(None),) * dim + (slice(part * each, (part + 1) * each),)]

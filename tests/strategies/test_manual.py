@@ -16,6 +16,7 @@ from autodist.strategies import (
     PSSynchronizer,
     ShardConfig,
     Strategy,
+    TileSynchronizer,
     VariableConfig,
     get,
     verify,
@@ -284,11 +285,13 @@ PAGE = Path(__file__).parents[2] / "docs" / "manual_strategy.md"
 
 
 def test_the_pages_plans_do_what_it_says(build):
-    plan, mixed = re.findall(r"```yaml title=\"\w+\.yml\"\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    plan, layouts, mixed = re.findall(r"```yaml title=\"\w+\.yml\"\n(.*?)```", PAGE.read_text(), re.DOTALL)
     strategy = build(plan)
     assert strategy.config("embedding/table").partition == (4, 1)
     assert strategy.config("head/kernel").shards[0].compressor == "FP16"
     assert strategy.config("dense/bias").shards[0].compressor is None
+    blocks = graph(*(variable(f"block_0/{way}/kernel", (8, 4)) for way in ("up", "down", "by")))
+    assert [config.partition for config in build(layouts, blocks).variables] == [(1, 2), (2, 1), None]
     halves = build(mixed).config("dense/kernel").shards
     assert [shard.synchronizer.type for shard in halves] == ["PS", "AllReduce"]
 
@@ -310,3 +313,43 @@ def test_the_page_lists_every_key():
         assert all(f"| `{prefix}{field.name}` |" in PAGE.read_text() for field in fields(section))
     keys = {field.name for field in fields(sections.VariableSection)} - {"ps", "all_reduce"}
     assert all(f"| `{key}` |" in PAGE.read_text() for key in keys)
+
+
+LAYOUTS = 'layouts: {"dense/*": 1, "head/*": whole, "*/kernel": 0}\n"*": {all_reduce: {}}\n'
+
+
+def test_layouts_give_each_replica_a_part(build):
+    found = {config.variable: config for config in build(LAYOUTS.replace('"dense/*"', '"dense/kernel"')).variables}
+    assert list(found) == [v.name for v in G.trainable]
+    assert found["dense/kernel"].partition == (1, 2)
+    assert [shard.synchronizer for shard in found["dense/kernel"].shards] == [
+        TileSynchronizer("h0:CPU:0", 0),
+        TileSynchronizer("h1:CPU:0", 0),
+    ]
+    assert all(config.partition is None for name, config in found.items() if name != "dense/kernel")
+
+
+def test_layouts_mean_what_the_builder_means(build):
+    text = 'layouts: {"dense/kernel": 1, "head/kernel": 0, "*": whole}\n"*": {all_reduce: {}}\n'
+    tiled = get("Tiled(dims=('dense/kernel=1', 'head/kernel=0', '*=whole'))").build(G, D)
+    expected = {c.variable: c for c in tiled.variables if c.variable in ("dense/kernel", "head/kernel")}
+    found = {c.variable: c for c in build(text).variables if c.variable in expected}
+    assert found == expected
+    assert not verify(build(text), G, D)
+
+
+def test_what_layouts_cannot_cut_is_told_with_its_place(refused):
+    assert refused(LAYOUTS) == [
+        "plan.yml:1:11: `layouts.dense/*` is 1, `dense/bias` has the shape (4,), allowed for 2 replicas: 0, whole"
+    ]
+    assert refused('layouts: {"*": sideways}\n"*": {all_reduce: {}}') == [
+        "plan.yml:1:11: `layouts.*` is `sideways`, allowed: the number of a dim, from 0, or `whole`"
+    ]
+    assert refused('layouts: [1]\n"*": {all_reduce: {}}') == [
+        "plan.yml:1:1: `layouts` is `[1]`, expected patterns of names, each with a dim or `whole`"
+    ]
+
+
+def test_layouts_that_fit_nothing_give_a_warning(build):
+    with pytest.warns(PlanWarning, match=r"plan.yml:1: `conv\*`: it matches no variable"):
+        build('layouts: {"conv*": 1}\n"*": {all_reduce: {}}')

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import permutations, product
 from math import prod
 
-from autodist.graph._graph_def import itemsize, node_of, tensor_dtype, tensor_name
+from autodist.graph._graph_def import itemsize, node_of, output_types, tensor_dtype, tensor_name
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph._variables import StepInput
 from autodist.graph.layouts._base import Partial, Whole
@@ -57,7 +57,9 @@ class ArgumentCuts:
         return (min(found), max(found)) if found else None
 
 
-def cut_arguments(graph: TrainingGraph, parts: int, hosts: int) -> ArgumentCuts | None:
+def cut_arguments(
+    graph: TrainingGraph, parts: int, hosts: int, given: Sequence[int | None] | None = None
+) -> ArgumentCuts | None:
     """Find how to cut the arguments of an array program.
 
     What is large is cut, along any dim that the number of replicas divides. Everything else follows from that.
@@ -66,6 +68,7 @@ def cut_arguments(graph: TrainingGraph, parts: int, hosts: int) -> ArgumentCuts 
         graph: The program, with the shapes of its arguments.
         parts: Number of replicas.
         hosts: Number of hosts.
+        given: Per argument, the dim that is to be cut, None for whole; None to find out.
 
     Returns:
         None if there is nothing to cut, or nothing would be computed in parts by it.
@@ -74,7 +77,10 @@ def cut_arguments(graph: TrainingGraph, parts: int, hosts: int) -> ArgumentCuts 
         NoPlanError: There is something in it that can't be shared, sent, or computed whole.
 
     """
-    choices = [_choices(graph, given, parts) for given in graph.inputs]
+    if given is None:
+        choices = [_choices(graph, argument, parts) for argument in graph.inputs]
+    else:
+        choices = [[() if dim is None else (dim,)] for dim in given]
     return _Search(graph, parts, hosts, choices).found() if any(dims != [()] for dims in choices) else None
 
 
@@ -130,14 +136,21 @@ class _Search:
             dims = found
 
     def _with_copies(self, dims: Dims) -> Dims:
-        """Give replicas parts of an argument along two dims, where its uses want different ones (Spartan, 2.4)."""
-        for k, given in enumerate(self._graph.inputs):
-            readers = self._graph.analysis.consumers.get(node_of(given.tensor), ())
-            for other in self._choices[k] if dims[k] and len(readers) > 1 else ():
-                both = (*dims[:k], (*dims[k], *other), *dims[k + 1 :])
-                if other != dims[k] and len(both[k]) == 2 and self._cost(both) < _WORTH_A_COPY * self._cost(dims):
-                    dims = both
-        return dims
+        """Give replicas parts of arguments along two dims, where their uses want different ones (Spartan, 2.4)."""
+        found = min((dims, *self._copied(dims)), key=self._cost)
+        return found if self._cost(found) < _WORTH_A_COPY * self._cost(dims) else dims
+
+    def _copied(self, dims: Dims) -> Iterator[Dims]:
+        """Ways to cut one of the arguments, or all, along two dims; the first is what most uses get."""
+        several = [k for k, found in enumerate(self._choices) if len(found) > 1 and self._is_used_twice(k)]
+        pairs = {k: list(permutations((d for (d,) in self._choices[k]), 2)) for k in several}
+        for places in ([k] for k in several):
+            yield from (tuple(pair if k in places else one for k, one in enumerate(dims)) for pair in pairs[places[0]])
+        for pair in pairs[several[0]] if len(several) > 1 else ():
+            yield tuple(pair if k in several and pair in pairs[k] else one for k, one in enumerate(dims))
+
+    def _is_used_twice(self, place: int) -> bool:
+        return len(self._graph.analysis.consumers.get(node_of(self._graph.inputs[place].tensor), ())) > 1
 
     def _cost(self, dims: Dims) -> float:
         if dims not in self._costs:
@@ -154,14 +167,15 @@ class _Search:
         if any(not way.is_whole for name, ways in plan.ways.items() if plan.inputs[name] for way in ways):
             self._in_parts.add(dims)
         count = sum(one.travels for found in plan.exchanges.values() for one in found)
-        return self._sent[dims] + _LATENCY_BYTES * count + _COMPUTING * sum(self._made(plan))
+        moved = sent_bytes(self._graph, plan, self._parts)  # between devices of one host as well
+        return moved + _LATENCY_BYTES * count + _COMPUTING * sum(self._made(plan))
 
     def _made(self, plan: BatchPlan) -> Iterator[float]:
         """Bytes that a replica computes."""
         nodes = self._graph.analysis.nodes
         for name, ways in plan.ways.items():
             for way in ways if plan.inputs[name] else ():
-                for k, layout in enumerate(way.outputs):
+                for k, layout in enumerate(way.outputs[: len(output_types(nodes[name]))]):
                     tensor = tensor_name(name, k)
                     made = size_bytes(self._shapes.shape(tensor) or (), tensor_dtype(nodes, tensor), 1)
                     yield made if isinstance(layout, Whole | Partial) else made / self._parts

@@ -10,7 +10,7 @@ parts, and one by a sum is known to all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -172,18 +172,27 @@ class _Planner:
         return asks_for_sizes(self.shapes, node, self.ways.outputs_of(node))
 
     def _put_together_once(self) -> None:
-        """Put sums together where that takes fewer bytes than all that is made of their parts; see `_sums.py`."""
+        """Put parts together where that takes fewer bytes than all that is made of them; see `_sums.py`."""
+        region = self._region(lambda layout: layout == Partial())
+        self._put_together(region.worth(lambda tensor: self._times_sent(tensor, WHOLE)))
+        if self.tiled.inputs:
+            region = self._region(lambda layout: isinstance(layout, Tile))
+            self._put_together(region.best(lambda tensor: self._bytes(tensor) + _LATENCY_BYTES))
+
+    def _region(self, has_parts: Callable[[Layout], bool]) -> PartialRegion:
+        """The tensors that replicas have as such parts, with what is sent to put them together as things are."""
         wanted = [*self.exchanged, *((tensor, WHOLE) for tensor in self.outputs)]
-        region = PartialRegion(
-            {_canonical(t): self._times_sent(t, to) for t, to in wanted if self._layout(t) == Partial()}
-        )
+        cut = [(t, to) for t, to in wanted if has_parts(self._layout(t))]
+        region = PartialRegion({_canonical(t): self._once(t, self._layout(t), to) for t, to in cut})
         for name in self.order:
             way = self.primary[name]
-            if name not in self.analysis.marks and Partial() in way.inputs:
+            if name not in self.analysis.marks and any(map(has_parts, way.inputs)):
                 taken = zip(self._inputs(self.nodes[name]), way.inputs, strict=False)
-                parts = [_canonical(t) for t, to in taken if to == Partial() == self._layout(t)]
-                region.add(parts, (tensor_name(name, k) for k, to in enumerate(way.outputs) if to == Partial()))
-        found = region.worth(lambda tensor: self._times_sent(tensor, WHOLE))
+                parts = [_canonical(t) for t, to in taken if has_parts(to) and to == self._layout(t)]
+                region.add(parts, (tensor_name(name, k) for k, to in enumerate(way.outputs) if has_parts(to)))
+        return region
+
+    def _put_together(self, found: Mapping[str, list[str]]) -> None:
         self.put_together.update(found)
         changed = {tensor for members in found.values() for tensor in members}
         self.exchanged = {(tensor, to) for tensor, to in self.exchanged if _canonical(tensor) not in changed}
@@ -257,6 +266,10 @@ class _Planner:
             return float("inf")
         if isinstance(target, Cut | Tile) and (tensor, WHOLE) in self.exchanged:
             return 0
+        return self._once(tensor, source, target)
+
+    def _once(self, tensor: str, source: Layout, target: Layout) -> float:
+        """Bytes that are sent to bring a tensor from one layout to another."""
         return self._times_sent(tensor, target) if source == Partial() else self._bytes(tensor) + _LATENCY_BYTES
 
     def _times_sent(self, tensor: str, target: Layout) -> float:

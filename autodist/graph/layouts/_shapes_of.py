@@ -14,8 +14,8 @@ from autodist.graph.layouts._tiled_variables import TiledVariables
 
 __all__ = ["shapes_of"]
 
-_NO_EXAMPLES = (1 << 61) - 1
-"""Stands for the number of examples of a step without a batch: no length is a multiple of it."""
+_NO_EXAMPLES = 2_147_483_629
+"""Stands for the number of examples of a step without a batch: a prime that is no length."""
 
 
 def shapes_of(graph: TrainingGraph, tiled: TiledVariables, *, by_rows: bool) -> StepShapes:

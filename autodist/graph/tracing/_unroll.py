@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from autodist.graph._bodies import Bodies
-from autodist.graph._graph_def import ancestors, data_inputs, is_stateful, node_of, split_tensor
+from autodist.graph._graph_def import LOOPS, ancestors, data_inputs, is_stateful, node_of, split_tensor
 from autodist.graph.tracing._inline import inline_calls
 
 __all__ = ["unroll_loops"]
@@ -43,7 +43,7 @@ def unroll_loops(graph_def: Any) -> tuple[Any, dict[str, str], tuple[str, ...]]:
             break
         graph_def, found = inline_calls(_with_calls(graph_def, wanted))
         aliases.update(found)
-    return graph_def, aliases, tuple(node.name for node in graph_def.node if node.op in ("While", "StatelessWhile"))
+    return graph_def, aliases, tuple(node.name for node in graph_def.node if node.op in LOOPS)
 
 
 def _with_calls(graph_def: Any, turns: Mapping[str, int]) -> Any:

@@ -295,8 +295,8 @@ class _Builder:
             else:
                 copy.attr[key].list.i[:] = value
         for k, shape, entries in change.constants:
-            value, dtype = np.reshape(entries, shape), tensor_dtype(self.nodes, tensors[k])
-            copy.input[k] = self.out.constant(f"{copy.name}/given_{k}", value, dtype)
+            given, dtype = np.reshape(entries, shape), tensor_dtype(self.nodes, tensors[k])
+            copy.input[k] = self.out.constant(f"{copy.name}/given_{k}", given, dtype)
 
     def _entries(self, entries: Sequence[Entry]) -> list[Entry]:
         """Lengths, those of parts of tiled tensors as they are for all replicas."""

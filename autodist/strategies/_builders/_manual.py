@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
@@ -13,8 +13,11 @@ from autodist.carriers import Collective, carrier_of_servers, installed_communic
 from autodist.errors import StrategyError
 from autodist.strategies._builders._base import StrategyBuilder, replica_names
 from autodist.strategies._builders._collectives import AnyCommunicator, in_backward_order
+from autodist.strategies._builders._partitions import split
 from autodist.strategies._builders._plan_file import (
+    LAYOUTS,
     LOAD_BALANCED,
+    WHOLE,
     Dim,
     FactorsSection,
     GroupSection,
@@ -25,6 +28,7 @@ from autodist.strategies._builders._plan_file import (
     read_plan,
 )
 from autodist.strategies._builders._servers import Unit, server_devices, spread, transfer_devices
+from autodist.strategies._builders._tile_variables import can_tile
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import listed
 from autodist.strategies._shards import num_shards, shard_slices
@@ -36,7 +40,13 @@ from autodist.strategies._strategy import (
     Strategy,
     VariableConfig,
 )
-from autodist.strategies.synchronizers import AllReduceSynchronizer, BroadcastSynchronizer, PSSynchronizer, Synchronizer
+from autodist.strategies.synchronizers import (
+    AllReduceSynchronizer,
+    BroadcastSynchronizer,
+    PSSynchronizer,
+    Synchronizer,
+    TileSynchronizer,
+)
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
@@ -109,8 +119,11 @@ class _Draft:
 
     def __init__(self, plan: Plan, graph: TrainingGraph, spec: ResourceSpec) -> None:
         self.plan, self.graph, self.spec = plan, graph, spec
+        self.replicas = plan.graph.replicas or replica_names(spec)
+        self.tiled = dict(self._tiled()) if len(self.replicas) > 1 else {}
+        self.others = tuple(v for v in graph.trainable if v.name not in self.tiled)
         self.sections = self._matched()
-        self.partitions = {v.name: self._partition(v, *self.sections[v.name]) for v in graph.trainable}
+        self.partitions = {v.name: self._partition(v, *self.sections[v.name]) for v in self.others}
         self._check_devices()
         plan.document.check()
         self.shards = dict(self._shards())
@@ -119,40 +132,68 @@ class _Draft:
     def strategy(self, builder: str) -> Strategy:
         homes, groups = self._homes(), self._groups()
         synchronizers = {key: self._synchronizer(key, shard, homes, groups) for key, shard in self.shards.items()}
-        configs = []
-        for variable in self.graph.trainable:
+        configs = [self._tile(name, dim) for name, dim in self.tiled.items()]
+        for variable in self.others:
             count = num_shards(self.partitions[variable.name])
             keys = [(variable.name, index) for index in range(count)]
             shards = tuple(ShardConfig(synchronizers[key], self.shards[key].compressor) for key in keys)
             configs.append(VariableConfig(variable.name, shards, self.partitions[variable.name]))
-        replicas = self.plan.graph.replicas or replica_names(self.spec)
-        graph = GraphConfig(replicas, self._communicator(synchronizers))
+        order = {variable.name: place for place, variable in enumerate(self.graph.trainable)}
+        configs.sort(key=lambda config: order[config.variable])
+        graph = GraphConfig(self.replicas, self._communicator(synchronizers))
         return Strategy(graph, tuple(configs), builder=builder)
+
+    # Layouts ----------------------------------------------------------------------------------------------------------
+
+    def _tiled(self) -> Iterator[tuple[str, int]]:
+        """By variable of which each replica has a part, the dim that is cut; what does not fit is noted."""
+        used: set[str] = set()
+        for variable in self.graph.trainable:
+            used.update(p for p in self.plan.layouts if fnmatchcase(variable.name, p))
+            found = self.plan.tiled(variable.name)
+            if found is None:
+                continue
+            pattern, dim = found
+            if can_tile(self.graph, variable.name, dim, len(self.replicas)):
+                yield variable.name, dim
+            else:
+                self._refuse((LAYOUTS, pattern), self._why_not(variable, dim))
+        self._warn_of_idle_among((LAYOUTS,), self.plan.layouts, used)
+
+    def _why_not(self, variable: Variable, dim: int) -> str:
+        count = len(self.replicas)
+        fitting = [str(d) for d in range(len(variable.shape)) if can_tile(self.graph, variable.name, d, count)]
+        allowed = ", ".join([*fitting, WHOLE])
+        return f"is {dim}, `{variable.name}` has the shape {variable.shape}, allowed for {count} replicas: {allowed}"
+
+    def _tile(self, name: str, dim: int) -> VariableConfig:
+        shards = tuple(ShardConfig(TileSynchronizer(device, self.graph.batch_size or 0)) for device in self.replicas)
+        return VariableConfig(name, shards, split(self.graph.variable(name), len(self.replicas), dim))
 
     # From patterns to shards ------------------------------------------------------------------------------------------
 
     def _matched(self) -> dict[str, tuple[str, VariableSection]]:
         sections = self.plan.sections
         found = {}
-        for variable in self.graph.trainable:
+        for variable in self.others:
             for pattern, section in sections.items():
                 if fnmatchcase(variable.name, pattern):
                     found[variable.name] = pattern, section
                     break
-        missing = [variable.name for variable in self.graph.trainable if variable.name not in found]
+        missing = [variable.name for variable in self.others if variable.name not in found]
         if missing:
             text = f"{self.plan.document.source}: no pattern matches {listed(missing)}, every variable needs one"
             raise StrategyError(text, hint='end the plan with a pattern for all others: `"*": {all_reduce: {}}`')
-        self._warn_of_idle({pattern for pattern, _ in found.values()})
+        self._warn_of_idle_among((), sections, {pattern for pattern, _ in found.values()})
         return found
 
-    def _warn_of_idle(self, used: set[str]) -> None:
+    def _warn_of_idle_among(self, above: tuple[str, ...], patterns: Iterable[str], used: set[str]) -> None:
         names = [variable.name for variable in self.graph.trainable]
-        for pattern in self.plan.sections.keys() - used:
-            line = self.plan.document.position((pattern,), at_key=True).line
+        for pattern in [pattern for pattern in patterns if pattern not in used]:
+            line = self.plan.document.position((*above, pattern), at_key=True).line
             earlier = any(fnmatchcase(name, pattern) for name in names)
             why = "earlier patterns match all of its variables" if earlier else "it matches no variable"
-            warnings.warn(f"{self.plan.document.source}:{line}: `{pattern}`: {why}", PlanWarning, stacklevel=6)
+            warnings.warn(f"{self.plan.document.source}:{line}: `{pattern}`: {why}", PlanWarning, stacklevel=7)
 
     def _partition(self, variable: Variable, pattern: str, section: VariableSection) -> Partition | None:
         partition = section.partition
@@ -169,7 +210,7 @@ class _Draft:
         return partition
 
     def _shards(self) -> Iterator[tuple[_Shard, ShardSection]]:
-        for variable in self.graph.trainable:
+        for variable in self.others:
             pattern, section = self.sections[variable.name]
             count = num_shards(self.partitions[variable.name])
             if section.shards is not None and len(section.shards) != count:
@@ -199,8 +240,8 @@ class _Draft:
         for key, destination in served.items():
             loads[destination] = loads.get(destination, 0) + self._size_bytes(key)
         units = []
-        for members in coupled_units(self.graph):
-            for index in range(max(num_shards(self.partitions[v.name]) for v in members)):
+        for members in ([v for v in unit if v.name not in self.tiled] for unit in coupled_units(self.graph)):
+            for index in range(max((num_shards(self.partitions[v.name]) for v in members), default=0)):
                 keys = tuple((v.name, index) for v in members if served.get((v.name, index)) == LOAD_BALANCED)
                 units += [Unit(sum(map(self._size_bytes, keys)), keys)] if keys else []
         return spread(units, server_devices(self.spec), loads)
@@ -221,7 +262,7 @@ class _Draft:
         first = max(given.values(), default=-1) + 1
         numbers: dict[tuple[object, ...], int] = {}
         counts: dict[tuple[object, ...], int] = {}
-        for variable in in_backward_order(self.graph):
+        for variable in (v for v in in_backward_order(self.graph) if v.name not in self.tiled):
             for index in range(num_shards(self.partitions[variable.name])):
                 key = variable.name, index
                 section = self.shards[key].all_reduce
@@ -252,7 +293,7 @@ class _Draft:
     def _communicator(self, synchronizers: dict[_Shard, Synchronizer]) -> GraphCommunicator:
         if self.plan.graph.communicator != "auto":
             return self.plan.graph.communicator
-        if any(s.home is not None for s in synchronizers.values()):
+        if self.tiled or any(s.home is not None for s in synchronizers.values()):
             return carrier_of_servers()
         used = sorted(carrier for s in synchronizers.values() if (carrier := s.carrier) is not None)
         return next((name for name in used if carriers.get(name).fits_servers), Collective.name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -34,8 +35,9 @@ __all__ = [
 ]
 
 LOAD_BALANCED = "load_balanced"
-GRAPH = "graph"
-"""The one key that is no pattern; a variable of this name is matched by ``grap[h]``."""
+GRAPH, LAYOUTS = "graph", "layouts"
+"""The keys that are no patterns; a variable of such a name is matched by ``grap[h]``."""
+WHOLE = "whole"
 
 
 @dataclass(frozen=True)
@@ -113,12 +115,19 @@ class Plan:
         document: The text's keys and their places, for what is found wrong later.
         graph: What holds for the graph.
         sections: By pattern, in the order of the file.
+        layouts: By pattern, the dim along which each replica has a part of a variable; None for whole variables.
 
     """
 
     document: Document
     graph: GraphSection
     sections: dict[str, VariableSection]
+    layouts: dict[str, int | None]
+
+    def tiled(self, variable: str) -> tuple[str, int] | None:
+        """The pattern among the layouts that a variable is cut by, and the dim; None for one that stays whole."""
+        found = next(((p, dim) for p, dim in self.layouts.items() if fnmatchcase(variable, p)), None)
+        return None if found is None or found[1] is None else (found[0], found[1])
 
     def carriers(self, installed: Sequence[Communicator]) -> tuple[GraphCommunicator, ...]:
         """What it names, and what its ``auto`` stands for where these communicators are installed."""
@@ -140,7 +149,9 @@ class Plan:
 
     @property
     def _has_servers(self) -> bool:
-        return any(shard.ps is not None for shard in self._shards)
+        """Whether variables have homes; parts of variables have them as well."""
+        is_tiled = any(dim is not None for dim in self.layouts.values())
+        return is_tiled or any(shard.ps is not None for shard in self._shards)
 
     @property
     def _shards(self) -> list[ShardSection]:
@@ -167,10 +178,26 @@ def read_plan(path: str) -> Plan:
         document.add((), f"a plan has {kind.least}")
         document.check()
     graph = _section(document, GraphSection, GRAPH) if GRAPH in document.data else GraphSection()
-    sections = {key: _section(document, VariableSection, key) for key in document.data if key != GRAPH}
+    patterns = [key for key in document.data if key not in (GRAPH, LAYOUTS)]
+    sections = {key: _section(document, VariableSection, key) for key in patterns}
+    layouts = dict(_layouts(document, document.data.get(LAYOUTS, {})))
     document.check()
     assert isinstance(graph, GraphSection)
-    return Plan(document, graph, {key: section for key, section in sections.items() if section is not None})
+    return Plan(document, graph, {key: one for key, one in sections.items() if one is not None}, layouts)
+
+
+def _layouts(document: Document, given: Any) -> Iterator[tuple[str, int | None]]:
+    """By pattern, the dim that is cut; what is none is noted."""
+    if not isinstance(given, dict):
+        _add(document, (LAYOUTS,), f"is `{given}`, expected patterns of names, each with a dim or `{WHOLE}`")
+        return
+    for pattern, dim in given.items():
+        if dim == WHOLE:
+            yield pattern, None
+        elif isinstance(dim, int) and not isinstance(dim, bool) and dim >= 0:
+            yield pattern, dim
+        else:
+            _add(document, (LAYOUTS, pattern), f"is `{dim}`, allowed: the number of a dim, from 0, or `{WHOLE}`")
 
 
 def _section(document: Document, cls: Any, key: str) -> Any:

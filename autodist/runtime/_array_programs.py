@@ -1,0 +1,196 @@
+"""Functions of arrays: replicas have parts of the arguments, and share the work tensor by tensor.
+
+Every worker calls them with the same arrays, and has the whole result. Nothing has to be a batch: which dims are cut is
+searched for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from autodist.coordination import Worker
+from autodist.errors import CaptureError, UsageError
+from autodist.graph.layouts import ArgumentCuts, NoPlanError, cut_arguments
+from autodist.runtime._compile import Compiler
+from autodist.runtime._execution import Execution
+from autodist.runtime._plain import PlainSteps
+from autodist.runtime.data import Arguments, Convention, flatten, has_parts
+from autodist.wording import size_text
+
+__all__ = ["ArrayPrograms", "Dims"]
+
+Dims: TypeAlias = tuple[int | None, ...]
+"""Per array among the arguments, the dim that is cut; None for one that comes whole to every replica."""
+
+_LOG = logging.getLogger("autodist")
+
+
+class ArrayPrograms:
+    """Runs the functions of arrays of a scope.
+
+    Args:
+        worker: Who this process is.
+        execution: Runs what is compiled.
+        plain: Runs what can't be shared.
+        compiler: Gives what compiles at the time.
+        convention: What workers bring.
+        num_replicas: Number of replicas.
+
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        execution: Execution,
+        plain: PlainSteps,
+        compiler: Callable[[], Compiler],
+        convention: Convention,
+        num_replicas: int,
+    ) -> None:
+        self._num_replicas = num_replicas
+        self._worker = worker
+        self._execution = execution
+        self._plain = plain
+        self._compiler = compiler
+        self._convention = convention
+        self._whole: set[Any] = set()
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        plain: Callable[[], Any],
+        dims: Dims | None = None,
+    ) -> Any:
+        """Run a function of arrays; traces it when it is new, or for arguments of other shapes.
+
+        Args:
+            function: The function.
+            args: Its arguments, the same on all workers.
+            kwargs: Its keywords.
+            plain: Calls it as TensorFlow does without a scope.
+            dims: Per array among its arguments, the dim that is cut, None for whole; None to find out.
+
+        Raises:
+            UsageError: The workers have different arrays, or parts of them, or the arrays have no such dims.
+
+        """
+        import tensorflow as tf
+
+        if self._num_replicas == 1 or not tf.executing_eagerly():
+            return self._plain.run(plain)
+        self._check(function, args, kwargs)
+        arguments = flatten(args, kwargs)
+        arguments = replace(arguments, split=(False,) * len(arguments.arrays))
+        key = ("arrays", function, arguments.key, dims)
+        if key not in self._whole and key not in self._execution.steps:
+            self._execution.settle()
+            self._bring_in(key, function, arguments, dims)
+        if not self._execution.is_settled:
+            self._execution.settle()
+        if key in self._whole:
+            return self._plain.run(plain)
+        step = self._execution.steps[key]
+        return step.captured.pack([_tensor(value) for value in self._execution.run(step, arguments, local=False)])
+
+    def _check(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if has_parts(args, kwargs) or self._convention.batch == "local":
+            raise UsageError(
+                f"`{_name(function)}` is a function of arrays, and is given this worker's part of them",
+                hint="give it whole arrays, the same on all workers; AutoDist cuts them. Parts of batches, of "
+                "`ad.shard` or with `batch='local'`, are for steps without `arrays=True`",
+            )
+
+    def _bring_in(self, key: Any, function: Callable[..., Any], arguments: Arguments, dims: Dims | None) -> None:
+        """Compile a function, or have it run whole and say why."""
+        compiler, name = self._compiler(), _name(function)
+        try:
+            captured, loops = compiler.capture_arrays(function, arguments)
+            strategy = compiler.strategy_of_arrays(captured)
+            parts = len(strategy.graph.replicas)
+            if dims is not None:
+                _check_dims(name, arguments, dims, parts)
+            cuts = cut_arguments(captured.graph, parts, self._worker.world_size, dims)
+        except (CaptureError, NoPlanError) as error:
+            self._run_whole(key, name, f"it can't be shared: {getattr(error, 'message', error)}")
+            return
+        if cuts is None:
+            self._run_whole(key, name, _nothing_to_cut(arguments, parts))
+            return
+        captured = replace(captured, graph=captured.graph.with_tiles(cuts.dims))
+        self._execution.steps[key] = compiler.compile_arrays(captured, strategy, arguments)
+        self._tell(name, cuts, arguments, loops)
+
+    def _run_whole(self, key: Any, name: str, reason: str) -> None:
+        self._whole.add(key)
+        if self._worker.is_chief:
+            _LOG.info("`%s` runs whole on every worker: %s", name, reason)
+
+    def _tell(self, name: str, cuts: ArgumentCuts, arguments: Arguments, loops: tuple[str, ...]) -> None:
+        if not self._worker.is_chief:
+            return
+        pairs = zip(arguments.names, cuts.dims, strict=True)
+        cut = ", ".join(
+            f"{argument} along dim {' and '.join(map(str, sorted(dims)))}" for argument, dims in pairs if dims
+        )
+        _LOG.info("`%s`: replicas have parts of %s; %s", name, cut, _bytes_of(cuts))
+        if loops:
+            _LOG.info("`%s`: data say how often %s turns, so each replica computes it whole", name, ", ".join(loops))
+
+
+def _bytes_of(cuts: ArgumentCuts) -> str:
+    """What is sent, and what would be sent for other dims."""
+    text = f"hosts send {size_text(cuts.sent_bytes)} in a call"
+    if cuts.one_axis is None or len(cuts.tried) == 1:
+        return text
+    return f"{text}, along other dims up to {size_text(cuts.one_axis[1])}"
+
+
+def _nothing_to_cut(arguments: Arguments, parts: int) -> str:
+    """Why a function runs whole."""
+    if not arguments.arrays:
+        return "it takes no arrays; give it as arguments what is to be cut"
+    listed = ", ".join(
+        f"{name} of shape {tuple(array.shape)}" for name, array in zip(arguments.names, arguments.arrays, strict=True)
+    )
+    return (
+        f"{parts} replicas can't share it: a large argument needs a dim that {parts} divides, and an operation that "
+        f"can be cut along it; given: {listed}"
+    )
+
+
+def _check_dims(name: str, arguments: Arguments, dims: Dims, parts: int) -> None:
+    """Refuse dims that arguments don't have.
+
+    Raises:
+        UsageError: Lists all mistakes.
+
+    """
+    shapes = [tuple(array.shape) for array in arguments.arrays]
+    mistakes = []
+    if len(dims) != len(shapes):
+        mistakes.append(f"{len(dims)} entries, allowed: {len(shapes)}, one for each array")
+    for argument, shape, dim in zip(arguments.names, shapes, dims, strict=False):
+        fitting = [d for d, size in enumerate(shape) if size % parts == 0]
+        if dim is not None and dim not in fitting:
+            listed = " or ".join(map(str, [*fitting, None]))
+            mistakes.append(f"{dim} for {argument} of shape {shape}, allowed: {listed}, for {parts} replicas")
+    if mistakes:
+        raise UsageError(
+            f"`arrays={tuple(dims)}` of `{name}` has {'; '.join(mistakes)}",
+            hint="say per array the dim that is cut, None for whole, or `arrays=True` to have them found",
+        )
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__name__", function))
+
+
+def _tensor(value: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.convert_to_tensor(value)

@@ -1,0 +1,209 @@
+"""Functions of arrays: whichever dims of which arguments are cut, what comes out is what one device finds."""
+
+import itertools
+import logging
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import autodist
+from autodist.errors import UsageError
+from autodist.resource_spec import ResourceSpec
+from autodist.runtime.data._batch import LocalArray
+
+RANDOM = np.random.default_rng(0)
+
+
+def normal(*shape):
+    return RANDOM.normal(size=shape).astype(np.float32)
+
+
+def product(a, b):
+    return a @ b, tf.reduce_sum(a) - tf.reduce_max(b)
+
+
+def statistics(a):
+    centred = a - tf.reduce_mean(a, 0)
+    return tf.matmul(centred, centred, transpose_a=True) / len(a), tf.math.reduce_std(a, 1), tf.reduce_min(a, 0)
+
+
+def attention(a, b):
+    weights = tf.nn.softmax(a @ tf.transpose(b) / 3.0)
+    return weights @ b, tf.argmax(weights, 1)
+
+
+def distances(a, b):
+    apart = tf.reduce_sum((a[:, None] - b[None, :, :]) ** 2, -1)
+    near = tf.one_hot(tf.argmin(apart, 1), len(b))
+    return tf.transpose(near) @ a, tf.sort(apart, 1)[:, :2]
+
+
+def counted(a):
+    total = tf.zeros([a.shape[1]])
+    for k in tf.range(3):
+        total = total / 2 + tf.reduce_sum(a * tf.cast(k + 1, tf.float32), 0)
+        if k == 1:
+            total = -total
+    return total
+
+
+def nested(a):
+    for _ in tf.range(2):
+        for _ in tf.range(2):
+            a = a @ tf.linalg.normalize(tf.transpose(a) @ a)[0]
+    return a
+
+
+def until(a):
+    """Data say how often it turns."""
+    while tf.reduce_max(tf.abs(a)) > 0.1:
+        a = a / 2
+    return a, tf.reduce_sum(a, 0)
+
+
+def conditional(a, b):
+    found = tf.cond(tf.reduce_sum(a) > 0, lambda: a + 1.0, lambda: a * 2.0)
+    return found @ b
+
+
+def sequences(a):
+    return tf.cumsum(a, 0), tf.reverse(a, [1]), tf.concat([a, a[:2]], 0), a[1:, ::2], tf.map_fn(tf.reduce_sum, a)
+
+
+def solved(a, b):
+    system = tf.matmul(a, a, transpose_a=True) + tf.eye(a.shape[1])
+    return tf.linalg.solve(system, tf.matmul(a, b, transpose_a=True))
+
+
+def strips(a):
+    padded = tf.pad(a, [[1, 1], [0, 0]])
+    return padded[:-2] + padded[2:] - 2 * a, tf.reshape(a, [-1]), tf.reshape(a, [3, -1])
+
+
+def gradient(a, b):
+    with tf.GradientTape() as tape:
+        tape.watch([a, b])
+        loss = tf.reduce_mean(tf.tanh(a @ tf.transpose(b)) ** 2)
+    return [loss, *tape.gradient(loss, [a, b])]
+
+
+PROGRAMS = {
+    product: [normal(12, 6), normal(6, 18)],
+    statistics: [normal(12, 6)],
+    attention: [normal(12, 6), normal(18, 6)],
+    distances: [normal(12, 6), normal(6, 6)],
+    counted: [normal(12, 6)],
+    nested: [normal(12, 6)],
+    until: [normal(12, 6)],
+    conditional: [normal(12, 6), normal(6, 6)],
+    sequences: [normal(12, 6)],
+    solved: [normal(12, 6), normal(12, 6)],
+    strips: [normal(12, 6)],
+    gradient: [normal(12, 6), normal(18, 6)],
+}
+
+
+def run(program, arrays, replicas, dims=True):
+    with autodist.scope(ResourceSpec.local(cpus=replicas)):
+        step = autodist.function(program, arrays=dims)
+        return [step(*arrays), step(*arrays)][1]
+
+
+def assert_same(found, expected):
+    for one, other in zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("program", "dims", "replicas"),
+    [
+        pytest.param(program, dims, replicas, marks=() if replicas == 2 and k % 3 == 0 else pytest.mark.slow)
+        for program, arrays in PROGRAMS.items()
+        for replicas in (2, 3)
+        for k, dims in enumerate(itertools.product(*([0, 1, None],) * len(arrays)))
+        if dims != (None,) * len(arrays)
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_any_dims_may_be_cut(program, dims, replicas):
+    arrays = PROGRAMS[program]
+    assert_same(run(program, arrays, replicas, dims), tf.function(program)(*map(tf.constant, arrays)))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_dims_are_found(program):
+    arrays = PROGRAMS[program]
+    assert_same(run(program, arrays, 2), tf.function(program)(*map(tf.constant, arrays)))
+
+
+def test_variables_are_kept_whole_and_trained_alike():
+    def trained(make):
+        weights, count = tf.Variable(np.zeros(6, np.float32)), tf.Variable(0)
+
+        @make
+        def step(features, labels, *, rate):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((tf.linalg.matvec(features, weights) - labels) ** 2)
+            weights.assign_sub(rate * tape.gradient(loss, weights))
+            count.assign_add(1)
+            return {"loss": loss, "none": None}
+
+        features = PROGRAMS[counted][0]
+        losses = [step(features, features[:, 0], rate=0.1)["loss"] for _ in range(3)]
+        weights.assign(weights / 2)
+        losses.append(step(features, features[:, 0], rate=0.1)["loss"])
+        return [*losses, weights.numpy(), count.numpy()]
+
+    with autodist.scope(ResourceSpec.local(cpus=2)):
+        found = trained(autodist.function(arrays=True))
+    expected = trained(tf.function)
+    assert np.abs(expected[-2]).max() > 0.01
+    assert found[-1] == 4
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("program", "arrays", "said"),
+    [
+        (lambda a: tf.reduce_sum(a), [np.float32(3)], "a large argument needs a dim that 2 divides"),
+        (lambda a: tf.reduce_sum(a), [normal(7, 3)], r"given: argument 0 of shape \(7, 3\)"),
+        (lambda a: tf.linalg.svd(a)[0], [normal(8, 4)], "an operation that can be cut along it"),
+        (lambda: tf.zeros(3), [], "it takes no arrays"),
+    ],
+)
+def test_what_can_not_be_cut_runs_whole_and_says_so(program, arrays, said, caplog):
+    with caplog.at_level(logging.INFO, "autodist"):
+        assert_same(run(program, arrays, 2), tf.function(program)(*arrays))
+    assert "runs whole on every worker" in caplog.text
+    assert re.search(said, caplog.text), caplog.text
+
+
+@pytest.mark.parametrize(
+    ("dims", "arrays", "said"),
+    [
+        ((2,), [normal(4, 6)], r"2 for argument 0 of shape \(4, 6\), allowed: 0 or 1 or None, for 2 replicas"),
+        ((1,), [normal(4, 3)], r"1 for argument 0 of shape \(4, 3\), allowed: 0 or None"),
+        ((0, 0), [normal(4, 3)], "2 entries, allowed: 1, one for each array"),
+        (True, [normal(4, 3).view(LocalArray)], "is given this worker's part of them"),
+    ],
+)
+def test_mistakes_are_said(dims, arrays, said):
+    with pytest.raises(UsageError, match=said):
+        run(counted, arrays, 2, dims)
+
+
+def test_it_needs_a_scope():
+    with pytest.raises(UsageError, match="`product` was called outside of a scope"):
+        autodist.function(product, arrays=True)(normal(4, 4), normal(4, 4))
+
+
+def test_within_another_function_it_is_a_part_of_that():
+    step = autodist.function(product, arrays=True)
+    arrays = PROGRAMS[product]
+    with autodist.scope(ResourceSpec.local(cpus=2)):
+        found = tf.function(lambda a, b: step(a, b)[0] * 2)(*map(tf.constant, arrays))
+    np.testing.assert_allclose(found, 2 * arrays[0] @ arrays[1], rtol=1e-4, atol=1e-5)
