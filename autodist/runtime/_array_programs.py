@@ -6,6 +6,7 @@ searched for.
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,8 @@ from typing import Any, TypeAlias
 
 from autodist.coordination import Worker
 from autodist.errors import CaptureError, UsageError
-from autodist.graph.layouts import ArgumentCuts, NoPlanError, cut_arguments
+from autodist.graph import CapturedStep
+from autodist.graph.layouts import ArgumentCuts, NoPlanError, cut_arguments, sent_by_rows
 from autodist.runtime._compile import Compiler
 from autodist.runtime._execution import Execution
 from autodist.runtime._plain import PlainSteps
@@ -57,6 +59,8 @@ class ArrayPrograms:
         self._compiler = compiler
         self._convention = convention
         self._whole: set[Any] = set()
+        self._split: dict[Any, tuple[bool, ...]] = {}
+        """By kind of call that is shared by rows, which arrays have them."""
 
     def run(
         self,
@@ -84,7 +88,7 @@ class ArrayPrograms:
         if self._num_replicas == 1 or not tf.executing_eagerly():
             return self._plain.run(plain)
         self._check(function, args, kwargs)
-        arguments = flatten(args, kwargs)
+        arguments = flatten(args, kwargs, _readable(function))
         arguments = replace(arguments, split=(False,) * len(arguments.arrays))
         key = ("arrays", function, arguments.key, dims)
         if key not in self._whole and key not in self._execution.steps:
@@ -94,7 +98,7 @@ class ArrayPrograms:
             self._execution.settle()
         if key in self._whole:
             return self._plain.run(plain)
-        step = self._execution.steps[key]
+        step, arguments = self._execution.steps[key], replace(arguments, split=self._split.get(key, arguments.split))
         return step.captured.pack([_tensor(value) for value in self._execution.run(step, arguments, local=False)])
 
     def _check(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -118,28 +122,64 @@ class ArrayPrograms:
         except (CaptureError, NoPlanError) as error:
             self._run_whole(key, name, f"it can't be shared: {getattr(error, 'message', error)}")
             return
-        if cuts is None:
+        by_rows = None if dims is not None else self._by_rows(function, arguments, parts)
+        if by_rows is not None and (cuts is None or by_rows[2] < cuts.sent_bytes):
+            captured, arguments, sent = by_rows
+            self._split[key] = arguments.split
+            self._tell(name, _rows_of(arguments), f"hosts send {size_text(sent)} in a call", loops)
+        elif cuts is not None:
+            captured = replace(captured, graph=captured.graph.with_tiles(cuts.dims))
+            self._tell(name, _cuts_of(arguments, cuts), _bytes_of(cuts), loops)
+        else:
             self._run_whole(key, name, _nothing_to_cut(arguments, parts))
             return
-        captured = replace(captured, graph=captured.graph.with_tiles(cuts.dims))
         self._execution.steps[key] = compiler.compile_arrays(captured, strategy, arguments)
-        self._tell(name, cuts, arguments, loops)
+
+    def _by_rows(
+        self, function: Callable[..., Any], arguments: Arguments, parts: int
+    ) -> tuple[CapturedStep, Arguments, float] | None:
+        """A function whose largest argument has rows that can't be shared evenly: replicas have nearly as many of them.
+
+        Returns:
+            It, its arguments, and what hosts send in a call; None if it can't be shared so.
+
+        """
+        largest = max(arguments.arrays, key=lambda array: array.nbytes, default=None)
+        if largest is None or not largest.ndim or not len(largest) % parts or len(largest) < parts:
+            return None
+        if self._convention.gradient_reduction != "auto":
+            return None
+        split = tuple(array.ndim > 0 and len(array) == len(largest) for array in arguments.arrays)
+        arguments = replace(arguments, split=split)
+        try:
+            captured, _ = self._compiler().capture_arrays(function, arguments)
+        except CaptureError:
+            return None
+        sent = sent_by_rows(captured.graph, self._worker.world_size)
+        return None if sent is None else (captured, arguments, sent)
 
     def _run_whole(self, key: Any, name: str, reason: str) -> None:
         self._whole.add(key)
         if self._worker.is_chief:
             _LOG.info("`%s` runs whole on every worker: %s", name, reason)
 
-    def _tell(self, name: str, cuts: ArgumentCuts, arguments: Arguments, loops: tuple[str, ...]) -> None:
+    def _tell(self, name: str, cut: str, sent: str, loops: tuple[str, ...]) -> None:
         if not self._worker.is_chief:
             return
-        pairs = zip(arguments.names, cuts.dims, strict=True)
-        cut = ", ".join(
-            f"{argument} along dim {' and '.join(map(str, sorted(dims)))}" for argument, dims in pairs if dims
-        )
-        _LOG.info("`%s`: replicas have parts of %s; %s", name, cut, _bytes_of(cuts))
+        _LOG.info("`%s`: replicas have parts of %s; %s", name, cut, sent)
         if loops:
             _LOG.info("`%s`: data say how often %s turns, so each replica computes it whole", name, ", ".join(loops))
+
+
+def _cuts_of(arguments: Arguments, cuts: ArgumentCuts) -> str:
+    """Which arguments are cut, in words."""
+    pairs = [(name, sorted(dims)) for name, dims in zip(arguments.names, cuts.dims, strict=True) if dims]
+    return ", ".join(f"{name} along dim {' and '.join(map(str, dims))}" for name, dims in pairs)
+
+
+def _rows_of(arguments: Arguments) -> str:
+    names = [name for name, is_split in zip(arguments.names, arguments.split, strict=True) if is_split]
+    return ", ".join(f"{name} along dim 0" for name in names)
 
 
 def _bytes_of(cuts: ArgumentCuts) -> str:
@@ -158,8 +198,8 @@ def _nothing_to_cut(arguments: Arguments, parts: int) -> str:
         f"{name} of shape {tuple(array.shape)}" for name, array in zip(arguments.names, arguments.arrays, strict=True)
     )
     return (
-        f"{parts} replicas can't share it: a large argument needs a dim that {parts} divides, and an operation that "
-        f"can be cut along it; given: {listed}"
+        f"{parts} replicas can't share it: a large argument needs {parts} rows, or a dim that {parts} divides, and an "
+        f"operation that can be cut along it; given: {listed}"
     )
 
 
@@ -184,6 +224,21 @@ def _check_dims(name: str, arguments: Arguments, dims: Dims, parts: int) -> None
             f"`arrays={tuple(dims)}` of `{name}` has {'; '.join(mistakes)}",
             hint="say per array the dim that is cut, None for whole, or `arrays=True` to have them found",
         )
+
+
+def _readable(function: Callable[..., Any]) -> Callable[[tuple[Any, ...]], str]:
+    """What to call an argument by its path among all: as the function does."""
+    parameters = list(inspect.signature(function).parameters.values())
+    several = [k for k, one in enumerate(parameters) if one.kind is inspect.Parameter.VAR_POSITIONAL]
+    named = [one.name for one in parameters[: several[0] if several else None]]
+
+    def readable(path: tuple[Any, ...]) -> str:
+        head, place, *rest = path
+        is_named = head == 0 and place < len(named)
+        name = named[place] if is_named else f"argument {place}" if head == 0 else place
+        return f"`{name}{''.join(f'[{key!r}]' for key in rest)}`"
+
+    return readable
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -2,6 +2,8 @@
 
     python examples/arrays/pca.py                                 on this machine alone
     autodist run examples/arrays/pca.py --workers 2               the same script on two workers
+
+Each worker has half of the measurements, and sends a sum for each direction in each turn.
 """
 
 import numpy as np

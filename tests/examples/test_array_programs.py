@@ -37,8 +37,8 @@ def test_two_workers_find_what_one_device_finds(name, found):
 
 def test_each_is_cut_where_the_fewest_bytes_are_sent(found):
     said = found[1]
-    assert "`improve`: replicas have parts of argument 0 along dim 0; hosts send " in said
-    assert "`step`: replicas have parts of argument 0 along dim 1; hosts send " in said
-    assert "`directions`: replicas have parts of argument 0 along dim 0; hosts send " in said
-    assert "`ranked`: replicas have parts of argument 0 along dim 0, argument 1 along dim 0; hosts send " in said
-    assert "`sweep`: replicas have parts of argument 0 along dim 0 and 1, argument 1 along dim 0 and 1; " in said
+    assert "`improve`: replicas have parts of `points` along dim 0; hosts send " in said
+    assert "`step`: replicas have parts of `features` along dim 1; hosts send " in said
+    assert "`directions`: replicas have parts of `data` along dim 0; hosts send " in said
+    assert "`ranked`: replicas have parts of `sources` along dim 0, `targets` along dim 0; hosts send " in said
+    assert "`sweep`: replicas have parts of `ratings` along dim 0 and 1, `known` along dim 0 and 1; " in said

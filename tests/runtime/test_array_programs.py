@@ -139,6 +139,16 @@ def test_dims_are_found(program):
     assert_same(run(program, arrays, 2), tf.function(program)(*map(tf.constant, arrays)))
 
 
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_rows_need_not_come_out_even(program, caplog):
+    uneven = {12: 13, 6: 9, 18: 17}
+    arrays = [normal(*map(uneven.get, array.shape)) for array in PROGRAMS[program]]
+    with caplog.at_level(logging.INFO, "autodist"):
+        found = run(program, arrays, 2)
+    assert_same(found, tf.function(program)(*map(tf.constant, arrays)))
+    assert ("replicas have parts of `" in caplog.text) == (program is not until)
+
+
 def test_variables_are_kept_whole_and_trained_alike():
     def trained(make):
         weights, count = tf.Variable(np.zeros(6, np.float32)), tf.Variable(0)
@@ -169,8 +179,8 @@ def test_variables_are_kept_whole_and_trained_alike():
 @pytest.mark.parametrize(
     ("program", "arrays", "said"),
     [
-        (lambda a: tf.reduce_sum(a), [np.float32(3)], "a large argument needs a dim that 2 divides"),
-        (lambda a: tf.reduce_sum(a), [normal(7, 3)], r"given: argument 0 of shape \(7, 3\)"),
+        (lambda a: tf.reduce_sum(a), [np.float32(3)], "a large argument needs 2 rows, or a dim that 2 divides"),
+        (lambda a: tf.reduce_sum(a), [normal(1, 3)], r"given: `a` of shape \(1, 3\)"),
         (lambda a: tf.linalg.svd(a)[0], [normal(8, 4)], "an operation that can be cut along it"),
         (lambda: tf.zeros(3), [], "it takes no arrays"),
     ],
@@ -185,8 +195,8 @@ def test_what_can_not_be_cut_runs_whole_and_says_so(program, arrays, said, caplo
 @pytest.mark.parametrize(
     ("dims", "arrays", "said"),
     [
-        ((2,), [normal(4, 6)], r"2 for argument 0 of shape \(4, 6\), allowed: 0 or 1 or None, for 2 replicas"),
-        ((1,), [normal(4, 3)], r"1 for argument 0 of shape \(4, 3\), allowed: 0 or None"),
+        ((2,), [normal(4, 6)], r"2 for `a` of shape \(4, 6\), allowed: 0 or 1 or None, for 2 replicas"),
+        ((1,), [normal(4, 3)], r"1 for `a` of shape \(4, 3\), allowed: 0 or None"),
         ((0, 0), [normal(4, 3)], "2 entries, allowed: 1, one for each array"),
         (True, [normal(4, 3).view(LocalArray)], "is given this worker's part of them"),
     ],

@@ -1,6 +1,6 @@
 """How the replicas of a step share each of its tensors, by what operators do."""
 
-from autodist.graph.layouts._argument_cuts import ArgumentCuts, Dims, cut_arguments, sent_bytes
+from autodist.graph.layouts._argument_cuts import ArgumentCuts, Dims, cut_arguments, sent_by_rows, sent_bytes
 from autodist.graph.layouts._base import (
     WHOLE,
     Cut,
@@ -53,5 +53,6 @@ __all__ = [
     "exchanged_in",
     "factor_of",
     "plan_batch",
+    "sent_by_rows",
     "sent_bytes",
 ]

@@ -17,7 +17,7 @@ from autodist.graph.layouts._plan import plan_batch
 from autodist.graph.layouts._shapes_of import shapes_of
 from autodist.graph.layouts._tiled_variables import TiledVariables
 
-__all__ = ["ArgumentCuts", "Dims", "cut_arguments", "sent_bytes"]
+__all__ = ["ArgumentCuts", "Dims", "cut_arguments", "sent_by_rows", "sent_bytes"]
 
 Dims = tuple[tuple[int, ...], ...]
 """Per argument, the dims along which replicas have parts of it; none for one that all have whole."""
@@ -82,6 +82,25 @@ def cut_arguments(
     else:
         choices = [[() if dim is None else (dim,)] for dim in given]
     return _Search(graph, parts, hosts, choices).found() if any(dims != [()] for dims in choices) else None
+
+
+def sent_by_rows(graph: TrainingGraph, hosts: int) -> float | None:
+    """Bytes that all hosts send each other in a call of a program whose inputs are split by rows.
+
+    Returns:
+        None if nothing would be computed in parts by it, or there is something that can't be shared.
+
+    """
+    try:
+        plan = plan_batch(graph)
+    except NoPlanError:
+        return None
+    return sent_bytes(graph, plan, hosts) if _is_in_parts(plan) else None
+
+
+def _is_in_parts(plan: BatchPlan) -> bool:
+    """Whether replicas compute anything of their parts alone."""
+    return any(not way.is_whole for name, ways in plan.ways.items() if plan.inputs[name] for way in ways)
 
 
 def sent_bytes(graph: TrainingGraph, plan: BatchPlan, hosts: int) -> float:
@@ -164,7 +183,7 @@ class _Search:
             self._refused = error
             return float("inf")
         self._sent[dims] = sent_bytes(self._graph, plan, self._hosts)
-        if any(not way.is_whole for name, ways in plan.ways.items() if plan.inputs[name] for way in ways):
+        if _is_in_parts(plan):
             self._in_parts.add(dims)
         count = sum(one.travels for found in plan.exchanges.values() for one in found)
         moved = sent_bytes(self._graph, plan, self._parts)  # between devices of one host as well

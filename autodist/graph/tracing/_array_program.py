@@ -35,7 +35,7 @@ def as_array_program(captured: CapturedStep) -> tuple[CapturedStep, tuple[str, .
             node.attr.pop(MARK, None)
     outputs = tuple(replace(output, tensor=_resolved(output.tensor, aliases)) for output in graph.outputs)
     lines = {name: line for name, line in graph.lines.items() if name in {node.name for node in graph_def.node}}
-    changed = TrainingGraph(graph_def, graph.variables, graph.inputs, outputs, graph.effects, lines)
+    changed = TrainingGraph(graph_def, graph.variables, graph.inputs, outputs, graph.effects, lines, graph.batch_size)
     return replace(captured, graph=changed), tuple(node_of(name) for name in left)
 
 

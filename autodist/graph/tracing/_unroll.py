@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from autodist.graph._bodies import Bodies
-from autodist.graph._graph_def import LOOPS, ancestors, data_inputs, is_stateful, node_of, split_tensor
+from autodist.graph._function_bodies import FunctionBodies
+from autodist.graph._graph_def import ancestors, data_inputs, is_stateful, node_of, split_tensor
+from autodist.graph.operators import LOOPS
 from autodist.graph.tracing._inline import inline_calls
 
 __all__ = ["unroll_loops"]
@@ -33,7 +34,7 @@ def unroll_loops(graph_def: Any) -> tuple[Any, dict[str, str], tuple[str, ...]]:
     """
     aliases: dict[str, str] = {}
     for _ in range(_DEPTH):
-        bodies = Bodies(graph_def)
+        bodies = FunctionBodies(graph_def)
         nodes = {node.name: node for node in graph_def.node}
         turns = {name: _turns(node, nodes, bodies) for name, node in nodes.items() if node.op == "StatelessWhile"}
         room = _MOST_NODES - len(nodes)
@@ -68,7 +69,7 @@ def _with_calls(graph_def: Any, turns: Mapping[str, int]) -> Any:
     return made
 
 
-def _turns(loop: Any, nodes: Mapping[str, Any], bodies: Bodies) -> int | None:
+def _turns(loop: Any, nodes: Mapping[str, Any], bodies: FunctionBodies) -> int | None:
     """How often a loop turns; None where data say so, or it keeps lists."""
     if _LISTS in loop.attr["T"].list.type:
         return None
@@ -81,7 +82,7 @@ def _turns(loop: Any, nodes: Mapping[str, Any], bodies: Bodies) -> int | None:
     return _Simulation(nodes, needed, bodies, cond, body, counted).run([tensors[k] for k in counted])
 
 
-def _counted(cond: str, body: str, bodies: Bodies) -> list[int]:
+def _counted(cond: str, body: str, bodies: FunctionBodies) -> list[int]:
     """The values of a loop that decide when it ends."""
     places = {name: k for k, name in enumerate(bodies.arguments(body))}
     tests = bodies.nodes(cond)
@@ -104,7 +105,7 @@ class _Simulation:
         self,
         nodes: Mapping[str, Any],
         needed: set[str],
-        bodies: Bodies,
+        bodies: FunctionBodies,
         cond: str,
         body: str,
         counted: Sequence[int],
