@@ -52,9 +52,8 @@ def part_failures(captured: CapturedStep, graph: DistributedGraph, prefix: str) 
 def _picks_examples(analysis: StepAnalysis, name: str) -> bool:
     """Whether an op picks examples of the batch, or of what they have become in common, by their places."""
     node, dependence = analysis.nodes.get(name), analysis.dependence
-    picks = node is not None and (meaning(node.op).picks or node.op in UPDATING) and node.op != "OneHot"
-    if node is None or not picks:
+    if node is None or node.op == "OneHot" or not (meaning(node.op).picks or node.op in UPDATING):
         return False
-    source = data_inputs(node)[1 if node.op == "Split" else 0]
+    source = data_inputs(node)[meaning(node.op).source]
     have_met = dependence.scaling(source) is not BatchScaling.CONSTANT and dependence.dim_of_batch(source) is None
     return have_met or name in dependence.causes

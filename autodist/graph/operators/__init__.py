@@ -32,6 +32,7 @@ from autodist.graph.operators._operator_registry import (
     operator,
     operators,
     passes_on,
+    puts_rows_together,
     reducer_of,
     signature_of,
 )
@@ -74,6 +75,7 @@ __all__ = [
     "operators",
     "passes_on",
     "pointwise",
+    "puts_rows_together",
     "reducer_of",
     "region",
     "signature_of",

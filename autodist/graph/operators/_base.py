@@ -287,7 +287,9 @@ class Operator:
         makes_keys: Whether it makes the key of a random generator of a seed or a state.
         gives_statistics: Whether it normalizes, and gives the statistics of the examples as well.
         picks: Whether it takes elements by their places in a tensor, which are there or not.
+        source: The input that its elements are from, where it picks or moves them.
         chooses: Whether its first input says of each element from which of the others it is.
+        has_one_shape: Whether it works element by element on inputs of one shape, of which none is broadcast.
         ignores_values: Whether its result has the elements' number and type, but does not depend on what they are.
         makes_empty_list: Whether it makes a list of tensors that has none yet.
         draws_in_order: Whether it draws the elements of its result in order, a fixed number for each value of a counter
@@ -316,7 +318,9 @@ class Operator:
     makes_keys: bool = False
     gives_statistics: bool = False
     picks: bool = False
+    source: int = 0
     chooses: bool = False
+    has_one_shape: bool = False
     ignores_values: bool = False
     makes_empty_list: bool = False
     draws_in_order: bool = False

@@ -143,6 +143,7 @@ def _other(name: str) -> Operator:
         is_flat=name in _FLAT,
         ignores_values=name in ("OnesLike", "ZerosLike"),
         chooses=name == "SelectV2",
+        has_one_shape=name.endswith("Grad"),
     )
 
 
@@ -162,7 +163,10 @@ def _passing(name: str, adapt: Adapt | None = None) -> Operator:
 
 OPERATORS = (
     *(_other(name) for name in _OTHERS.split()),
-    *(Operator(name, Kind.ELEMENTWISE, pointwise, linearity=linearity) for name, linearity in _LINEAR.items()),
+    *(
+        Operator(name, Kind.ELEMENTWISE, pointwise, linearity=linearity, has_one_shape=name == "AddN")
+        for name, linearity in _LINEAR.items()
+    ),
     *(_passing(name) for name in _SAME.split()),
     *(_passing(name, _any_shape) for name in _SHAPED.split()),
     *(Operator(name, Kind.ELEMENTWISE, pointwise, table=Handle.READS) for name in _LOOKED_UP),
@@ -170,5 +174,5 @@ OPERATORS = (
     Operator("Cast", Kind.ELEMENTWISE, pointwise, passes=Passes.TYPE, linearity=Linearity.FIRST),
     Operator("IdentityN", Kind.ELEMENTWISE, _each, passes=Passes.SAME, is_free=True),
     Operator("BiasAdd", Kind.ELEMENTWISE, _biased, linearity=Linearity.JOINT),
-    Operator("Select", Kind.ELEMENTWISE, _chosen, chooses=True),
+    Operator("Select", Kind.ELEMENTWISE, _chosen, chooses=True, has_one_shape=True),
 )

@@ -294,7 +294,7 @@ OPERATORS = (
     _move("ConcatV2", _concatenated, linearity=Linearity.JOINT),
     _move("Pack", _packed, linearity=Linearity.JOINT),
     _move("Unpack", _unpacked, picks=True),
-    _move("Split", _split, linearity=None, picks=True),
+    _move("Split", _split, linearity=None, picks=True, source=1),
     _move("SplitV", _split, picks=True),
     _move("Slice", _sliced, adapt=_from_begin, picks=True),
     _move("StridedSlice", strided, adapt=strided_tile, picks=True),

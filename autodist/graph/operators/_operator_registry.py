@@ -46,6 +46,7 @@ __all__ = [
     "operator",
     "operators",
     "passes_on",
+    "puts_rows_together",
     "reducer_of",
     "signature_of",
 ]
@@ -169,6 +170,12 @@ def broadcasts(op: str) -> bool:
     """Whether an operator computes element by element what its inputs are broadcast to."""
     found = operators().get(op)
     return found is not None and found.describe is _elementwise.pointwise
+
+
+def puts_rows_together(op: str) -> bool:
+    """Whether an operator puts together the rows that have one number, which are in no order."""
+    found = operators().get(op)
+    return found is not None and found.describe is _lookups.segments
 
 
 def signature_of(node: Any, nodes: Mapping[str, Any], constant: Callable[[str], Any]) -> Signature:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from autodist.graph.operators._base import WHOLE, Access, Affine, Expression, Lengths, Lookup, Operator, Signature, Size
 from autodist.graph.operators._kinds import Handle, Kind, Linearity, Reducer
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "segments"]
 
 
 def _gathered(signature: Signature) -> Expression | None:
@@ -58,7 +58,7 @@ _SEGMENTS = {
 }
 
 
-def _segments(signature: Signature) -> Expression | None:
+def segments(signature: Signature) -> Expression | None:
     """Rows of one number are put together; along the numbers themselves it could be cut by a mask only."""
     data, at = signature.inputs[:2]
     result = signature.outputs[0]
@@ -133,7 +133,7 @@ OPERATORS = (
     Operator("CropAndResize", Kind.LOOKUP, _boxes),
     *(
         Operator(
-            name, Kind.SCATTER, _segments, linearity=Linearity.FIRST if name.endswith("Sum") else None, reducer=reducer
+            name, Kind.SCATTER, segments, linearity=Linearity.FIRST if name.endswith("Sum") else None, reducer=reducer
         )
         for name, reducer in _SEGMENTS.items()
     ),

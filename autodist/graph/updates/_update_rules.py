@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from autodist.graph._graph_def import constant_value, output_shape
-from autodist.graph.operators import Handle, Passes, broadcasts, handle_use, passes_on
+from autodist.graph.operators import (
+    Asks,
+    Handle,
+    Passes,
+    broadcasts,
+    handle_use,
+    lookup_in,
+    meaning,
+    passes_on,
+    puts_rows_together,
+)
 
 __all__ = ["Argument", "Domain", "Domains", "domains_of", "is_aligned", "scatters", "update_problem"]
 
@@ -54,10 +64,6 @@ class Argument:
     node: Any
 
 
-_OF_ONE_SHAPE = frozenset({"AddN", "Select"})  # their inputs have the result's shape, or are scalars
-_SEGMENTS = frozenset({"UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum"})
-
-
 def domains_of(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> Domains | None:
     """The domains of a node's outputs; None if it does not compute each part from the same part of its inputs.
 
@@ -69,9 +75,11 @@ def domains_of(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...])
     if passes_on(node.op, Passes.SAME, Passes.TYPE) and len(arguments) == 1:
         domain = arguments[0].domain
         return None if domain is None else (domain,)
+    if meaning(node.op).asks in (Asks.LENGTHS, Asks.COUNT):
+        return (Domain.SIZES,)  # of a tensor of the variable's shape they are known, and no part of the update
     if _is_elementwise(node.op):
         return _elementwise(node, arguments, shape)
-    rule = _RULES.get(node.op)
+    rule = _segments if puts_rows_together(node.op) else _gather if _is_gather(node.op) else _RULES.get(node.op)
     return None if rule is None else rule(node, arguments, shape)
 
 
@@ -82,6 +90,11 @@ def is_aligned(op: str) -> bool:
 
 def _is_elementwise(op: str) -> bool:
     return broadcasts(op) or op == "Select"
+
+
+def _is_gather(op: str) -> bool:
+    lookup = lookup_in(op)
+    return lookup is not None and not (lookup.by_handle or lookup.by_coordinates)
 
 
 def scatters(op: str) -> bool:
@@ -114,7 +127,7 @@ def _elementwise(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...
         return None
     domain = found.pop()
     outside = [argument.shape for argument in arguments if argument.domain is None]
-    allowed = (0, len(shape)) if node.op in _OF_ONE_SHAPE else range(len(shape) + 1)
+    allowed = (0, len(shape)) if meaning(node.op).has_one_shape else range(len(shape) + 1)
     fits = all(s is not None and len(s) in allowed and _fits(s, domain, shape) for s in outside)
     return (domain,) if fits else None
 
@@ -163,10 +176,6 @@ def _unique(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) ->
     return (Domain.INDICES, Domain.POSITIONS) if arguments[0].domain is Domain.INDICES else None
 
 
-def _sizes(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> Domains | None:
-    return (Domain.SIZES,)
-
-
 def _picked(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> Domains | None:
     kind, *others = (argument.domain for argument in arguments)
     if others != [None, None, None]:
@@ -179,12 +188,7 @@ def _picked(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) ->
 
 
 _RULES: dict[str, Callable[[Any, Sequence[Argument], tuple[int, ...]], Domains | None]] = {
-    **dict.fromkeys(_SEGMENTS, _segments),
     "Any": _any,
-    "Gather": _gather,
-    "GatherV2": _gather,
-    "Shape": _sizes,  # of a tensor of the variable's shape it is known, and no part of the update
-    "Size": _sizes,
     "StridedSlice": _picked,
     "Unique": _unique,
 }

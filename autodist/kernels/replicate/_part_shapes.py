@@ -29,7 +29,7 @@ from autodist.graph import (
     split_tensor,
 )
 from autodist.graph.batch import picked_beyond, turns
-from autodist.graph.operators import meaning
+from autodist.graph.operators import Kind, Passes, is_kind, lookup_in, meaning, passes_on
 from autodist.kernels.replicate._demand import Demand
 
 __all__ = ["PICKED", "refuse_fixed_batches"]
@@ -61,8 +61,6 @@ _PER_ROW = (
     "`tf.gather(variable, numbers)`"
 )
 
-_FORWARDING = frozenset({"Cast", "Identity", "StopGradient"})
-_FORMING = _FORWARDING | {"ExpandDims", "Reshape", "Squeeze", "StridedSlice", "Transpose", "Unpack", "Split"}
 _NODE = re.compile(r"\{\{node ([^}]+)\}\}|Node '([^']+)'")
 _SAID = "_output_shapes attribute inconsistent"
 """In TensorFlow's error where the program, not an op, has said which shape a tensor has."""
@@ -138,10 +136,10 @@ class _Check:
     def _check_rows_named(self, name: str) -> None:
         """Refuse to pick rows of the batch by numbers that were made for the whole of it."""
         node = self.nodes[name]
-        if node.op not in ("GatherV2", "GatherNd") or not self._picks_rows(node):
+        if not self._picks_rows(node):
             return
-        index = self.nodes[self._origin(node.input[1], _FORMING)]
-        params = self._origin(node.input[0], _FORWARDING)
+        index = self.nodes[self._origin(node.input[1], _is_formed)]
+        params = self._origin(node.input[0], _is_passed_on)
         if index.name in self.arguments or (index.op == "Placeholder" and index.name not in self.variables):
             numbers = self.arguments[index.name][0] if index.name in self.arguments else "an argument"
             picked = self.arguments[params][0] if params in self.arguments else "what it computes of the batch"
@@ -156,11 +154,15 @@ class _Check:
             self._refuse(f"picks {self.rows} rows of the batch by numbers", name, _NUMBERS)
 
     def _picks_rows(self, node: Any) -> bool:
+        lookup = lookup_in(node.op)
+        if lookup is None or lookup.by_handle:
+            return False
         if self.analysis.scaling(node.input[0]) is not BatchScaling.ROWS or self._shape(node.input[0])[:1] != (None,):
             return False
-        if node.op == "GatherNd":
+        if lookup.by_coordinates:
             return True
-        return not node.attr["batch_dims"].i and constant_value(self.nodes[node_of(node.input[2])]) == 0
+        axes = data_inputs(node)[2:]
+        return not node.attr["batch_dims"].i and (not axes or constant_value(self.nodes[node_of(axes[0])]) == 0)
 
     def _check_reshape(self, name: str) -> None:
         """Refuse a shape that begins with the number of rows and leaves it open what else there is."""
@@ -290,7 +292,7 @@ class _Check:
         """Vectors among the arguments that an op combines with something else than rows of the batch."""
         inputs = data_inputs(self.nodes[name])
         for tensor in inputs:
-            origin = self._origin(tensor, _FORMING)
+            origin = self._origin(tensor, _is_formed)
             others = [self._shape(other) for other in inputs if other != tensor]
             if origin in self.arguments and self.arguments[origin][1].shape == (None,) and _beside(others, self.rows):
                 yield f"; {self.arguments[origin][0]}, a vector of {self.rows}, is taken for rows of the batch", _WHOLE
@@ -306,12 +308,13 @@ class _Check:
         if node.op == "Const" and output_shape(node) == (self.rows, self.rows):
             yield f"; a constant has the shape {[self.rows, self.rows]}", _GRAPHS
 
-    def _origin(self, tensor: str, through: frozenset[str]) -> str:
+    def _origin(self, tensor: str, is_same: Callable[[str], bool]) -> str:
         """The node of which a tensor is only another form."""
-        name = node_of(tensor)
-        while self.nodes[name].op in through:
-            inputs = data_inputs(self.nodes[name])
-            name = node_of(inputs[-1] if self.nodes[name].op == "Split" else inputs[0])
+        name, index = split_tensor(tensor)
+        while is_same(self.nodes[name].op):
+            node = self.nodes[name]
+            position = index if node.op == "IdentityN" else meaning(node.op).source
+            name, index = split_tensor(data_inputs(node)[position])
         return name
 
     def _shape(self, tensor: str) -> tuple[int | None, ...]:
@@ -326,3 +329,12 @@ class _Check:
 def _beside(shapes: Sequence[tuple[int | None, ...]], rows: int) -> bool:
     """Whether a tensor has the number of rows in a dim that is not its first one."""
     return any(rows in shape[1:] for shape in shapes)
+
+
+def _is_passed_on(op: str) -> bool:
+    return passes_on(op, Passes.SAME, Passes.TYPE)
+
+
+def _is_formed(op: str) -> bool:
+    """Whether the result has elements of its input, unless it is made of numbers of places."""
+    return passes_on(op) or (is_kind(op, Kind.MOVING) and meaning(op).picks and op != "OneHot")
