@@ -25,6 +25,7 @@ _ANYWHERE = (
     "Cannot dlopen some GPU libraries",
     r"Could not load dynamic library 'lib(?:cuda|cudart|cudnn|nvinfer)",
     "TF-TRT Warning: ",
+    "oneDNN supports DT_BOOL only on platforms with AVX-512",
     "MLIR V1 optimization pass is not enabled",
     "OUT_OF_RANGE: End of sequence",
 )

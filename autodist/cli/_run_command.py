@@ -30,6 +30,7 @@ from autodist.errors import GraphError, StoreError, UsageError
 
 if TYPE_CHECKING:
     from autodist.launch import Job, TransportName
+    from autodist.report import RunConsole
 
 __all__ = ["run"]
 
@@ -89,6 +90,8 @@ def run(
 
     Options may stand before or after SCRIPT; what follows `--` belongs to the script.
     """
+    from autodist.report import RunConsole
+
     job = options.job(
         script,
         resolve_spec(cluster),
@@ -99,7 +102,9 @@ def run(
     )
     road = options.road(job.spec)
     with _with_trials(job) as informed:
-        return _show_plan(informed, road) if dry_run else _launch(informed, road, ranks, verbose)
+        given, used = (one.strategy or one.default_strategy or "" for one in (job, informed))
+        console = RunConsole(ranks, verbose, names={used: given})
+        return _show_plan(informed, road) if dry_run else _launch(informed, road, ranks, console)
 
 
 def _tried_online(strategy: str | None) -> str:
@@ -143,14 +148,12 @@ def _with_trials(job: Job) -> Iterator[Job]:
         yield replace(job, default_strategy=informed) if is_default else replace(job, strategy=informed)
 
 
-def _launch(job: Job, transport: TransportName, ranks: frozenset[int] | None, is_verbose: bool) -> int:
+def _launch(job: Job, transport: TransportName, ranks: frozenset[int] | None, console: RunConsole) -> int:
     from autodist.launch import ClusterLauncher, RestartingLauncher
-    from autodist.report import RunConsole
 
     unknown = sorted(rank for rank in ranks or () if rank >= job.spec.world_size)
     if unknown:
         raise UsageError(f"`--ranks` names {unknown[0]}, the ranks of this run are 0 to {job.spec.world_size - 1}")
-    console = RunConsole(ranks, is_verbose)
     return RestartingLauncher(ClusterLauncher(console, transport), console).launch(job).exit_code
 
 

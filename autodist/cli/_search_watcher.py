@@ -30,6 +30,7 @@ class Watcher:
         self._request = request
         self._rules: Sequence[Rule] = request.rules
         self._utility: Utility = Time()
+        self._again = 0
 
     def noticed(self, text: str) -> None:
         """Show a line."""
@@ -57,6 +58,11 @@ class Watcher:
         self._rules = space.rules
         self._utility = utility_of(self._request.utility, domain.spec)
 
+    def again(self, trials: Sequence[Trial], left_s: float) -> None:
+        """Show how far the best were measured again."""
+        self._again += 1
+        self.tried(trials, left_s)
+
     def tried(self, trials: Sequence[Trial], left_s: float | None) -> None:
         """Show where it stands."""
         from autodist.report import SearchProgress
@@ -77,6 +83,7 @@ class Watcher:
                 "" if baseline is None else baseline.origin.removeprefix(f"{BASELINE} "),
                 None if baseline is None else baseline.step_s,
                 left_s,
+                self._again,
             )
         )
 

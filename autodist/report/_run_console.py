@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shlex
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from autodist.chatter import CrashDump, is_chatter
@@ -24,6 +26,7 @@ __all__ = ["RunConsole"]
 _BETWEEN_UPDATES_S = 2.0
 _LONGEST_WAIT_S = 0.5
 _RANK_COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red", "bright_cyan", "bright_green")
+_LEFT_TO_CHIEF = re.compile(r"`(.+)\.\w+` writes nothing on worker \d+: ")
 
 
 class RunConsole:
@@ -35,6 +38,7 @@ class RunConsole:
         output: Where workers' standard output goes.
         errors: Where everything else goes.
         clock: Seconds, for the rate of progress bars.
+        names: Strategies that are shown by another name, like those that were given a file of this process.
 
     """
 
@@ -45,22 +49,25 @@ class RunConsole:
         output: Console | None = None,
         errors: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
+        names: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._ranks = ranks
         self._is_verbose = is_verbose
         self._output = output or output_console()
         self._errors = errors or error_console()
         self._clock = clock
+        self._names = names
         self._last_line_s: dict[int, float] = {}
         self._dumps: dict[int, CrashDump] = {}
+        self._left_to_chief: set[str] = set()
         self._prefixes: dict[tuple[int, bool], str] = {}
         self._lock = threading.Lock()
 
     def run_started(self, info: RunInfo) -> None:
         """Show the header."""
         workers = "1 worker" if info.world_size == 1 else f"{info.world_size} workers"
-        default = info.default_strategy
-        strategy = info.strategy or (f"the script's, else {default}" if default else "left to the script")
+        default = self._named(info.default_strategy)
+        strategy = self._named(info.strategy) or (f"the script's, else {default}" if default else "left to the script")
         self.notice(f"run {info.run_id}: {workers} ({_listed(info.hosts)}), strategy {strategy}")
         self.notice(f"logs in {shown_path(info.run_dir)}")
         if self._is_verbose:
@@ -80,7 +87,20 @@ class RunConsole:
 
     def _is_left_out(self, rank: int, text: str) -> bool:
         """Whether a line of standard error is no news, or one of a crash, which is reported as a whole."""
-        return self._dumps.setdefault(rank, CrashDump()).has(text) or is_chatter(text)
+        is_dump = self._dumps.setdefault(rank, CrashDump()).has(text)
+        return is_dump or is_chatter(text) or self._is_known(text)
+
+    def _is_known(self, text: str) -> bool:
+        """Whether a worker says what another one has said: that a class leaves its files to the chief."""
+        match = _LEFT_TO_CHIEF.match(text)
+        if match is None:
+            return False
+        is_known = match[1] in self._left_to_chief
+        self._left_to_chief.add(match[1])
+        return is_known
+
+    def _named(self, strategy: str | None) -> str | None:
+        return None if strategy is None else self._names.get(strategy, strategy)
 
     def notice(self, text: str) -> None:
         """Show what the launcher says."""

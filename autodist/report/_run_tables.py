@@ -25,7 +25,7 @@ def show_runs(runs: Sequence[RunStatus], console: Console | None = None) -> None
     columns = {
         "Run": [run.run_dir.name for run in runs],
         "Script": [_what(run) for run in runs],
-        "Strategy": [run.strategy.removesuffix("()") for run in runs],
+        "Strategy": [_strategy_name(run.strategy) for run in runs],
         "State": [run.state.value for run in runs],
         "Exit": [_number(run.exit_code) for run in runs],
         "Steps": [str(run.steps) for run in runs],
@@ -123,6 +123,11 @@ def _time_taken(run: RunStatus) -> str:
 
 def _ago(moment: datetime) -> str:
     return f"{duration_text(max(0.0, (datetime.now(timezone.utc) - moment).total_seconds()))} ago"
+
+
+def _strategy_name(strategy: str) -> str:
+    """Return what a strategy is called, without the reasons for which `auto` chose it."""
+    return strategy.partition(", expected to be ")[0].removesuffix("()")
 
 
 def _hosts(run: RunStatus) -> str:

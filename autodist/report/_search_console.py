@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from autodist.report._cells import fitted, table_console
 from autodist.report._live_line import LiveLine, left
+from autodist.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,6 +114,7 @@ class SearchProgress:
         baseline: The fastest strategy that users know, empty if none was measured.
         baseline_s: Seconds of its step.
         left_s: Seconds to the end, None if that is not known.
+        again: How many times one of the best was measured again; the fastest of many was lucky as well.
 
     """
 
@@ -123,9 +125,12 @@ class SearchProgress:
     baseline: str = ""
     baseline_s: float | None = None
     left_s: float | None = None
+    again: int = 0
 
     def __str__(self) -> str:
-        parts = [f"trial {self.done} of {self.total}"]
+        parts = [f"the best measured again, {counted(self.again, 'time')} so far"]
+        if not self.again:
+            parts = [f"trial {self.done} of {self.total}"]
         if self.failed:
             reasons = ", ".join(f"{reason} {count}" for reason, count in self.failed.items())
             parts.append(f"failed {sum(self.failed.values())} ({reasons})")
@@ -134,7 +139,7 @@ class SearchProgress:
             if self.baseline:
                 parts.append(f"{against(self.best_s, self.baseline_s)} against {self.baseline}")
         if self.left_s is not None:
-            parts.append(left(self.left_s))
+            parts.append(f"at most {left(self.left_s)}" if self.again else left(self.left_s))
         return ", ".join(parts)
 
 
@@ -143,4 +148,4 @@ class SearchConsole(LiveLine):
 
     def progress(self, progress: SearchProgress) -> None:
         """Show where the search stands."""
-        self.show(str(progress), is_last=progress.done == progress.total)
+        self.show(str(progress), is_last=progress.done == progress.total and progress.again < 2)

@@ -249,12 +249,19 @@ class Auto(StrategyBuilder):
         baselines |= self._fastest_elsewhere(store, graph, spec)
         ranking = rank_offline(searcher, _Wary(advice.simulator), Effort(self._proposals_for(domain)), baselines)
         source = "; ".join(filter(None, (advice.source, f"profile: {domain.profile.source}", why_not)))
-        of = f"of {ranking.scored + len(baselines)} by {source}"
+        of = ranking.scored + len(baselines)
         places = {id(one): place for place, one in enumerate(ranking.ranked, 1)}
         ordered = _by_turns(ranking.ranked, advice.margin)
+        # One that users know is taken although others are expected to be a little faster.
+        near = {
+            id(one): f" and within {100 * advice.margin:.0f} % of the fastest,"
+            for one in ordered[:1]
+            if one.is_baseline
+        }
+        said = [(one, places[id(one)], near.get(id(one), "") if places[id(one)] > 1 else "") for one in ordered]
         return tuple(
-            replace(one.strategy, builder=f"auto: {_name(one)}, expected to be number {places[id(one)]} {of}")
-            for one in ordered
+            replace(one.strategy, builder=f"auto: {_name(one)}, expected to be number {place} of {of}{so} by {source}")
+            for one, place, so in said
         )
 
     def _proposals_for(self, domain: Domain) -> int:

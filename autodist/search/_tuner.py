@@ -107,6 +107,7 @@ class Tuner:
         keep: Called with each trial as soon as it has ended.
         utility: What the best is best in.
         trials: All trials so far; those of an earlier search that is taken up again come first.
+        again_left: How many times at most one of the best will still be measured again.
 
     """
 
@@ -120,6 +121,7 @@ class Tuner:
     keep: Callable[[Trial], None] = lambda trial: None
     utility: Utility = field(default_factory=Time)
     trials: list[Trial] = field(default_factory=list)
+    again_left: int = field(default=0, init=False)
 
     def run(self, baselines: Mapping[str, Strategy] = MappingProxyType({})) -> Trial:
         """Search to the end of the budget and return the fastest trial.
@@ -160,14 +162,14 @@ class Tuner:
             return
         first = self._next_round
         # Where differences stay below the noise, half of all that is measured is enough.
-        self._again_left = max(LEAST_ROUNDS * len(finalists), len(self.trials))
+        self.again_left = max(LEAST_ROUNDS * len(finalists), len(self.trials))
         run_off(finalists, partial(self._measure_again, first), self._challengers, self._has_rounds)
 
     def _has_rounds(self) -> bool:
-        return self._again_left > 0 and self._has_time()
+        return self.again_left > 0 and self._has_time()
 
     def _measure_again(self, first: int, trial: Trial, number: int) -> Trial:
-        self._again_left -= 1
+        self.again_left -= 1
         outcome = self.measurer.measure(trial.number, trial.strategy, None)
         if isinstance(outcome, Failure):
             return trial

@@ -90,9 +90,10 @@ class Certificate:
             "\n".join(
                 (f"the distributed run differs from one device by more than {self.tolerance:.0e}: {rows}", *self.notes)
             ),
-            hint="random ops, batch normalization by replica and losses that are neither means nor sums over the batch "
-            "can't be certified; turn the first off, say scope(batch_norm='synchronized'), or say by "
-            "scope(gradient_reduction=...) what the loss is",
+            hint="change what is named above as it says, or leave it out, and certify again"
+            if self.notes
+            else "often the data have another order in each run, a random op is inside a loop, or the loss is no mean "
+            "and no sum over the batch: `scope(gradient_reduction=...)` says what it is",
         )
 
 

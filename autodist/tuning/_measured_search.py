@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,6 +51,7 @@ from autodist.simulator import (
 )
 from autodist.strategies import Strategy
 from autodist.tuning._measurer import LaunchedMeasurer
+from autodist.tuning._pace import Pace
 from autodist.tuning._profiling import find_profile
 from autodist.tuning._served import served
 from autodist.tuning._turns import Course
@@ -247,6 +247,9 @@ class SearchObserver(Protocol):
     def tried(self, trials: Sequence[Trial], left_s: float) -> None:
         """Take all trials so far, of which the last one has just ended, and the seconds that are left at most."""
 
+    def again(self, trials: Sequence[Trial], left_s: float) -> None:
+        """Take all trials, of which one has just been measured again, and the seconds that are left at most."""
+
 
 def search(request: SearchRequest, job: Job, launcher: ClusterLauncher, observer: SearchObserver) -> SearchResult:
     """Search the fastest strategy for the first training step of a script, on the machines of a job.
@@ -332,17 +335,16 @@ class _Session:
 
     def _tuner(self, space: Space, store: TrialStore, study: Study) -> Tuner:
         request, catalogue = self._request, Catalogue.of(space)
-        began, earlier = time.monotonic(), store.trials(study)
-        firsts: list[float] = []
+        pace, earlier = Pace(request.budget.time_s), store.trials(study)
 
         def keep(trial: Trial) -> None:
             store.add(study, trial)
-            past_s, here = time.monotonic() - began, len(tuner.trials) - len(earlier)
-            firsts.append(past_s)
-            # The first trial has the start of all that is started once.
-            each_s = past_s if here == 1 else (past_s - firsts[0]) / (here - 1)
-            left_s = each_s * (request.budget.trials - len(tuner.trials)) + tuner.run_off_s
-            self._observer.tried(tuple(tuner.trials), min(left_s, (request.budget.time_s or math.inf) - past_s))
+            if trial.again:
+                left_s = pace.again(tuner.again_left)
+                self._observer.again(tuple(tuner.trials), left_s)
+            else:
+                left_s = pace.ended(request.budget.trials - len(tuner.trials), tuner.run_off_s)
+                self._observer.tried(tuple(tuner.trials), left_s)
 
         tuner = Tuner(
             space,

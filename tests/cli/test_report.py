@@ -47,6 +47,26 @@ def test_chatter_is_for_the_verbose():
     assert "oneDNN" in show(chatter, is_verbose=True)[1]
 
 
+def test_what_all_but_the_chief_leave_to_it_is_said_once():
+    said = ["`CSVLogger.on_train_begin` writes nothing on worker {}: the chief (worker 0) writes the file"]
+    said += ["`CSVLogger.on_epoch_end` writes nothing on worker {}: the chief (worker 0) writes the file"]
+    said += ["`Model.save` writes nothing on worker {}: the chief (worker 0) writes the file"]
+    lines = [(rank, OutputLine(text.format(rank), is_error=True)) for text in said for rank in (3, 1, 2)]
+    assert show(*lines)[1].splitlines() == [f"[3] {said[0].format(3)}", f"[3] {said[2].format(3)}"]
+    assert len(show(*lines, is_verbose=True)[1].splitlines()) == 9
+    (line,) = [line for line in lines if "save" in line[1].text and line[0] == 1]
+    assert show(line, ranks=[1]) == ("", f"[1] {line[1].text}\n")
+
+
+def test_a_strategy_is_shown_as_it_was_given(tmp_path):
+    errors = console()
+    shown = RunConsole(output=errors, errors=errors, names={"auto(trials='/tmp/x/trials.db')": "auto"})
+    shown.run_started(RunInfo("r", tmp_path, ("h0",), None, 7, "auto(trials='/tmp/x/trials.db')"))
+    shown.run_started(RunInfo("r", tmp_path, ("h0",), "PS", 7, "auto"))
+    ends = [line.rpartition(", ")[2] for line in errors.file.getvalue().splitlines() if "worker" in line]
+    assert ends == ["else auto", "strategy PS"]
+
+
 def test_a_crash_is_reported_as_a_whole():
     dump = [
         *(

@@ -110,6 +110,17 @@ def test_table_of_runs(shell, call):
     assert "ended with exit code 0" in call("status", str(shell.directory / "elsewhere"))[1]
 
 
+def test_reasons_of_auto_leave_room_for_hosts(shell, call):
+    reasons = "expected to be number 1 of 14607 by the event simulation; no trials are known; profile: estimated"
+    ended(shell.directory / "runs" / "first", ("h1", "h2", "h3", "h4"), script="train.py")
+    strategy = json.dumps({"schema_version": 1, "builder": f"auto: `PSLoadBalancing`, {reasons}"})
+    (shell.directory / "runs" / "first" / "strategy.json").write_text(strategy)
+    (row,) = call("status")[1].splitlines()[2:]
+    assert " auto: `PSLoadBalancing`  ended " in row
+    assert row.endswith(" h1, h2, h3, h4")
+    assert reasons in call("status", "first")[1]
+
+
 def test_searches_are_runs(shell, call):
     with kept_as_run("search", "train.py", shell.directory / "runs" / "search-1"):
         ended(shell.directory / "runs" / "search-1" / "workers-2")

@@ -23,6 +23,10 @@ def test_where_a_search_stands():
     assert str(progress) == (
         "trial 112 of 200, failed 3 (memory 2, timeout 1), best 287 ms, -30 % against AllReduce, 4:10 left"
     )
+    final = SearchProgress(200, 200, {}, 0.287, "AllReduce", 0.412, 50.4, again=2)
+    assert str(final) == (
+        "the best measured again, 2 times so far, best 287 ms, -30 % against AllReduce, at most 0:50 left"
+    )
 
 
 def test_without_a_terminal_there_is_a_line_now_and_then():
@@ -37,6 +41,11 @@ def test_without_a_terminal_there_is_a_line_now_and_then():
     assert lines[0] == "autodist: trial 1 of 100"
     assert lines[-1] == "autodist: trial 100 of 100", "the last one is always shown"
     assert len(lines) == 8
+    for again in range(1, 32):
+        now[0] += 1.0
+        search.progress(SearchProgress(100, 100, again=again))
+    lines = shown.file.getvalue().splitlines()[8:]
+    assert [line.split(", ")[1] for line in lines] == ["1 time so far", "16 times so far", "31 times so far"]
 
 
 def test_on_a_terminal_one_line_changes():

@@ -1,23 +1,64 @@
-"""docs/four_machines.md, from nothing to four machines in ten commands at most."""
+"""README.md and docs/four_machines.md, from nothing to four machines in ten commands at most."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-PAGE = (Path(__file__).parents[2] / "docs" / "four_machines.md").read_text()
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "docs/four_machines.md")}
+HOSTS = 4
+# The emulated hosts are h1 to h4, and a few short trials do.
+HERE = {"worker": "h", "--trials 50": "--trials 3 --iterations 3 --warm-up 2 --finalists 1"}
 
 
-def commands() -> list[str]:
+def commands(page: str) -> list[str]:
     """What is typed about other machines; tests/test_readme.py types the rest."""
     return [
-        line
-        for block in re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+        re.sub(r" +#.*", "", line)
+        for block in re.findall(r"^```console\n(.*?)^```$", PAGES[page], re.MULTILINE | re.DOTALL)
         for line in block.splitlines()
     ]
 
 
+def script(page: str) -> str:
+    diff = re.search(r'^```diff title="train.py"\n(.*?)^```$', PAGES[page], re.MULTILINE | re.DOTALL)
+    assert diff is not None
+    return "".join(line[1:] for line in diff[1].splitlines(keepends=True) if not line.startswith("-"))
+
+
 def test_there_are_ten_commands_at_most():
-    typed = re.findall(r"^```(?:bash|console)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    typed = re.findall(r"^```(?:bash|console)\n(.*?)^```$", PAGES["docs/four_machines.md"], re.MULTILINE | re.DOTALL)
     assert 5 <= sum(len(block.splitlines()) for block in typed) <= 10
-    assert [command.split()[1] for command in commands()] == ["init", "doctor", "run", "search", "run"]
+    assert {command.split()[1] for command in commands("README.md")} == {"init", "doctor", "run", "search", "fetch"}
+
+
+def test_both_pages_say_the_same():
+    assert sorted(commands("README.md")) == sorted(commands("docs/four_machines.md"))
+
+
+@pytest.mark.slow
+@pytest.mark.emulated
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("page", ["README.md", "docs/four_machines.md"])
+def test_every_command_works_on_four_hosts(page: str, emulate: Callable[..., Any]):
+    cluster = emulate(HOSTS)
+    home = cluster.disk("head") / "root"
+    (home / "train.py").write_text(script(page))
+    for command in commands(page):
+        for theirs, here in HERE.items():
+            command = command.replace(theirs, here)
+        typed = cluster.command("head", ["bash", "-c", f"PATH={BIN}:$PATH; cd /root && {command}"])
+        result = subprocess.run(typed, capture_output=True, text=True, timeout=280, check=False)
+        assert result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
+        if command.startswith("autodist run"):
+            assert "4 workers (h1, h2, h3, h4)" in result.stderr
+    assert (cluster.disk("h1") / "root" / "digits.keras").is_file(), "on the first machine, as the page says"
+    assert list((home / "runs").glob("*/files/h1/digits.keras")), "and fetched"

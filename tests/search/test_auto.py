@@ -152,6 +152,8 @@ def test_without_trials_what_is_not_much_faster_yields_to_what_users_know(subjec
     assert mine == min(known_s)
     assert other > 0.8 * mine
     assert not verify(found, subject, spec)
+    is_first = "expected to be number 1 of " in found.builder
+    assert ("and within 20 % of the fastest, by the event simulation" in found.builder) is not is_first
 
 
 def test_without_trials_what_is_faster_by_the_margin_is_preferred_to_what_users_know(store, monkeypatch):
