@@ -203,6 +203,10 @@ def announce(strategy: Strategy, captured: CapturedStep, worker: Worker, number:
         f"{_count(len(strategy.graph.replicas), 'replica')} on {_count(worker.world_size, 'worker')}"
         + (f" over {' and '.join(strategy.carriers)}" if worker.world_size > 1 else ""),
     )
+    examples, replicas = captured.graph.batch_size, len(strategy.graph.replicas)
+    if examples is not None and 0 < examples < replicas:
+        idle = "1 of them computes" if replicas - examples == 1 else f"{replicas - examples} of them compute"
+        _LOG.info("the batch has %s for %d replicas: %s nothing", _count(examples, "example"), replicas, idle)
     if worker.environment.run_dir is not None:
         strategy_file, graph_file = step_files(worker.environment.run_dir, number)
         strategy.save(strategy_file)

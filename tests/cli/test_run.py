@@ -121,6 +121,10 @@ def test_spec_file_default_and_conflict(shell, inside):
     assert sorted(shell("run", "train.py").stdout.splitlines()) == ["[0] 2", "[1] 2"]
     assert workers() == ["0", "1"]
     assert workers("--workers", "1") == ["0"]
+    told = "autodist: `--workers` says what the cluster is; `--spec cluster.yml` takes the file that is here\n"
+    assert told in inside("run", "train.py", "--workers", "1", "--dry-run").stderr
+    for options in ((), ("--spec", "cluster.yml")):
+        assert "takes the file" not in inside("run", "train.py", *options, "--dry-run").stderr
     result = inside("run", "train.py", "--spec", "cluster.yml", "--workers", "2")
     assert result.returncode == 2
     assert "`--spec` and `--workers` were given, they exclude each other" in result.stderr

@@ -55,6 +55,21 @@ def test_a_strategy_that_cannot_be_compiled_is_not_changed_to_and_training_goes_
     assert "tried 2 strategies in the first 14 steps" in caplog.text
 
 
+def test_replicas_that_get_no_example_are_told(caplog):
+    def program(scope):
+        with scope():
+            model, optimizer = make_model(), adam()
+            step = make_step(model, optimizer)
+            losses = [float(step(x[:rows], y[:rows])) for x, y in batches(2)]
+        return losses, everything(model, optimizer)
+
+    for rows, told in ((1, "the batch has 1 example for 2 replicas: 1 of them computes nothing"), (2, None)):
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "autodist"):
+            assert_same(program)
+        assert [line for line in caplog.messages if "for 2 replicas" in line] == ([] if told is None else [told])
+
+
 def test_a_step_that_cannot_be_compiled_leaves_the_session_as_it_was():
     def program(scope):
         with scope() as ad:

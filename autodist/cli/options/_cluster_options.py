@@ -90,12 +90,14 @@ def resolve_spec(cluster: ClusterOptions) -> ResourceSpec:
     _refuse_several(cluster)
     if cluster.spec is not None:
         return load_spec(cluster.spec)
+    if cluster.given:
+        _say_that_the_file_is_left_out(f"`{cluster.given[0]}` says what the cluster is")
     if cluster.hosts is not None:
         return parse_hosts(cluster.hosts)
     if cluster.hostfile is not None:
         return read_hostfile(cluster.hostfile)
     if not cluster.given and is_in_slurm(os.environ):
-        _say_that_the_file_is_left_out()
+        _say_that_the_file_is_left_out("the cluster is the Slurm allocation")
         return read_slurm(os.environ)
     if not cluster.given and DEFAULT_SPEC.is_file():
         return ResourceSpec.from_file(DEFAULT_SPEC)
@@ -112,11 +114,11 @@ def _refuse_several(cluster: ClusterOptions) -> None:
         )
 
 
-def _say_that_the_file_is_left_out() -> None:
+def _say_that_the_file_is_left_out(why: str) -> None:
     if DEFAULT_SPEC.is_file():
         from autodist.report import error_console
 
-        text = f"autodist: the cluster is the Slurm allocation; `--spec {DEFAULT_SPEC}` takes the file that is here"
+        text = f"autodist: {why}; `--spec {DEFAULT_SPEC}` takes the file that is here"
         error_console().print(text, style="dim", highlight=False)
 
 
