@@ -15,7 +15,7 @@ from measuring import ROOT, Result, Row, progress, row
 
 sys.path.insert(0, str(ROOT))
 
-from autodist.cost.resharding import Tiles
+from autodist.cost.resharding import AxisTiles
 from autodist.search.tilings import (
     Baseline,
     CoarseGraph,
@@ -58,11 +58,11 @@ def measure(quick: bool) -> Result:
 
 
 def _recursive(replicate: Replicate = Replicate.NEVER) -> SearchOptions:
-    return SearchOptions(Method.RECURSIVE, replicate, Tiles.DIGITS, polish=False)
+    return SearchOptions(Method.RECURSIVE, replicate, AxisTiles.DIGITS, polish=False)
 
 
 def _joint() -> SearchOptions:
-    return SearchOptions(Method.JOINT, Replicate.NEVER, Tiles.DIGITS)
+    return SearchOptions(Method.JOINT, Replicate.NEVER, AxisTiles.DIGITS)
 
 
 def _searched(
@@ -83,8 +83,8 @@ def _timed(search: Callable[[], FoundTiling]) -> tuple[float, FoundTiling]:
 
 
 def _beside_rules(graph: CoarseGraph) -> list[Row]:
-    best = find_tiling(graph, _EIGHT, SearchOptions(tiles=Tiles.DIGITS)).moved_bytes
-    rules = {rule: baseline_tiling(graph, _EIGHT, rule, Tiles.DIGITS).moved_bytes for rule in Baseline}
+    best = find_tiling(graph, _EIGHT, SearchOptions(tiles=AxisTiles.DIGITS)).moved_bytes
+    rules = {rule: baseline_tiling(graph, _EIGHT, rule, AxisTiles.DIGITS).moved_bytes for rule in Baseline}
     return [
         row(f"VGG, batch 32 on 8: of what `{rule.value}` moves", [best / moved], "x", target=1.0)
         for rule, moved in rules.items()

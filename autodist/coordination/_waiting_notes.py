@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from autodist.coordination._member import Member
 from autodist.errors import AutoDistError
 
-__all__ = ["Place", "WaitingNotes"]
+__all__ = ["WaitingNotes", "WorkerPosition"]
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkerPosition:
     """Where another worker is.
 
     Attributes:
@@ -64,14 +64,14 @@ class WaitingNotes:
             self._stays = False
             self._note("")
 
-    def elsewhere(self) -> dict[int, Place]:
+    def elsewhere(self) -> dict[int, WorkerPosition]:
         """By rank, where others wait that should be in the step that this worker is in."""
         found = {}
         for rank in range(self._worker.world_size):
             place, steps, is_for_good = self._read(rank) if rank != self._worker.rank else ("", 0, False)
             if place and steps <= self._worker.steps_taken:
                 after = "" if is_for_good else f" after {steps} step{'' if steps == 1 else 's'}"
-                found[rank] = Place(f"{place}{after}", is_for_good)
+                found[rank] = WorkerPosition(f"{place}{after}", is_for_good)
         return found
 
     def _note(self, place: str, *, is_for_good: bool = False) -> None:

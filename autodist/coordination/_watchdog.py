@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from autodist.coordination._failure_note import FailureNote
 from autodist.coordination._last_words import say_last
-from autodist.coordination._waiting_notes import Place
+from autodist.coordination._waiting_notes import WorkerPosition
 from autodist.coordination._worker import Worker
 from autodist.errors import TimedOut, WorkerFailed
 
@@ -46,7 +46,7 @@ class Watchdog:
         self._started: float | None = None
         self._waits = True
         self._thread: threading.Thread | None = None
-        self._seen: dict[int, Place] = {}
+        self._seen: dict[int, WorkerPosition] = {}
         self._looks = 0
 
     @contextlib.contextmanager
@@ -86,7 +86,7 @@ class Watchdog:
         if self._looks >= _LOOKS and self._started == started:
             self._end_alone(elsewhere)
 
-    def _end_alone(self, elsewhere: dict[int, Place]) -> NoReturn:
+    def _end_alone(self, elsewhere: dict[int, WorkerPosition]) -> NoReturn:
         others = "; ".join(f"worker {rank} {place.words}" for rank, place in sorted(elsewhere.items()))
         self._end(
             f"worker {self._worker.rank} is in step {self._worker.steps_taken + 1}, but {others}",

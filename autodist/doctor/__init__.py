@@ -1,7 +1,7 @@
 """Is a cluster fit for training: every machine looked at by an agent, every problem with its remedy."""
 
 from autodist.doctor._diagnose import Diagnosis, diagnose
-from autodist.doctor._examination import Examination, Facts, Visit
+from autodist.doctor._examination import Examination, MachineFacts, MachineVisit
 from autodist.doctor._finding import Finding, Status
 from autodist.doctor._link_section import write_links
 from autodist.doctor._probe_pairs import MeasuredLink
@@ -10,11 +10,11 @@ from autodist.doctor._show import show_diagnosis, to_json
 __all__ = [
     "Diagnosis",
     "Examination",
-    "Facts",
     "Finding",
+    "MachineFacts",
+    "MachineVisit",
     "MeasuredLink",
     "Status",
-    "Visit",
     "diagnose",
     "show_diagnosis",
     "to_json",

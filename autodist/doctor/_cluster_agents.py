@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autodist.agent import Agent
-from autodist.doctor._examination import PORTS, Examination, Facts, Visit
+from autodist.doctor._examination import PORTS, Examination, MachineFacts, MachineVisit
 from autodist.errors import AutoDistError
 from autodist.remote import LocalTransport, Machine, Transport, machines_of
 from autodist.resource_spec import ResourceSpec
@@ -49,7 +49,7 @@ class ReachedHost:
 
     """
 
-    visit: Visit
+    visit: MachineVisit
     agent: Agent
     port: int = 0
 
@@ -73,7 +73,7 @@ class ClusterAgents:
     """
 
     spec: ResourceSpec
-    visits: tuple[Visit, ...]
+    visits: tuple[MachineVisit, ...]
     machines: tuple[ReachedHost, ...]
     token: str
 
@@ -102,7 +102,7 @@ async def connected_agents(
     room = asyncio.Semaphore(_MOST_LOGINS)
     agents: list[Agent] = []
 
-    async def visited(visit: Visit) -> tuple[Visit, Agent | None]:
+    async def visited(visit: MachineVisit) -> tuple[MachineVisit, Agent | None]:
         async with room:
             try:
                 agent = await Agent.start(
@@ -127,9 +127,9 @@ async def connected_agents(
         await transport.close()
 
 
-def _places(spec: ResourceSpec) -> list[Visit]:
+def _places(spec: ResourceSpec) -> list[MachineVisit]:
     """Return the machines of a spec; loopback addresses are all this one."""
-    places: dict[tuple[bool, Machine | None], Visit] = {}
+    places: dict[tuple[bool, Machine | None], MachineVisit] = {}
     for machine, ranks in machines_of(spec).items():
         hosts = tuple(spec.hosts[rank] for rank in ranks)
         is_here = hosts[0].is_local
@@ -138,11 +138,11 @@ def _places(spec: ResourceSpec) -> list[Visit]:
         known = places.get(key)
         # Here the virtual environment is the one that this runs in, whatever a login would activate.
         place = replace(machine, ssh=None) if is_here else machine
-        places[key] = replace(known, hosts=known.hosts + hosts) if known else Visit(place, hosts, is_here)
+        places[key] = replace(known, hosts=known.hosts + hosts) if known else MachineVisit(place, hosts, is_here)
     return list(places.values())
 
 
-async def _examined(visit: Visit, agent: Agent, others: Sequence[str]) -> Visit:
+async def _examined(visit: MachineVisit, agent: Agent, others: Sequence[str]) -> MachineVisit:
     """Ask a machine about itself, and for its time."""
     ahead_s, error_s = await _clock(agent)
     told = await agent.call(
@@ -154,7 +154,7 @@ async def _examined(visit: Visit, agent: Agent, others: Sequence[str]) -> Visit:
         first_port=PORTS[0],
         last_port=PORTS[-1],
     )
-    return replace(visit, facts=Facts.from_json(told), clock_ahead_s=ahead_s, clock_error_s=error_s)
+    return replace(visit, facts=MachineFacts.from_json(told), clock_ahead_s=ahead_s, clock_error_s=error_s)
 
 
 async def _clock(agent: Agent) -> tuple[float, float]:
@@ -180,13 +180,15 @@ def clock_difference(asked_at: float, trip_s: float, told: float) -> float:
     return told - (asked_at + trip_s / 2)
 
 
-async def _introduced(spec: ResourceSpec, found: Sequence[tuple[Visit, Agent | None]], token: str) -> ClusterAgents:
+async def _introduced(
+    spec: ResourceSpec, found: Sequence[tuple[MachineVisit, Agent | None]], token: str
+) -> ClusterAgents:
     """Have all machines listen, and each try to connect to all others."""
     machines = [ReachedHost(visit, agent) for visit, agent in found if agent is not None]
     if len(machines) > 1:
         machines = list(await asyncio.gather(*(_listening(machine, token) for machine in machines)))
         machines = list(await asyncio.gather(*(_connecting(machine, machines, token) for machine in machines)))
-    known: Mapping[str, Visit] = {machine.visit.name: machine.visit for machine in machines}
+    known: Mapping[str, MachineVisit] = {machine.visit.name: machine.visit for machine in machines}
     visits = tuple(known.get(visit.name, visit) for visit, _ in found)
     return ClusterAgents(spec, visits, tuple(machines), token)
 

@@ -10,7 +10,7 @@ from autodist.errors import AutoDistError
 from autodist.remote import Machine
 from autodist.resource_spec import Host, ResourceSpec
 
-__all__ = ["PORTS", "Disk", "Examination", "Facts", "Visit"]
+__all__ = ["PORTS", "Disk", "Examination", "MachineFacts", "MachineVisit"]
 
 PORTS = range(20000, 32000)
 """What workers' servers choose their ports from."""
@@ -33,7 +33,7 @@ class Disk:
 
 
 @dataclass(frozen=True)
-class Facts:
+class MachineFacts:
     """What a machine says of itself.
 
     Attributes:
@@ -74,7 +74,7 @@ class Facts:
     open_files: int
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Facts:
+    def from_json(cls, told: Mapping[str, Any]) -> MachineFacts:
         """Return what an agent's ``facts.gather`` has returned."""
         disks = {name: Disk(disk["path"], disk["free"], disk["is_writable"]) for name, disk in told["disks"].items()}
         same = (
@@ -93,7 +93,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Visit:
+class MachineVisit:
     """One machine of a cluster.
 
     Attributes:
@@ -113,7 +113,7 @@ class Visit:
     hosts: tuple[Host, ...]
     is_here: bool = False
     error: AutoDistError | None = None
-    facts: Facts | None = None
+    facts: MachineFacts | None = None
     clock_ahead_s: float = 0.0
     clock_error_s: float = 0.0
     unreached: Mapping[str, str] = field(default_factory=dict)
@@ -135,9 +135,9 @@ class Examination:
     """
 
     spec: ResourceSpec
-    visits: tuple[Visit, ...]
+    visits: tuple[MachineVisit, ...]
 
     @property
-    def known(self) -> tuple[tuple[Visit, Facts], ...]:
+    def known(self) -> tuple[tuple[MachineVisit, MachineFacts], ...]:
         """The machines that something is known of."""
         return tuple((visit, visit.facts) for visit in self.visits if visit.facts is not None)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from autodist.doctor._examination import Visit
+from autodist.doctor._examination import MachineVisit
 from autodist.doctor._probe_pairs import MeasuredLink
 from autodist.documents import yaml_number, yaml_text
 from autodist.errors import SpecError
@@ -22,7 +22,7 @@ __all__ = ["edited", "links_of", "write_links"]
 _SECTION = "links"
 
 
-def write_links(path: str | Path, visits: Sequence[Visit], measured: Iterable[MeasuredLink]) -> int:
+def write_links(path: str | Path, visits: Sequence[MachineVisit], measured: Iterable[MeasuredLink]) -> int:
     """Write measured links into a spec file and return the number of links between hosts that were written.
 
     Links between hosts that were not measured stay. Comments inside the section are lost, all else is kept to the byte.
@@ -56,7 +56,7 @@ def write_links(path: str | Path, visits: Sequence[Visit], measured: Iterable[Me
     return len(links)
 
 
-def links_of(visits: Sequence[Visit], measured: Iterable[MeasuredLink]) -> tuple[Link, ...]:
+def links_of(visits: Sequence[MachineVisit], measured: Iterable[MeasuredLink]) -> tuple[Link, ...]:
     """Return a link for each pair of hosts on two machines; a worker's share of a machine's network is not known."""
     hosts = {visit.name: visit.hosts for visit in visits}
     return tuple(

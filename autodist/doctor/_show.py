@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from autodist.doctor._diagnose import Diagnosis
-from autodist.doctor._examination import Visit
+from autodist.doctor._examination import MachineVisit
 from autodist.doctor._finding import Finding, Status
 from autodist.doctor._probe_pairs import MeasuredLink
 from autodist.report import fitted_table, plain_text, table_console
@@ -40,7 +40,7 @@ def to_json(diagnosis: Diagnosis) -> str:
     return json.dumps(content, indent=2)
 
 
-def _facts(visit: Visit) -> dict[str, Any]:
+def _facts(visit: MachineVisit) -> dict[str, Any]:
     reached = {"host": visit.name, "workers": [host.name for host in visit.hosts], "is_reached": visit.error is None}
     if visit.facts is None:
         return reached
@@ -117,11 +117,11 @@ def _machines(diagnosis: Diagnosis, width: int) -> Any:
     return fitted_table(columns, width, right=_NUMBERS, shrink={"Host": 12})
 
 
-def _column(visits: Sequence[Visit], name: str, missing: str = "") -> list[str]:
+def _column(visits: Sequence[MachineVisit], name: str, missing: str = "") -> list[str]:
     return [str(getattr(visit.facts, name)) or missing if visit.facts else "" for visit in visits]
 
 
-def _versions(visits: Sequence[Visit], package: str) -> list[str]:
+def _versions(visits: Sequence[MachineVisit], package: str) -> list[str]:
     return [visit.facts.packages.get(package, "-") if visit.facts else "" for visit in visits]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from autodist.doctor import Examination, Facts, Visit
+from autodist.doctor import Examination, MachineFacts, MachineVisit
 from autodist.doctor import _examination as parts
 from autodist.remote import Machine, machines_of
 from autodist.resource_spec import ResourceSpec
@@ -13,8 +13,8 @@ from autodist.resource_spec import ResourceSpec
 GIGABYTE = 10**9
 
 
-def healthy(name: str, number: int, names: list[str]) -> Facts:
-    return Facts(
+def healthy(name: str, number: int, names: list[str]) -> MachineFacts:
+    return MachineFacts(
         python="3.11.7",
         executable="/usr/bin/python3",
         host_name=name,
@@ -51,7 +51,7 @@ def cluster(text: str = "nodes: [{address: a}, {address: b}]") -> Examination:
     machines = machines_of(spec)
     names = [machine.address for machine in machines]
     visits = tuple(
-        Visit(
+        MachineVisit(
             machine,
             tuple(spec.hosts[rank] for rank in ranks),
             facts=healthy(machine.address, number, names),

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from autodist.coordination._coordinator_server import Progress
 from autodist.launch import FailureKind, Job
-from autodist.launch.watching._deadlines import Standing, find_overdue
+from autodist.launch.watching._deadlines import WorkersProgress, find_overdue
 from autodist.resource_spec import ResourceSpec
 
 
@@ -16,7 +16,7 @@ def job(tmp_path_factory):
 
 
 def standing(*progress, ended=()):
-    return Standing(
+    return WorkersProgress(
         dict.fromkeys(range(len(progress)), 0.0), dict(ended), {r: p for r, p in enumerate(progress) if p is not None}
     )
 

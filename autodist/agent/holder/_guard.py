@@ -21,7 +21,7 @@ from autodist.agent._processes import KILL_S, Ending, become_subreaper
 from autodist.agent._settings import Settings
 from autodist.agent.holder._directory import RunDirectory
 from autodist.agent.holder._isolation import enter_namespace, find_obstacle
-from autodist.agent.holder._prepared_place import Place
+from autodist.agent.holder._prepared_place import PreparedPlace
 
 __all__ = ["main"]
 
@@ -35,7 +35,7 @@ def main(settings: Settings) -> NoReturn:
     become_subreaper("autodist-guard")
     obstacle = find_obstacle() if settings.isolate else ""
     directory = _directory(settings)
-    place = Place(directory, os.getpid(), settings.isolate and not obstacle, obstacle)
+    place = PreparedPlace(directory, os.getpid(), settings.isolate and not obstacle, obstacle)
     if place.is_isolated:
         enter_namespace()
     ours, holders = socket.socketpair()
@@ -66,7 +66,7 @@ def _directory(settings: Settings) -> RunDirectory:
         os._exit(1)
 
 
-def _hold(settings: Settings, place: Place, guard: socket.socket) -> NoReturn:
+def _hold(settings: Settings, place: PreparedPlace, guard: socket.socket) -> NoReturn:
     """Be the holder."""
     try:
         os.setsid()  # so that no signal to a group or session reaches both

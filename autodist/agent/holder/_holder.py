@@ -21,7 +21,7 @@ from autodist.agent.holder._agent_requests import Requests
 from autodist.agent.holder._descriptors import Outlet, read_some
 from autodist.agent.holder._directory import remove_abandoned
 from autodist.agent.holder._isolation import mount_proc
-from autodist.agent.holder._prepared_place import Place
+from autodist.agent.holder._prepared_place import PreparedPlace
 from autodist.agent.holder._workers import Worker
 from autodist.agent.protocol import Decoder, Frame, FrameError, Greeting, Kind, Streams, encode, encode_json
 
@@ -34,7 +34,7 @@ _GUARD_KILLED = "the agent's first process was killed"
 _REAP_AFTER_S = 2.0  # whoever waits for a child of its own, such as a call, has done so by then
 
 
-def main(settings: Settings, place: Place, guard: socket.socket) -> NoReturn:
+def main(settings: Settings, place: PreparedPlace, guard: socket.socket) -> NoReturn:
     """Be the holder, for the rest of this process' life."""
     become_subreaper("autodist-holder")
     outside = mount_proc() if place.is_isolated else -1
@@ -53,7 +53,7 @@ class Holder:
 
     """
 
-    def __init__(self, settings: Settings, place: Place, guard: socket.socket, outside: int) -> None:
+    def __init__(self, settings: Settings, place: PreparedPlace, guard: socket.socket, outside: int) -> None:
         self.settings = settings
         self.place = place
         self.outside = outside

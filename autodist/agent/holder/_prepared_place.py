@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from autodist.agent.holder._directory import RunDirectory
 
-__all__ = ["Place"]
+__all__ = ["PreparedPlace"]
 
 
 @dataclass(frozen=True)
-class Place:
+class PreparedPlace:
     """Where a holder finds itself.
 
     Attributes:

@@ -22,9 +22,9 @@ __all__ = [
     "COPIES",
     "PARTIAL",
     "WHOLE",
-    "Shares",
+    "AxisTiles",
+    "ConversionShares",
     "States",
-    "Tiles",
     "digit_shares",
     "places_of",
     "shares_between",
@@ -43,7 +43,7 @@ _MOST_STOPS = 2000
 """Beyond it, as of five axes and two dims, only direct conversions are priced."""
 
 
-class Tiles(enum.Enum):
+class AxisTiles(enum.Enum):
     """Which elements of a dim an axis gives a device."""
 
     BOXES = "boxes"
@@ -54,7 +54,7 @@ class Tiles(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Shares:
+class ConversionShares:
     """What conversions between layouts move, as multiples of a tensor's size.
 
     Attributes:
@@ -87,7 +87,7 @@ class Shares:
 
 
 @cache
-def shares_between(lengths: tuple[int, ...], rank: int, tiles: Tiles = Tiles.BOXES) -> Shares:
+def shares_between(lengths: tuple[int, ...], rank: int, tiles: AxisTiles = AxisTiles.BOXES) -> ConversionShares:
     """What conversions of a tensor of so many dims move, on a mesh whose axes have these lengths.
 
     Example:
@@ -97,16 +97,16 @@ def shares_between(lengths: tuple[int, ...], rank: int, tiles: Tiles = Tiles.BOX
 
     """
     layouts = tuple(itertools.product(range(PARTIAL, rank), repeat=len(lengths)))
-    if tiles is Tiles.DIGITS:
-        return Shares(layouts, digit_shares(layouts, layouts, lengths))
+    if tiles is AxisTiles.DIGITS:
+        return ConversionShares(layouts, digit_shares(layouts, layouts, lengths))
     named = {f"a{axis}": length for axis, length in enumerate(lengths)}
     places = [places_of(states, tuple(named), rank) for states in layouts]
     shape = (prod(lengths),) * rank
-    return Shares(layouts, pulled_matrix(places, places, shape, named) / prod(shape))
+    return ConversionShares(layouts, pulled_matrix(places, places, shape, named) / prod(shape))
 
 
 @cache
-def shares_with_copies(length: int, rank: int) -> Shares:
+def shares_with_copies(length: int, rank: int) -> ConversionShares:
     """The same on one axis, where a tensor may be there once for each dim.
 
     Example:
@@ -124,7 +124,7 @@ def shares_with_copies(length: int, rank: int) -> Shares:
     direct[:count, :count] = plain.direct
     direct[:count, count] = [making.get(state, others) for (state,) in plain.layouts]
     direct[count, :count] = [taking.get(state, 0.0) for (state,) in plain.layouts]
-    return Shares((*plain.layouts, (COPIES,)), direct)
+    return ConversionShares((*plain.layouts, (COPIES,)), direct)
 
 
 def places_of(states: States, axes: tuple[str, ...], rank: int) -> Places:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Sequence
 
-from autodist.doctor._examination import Examination, Facts, Visit
+from autodist.doctor._examination import Examination, MachineFacts, MachineVisit
 from autodist.doctor._finding import Finding, Status
 
 __all__ = ["check_address"]
@@ -31,12 +31,12 @@ def check_address(examination: Examination) -> Iterator[Finding]:
                 yield _of_another(visit, other, meant, addresses)
 
 
-def _usable(facts: Facts) -> set[str]:
+def _usable(facts: MachineFacts) -> set[str]:
     every = {address for addresses in facts.interfaces.values() for address in addresses}
     return {text for text in every if not (ip := ipaddress.ip_address(text)).is_loopback and not ip.is_link_local}
 
 
-def _of_itself(visit: Visit, facts: Facts, *, stops_horovod: bool) -> Finding:
+def _of_itself(visit: MachineVisit, facts: MachineFacts, *, stops_horovod: bool) -> Finding:
     if not facts.address:
         remedy = f"connect `{visit.name}` to the network of the others, or name it by an address that it has there"
         return Finding(visit.name, "address", Status.FAIL, "it has no address that others could reach", remedy)
@@ -48,11 +48,11 @@ def _of_itself(visit: Visit, facts: Facts, *, stops_horovod: bool) -> Finding:
     return Finding(visit.name, "address", Status.FAIL if stops_horovod else Status.WARN, text, remedy)
 
 
-def _means_loopback(visit: Visit, facts: Facts) -> bool:
+def _means_loopback(visit: MachineVisit, facts: MachineFacts) -> bool:
     return bool(_own_name(visit, facts)[1])
 
 
-def _own_name(visit: Visit, facts: Facts) -> tuple[str, str]:
+def _own_name(visit: MachineVisit, facts: MachineFacts) -> tuple[str, str]:
     """Return the machine's name for itself, or that of the spec, and the loopback address it means there; or none."""
     for name in (facts.host_name, visit.name):
         meant = facts.names.get(name, ())
@@ -62,7 +62,7 @@ def _own_name(visit: Visit, facts: Facts) -> tuple[str, str]:
     return visit.name, ""
 
 
-def _of_another(visit: Visit, other: str, meant: Sequence[str], addresses: set[str]) -> Finding:
+def _of_another(visit: MachineVisit, other: str, meant: Sequence[str], addresses: set[str]) -> Finding:
     text = f"`{other}` means {', '.join(meant)} there, which is no address of that machine"
     remedy = f"correct its /etc/hosts, or name `{other}` by an address in the spec: {', '.join(sorted(addresses)[:2])}"
     return Finding(visit.name, "names", Status.WARN, text, remedy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from autodist.doctor._examination import Examination, Facts
+from autodist.doctor._examination import Examination, MachineFacts
 from autodist.doctor._finding import Finding, Status
 from autodist.installation import (
     COSTS,
@@ -33,7 +33,7 @@ def check_packages(examination: Examination) -> Iterator[Finding]:
             yield _judge(package, found[visit.name], usual, visit.name, facts)
 
 
-def _judge(package: str, version: str, usual: str, host: str, facts: Facts) -> Finding:
+def _judge(package: str, version: str, usual: str, host: str, facts: MachineFacts) -> Finding:
     is_needed = package in _NEEDED
     worst = Status.FAIL if is_needed else Status.WARN
     if version and version == usual and (package != "tensorflow" or is_supported(version)):
@@ -52,7 +52,7 @@ def _judge(package: str, version: str, usual: str, host: str, facts: Facts) -> F
     return Finding(host, package, worst, text, _remedy(package, usual, facts))
 
 
-def _remedy(package: str, version: str, facts: Facts) -> str:
+def _remedy(package: str, version: str, facts: MachineFacts) -> str:
     """Say what to type to have the version."""
     if package == "horovod":
         return horovod_remedy(facts.executable)

@@ -17,10 +17,10 @@ from autodist.graph import (
     tensor_dtype,
 )
 
-__all__ = ["Demand", "tensor_shape"]
+__all__ = ["NodeDemand", "tensor_shape"]
 
 
-class Demand:
+class NodeDemand:
     """Which nodes each context needs, and where replicas meet.
 
     Attributes:

@@ -13,7 +13,7 @@ from typing import Any
 
 from autodist.graph import LOOPS, NodeList, called_functions, output_shape
 
-__all__ = ["Draws"]
+__all__ = ["ReplicaDraws"]
 
 _SPREAD = 0x9E3779B97F4A7C15
 """Keeps the sequences of a replica apart from those of the next seeds: programs number their seeds."""
@@ -22,7 +22,7 @@ _FOR_THE_BATCH = ("CandidateSampler", "Fractional", "ShuffleQueue", "ComputeAcci
 """Parts of names of ops that draw once for all examples, even where they give a row for each."""
 
 
-class Draws:
+class ReplicaDraws:
     """Changes copies of random ops, and of what calls functions that have some.
 
     Args:

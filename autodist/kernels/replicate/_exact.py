@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autodist.graph import TrainingGraph
 from autodist.graph.operators import Kind, is_kind, meaning
-from autodist.kernels.replicate._demand import Demand
+from autodist.kernels.replicate._demand import NodeDemand
 
 __all__ = ["why_not_exact"]
 
@@ -27,7 +27,7 @@ def why_not_exact(graph: TrainingGraph) -> str | None:
         return "it returns strings, which not everything that joins workers carries"
     if any(output.shape is None for output in graph.outputs):
         return "it returns tensors of unknown rank"
-    demand = Demand(graph.analysis, graph)
+    demand = NodeDemand(graph.analysis, graph)
     met = next(iter(sorted(demand.inexact)), None)
     if met is None:
         return None

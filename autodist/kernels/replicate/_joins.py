@@ -21,12 +21,12 @@ from autodist.graph import (
 )
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels.replicate._batch_rows import FirstRows
-from autodist.kernels.replicate._demand import Demand, tensor_shape
+from autodist.kernels.replicate._demand import NodeDemand, tensor_shape
 from autodist.kernels.replicate._same_batches import compare_batches
-from autodist.kernels.replicate._shares import Shares
-from autodist.kernels.replicate._weights import Weights
+from autodist.kernels.replicate._shares import BatchShares
+from autodist.kernels.replicate._weights import GradientWeights
 
-__all__ = ["ROWS", "TOTAL", "Joins", "with_layers"]
+__all__ = ["ROWS", "TOTAL", "ReplicaJoins", "with_layers"]
 
 ROWS = "autodist/rows"
 """The placeholder for the numbers of examples of the local replicas."""
@@ -37,7 +37,7 @@ TOTAL = "autodist/total"
 _ADDITIONS = frozenset({"Add", "AddV2", "AddN"})
 
 
-class Joins:
+class ReplicaJoins:
     """Adds the nodes that join the replicas of a worker, and notes where workers have to be joined.
 
     Args:
@@ -53,7 +53,7 @@ class Joins:
     def __init__(
         self,
         analysis: StepAnalysis,
-        demand: Demand,
+        demand: NodeDemand,
         graph: DistributedGraph,
         out: NodeList,
         gradient_reduction: str,
@@ -70,8 +70,8 @@ class Joins:
         self._shapes = {v.name: v.shape for v in graph.variables}
         self._layout = graph.layout
         self._count = len(graph.layout.local_replicas)
-        self._shares = Shares(out, self._count, graph.layout.num_replicas, graph.layout.is_idle)
-        self._weights = Weights(analysis, demand, gradient_reduction)
+        self._shares = BatchShares(out, self._count, graph.layout.num_replicas, graph.layout.is_idle)
+        self._weights = GradientWeights(analysis, demand, gradient_reduction)
         self._own_state = own_state
         self._is_placed = is_placed
         self.first_rows: FirstRows | None = None

@@ -30,7 +30,7 @@ from autodist.graph import (
 )
 from autodist.graph.batch import picked_beyond, turns
 from autodist.graph.operators import Kind, Passes, is_kind, lookup_in, meaning, passes_on
-from autodist.kernels.replicate._demand import Demand
+from autodist.kernels.replicate._demand import NodeDemand
 
 __all__ = ["PICKED", "refuse_fixed_batches"]
 
@@ -114,7 +114,7 @@ class _Check:
         self.arguments = {
             node_of(given.tensor): (name, given) for name, given in zip(names, graph.inputs, strict=True) if given.split
         }
-        demand = Demand(self.analysis, graph)
+        demand = NodeDemand(self.analysis, graph)
         self.replica = demand.replica
         self.meeting = self._meeting(demand.losses)
         self.looked_at = self.replica | self.meeting

@@ -33,9 +33,9 @@ from autodist.graph.layouts import BatchPlan, NoPlanError, TiledVariables, plan_
 from autodist.graph.operators import Kind, is_kind
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
 from autodist.kernels.replicate._counted_draws import CountedDraws, elements_of_rows
-from autodist.kernels.replicate._demand import Demand
-from autodist.kernels.replicate._draws import Draws
-from autodist.kernels.replicate._joins import ROWS, TOTAL, Joins, with_layers
+from autodist.kernels.replicate._demand import NodeDemand
+from autodist.kernels.replicate._draws import ReplicaDraws
+from autodist.kernels.replicate._joins import ROWS, TOTAL, ReplicaJoins, with_layers
 from autodist.kernels.replicate._same_batches import BATCHES
 from autodist.kernels.replicate._share_batch import share_batch
 from autodist.kernels.replicate._warnings import inexact_of, notes_of, warnings_of
@@ -67,7 +67,7 @@ class Replicate(Kernel):
         if graph.layout.is_alone:
             return graph
         analysis = self.graph.analysis
-        demand = Demand(analysis, self.graph)
+        demand = NodeDemand(analysis, self.graph)
         plan = self._exact_plan(graph, demand)
         if plan is not None:
             return share_batch(graph, self.graph, plan)
@@ -76,7 +76,7 @@ class Replicate(Kernel):
         _refuse_writes(analysis, demand, self.graph)
         return _Copier(self, graph, analysis, demand).build()
 
-    def _exact_plan(self, graph: DistributedGraph, demand: Demand) -> BatchPlan | None:
+    def _exact_plan(self, graph: DistributedGraph, demand: NodeDemand) -> BatchPlan | None:
         """How replicas share a step tensor by tensor; None for one in which each computes the loss of its own rows.
 
         It is shared where examples meet, and for random numbers that no counter gives, if replicas then need nothing of
@@ -104,7 +104,7 @@ class Replicate(Kernel):
             return None
         return plan if is_needed or plan.is_apart else None
 
-    def _tiled_plan(self, demand: Demand, tiled: TiledVariables) -> BatchPlan | None:
+    def _tiled_plan(self, demand: NodeDemand, tiled: TiledVariables) -> BatchPlan | None:
         """The plan of a step with tiled variables: one that trains them can't be shared in another way."""
         try:
             if self.own_state or self.gradient_reduction != "auto" or not demand.analysis.split:
@@ -128,23 +128,23 @@ class Replicate(Kernel):
             )
 
 
-def _writes_by_replicas(demand: Demand) -> list[str]:
+def _writes_by_replicas(demand: NodeDemand) -> list[str]:
     """The nodes that change variables while they compute something of each example."""
     return [name for name in demand.analysis.writes if name in demand.replica]
 
 
-def _draws_by_row(demand: Demand) -> list[str]:
+def _draws_by_row(demand: NodeDemand) -> list[str]:
     """The nodes that draw random numbers for a replica's own examples."""
     return [name for name in demand.replica if is_kind(demand.analysis.nodes[name].op, Kind.RANDOM)]
 
 
-def _counted(demand: Demand) -> dict[str, int]:
+def _counted(demand: NodeDemand) -> dict[str, int]:
     """The draws of which replicas can have those of their own rows, with how many numbers a row has."""
     found = {name: elements_of_rows(demand.analysis, name) for name in _draws_by_row(demand)}
     return {name: each for name, each in found.items() if each is not None}
 
 
-def _refuse_writes(analysis: StepAnalysis, demand: Demand, graph: TrainingGraph) -> None:
+def _refuse_writes(analysis: StepAnalysis, demand: NodeDemand, graph: TrainingGraph) -> None:
     """Refuse what gives each replica's examples a value, and changes a variable on the way."""
     for name in _writes_by_replicas(demand):
         node, handles = analysis.nodes[name], analysis.writes[name].handles
@@ -160,7 +160,7 @@ def _refuse_writes(analysis: StepAnalysis, demand: Demand, graph: TrainingGraph)
 class _Copier:
     """Builds the replicated graph from what is demanded."""
 
-    def __init__(self, kernel: Replicate, graph: DistributedGraph, analysis: StepAnalysis, demand: Demand) -> None:
+    def __init__(self, kernel: Replicate, graph: DistributedGraph, analysis: StepAnalysis, demand: NodeDemand) -> None:
         self.kernel = kernel
         self.source = graph
         self.layout = graph.layout
@@ -171,11 +171,11 @@ class _Copier:
         own_state = kernel.own_state and self.layout.world_size > 1
         self.counted = {} if own_state else _counted(demand)
         is_placed = bool(self.counted)
-        self.joins = Joins(analysis, demand, graph, self.out, kernel.gradient_reduction, own_state, is_placed)
+        self.joins = ReplicaJoins(analysis, demand, graph, self.out, kernel.gradient_reduction, own_state, is_placed)
         self.casts: set[str] = set()
         self.shapes = {v.name: v.shape for v in graph.variables}
         self.copies = GraphEditor.like(analysis.graph_def)
-        self.draws = Draws(self.out, self.copies.library)
+        self.draws = ReplicaDraws(self.out, self.copies.library)
         self.joins.build()
         split = [node_of(given.tensor) for given in kernel.graph.inputs if given.split]
         self.borrowed = {

@@ -44,7 +44,7 @@ from autodist.graph.layouts import (
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels.replicate._batch_rows import BatchRows
 from autodist.kernels.replicate._counted_draws import CountedDraws
-from autodist.kernels.replicate._draws import Draws
+from autodist.kernels.replicate._draws import ReplicaDraws
 from autodist.kernels.replicate._exchange import Exchanges
 from autodist.kernels.replicate._filled_rows import FilledRows
 from autodist.kernels.replicate._joins import ROWS, TOTAL, with_layers
@@ -85,7 +85,7 @@ class _Builder:
         self.values: dict[tuple[str, Layout], list[str]] = {}
         self.copies: dict[str, list[str]] = {}
         self.editor = GraphEditor.like(self.analysis.graph_def)
-        self.draws = Draws(self.out, self.editor.library)
+        self.draws = ReplicaDraws(self.out, self.editor.library)
 
     def build(self) -> DistributedGraph:
         """See the module's docstring."""

@@ -10,12 +10,12 @@ from typing import Any
 
 from autodist.graph import NodeList
 
-__all__ = ["Shares"]
+__all__ = ["BatchShares"]
 
 _MANY_ROWS = 2**30
 
 
-class Shares:
+class BatchShares:
     """Makes what a replica's values are weighted with: its share of the batch, and whether it has any of it.
 
     Args:

@@ -9,7 +9,7 @@ from math import prod
 from autodist.graph import ROWLIKE, BatchScaling, TrainingGraph, itemsize, node_of, reduction_of_met, tensor_dtype
 from autodist.graph.batch import BY_REPLICA
 from autodist.graph.operators import Kind, is_kind
-from autodist.kernels.replicate._demand import Demand, tensor_shape
+from autodist.kernels.replicate._demand import NodeDemand, tensor_shape
 
 __all__ = ["inexact_of", "notes_of", "warnings_of"]
 
@@ -19,7 +19,7 @@ _MOST_LAYERS = 4
 
 
 def warnings_of(
-    graph: TrainingGraph, demand: Demand | None = None, gradient_reduction: str = "auto"
+    graph: TrainingGraph, demand: NodeDemand | None = None, gradient_reduction: str = "auto"
 ) -> tuple[str, ...]:
     """One for each kind of op on each line of the program: of losses, of values, of what is gathered for these.
 
@@ -28,17 +28,17 @@ def warnings_of(
         demand: What it demands of replicas, if that is known already.
         gradient_reduction: How the caller has gradients combined.
     """
-    demand = Demand(graph.analysis, graph) if demand is None else demand
+    demand = NodeDemand(graph.analysis, graph) if demand is None else demand
     return (*inexact_of(graph, demand, gradient_reduction), *_of_gathering(graph, demand))
 
 
-def inexact_of(graph: TrainingGraph, demand: Demand, gradient_reduction: str = "auto") -> tuple[str, ...]:
+def inexact_of(graph: TrainingGraph, demand: NodeDemand, gradient_reduction: str = "auto") -> tuple[str, ...]:
     """What differs from one device if each replica computes the loss of its own examples; see :func:`warnings_of`."""
     losses = (*_of_losses(graph, demand, gradient_reduction), *_of_sources(graph, demand), *_of_bent(graph, demand))
     return (*losses, *_of_begins(graph, demand), *_of_values(graph, demand))
 
 
-def notes_of(demand: Demand, counted: Container[str] = (), variables: Iterable[str] = ()) -> tuple[str, ...]:
+def notes_of(demand: NodeDemand, counted: Container[str] = (), variables: Iterable[str] = ()) -> tuple[str, ...]:
     """What differs from one device as is documented, where each replica computes the loss of its own examples.
 
     Args:
@@ -77,7 +77,7 @@ def _layers(names: Iterable[str], variables: Iterable[str]) -> str:
     return ", ".join(shown[:_MOST_LAYERS]) + more
 
 
-def _of_losses(graph: TrainingGraph, demand: Demand, gradient_reduction: str) -> Iterator[str]:
+def _of_losses(graph: TrainingGraph, demand: NodeDemand, gradient_reduction: str) -> Iterator[str]:
     analysis = demand.analysis
     meetings = analysis.dependence.meetings(demand.losses)
     for place, name in _by_line(graph, demand, meetings):
@@ -95,7 +95,7 @@ def _of_losses(graph: TrainingGraph, demand: Demand, gradient_reduction: str) ->
             )
 
 
-def _of_sources(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
+def _of_sources(graph: TrainingGraph, demand: NodeDemand) -> Iterator[str]:
     """Gradients by values that each replica computes of its own examples, and that have no row for each."""
     analysis = demand.analysis
     sources = {
@@ -112,7 +112,7 @@ def _of_sources(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
         )
 
 
-def _of_bent(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
+def _of_bent(graph: TrainingGraph, demand: NodeDemand) -> Iterator[str]:
     """Gradients of the program's own that are not linear in what comes from the loss of a replica's examples."""
     for place, _ in _by_line(graph, demand, (name for name in demand.analysis.bent if name in demand.replica)):
         yield (
@@ -122,7 +122,7 @@ def _of_bent(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
         )
 
 
-def _of_begins(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
+def _of_begins(graph: TrainingGraph, demand: NodeDemand) -> Iterator[str]:
     """Gradients that begin with what the program gives, and each replica makes of its own part of the batch."""
     for place, _ in _by_line(graph, demand, (name for name in demand.analysis.begins_apart if name in demand.replica)):
         yield (
@@ -132,21 +132,21 @@ def _of_begins(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
         )
 
 
-def _of_values(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
+def _of_values(graph: TrainingGraph, demand: NodeDemand) -> Iterator[str]:
     for place, name in _by_line(graph, demand, sorted(demand.inexact)):
         is_of_met = reduction_of_met(demand.analysis.dependence, name) is not None
         what = "is taken of examples that have met, each replica's own" if is_of_met else _NEITHER
         yield f"{place} {what}; its value will be {demand.inexact[name]}"
 
 
-def _gathered(graph: TrainingGraph, demand: Demand) -> list[str]:
+def _gathered(graph: TrainingGraph, demand: NodeDemand) -> list[str]:
     """The tensors whose rows are gathered for values of the whole batch, alongside what the step returns."""
     returned = {output.tensor for output in graph.outputs} | demand.analysis.marks.keys()
     rows = (tensor for tensor, scaling in demand.cuts.items() if scaling in (BatchScaling.ROWS, BatchScaling.SUBSET))
     return sorted(tensor for tensor in rows if tensor not in returned)
 
 
-def _of_gathering(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
+def _of_gathering(graph: TrainingGraph, demand: NodeDemand) -> Iterator[str]:
     nodes = demand.analysis.nodes
     for tensor in _gathered(graph, demand):
         each = prod(size for size in tensor_shape(nodes, tensor) or () if size is not None)
@@ -158,7 +158,7 @@ def _of_gathering(graph: TrainingGraph, demand: Demand) -> Iterator[str]:
             )
 
 
-def _by_line(graph: TrainingGraph, demand: Demand, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _by_line(graph: TrainingGraph, demand: NodeDemand, names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Words for each node, and its name; of several of one kind on one line, the first."""
     seen: set[tuple[str, str]] = set()
     for name in names:
@@ -168,7 +168,7 @@ def _by_line(graph: TrainingGraph, demand: Demand, names: Iterable[str]) -> Iter
             yield _place(graph, demand, name), name
 
 
-def _place(graph: TrainingGraph, demand: Demand, name: str) -> str:
+def _place(graph: TrainingGraph, demand: NodeDemand, name: str) -> str:
     line = graph.lines.get(name)
     at = f" at {line}" if line is not None and line != name else ""
     return f"op `{name}` ({demand.analysis.nodes[name].op}){at}"

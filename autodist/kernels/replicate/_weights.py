@@ -10,12 +10,12 @@ from functools import cached_property
 
 from autodist.errors import CaptureError
 from autodist.graph import ROWLIKE, Reduction, StepAnalysis
-from autodist.kernels.replicate._demand import Demand
+from autodist.kernels.replicate._demand import NodeDemand
 
-__all__ = ["Weights"]
+__all__ = ["GradientWeights"]
 
 
-class Weights:
+class GradientWeights:
     """Finds the weight of each gradient: ``share`` or ``active``, as :meth:`Shares.scalar` has them.
 
     Args:
@@ -24,7 +24,7 @@ class Weights:
         gradient_reduction: ``auto``, ``mean`` or ``sum``.
     """
 
-    def __init__(self, analysis: StepAnalysis, demand: Demand, gradient_reduction: str) -> None:
+    def __init__(self, analysis: StepAnalysis, demand: NodeDemand, gradient_reduction: str) -> None:
         self._analysis = analysis
         self._demand = demand
         self._gradient_reduction = gradient_reduction

@@ -21,7 +21,7 @@ from autodist.graph import data_inputs, node_of, normalize, tensor_dtype
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, Serving, SyncPoint
 from autodist.kernels.servers._channels import Queues
 from autodist.kernels.servers._proxies import ProxyWriter
-from autodist.kernels.servers._regions import Region, Regions
+from autodist.kernels.servers._regions import UnitRegion, UnitRegions
 from autodist.kernels.servers._units import Part, Unit, parts_of, units_of
 from autodist.strategies import PSSynchronizer, Strategy, Synchronizer
 
@@ -72,7 +72,7 @@ class _Rewriting:
         for point in graph.points:
             if point.variable in unit_of:
                 self.points[unit_of[point.variable]].append(point)
-        self.regions = Regions(graph, units, self.points)
+        self.regions = UnitRegions(graph, units, self.points)
         self.lines = {u.name: _Line(self, u, k, f"{step}/relaxed/{u.name}") for k, u in enumerate(units)}
 
     def apply(self) -> DistributedGraph:
@@ -118,7 +118,7 @@ class _Line:
         self._nodes = rewriting.nodes
         self._proxies = rewriting.proxies
         self._copies = f"autodist/serve/{number}"
-        self._region: Region = rewriting.regions.region(unit.name)
+        self._region: UnitRegion = rewriting.regions.region(unit.name)
         crossing = [tensor_dtype(self._graph.nodes, tensor) for tensor in self._region.crossing]
         self._dtypes = [dtype for point in self.points for dtype in point.dtypes] + crossing
         device = self._layout.tf_device(unit.destination)

@@ -11,13 +11,13 @@ from autodist.graph import data_inputs, is_stateful, node_of, normalize
 from autodist.kernels._base import DistributedGraph, SyncPoint
 from autodist.kernels.servers._units import Unit, units_of_handles, writes_of
 
-__all__ = ["Region", "Regions"]
+__all__ = ["UnitRegion", "UnitRegions"]
 
 _REPLICAS_OWN = re.compile(r"replica_\d+/")
 
 
 @dataclass(frozen=True)
-class Region:
+class UnitRegion:
     """One unit's update.
 
     Attributes:
@@ -33,7 +33,7 @@ class Region:
     waits: Mapping[str, tuple[str, ...]]
 
 
-class Regions:
+class UnitRegions:
     """Finds the update regions of units in a replicated step.
 
     A node belongs to a unit's region if its update needs it and it depends on the unit's synchronized gradients, on its
@@ -65,7 +65,7 @@ class Regions:
         others = [e for e in self._effects if self.behind.get(e, 0) & self._bit[unit] and e not in self.writes]
         return tuple(dict.fromkeys([*writes, *others]))
 
-    def region(self, unit: str) -> Region:
+    def region(self, unit: str) -> UnitRegion:
         """A unit's region."""
         roots, crossing = self.roots(unit), set()
         members: set[str] = set()
@@ -84,7 +84,7 @@ class Regions:
                 else:
                     crossing.add(normalize(tensor))
         nodes = tuple(name for name in self.analysis.order if name in members)
-        return Region(roots, nodes, tuple(sorted(crossing)), self._waits(nodes, unit))
+        return UnitRegion(roots, nodes, tuple(sorted(crossing)), self._waits(nodes, unit))
 
     def _is_given(self, name: str) -> bool:
         """Whether the server has it without copying: handles, and the gradients that arrive."""

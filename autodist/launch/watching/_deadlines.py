@@ -9,7 +9,7 @@ from autodist.launch._base import Job
 from autodist.launch._gang import Progress
 from autodist.report import FailureKind
 
-__all__ = ["Overdue", "Standing", "find_overdue"]
+__all__ = ["Overdue", "WorkersProgress", "find_overdue"]
 
 _IDLE = 0.5  # of what is allowed
 _SLOW = 2.0
@@ -17,7 +17,7 @@ _SILENCE_S = 10.0  # workers say every two seconds how far they are
 
 
 @dataclass(frozen=True)
-class Standing:
+class WorkersProgress:
     """Where the workers of a run stand; all times are ``time.monotonic()``.
 
     Attributes:
@@ -78,12 +78,12 @@ class Overdue:
     cut: tuple[tuple[int, int], ...] = ()
 
 
-def find_overdue(job: Job, standing: Standing, now_s: float) -> Overdue | None:
+def find_overdue(job: Job, standing: WorkersProgress, now_s: float) -> Overdue | None:
     """Return the bound of the job that is exceeded at ``now_s``, or None."""
     return _waits_for_ended(job, standing, now_s) or _no_step(job, standing, now_s)
 
 
-def _waits_for_ended(job: Job, standing: Standing, now_s: float) -> Overdue | None:
+def _waits_for_ended(job: Job, standing: WorkersProgress, now_s: float) -> Overdue | None:
     """Find out whether some have ended while all others wait without making a step."""
     running = standing.running
     if not job.finish_timeout_s or not standing.ended_s or not running:
@@ -103,7 +103,7 @@ def _waits_for_ended(job: Job, standing: Standing, now_s: float) -> Overdue | No
     )
 
 
-def _no_step(job: Job, standing: Standing, now_s: float) -> Overdue | None:
+def _no_step(job: Job, standing: WorkersProgress, now_s: float) -> Overdue | None:
     """Find a worker that made no step for too long; of several, the one that the others probably wait for."""
     if not any(_lateness(job, standing, rank, now_s) > 1.0 for rank in standing.running):
         return None
@@ -130,7 +130,7 @@ def _no_step(job: Job, standing: Standing, now_s: float) -> Overdue | None:
     )
 
 
-def _silent(standing: Standing, silent: Sequence[int], waiting: Sequence[int], now_s: float) -> Overdue:
+def _silent(standing: WorkersProgress, silent: Sequence[int], waiting: Sequence[int], now_s: float) -> Overdue:
     """Blame a process that doesn't run; how many steps it has taken since it last said so is not known."""
     rank = min(silent, key=lambda rank: (standing.progress[rank].heard_s, rank))
     others = f", and {_workers(tuple(waiting))} made no training step" if waiting else ""
@@ -143,7 +143,7 @@ def _silent(standing: Standing, silent: Sequence[int], waiting: Sequence[int], n
     )
 
 
-def _lateness(job: Job, standing: Standing, rank: int, now_s: float) -> float:
+def _lateness(job: Job, standing: WorkersProgress, rank: int, now_s: float) -> float:
     """Time without a step in parts of what is allowed; above 1 is too late."""
     bound_s = job.stall_timeout_s if standing.steps(rank) else job.start_timeout_s
     return (now_s - standing.last_step_s(rank)) / bound_s if bound_s > 0 else 0.0

@@ -18,8 +18,16 @@ from autodist.coordination import SERVER_PORTS
 from autodist.errors import LaunchError
 from autodist.launch._loop import LoopThread
 from autodist.launch.machines import Fleet, Site
-from autodist.launch.watching._deadlines import Overdue, Standing
-from autodist.launch.watching._reachability import SILENCE_S, Pair, Place, Reachability, cut_between, find_cut, is_idle
+from autodist.launch.watching._deadlines import Overdue, WorkersProgress
+from autodist.launch.watching._reachability import (
+    SILENCE_S,
+    Pair,
+    Reachability,
+    WatchedMachine,
+    cut_between,
+    find_cut,
+    is_idle,
+)
 from autodist.remote import Machine
 
 __all__ = ["Neighbours"]
@@ -43,7 +51,7 @@ class Neighbours:
     def __init__(self, loop: LoopThread, fleet: Fleet) -> None:
         self._loop = loop
         self._fleet = fleet
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, WatchedMachine] = {}
         self._silences = Reachability()
         self._round: concurrent.futures.Future[None] | None = None
         self._next_s = -math.inf
@@ -59,14 +67,14 @@ class Neighbours:
         if len(self._fleet.machines) < 2:
             return
 
-        async def one(machine: Machine, agent: Agent) -> Place:
+        async def one(machine: Machine, agent: Agent) -> WatchedMachine:
             ranks = self._fleet.machines[machine]
-            place = Place(ranks, sites[ranks[0]].address)
+            place = WatchedMachine(ranks, sites[ranks[0]].address)
             ports = {"first_port": SERVER_PORTS[0], "last_port": SERVER_PORTS[-1]}
             return replace(place, port=await agent.call("neighbours.listen", address=place.address, **ports))
 
         found = await self._fleet.on_present(one)
-        self._places = {min(place.ranks): place for place in found.values() if isinstance(place, Place)}
+        self._places = {min(place.ranks): place for place in found.values() if isinstance(place, WatchedMachine)}
 
     async def require(self, pairs: Sequence[Pair]) -> None:
         """Wait until these pairs reach each other; those of which nothing is known count as if they did.
@@ -85,7 +93,7 @@ class Neighbours:
                 raise LaunchError(cut.message, hint=cut.hint)
             await asyncio.sleep(_EVERY_S - _PATIENCE_S)
 
-    def watch(self, standing: Standing, now_s: float) -> None:
+    def watch(self, standing: WorkersProgress, now_s: float) -> None:
         """Have the machines ask each other: at the beginning, and now and then while a worker takes no steps."""
         is_under_way = self._round is not None and not self._round.done()
         if len(self._places) < 2 or is_under_way or now_s < self._next_s:
@@ -95,7 +103,7 @@ class Neighbours:
             self._next_s = now_s + _EVERY_S
             self._round = self._loop.start(self._ask())
 
-    def find_cut(self, standing: Standing, now_s: float) -> Overdue | None:
+    def find_cut(self, standing: WorkersProgress, now_s: float) -> Overdue | None:
         """Return who doesn't reach whom any more, if somebody waits for that."""
         return find_cut(self._silences, standing, self._places, now_s)
 

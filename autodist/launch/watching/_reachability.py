@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autodist.launch.watching._deadlines import Overdue, Standing
+from autodist.launch.watching._deadlines import Overdue, WorkersProgress
 from autodist.report import FailureKind
 
-__all__ = ["SILENCE_S", "Pair", "Place", "Reachability", "cut_between", "find_cut", "is_idle"]
+__all__ = ["SILENCE_S", "Pair", "Reachability", "WatchedMachine", "cut_between", "find_cut", "is_idle"]
 
 Pair = tuple[int, int]
 """Two machines, named by their workers of the lowest rank, the lower one first."""
@@ -21,7 +21,7 @@ _MOST_LISTED = 8
 
 
 @dataclass(frozen=True)
-class Place:
+class WatchedMachine:
     """A machine as the others see it.
 
     Attributes:
@@ -78,7 +78,9 @@ class Reachability:
         )
 
 
-def find_cut(silences: Reachability, standing: Standing, places: Mapping[int, Place], now_s: float) -> Overdue | None:
+def find_cut(
+    silences: Reachability, standing: WorkersProgress, places: Mapping[int, WatchedMachine], now_s: float
+) -> Overdue | None:
     """Return who doesn't reach whom any more, if a worker waits for that.
 
     A pair in which nobody has ever answered counts until the first step: all carriers connect all workers before it,
@@ -103,12 +105,14 @@ def find_cut(silences: Reachability, standing: Standing, places: Mapping[int, Pl
     return cut_between(found, silences, places, now_s) if found else None
 
 
-def is_idle(standing: Standing, rank: int, now_s: float) -> bool:
+def is_idle(standing: WorkersProgress, rank: int, now_s: float) -> bool:
     """Whether a worker runs and has taken no step for a while."""
     return rank in standing.running and now_s - standing.last_step_s(rank) >= _IDLE_S
 
 
-def cut_between(pairs: Sequence[Pair], silences: Reachability, places: Mapping[int, Place], now_s: float) -> Overdue:
+def cut_between(
+    pairs: Sequence[Pair], silences: Reachability, places: Mapping[int, WatchedMachine], now_s: float
+) -> Overdue:
     """Return what there is to say of pairs that don't reach each other."""
     ends = [rank for pair in pairs for rank in pair]
     rank = max(ends, key=lambda end: (ends.count(end), end))  # the machine that most of them have in common

@@ -12,7 +12,7 @@ from autodist.coordination import INTERRUPTION_TOLD, SAVES_AT_END, SCRIPT_ENDED,
 from autodist.launch._base import Job, RunObserver
 from autodist.launch._gang import Event, Exited, ExitStatus, Gang, Interrupted, Lost
 from autodist.launch.run_files import RunDirectory, StatusKeeper
-from autodist.launch.watching._deadlines import Standing, find_overdue
+from autodist.launch.watching._deadlines import WorkersProgress, find_overdue
 from autodist.launch.watching._failures import Symptom, Verdict, root_cause
 from autodist.launch.watching._neighbour_watch import Neighbours
 from autodist.report import RunState
@@ -156,7 +156,10 @@ class Supervisor:
     def _check_deadlines(self) -> None:
         if self._symptoms or self._interrupts or time.monotonic() - self._resumed_s < _CATCH_UP_S:
             return
-        standing, now_s = Standing(self._started_s, self._ended_s, self._coordinator.progress()), time.monotonic()
+        standing, now_s = (
+            WorkersProgress(self._started_s, self._ended_s, self._coordinator.progress()),
+            time.monotonic(),
+        )
         self._neighbours.watch(standing, now_s)
         overdue = self._neighbours.find_cut(standing, now_s) or find_overdue(self._job, standing, now_s)
         if overdue is not None:

@@ -5,8 +5,8 @@ Drawing needs matplotlib, an extra (``pip install "autodist-tf[plots]"``) that i
 
 from autodist.report.plots._importance import Effect, Importance, importance_of
 from autodist.report.plots._picture import (
+    KnownStrategy,
     SearchPicture,
-    Standing,
     Summary,
     VariableChoices,
     choices_of,
@@ -24,13 +24,13 @@ __all__ = [
     "Effect",
     "Importance",
     "Kind",
+    "KnownStrategy",
     "MeanProgress",
     "Point",
     "PredictedAgainstMeasured",
     "Progress",
     "SearchPicture",
     "Searched",
-    "Standing",
     "Summary",
     "VariableChoices",
     "check_drawable",

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from autodist.resource_spec import Host
     from autodist.strategies import Strategy
 
-__all__ = ["SearchPicture", "Standing", "Summary", "VariableChoices", "choices_of", "picture_of", "summary_of"]
+__all__ = ["KnownStrategy", "SearchPicture", "Summary", "VariableChoices", "choices_of", "picture_of", "summary_of"]
 
 
 @dataclass(frozen=True)
-class Standing:
+class KnownStrategy:
     """A strategy that users know, next to the best.
 
     Attributes:
@@ -80,7 +80,7 @@ class Summary:
     speedup_spread: tuple[float, float]
     num_found: int
     num_faster: int
-    standings: tuple[Standing, ...]
+    standings: tuple[KnownStrategy, ...]
 
 
 @dataclass(frozen=True)
@@ -201,14 +201,14 @@ def choices_of(
     return VariableChoices({header: tuple(cells) for header, cells in columns.items() if any(cells)}, left_out)
 
 
-def _standings(courses: Sequence[Progress]) -> tuple[Standing, ...]:
+def _standings(courses: Sequence[Progress]) -> tuple[KnownStrategy, ...]:
     found = []
     for name in dict.fromkeys(name for course in courses for name in course.baselines):
         having = [course for course in courses if name in course.baselines]
         step_s = sum(course.reference_s / course.baselines[name] for course in having) / len(having)
         low, high = (sum(course.spreads[name][k] for course in having) / len(having) for k in (0, 1))
         speed = sum(course.baselines[name] for course in having) / len(having)
-        found.append(Standing(name, step_s, speed, (low, high)))
+        found.append(KnownStrategy(name, step_s, speed, (low, high)))
     return tuple(sorted(found, key=lambda standing: standing.step_s))
 
 

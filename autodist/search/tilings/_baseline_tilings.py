@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 from math import prod
 
-from autodist.cost.resharding import WHOLE, Tiles
+from autodist.cost.resharding import WHOLE, AxisTiles
 from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseOperator
 from autodist.search.tilings._domains import States, is_even
 from autodist.search.tilings._factor_tables import Combination, Tables
@@ -31,7 +31,7 @@ class Baseline(enum.Enum):
 
 
 def baseline_tiling(
-    graph: CoarseGraph, lengths: tuple[int, ...], baseline: Baseline, tiles: Tiles = Tiles.BOXES
+    graph: CoarseGraph, lengths: tuple[int, ...], baseline: Baseline, tiles: AxisTiles = AxisTiles.BOXES
 ) -> FoundTiling:
     """Return the tiling that a rule makes; what can't be cut evenly is whole.
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from autodist.cost.resharding import WHOLE, Shares, Tiles, shares_between, shares_with_copies
+from autodist.cost.resharding import WHOLE, AxisTiles, ConversionShares, shares_between, shares_with_copies
 from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseOperator, CoarseTensor, Form
 from autodist.search.tilings._elimination import Factor
 
@@ -37,7 +37,7 @@ class Tables:
 
     graph: CoarseGraph
     lengths: tuple[int, ...]
-    tiles: Tiles = Tiles.BOXES
+    tiles: AxisTiles = AxisTiles.BOXES
     _tables: dict[object, NDArray[np.float64]] = field(default_factory=dict)
     _combined: dict[object, tuple[Combination, ...]] = field(default_factory=dict)
 
@@ -136,7 +136,7 @@ class Tables:
             found.append((moved + halos) * float(tensor.size_bytes * operator.count))
         return found
 
-    def _shares(self, rank: int) -> Shares:
+    def _shares(self, rank: int) -> ConversionShares:
         if len(self.lengths) == 1:
             return shares_with_copies(self.lengths[0], rank)
         return shares_between(self.lengths, rank, self.tiles)
@@ -158,7 +158,7 @@ def _repeated(combination: Combination) -> int:
     return sum(not form.index for form in combination)
 
 
-def _number(shares: Shares, states: States, dims: tuple[int, ...]) -> int:
+def _number(shares: ConversionShares, states: States, dims: tuple[int, ...]) -> int:
     return shares.number[tuple(dims.index(state) if state >= 0 else state for state in states)]
 
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from autodist.cost.resharding import COPIES, Tiles
+from autodist.cost.resharding import COPIES, AxisTiles
 from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseOperator
 from autodist.search.tilings._domains import Domains, Replicate, States, tile_bytes
 from autodist.search.tilings._elimination import MOST_CELLS, Factor, TooWide, eliminate, min_degree_order, most_cells
@@ -63,7 +63,7 @@ class SearchOptions:
 
     method: Method = Method.AUTO
     replicate: Replicate = Replicate.FREE
-    tiles: Tiles = Tiles.BOXES
+    tiles: AxisTiles = AxisTiles.BOXES
     polish: bool = True
     fixed: Mapping[int, tuple[States, ...]] = field(default_factory=lambda: MappingProxyType({}))
     memory_weight: float = 0.0
@@ -109,7 +109,7 @@ def priced(
     graph: CoarseGraph,
     lengths: tuple[int, ...],
     layouts: Sequence[States],
-    tiles: Tiles = Tiles.BOXES,
+    tiles: AxisTiles = AxisTiles.BOXES,
     among: Mapping[int, tuple[Combination, ...]] = MappingProxyType({}),
 ) -> FoundTiling:
     """The tiling with these layouts, each operator being cut in the cheapest way, or in the cheapest of those given."""
@@ -172,9 +172,9 @@ class _Search:
 
     def _of_digits(self) -> list[FoundTiling]:
         """The tiling that one cut after another finds where their order is free."""
-        if self._options.tiles is Tiles.DIGITS or len(self._lengths) < 2:
+        if self._options.tiles is AxisTiles.DIGITS or len(self._lengths) < 2:
             return []
-        search = _Search(self._graph, self._lengths, replace(self._options, tiles=Tiles.DIGITS))
+        search = _Search(self._graph, self._lengths, replace(self._options, tiles=AxisTiles.DIGITS))
         return [self._finished(self._tables(len(self._lengths)), search._recursive().layouts)]
 
     def _joint(self) -> FoundTiling:

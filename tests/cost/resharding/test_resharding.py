@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from autodist.cost.resharding import (
     PARTIAL,
     WHOLE,
+    AxisTiles,
     Places,
-    Tiles,
     moved_share,
     ordered_layouts,
     places_of,
@@ -30,7 +30,7 @@ def states(word):
 # --- one axis
 
 
-@pytest.mark.parametrize("tiles", Tiles)
+@pytest.mark.parametrize("tiles", AxisTiles)
 @pytest.mark.parametrize("n", [2, 3, 4, 8])
 def test_conversions_along_one_axis_move_what_is_computed_by_hand(n, tiles):
     moved = shares_between((n,), 2, tiles).between
@@ -60,7 +60,7 @@ TWO_CUTS = [
 
 @pytest.mark.parametrize(("source", "target", "direct", "moved"), TWO_CUTS)
 def test_two_axes_by_digits(source, target, direct, moved):
-    shares = shares_between((2, 2), 2, Tiles.DIGITS)
+    shares = shares_between((2, 2), 2, AxisTiles.DIGITS)
     at = shares.number[states(source)], shares.number[states(target)]
     assert (shares.direct[at], shares.moved[at]) == pytest.approx((direct, moved))
 
@@ -86,7 +86,7 @@ def test_boxes_depend_on_the_order_of_axes(source, target, moved):
 
 
 @pytest.mark.parametrize("lengths", [(2,), (2, 2), (3, 2), (2, 2, 2)])
-@pytest.mark.parametrize("tiles", Tiles)
+@pytest.mark.parametrize("tiles", AxisTiles)
 def test_one_stop_is_enough(lengths, tiles):
     shares = shares_between(lengths, 2, tiles)
     shortest = shares.moved.copy()
@@ -95,7 +95,7 @@ def test_one_stop_is_enough(lengths, tiles):
     finite = np.isfinite(shortest)
     assert (finite == np.isfinite(shares.moved)).all()
     # of boxes on three axes, a second stop saves at most a twelfth
-    spare = 1.0 if tiles is Tiles.DIGITS or len(lengths) < 3 else 13 / 12
+    spare = 1.0 if tiles is AxisTiles.DIGITS or len(lengths) < 3 else 13 / 12
     assert (shares.moved[finite] <= shortest[finite] * spare + 1e-9).all()
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autodist.cost.resharding import WHOLE, Tiles
+from autodist.cost.resharding import WHOLE, AxisTiles
 from autodist.search.tilings import (
     Baseline,
     Method,
@@ -23,7 +23,7 @@ EIGHT = (2, 2, 2)
 
 
 def moved(graph, lengths=EIGHT, **options):
-    return find_tiling(graph, lengths, SearchOptions(tiles=Tiles.DIGITS, **options)).moved_bytes / GIB
+    return find_tiling(graph, lengths, SearchOptions(tiles=AxisTiles.DIGITS, **options)).moved_bytes / GIB
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_wide_residual_networks(batch, widen, gibibytes):
     )
     assert found == pytest.approx(gibibytes, rel=0.01)
     assert found[0] < found[1] < found[2]
-    assert found[2] < baseline_tiling(graph, EIGHT, Baseline.ALL_ROW, Tiles.DIGITS).moved_bytes / GIB * 1.2
+    assert found[2] < baseline_tiling(graph, EIGHT, Baseline.ALL_ROW, AxisTiles.DIGITS).moved_bytes / GIB * 1.2
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,11 @@ def test_vgg_moves_as_many_bytes_as_expected(batch, megabytes):
 def test_alexnet_is_mixed():
     """Convolutions are data parallel, and dense layers are cut: Krizhevsky's scheme, found unaided, and more."""
     graph = alexnet(256)
-    found = find_tiling(graph, EIGHT, SearchOptions(tiles=Tiles.DIGITS))
+    found = find_tiling(graph, EIGHT, SearchOptions(tiles=AxisTiles.DIGITS))
     layouts = dict(zip(graph.place, found.layouts, strict=True))
     assert all(layouts[f"wc{number}"] == (WHOLE,) * 3 for number in range(2, 6))
     assert all(WHOLE not in layouts[f"wf{number}"] for number in range(1, 4))
-    by_rule = {rule: baseline_tiling(graph, EIGHT, rule, Tiles.DIGITS).moved_bytes for rule in Baseline}
+    by_rule = {rule: baseline_tiling(graph, EIGHT, rule, AxisTiles.DIGITS).moved_bytes for rule in Baseline}
     assert found.moved_bytes <= min(by_rule.values())
     assert found.moved_bytes < by_rule[Baseline.ONE_WEIRD_TRICK] < by_rule[Baseline.DATA] / 5
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from autodist.cost.resharding import WHOLE, Tiles
+from autodist.cost.resharding import WHOLE, AxisTiles
 from autodist.search.tilings import (
     CoarseGraph,
     Method,
@@ -26,7 +26,7 @@ MB = 1e6
 def found(graph, axes, x0=None, **options):
     """On axes of two devices each, the inputs being cut along their batch, or free."""
     fixed = {} if x0 is None else {graph.place["x0"]: ((x0,) * axes,)}
-    return find_tiling(graph, (2,) * axes, SearchOptions(tiles=Tiles.DIGITS, fixed=fixed, **options))
+    return find_tiling(graph, (2,) * axes, SearchOptions(tiles=AxisTiles.DIGITS, fixed=fixed, **options))
 
 
 def product(rows, inner, columns):
@@ -68,11 +68,11 @@ def test_a_product_on_four_devices(sizes):
     """Tofu, figure 6: rows at first, columns then, fetch half of one matrix and what the other half lacks."""
     graph = product(*sizes)
     a, b, _ = (tensor.size_bytes for tensor in graph.tensors)
-    assert priced(graph, (2, 2), [(R, C)] * 3, Tiles.DIGITS).moved_bytes == a + b
+    assert priced(graph, (2, 2), [(R, C)] * 3, AxisTiles.DIGITS).moved_bytes == a + b
     rows = {
         0: tuple(x for x in Tables(graph, (2, 2)).combinations(graph.operators[0]) if {f.index for f in x} == {"b"})
     }
-    assert priced(graph, (2, 2), [(R, R)] * 3, Tiles.DIGITS, rows).moved_bytes == 3 * b
+    assert priced(graph, (2, 2), [(R, R)] * 3, AxisTiles.DIGITS, rows).moved_bytes == 3 * b
 
 
 # --- networks of dense layers
@@ -164,7 +164,7 @@ def test_all_ways_agree_on_random_graphs(seed):
     for number in range(25):
         graph, lengths = random_graph(chance), [(2,), (3,), (2, 2)][number % 3]
         replicate = [Replicate.FREE, Replicate.NEVER][number % 2]
-        tiles = list(Tiles)[number // 2 % 2]
+        tiles = list(AxisTiles)[number // 2 % 2]
         options = SearchOptions(Method.JOINT, replicate, tiles)
         best = find_tiling(graph, lengths, options).moved_bytes
         domains = Domains(graph, lengths, replicate).every()
