@@ -4,7 +4,7 @@
 (True, False)
 """
 
-from autodist.carriers._base import Carrier, Load, Place, Process
+from autodist.carriers._base import Carrier, CollectivePlace, Load, Process
 from autodist.carriers._carrier_registry import (
     ENTRY_POINT_GROUP,
     FORMER,
@@ -32,11 +32,11 @@ __all__ = [
     "Carrier",
     "CarrierName",
     "Collective",
+    "CollectivePlace",
     "Communicator",
     "Horovod",
     "Links",
     "Load",
-    "Place",
     "Process",
     "Scattered",
     "Tcp",

@@ -14,26 +14,24 @@ if TYPE_CHECKING:
     from autodist.carriers._communicator import Communicator
     from autodist.transport import Connection
 
-__all__ = ["Carrier", "Load", "Place", "Process"]
+__all__ = ["Carrier", "CollectivePlace", "Load", "Process"]
 
 _FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
 @dataclass(frozen=True)
-class Place:
+class CollectivePlace:
     """Where a collective is added: one worker's graph of one step.
 
     Attributes:
         rank: This worker.
         world_size: How many workers there are.
-        chief_device: TensorFlow's name of the chief's device.
         step: Name of the compiled step: names of collectives repeat between steps.
 
     """
 
     rank: int
     world_size: int
-    chief_device: str
     step: str
 
 
@@ -150,7 +148,7 @@ class Carrier(Named, abc.ABC):
         return True
 
     @abc.abstractmethod
-    def communicator(self, place: Place) -> Communicator:
+    def communicator(self, place: CollectivePlace) -> Communicator:
         """Return what adds the nodes of its collectives to a graph."""
 
     def open(self, process: Process) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, final
 
-from autodist.carriers._base import Carrier, Load, Place
+from autodist.carriers._base import Carrier, CollectivePlace, Load
 from autodist.carriers._communicator import Communicator
 from autodist.carriers._widened import SMALL, Widened
 from autodist.cost import Links
@@ -36,7 +36,7 @@ class Collective(Carrier):
     missing: ClassVar[str] = ""
     has_own_connections: ClassVar[bool] = False
 
-    def communicator(self, place: Place) -> Communicator:
+    def communicator(self, place: CollectivePlace) -> Communicator:
         """See the base class."""
         return Widened(_CollectiveCommunicator(place.world_size, place.step), SMALL, {**SMALL, "bfloat16": "float32"})
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from autodist.carriers._scatter import Scattered, rows_of
 
 if TYPE_CHECKING:
-    from autodist.carriers._base import Place
+    from autodist.carriers._base import CollectivePlace
     from autodist.graph import NodeList
 
 __all__ = ["Communicator"]
@@ -55,7 +55,7 @@ class Communicator(abc.ABC):
         return self.all_gather(nodes, name, tensor, dtype)
 
     def reduce_scatter(
-        self, nodes: NodeList, name: str, scattered: Scattered, own: str, dtype: str, place: Place
+        self, nodes: NodeList, name: str, scattered: Scattered, own: str, dtype: str, place: CollectivePlace
     ) -> str:
         """This worker's rows of a sum over all workers; by default, of a sum that each of them gets.
 

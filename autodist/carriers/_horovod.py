@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
-from autodist.carriers._base import Carrier, Load, Place, Process
+from autodist.carriers._base import Carrier, CollectivePlace, Load, Process
 from autodist.carriers._communicator import Communicator
 from autodist.carriers._horovod_admission import admit_to_horovod
 from autodist.carriers._horovod_network import check_listeners, sources_of_others
@@ -41,7 +41,7 @@ class Horovod(Carrier):
         folders = (found.submodule_search_locations or ()) if found else ()
         return any(True for folder in folders for _ in Path(folder, "tensorflow").glob("mpi_lib*.so"))
 
-    def communicator(self, place: Place) -> Communicator:
+    def communicator(self, place: CollectivePlace) -> Communicator:
         """See the base class."""
         wider = {"bfloat16": "float32", **UNSIGNED}
         return Widened(_HorovodCommunicator(), wider, wider)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, final
 
-from autodist.carriers._base import Carrier, Load, Place, Process
+from autodist.carriers._base import Carrier, CollectivePlace, Load, Process
 from autodist.carriers._communicator import Communicator
 from autodist.carriers._scatter import Scattered, rows_of
 from autodist.carriers._strings import gathered_strings
@@ -39,7 +39,7 @@ class Tcp(Carrier):
         """Whether the library was built."""
         return is_built()
 
-    def communicator(self, place: Place) -> Communicator:
+    def communicator(self, place: CollectivePlace) -> Communicator:
         """See the base class."""
         return Widened(_TcpCommunicator(place.step, place.world_size), SMALL, {})
 
@@ -97,7 +97,7 @@ class _TcpCommunicator(Communicator):
         return nodes.add("AutodistAllGather", name, [tensor], T=dtype, collective=f"{self.step}/{name}")
 
     def reduce_scatter(
-        self, nodes: NodeList, name: str, scattered: Scattered, own: str, dtype: str, place: Place
+        self, nodes: NodeList, name: str, scattered: Scattered, own: str, dtype: str, place: CollectivePlace
     ) -> str:
         """Each worker sends every other one its rows: no byte goes to whom it does not concern."""
         rank, others = place.rank, [other for other in range(place.world_size) if other != place.rank]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, final
 from autodist.carriers._communicator import Communicator
 
 if TYPE_CHECKING:
-    from autodist.carriers._base import Place
+    from autodist.carriers._base import CollectivePlace
     from autodist.carriers._scatter import Scattered
     from autodist.graph import NodeList
 
@@ -56,7 +56,7 @@ class Widened(Communicator):
         self.inner.spread(nodes, sizes)
 
     def reduce_scatter(
-        self, nodes: NodeList, name: str, scattered: Scattered, own: str, dtype: str, place: Place
+        self, nodes: NodeList, name: str, scattered: Scattered, own: str, dtype: str, place: CollectivePlace
     ) -> str:
         """See the base class."""
         if dtype in self.summed:

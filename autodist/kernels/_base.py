@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from autodist.carriers import Place, Scattered
+from autodist.carriers import CollectivePlace, Scattered
 from autodist.graph import GraphEditor, StepAnalysis, TrainingGraph, Variable
 from autodist.graph.layouts import Exchanged
 from autodist.kernels._questions import QuestionSet
@@ -126,9 +126,9 @@ class Layout:
         """TensorFlow's name of the device of a local replica."""
         return self.tf_device(self.local_replicas[replica])
 
-    def place(self, step: str) -> Place:
+    def place(self, step: str) -> CollectivePlace:
         """Where collectives of a compiled step are added on this worker."""
-        return Place(self.rank, self.world_size, self.main_device_of(0), step)
+        return CollectivePlace(self.rank, self.world_size, step)
 
 
 class Combine(enum.Enum):

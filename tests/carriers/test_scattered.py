@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from autodist.carriers import Place, Scattered, get
+from autodist.carriers import CollectivePlace, Scattered, get
 from autodist.graph import NodeList
 
 FED = {"parts": "float32", "firsts": "int32", "counts": "int32"}
@@ -11,7 +11,7 @@ FED = {"parts": "float32", "firsts": "int32", "counts": "int32"}
 
 def import_rank(rank):
     """A worker's part, on a device of its own; returns its rows of the sum."""
-    nodes, place = NodeList(device=f"/device:CPU:{rank}"), Place(rank, 2, "/device:CPU:0", "step")
+    nodes, place = NodeList(device=f"/device:CPU:{rank}"), CollectivePlace(rank, 2, "step")
     parts, firsts, counts = (nodes.add("Placeholder", name, dtype=dtype) for name, dtype in FED.items())
     scattered = Scattered(parts, firsts, counts, 2)
     made = get("collective").communicator(place).reduce_scatter(nodes, "sum", scattered, parts, "float32", place)

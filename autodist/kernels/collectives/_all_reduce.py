@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, ClassVar
 
 from autodist import carriers
-from autodist.carriers import Communicator, Place
+from autodist.carriers import CollectivePlace, Communicator
 from autodist.errors import CaptureError
 from autodist.graph import NodeList, itemsize
 from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
@@ -125,7 +125,7 @@ def _reduced(
 
 
 def _scattered(
-    nodes: NodeList, name: str, points: Iterable[SyncPoint], carry: Communicator, place: Place
+    nodes: NodeList, name: str, points: Iterable[SyncPoint], carry: Communicator, place: CollectivePlace
 ) -> dict[str, str]:
     """What each synced node of a sum, of which each worker gets its own rows, reads from now on."""
     return {

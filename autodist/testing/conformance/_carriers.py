@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from autodist import carriers
-from autodist.carriers import Carrier, Load, Place
+from autodist.carriers import Carrier, CollectivePlace, Load
 from autodist.graph import NodeList
 from autodist.testing.conformance._contract import attempted, raise_broken
 
@@ -96,7 +96,7 @@ def _broken_nodes(carrier: Carrier) -> Iterator[str]:
 def _nodes(carrier: Carrier, rank: int, world_size: int) -> NodeList:
     """All kinds of collectives in one graph."""
     nodes = NodeList(device=_DEVICE)
-    carry = carrier.communicator(Place(rank, world_size, _DEVICE, "step"))
+    carry = carrier.communicator(CollectivePlace(rank, world_size, "step"))
     value = nodes.constant("value", [[1.0, 2.0], [3.0, 4.0]], "float32")
     flags = nodes.constant("flags", [True, False], "bool")
     found = {

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autodist import carriers
-from autodist.carriers import Carrier, CarrierName, Communicator, Place, Process
+from autodist.carriers import Carrier, CarrierName, CollectivePlace, Communicator, Process
 from autodist.graph import NodeList
 from autodist.kernels import Combine, DistributedGraph, SynchronizerKernel, SyncPoint
 from autodist.strategies import (
@@ -96,7 +96,7 @@ class Sockets(Carrier):
     called: ClassVar[str] = "plain sockets"
     is_direct: ClassVar[bool] = True
 
-    def communicator(self, place: Place) -> Communicator:
+    def communicator(self, place: CollectivePlace) -> Communicator:
         return _Nodes(place.step)
 
     def open(self, process: Process) -> None:
