@@ -118,6 +118,24 @@ class Tables:
         place = int(costs[:, 0].argmin())
         return float(costs[place, 0]), among[place]
 
+    def once(self, layouts: Sequence[States], ways: Sequence[Combination]) -> float:
+        """What is moved if a tensor that several operators need in one form is brought into it once.
+
+        Args:
+            layouts: By tensor, how it lies.
+            ways: By operator, how it is cut.
+
+        """
+        moved: dict[object, float] = {}
+        for operator, way in zip(self.graph.operators, ways, strict=True):
+            given = [(layouts[t],) for t in operator.operands]
+            for place, costs in enumerate(self._costs(operator, given, (way,))):
+                states, is_input = tuple(form.states[place] for form in way), place < len(operator.inputs)
+                # What an operator makes is its own, even if others add to it.
+                key = (operator.operands[place], states) if is_input else (operator.name, place, states)
+                moved[key] = max(moved.get(key, 0.0), float(costs[0, 0]))
+        return sum(moved.values())
+
     def _costs(
         self, operator: CoarseOperator, given: Sequence[tuple[States, ...]], among: tuple[Combination, ...]
     ) -> list[NDArray[np.float64]]:

@@ -11,6 +11,7 @@ from autodist.resource_spec import Mesh
 from autodist.search.tilings._coarsen import CoarseStep, coarsen
 from autodist.search.tilings._device_memory import tiling_within
 from autodist.search.tilings._domains import States, is_even
+from autodist.search.tilings._factor_tables import Tables
 from autodist.search.tilings._tiling_search import FoundTiling, SearchOptions
 from autodist.strategies.tiling import TensorLayout, TilingPlan
 
@@ -58,7 +59,8 @@ def plan_tiling(graph: TrainingGraph, mesh: Mesh, memory_limit_bytes: int | None
         layouts[variable.name] = TensorLayout(*places_of(states, names, rank))
     others = _gathered(step, found)
     gathered = frozenset(name for name, place in step.variables.items() if place in others)
-    return TilingPlan(mesh, layouts, found.moved_bytes, memory.total, gathered, step.whole)
+    moved_bytes = Tables(step.graph, lengths).once(found.layouts, found.cuts)
+    return TilingPlan(mesh, layouts, moved_bytes, memory.total, gathered, step.whole)
 
 
 def _coarse(graph: TrainingGraph) -> CoarseStep:
