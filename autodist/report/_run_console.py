@@ -197,8 +197,8 @@ def _way_on(result: RunResult) -> str:
     """Return where the script's files are, or what to do next."""
     if result.away:
         return f"; {_files_away(result)}"
-    if result.exit_code or not result.steps:
-        return ""
+    if result.exit_code or not result.steps or not (result.run_dir / "strategy.json").exists():
+        return ""  # a run of functions of arrays alone has no strategy
     return f"; next: `autodist explain {shown_path(result.run_dir)}` shows what was sent"
 
 

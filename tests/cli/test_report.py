@@ -130,6 +130,8 @@ def test_header_and_ends(tmp_path):
     shown = RunConsole(output=errors, errors=errors, is_verbose=True)
     shown.run_started(RunInfo("r", tmp_path, tuple(f"h{i}" for i in range(16)), "AllReduce", 7))
     shown.run_ended(RunResult(0, None, 3700.0, tmp_path, 16))
+    shown.run_ended(RunResult(0, None, 1.0, tmp_path, 16, steps=3))  # of functions of arrays, without a strategy
+    (tmp_path / "strategy.json").touch()
     shown.run_ended(RunResult(0, None, 1.0, tmp_path, 16, steps=3))
     shown.run_ended(RunResult(0, None, 1.0, tmp_path, 16, steps=3, away=(("h0", "/my work"), ("h1", "/my work"))))
     shown.run_ended(RunResult(130, None, 1.0, tmp_path, 16))
@@ -138,6 +140,7 @@ def test_header_and_ends(tmp_path):
         f"autodist: logs in {tmp_path}",
         "autodist: seed 7",
         f"autodist: done after 1 h 1 min, logs are in {tmp_path}",
+        f"autodist: done after 1.0 s, logs are in {tmp_path}",
         f"autodist: done after 1.0 s, logs are in {tmp_path}; next: `autodist explain {tmp_path}` shows what was sent",
         f"autodist: done after 1.0 s, logs are in {tmp_path}; what the script wrote is on h0 and 1 more, in "
         f"'/my work': `autodist fetch {tmp_path}` copies it",
