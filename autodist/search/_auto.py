@@ -65,7 +65,7 @@ _MARGIN = 0.05
 _CAUTION = 0.2
 """The same without trials: by the published ones simulators err so much then."""
 _SEVERAL_WAYS = 0.1
-"""By how much longer steps are thought to take where servers stand beside collectives: simulators don't know what it
+"""By how much longer steps are thought to take where servers stand next to collectives: simulators don't know what it
 costs that two systems share the processors."""
 _ENOUGH_TO_CALIBRATE = 12
 _ENOUGH_TO_LEARN = 60
@@ -293,7 +293,7 @@ class _Advice:
 @final
 @dataclass(frozen=True)
 class _Wary(Simulator):
-    """A simulator that does not trust strategies with several ways of communication: servers beside collectives.
+    """A simulator that does not trust strategies with several ways of communication: servers next to collectives.
 
     AutoDist's own library carries both in one way.
     """

@@ -28,13 +28,13 @@ __all__ = ["Budget", "Measurer", "Plan", "Tuner"]
 
 
 class Measurer(Protocol):
-    """Who measures strategies."""
+    """Measures strategies."""
 
     def measure(self, number: int, strategy: Strategy, hopeless_s: float | None) -> Measurement | Failure:
         """Measure a strategy.
 
         Args:
-            number: Of the trial.
+            number: Number of the trial.
             strategy: What is measured.
             hopeless_s: Seconds per step beyond which the measurement may be cut short; None for no bound.
 
@@ -98,9 +98,9 @@ class Tuner:
 
     Attributes:
         space: Where it looks.
-        catalogue: Of the space.
+        catalogue: Catalogue of the space.
         searcher: Who proposes.
-        simulator: Who scores; asked anew for each batch, so that it may have learned.
+        simulator: Who scores; asked again for each batch, so that it may have learned.
         measurer: Who measures.
         budget: When it ends.
         plan: How it goes.

@@ -34,7 +34,7 @@ class Domain:
         graph: G.
         spec: D; every device that can hold a replica holds one.
         batch_size: Examples in the global batch.
-        profile: Of one device with the whole batch.
+        profile: Profile of one device with the whole batch.
         floor_s: What a step takes in which all workers compute, all at once, and none communicates, if it was measured.
             It has the place of the profile's time, which one device had to itself.
 
@@ -130,7 +130,7 @@ class Domain:
 
     @cached_property
     def direct_s_per_byte(self) -> float:
-        """Of what all hosts together have, where each sends its part to each other: at the host that takes longest."""
+        """Seconds per byte of what all hosts together have and each sends to each other: of the slowest host."""
         return float(self.seconds_per_byte.mean(1).max())
 
     @cached_property
@@ -140,7 +140,7 @@ class Domain:
 
     @cached_property
     def divided_s_per_byte(self) -> float:
-        """Of a tensor that AutoDist's own library sums: who sums how much of it follows what the hosts carry.
+        """Time of a tensor that AutoDist's own library sums: who sums how much of it follows what the hosts carry.
 
         A host carries what the spec says of it, and no more than its best link.
         """

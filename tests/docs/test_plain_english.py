@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,6 +75,16 @@ def test_help_of_an_option_begins_with_what_it_is_or_does():
     }
     assert begins == {}
     assert [name for name, text in help_texts() if not text] == []
+
+
+def test_docstrings_are_in_plain_english():
+    words = re.compile(r"\b(?:anew|beside|of of|worth while)\b(?!:)")
+    odd = []
+    for file in sorted((ROOT / "autodist").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            text = node.value.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) else ""
+            odd += [f"{file.name}, line {node.lineno}: {word}" for word in words.findall(str(text))]
+    assert odd == []
 
 
 def test_the_global_batch_size_is_called_by_its_name():

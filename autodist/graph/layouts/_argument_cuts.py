@@ -29,7 +29,7 @@ _MOST_TRIED = 81
 _LATENCY_BYTES = 10_000
 """What an exchange costs, however small it is."""
 _COMPUTING = 0.05
-"""What it costs to compute a byte of a result, beside sending one."""
+"""What it costs to compute a byte of a result, besides sending one."""
 _WORTH_A_COPY = 0.9
 """A second part of an argument is given to replicas if it leaves less of the bytes than this."""
 

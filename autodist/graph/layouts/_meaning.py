@@ -30,7 +30,7 @@ class Place:
 
     Attributes:
         terms: The indices, the fastest first.
-        length: Of the dim.
+        length: Length of the dim.
 
     """
 

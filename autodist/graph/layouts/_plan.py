@@ -39,7 +39,7 @@ __all__ = ["plan_batch"]
 _LATENCY_BYTES = 10_000
 """What an exchange costs, however small it is."""
 _COMPUTING = 0.05
-"""What it costs to compute a byte of a result, beside sending one."""
+"""What it costs to compute a byte of a result, besides sending one."""
 _BATCH_SIZE = 1024
 """Number of examples by which ways are compared, if the step is for any number: workers whose batches differ must plan
 alike."""
@@ -230,7 +230,7 @@ class _Planner:
             self.primary[name] = Way((self.marks[name],), (WHOLE,))
 
     def _dense(self, mark: str) -> Layout:
-        """How replicas have a dense gradient when they meet; beside tiled variables it may be whole already."""
+        """How replicas have a dense gradient when they meet; next to tiled variables it may be whole already."""
         source = self._layout(self.nodes[mark].input[0])
         return WHOLE if self.tiled.parts and isinstance(source, Whole | Tile) else Partial()
 
@@ -388,7 +388,7 @@ def _is_scattered(layout: Layout) -> bool:
 
 
 def _is_done_once(node: Any) -> bool:
-    """Whether a node does something beside computing, which must happen once; loops are looked into."""
+    """Whether a node does something besides computing, which must happen once; loops are looked into."""
     return is_stateful(node.op) and not is_kind(node.op, Kind.LOOKUP, Kind.FLOW, Kind.LIST)
 
 

@@ -54,7 +54,7 @@ def data_sets(
 
     Args:
         store: The trials. Those of a data set are read when it is asked for.
-        studies: Of which, in this order; all by default.
+        studies: Studies to take, in this order; all by default.
         chosen: Which trials of a data set are read; all by default. Without any there is none.
 
     """

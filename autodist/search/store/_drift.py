@@ -15,7 +15,7 @@ __all__ = ["Drift", "drift_of", "steady"]
 _LEAST = 3
 """Measurements of the reference strategy; with fewer nothing is known of a drift."""
 _AROUND = 3
-"""Of how many measurements of it the median counts: one alone has its own noise."""
+"""How many measurements of it the median is taken of: one alone has its own noise."""
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ __all__ = ["Allowance", "excerpt"]
 _MOST_LESSONS = 300
 """Measured strategies, of all graphs and clusters together. More would take longer than a choice may."""
 _MOST_OF_EACH = 60
-"""Of one graph on one cluster."""
+"""Trials of one graph on one cluster."""
 _MOST_CHARACTERS = 8_000_000
-"""Of their texts: what is read within two seconds."""
+"""Characters of their texts: what is read within two seconds."""
 _FASTEST = 12
-"""Of each study. The fastest is what is taken if it fits; others may break rules or not fit."""
+"""Trials of each study. The fastest is what is taken if it fits; others may break rules or not fit."""
 
 
 @dataclass

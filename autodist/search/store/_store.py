@@ -59,7 +59,7 @@ CREATE TABLE measurements (
     PRIMARY KEY (study, number, round)
 ) WITHOUT ROWID;
 """
-"""Of trials, every measurement there is. The first one stands with its trial as well, for older versions."""
+"""Every measurement there is of trials. The first one stands with its trial as well, for older versions."""
 _OF_MEASUREMENT = "round, steps, warm_up, prepared, ended, version"
 _MIGRATIONS = {
     1: ["ALTER TABLE studies ADD COLUMN rules TEXT NOT NULL DEFAULT '[]'"],
@@ -85,7 +85,7 @@ class Study:
         batch_size: Examples in the global batch.
         label: What people call it.
         rules: What is pinned and forbidden.
-        profile: Of the step, as it was measured; None if it was not.
+        profile: Profile of the step, as it was measured; None if it was not.
         key: Under which the store has the graph.
 
     """
@@ -106,11 +106,11 @@ class Known:
 
     Attributes:
         study: Its study.
-        number: Of the trial there.
+        number: Number of the trial there.
         step_s: Seconds of a step.
         is_confirmed: Whether it was measured again.
-        version: Of AutoDist when it was measured; empty if that is not known.
-        size: Of the strategy's text, in characters.
+        version: Version of AutoDist when it was measured; empty if that is not known.
+        size: Size of the strategy's text, in characters.
 
     """
 
@@ -199,7 +199,7 @@ class TrialStore:
             batch_size: Examples in the global batch.
             label: What people call it, such as the script's name.
             rules: What is pinned and forbidden.
-            profile: Of the step, if it was measured.
+            profile: Profile of the step, if it was measured.
 
         """
         with self._told(), self._transaction():
@@ -301,7 +301,7 @@ class TrialStore:
             ]
 
     def add_floor(self, study: Study, *measured: Measurement) -> None:
-        """Store what steps took in which all workers computed and none communicated, beside what was stored before."""
+        """Store what steps took in which all workers computed and none communicated, after what was stored before."""
         with self._told(), self._transaction():
             query = "SELECT count(*) FROM measurements WHERE study = ? AND number = ?"
             [count] = self._connection.execute(query, (study.id, FLOOR)).fetchone()

@@ -33,7 +33,7 @@ MeasurementRow: TypeAlias = "tuple[int, str, int | None, float | None, float, st
 
 
 def trial_row(trial: Trial) -> Row:
-    """Of a trial: its number, strategy, origin, score, and its first measurement, or why there is none."""
+    """For a trial: its number, strategy, origin, score, and its first measurement, or why there is none."""
     outcome = trial.outcome
     about = (trial.number, trial.strategy.to_json(), trial.origin, trial.predicted)
     if isinstance(outcome, Measurement):
@@ -42,7 +42,7 @@ def trial_row(trial: Trial) -> Row:
 
 
 def measurement_rows(number: int, *measurements: Measurement | Failure) -> Iterator[Row]:
-    """Of each measurement of a trial: the trial's number, and what :data:`MeasurementRow` says."""
+    """For each measurement of a trial: the trial's number, and what :data:`MeasurementRow` says."""
     for one in measurements:
         if isinstance(one, Measurement):
             taken = json.dumps(one.steps_s), one.warm_up, one.prepared_s
@@ -76,7 +76,7 @@ def trial_of(
 
 
 def counted_of(measured: Sequence[Measurement], steps: str) -> tuple[float, bool, str]:
-    """Of a measured trial the seconds of a step, whether it was measured again, and by which version."""
+    """For a measured trial the seconds of a step, whether it was measured again, and by which version."""
     first, again = _first_and_others(measured, steps)
     assert first is not None, "it was measured"
     counted = again or (first,)

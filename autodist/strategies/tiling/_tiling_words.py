@@ -29,9 +29,9 @@ class TiledBlock:
 
     Attributes:
         names: Their names, in the order of the step.
-        shape: Of each.
+        shape: Shape of each.
         layout: How each lies.
-        size_bytes: Of all of them together.
+        size_bytes: Size of all of them together.
         device_bytes: What a device keeps of them.
         why: Why they lie so.
 
