@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import textwrap
 from collections import Counter
 from pathlib import Path
 
@@ -18,11 +19,14 @@ _HEAD = """\
 # What works
 
 {count} training scripts in the spirit of what people report of TensorFlow, Keras, Horovod and Ray Train, each run on
-one device and under four strategies on two and three workers: {strategies}. The scripts are those of
-`tests/wild/scripts`, written for one device, with `autodist.scope()` around what trains. Batches are uneven: most sizes
-can't be divided by the number of workers, and the last batch of an epoch is not full.
+one device and under four strategies on two and three workers:
 
-Compared is all that a script has found on every worker: weights, slots of the optimizer, losses, metrics, predictions.
+{strategies}
+
+The scripts are those of `tests/wild/scripts`, written for one device, with `autodist.scope()` around what trains.
+Batches are uneven: most sizes can't be divided by the number of workers, and the last batch of an epoch is not full.
+
+All that a script finds is compared on every worker: weights, slots of the optimizer, losses, metrics, predictions.
 
 * `=`: equal to one device, to a relative 1e-5 of the largest value of each array.
 * *told*: other values, after a warning that says so and what to do.
@@ -30,9 +34,8 @@ Compared is all that a script has found on every worker: weights, slots of the o
 * **wrong**: anything else. It must not be.
 * empty: not run with this version of the script.
 
-This page is made of records, `tests/wild/results.json`, by `python -m tests.wild --page`.
-`python -m tests.wild --record`
-makes these, which takes hours; it goes on where it was interrupted.
+`python -m tests.wild --page` makes this page of records, `tests/wild/results.json`. `python -m tests.wild --record`
+makes the records, which takes hours; it goes on where it was interrupted.
 """
 
 
@@ -44,16 +47,16 @@ def text(scripts: list[Script], records: Records) -> str:
         parts.append(f"## {kind[0].upper()}{kind[1:]}\n\n{_table(list(of_kind), records)}")
     words = _words(by_kind, records)
     if words:
-        parts.append("## In which words\n\n" + words)
+        parts.append("## What AutoDist says of those that differ\n\n" + words)
     return "\n".join(parts)
 
 
 def _head(scripts: list[Script]) -> str:
-    return _HEAD.format(count=len(scripts), strategies=", ".join(f"{s} ({_shown(t)})" for s, t in STRATEGIES.items()))
+    return _HEAD.format(count=len(scripts), strategies="\n".join(f"* {s}: {_shown(t)}" for s, t in STRATEGIES.items()))
 
 
 def _shown(strategy: str) -> str:
-    return f"`{strategy}`" if not strategy.endswith(".yml") else "tests/wild/mixed.yml, a plan with all of these"
+    return f"`{strategy}`" if not strategy.endswith(".yml") else "`tests/wild/mixed.yml`, a plan with all of these"
 
 
 def _totals(scripts: list[Script], records: Records) -> str:
@@ -86,11 +89,16 @@ def _words(scripts: list[Script], records: Records) -> str:
         results = [(place, records.of(script, place)) for place in PLACES]
         chosen = next(((p, r) for p, r in results if r is not None and outcome(script, r) != "right"), None)
         if chosen is not None:
-            lines.append(f"* `{script.name}`, {_said(script, *chosen)}")
+            said = f"* `{script.name}`, {_said(script, *chosen)}"
+            lines.append(
+                textwrap.fill(said, 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+            )
     return "\n".join(lines) + "\n" if lines else ""
 
 
 def _said(script: Script, place: Place, result: Result) -> str:
     found = outcome(script, result)
-    words = " ".join(" ".join(result["words"]).split())
-    return f"{found} ({place.name}): {words[:600]}"
+    told: list[str] = []
+    for words in result["words"]:
+        told += [words] if not any(words in earlier for earlier in told) else []  # a hint stands in its message too
+    return f"{found} ({place.name}): {' '.join(' '.join(told).split())[:600]}"
