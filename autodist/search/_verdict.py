@@ -122,7 +122,8 @@ def _lead(rival: Trial, found: Difference, *, is_subject: bool = True) -> str:
     sure = f"95 of 100 times {_percent(found.low)} to {_percent(found.high)}, {found.rounds} rounds"
     if is_subject:
         return f"{_percent(found.share)} faster than {name} ({sure})"
-    return f"takes {_percent(found.share)} longer ({sure})"
+    longer = f"{_percent(-found.share)} less time" if found.share < 0 else f"{_percent(found.share)} longer"
+    return f"takes {longer} ({sure})"
 
 
 def _percent(share: float) -> str:

@@ -288,6 +288,7 @@ def test_the_lead_is_measured_until_it_is_sure_and_of_equals_what_users_know_is_
         assert re.match(r"the best is \d+ % faster than PSLoadBalancing \(95 of 100 times", verdict.text)
     else:
         assert "of equals what users know is taken" in verdict.text
+        assert re.search(r": trial \d+ takes \d+ % (longer|less time) \(95 of 100 times", verdict.text)
 
 
 def test_what_was_not_measured_again_is_told_to_be_lucky(space):
