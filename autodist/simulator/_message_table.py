@@ -45,8 +45,6 @@ SERVER, ALL_REDUCE, BROADCAST = (form.value for form in (Form.SERVED, Form.REDUC
 _MOST_CELLS_PER_ROW = 64
 _OF_PACKED = 0.1
 """What part of a message's costs remains for each shard that is packed: it is brought into its place by itself."""
-_STREAMED = 0.1
-"""What part of a message's costs remains where AutoDist's own library carries it: there is no call, and no answer."""
 _OF_ROWS = 2.0
 """Messages of a table, of which single rows travel: with each direction go the numbers of the rows."""
 
@@ -248,8 +246,8 @@ def _row(message: ShardMessages, domain: Domain) -> dict[str, float]:
 
 
 def _messages(message: ShardMessages) -> float:
-    """What a gradient and a value cost, in messages by TensorFlow's servers."""
-    return (_OF_ROWS if message.lookup_rows else 1.0) * (_STREAMED if message.is_streamed else 1.0)
+    """How many messages a gradient and a value are."""
+    return _OF_ROWS if message.lookup_rows else 1.0
 
 
 def _way(message: ShardMessages, domain: Domain) -> dict[str, float]:

@@ -10,18 +10,20 @@ from hypothesis import strategies as st
 
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import Catalogue, Space, sample
-from autodist.simulator import SERVER, Calibration, Domain, EventSimulator, Profile, tabulate
-from autodist.strategies import PACK_BYTES, GraphConfig, PSLoadBalancing, Strategy
+from autodist.simulator import SERVER, AnalyticSimulator, Calibration, Domain, EventSimulator, Profile, tabulate
+from autodist.strategies import PACK_BYTES, AllReduce, GraphConfig, PSLoadBalancing, Strategy
 from tests.strategies.examples import BOTH, graph, graphs, variable
 
 CALIBRATION = Calibration(
     message_s=2e-4,
+    stream_s=3e-5,
     copy_s=0.0,
     gather_s=9e-4,
     horovod_s=7e-4,
     update_s_per_byte=3e-9,
     step_s=0.0,
     contention=0.2,
+    tcp=1.2,
     horovod=1.1,
     collective=1.3,
 )
@@ -73,7 +75,8 @@ def server_messages(shard, shards, domain):
             pushed = senders * shard["summed_bytes"] + shard["gathered_bytes"] + by_example
             read = shard["read_bytes"] + shard["read_by_example"] * domain.examples[worker]
             messages = (1 if shard["is_packed"] else senders) * message_share(shard, shards)
-            yield worker, pushed * second + messages * CALIBRATION.message_s, read * second
+            message_s = CALIBRATION.stream_s if shard["has_own_connections"] else CALIBRATION.message_s
+            yield worker, pushed * second + messages * message_s, read * second
 
 
 def collectives(shards, domain):
@@ -91,10 +94,14 @@ def collectives(shards, domain):
             gathering = max(sum(row) for row in by_byte) / hosts if m["is_direct"] else ring
             seconds += (m["gathered_bytes"] * hosts + m["gathered_by_example"] * domain.examples.sum()) * gathering
             seconds += m["summed_bytes"] * (divided if m["is_direct"] else 2 * ring)
-        seconds *= CALIBRATION.horovod if members[0]["has_own_connections"] else CALIBRATION.collective
-        seconds += hosts * CALIBRATION.message_s
         gathers = sum(m["gathered_bytes"] + m["gathered_by_example"] > 0 for m in members)
-        seconds += CALIBRATION.horovod_s if members[0]["has_own_connections"] else gathers * CALIBRATION.gather_s
+        if members[0]["is_direct"]:  # AutoDist's own library: to who sums, and from there
+            seconds = seconds * CALIBRATION.tcp + 2 * CALIBRATION.stream_s
+        elif members[0]["has_own_connections"]:
+            seconds = seconds * CALIBRATION.horovod + hosts * CALIBRATION.message_s + CALIBRATION.horovod_s
+        else:
+            seconds *= CALIBRATION.collective
+            seconds += hosts * CALIBRATION.message_s + gathers * CALIBRATION.gather_s
         yield max(m["variable"] for m in members), seconds, sum(m["size_bytes"] for m in members)
 
 
@@ -156,10 +163,26 @@ def test_records_of_earlier_versions_keep_the_costs_of_what_carried_them():
     now = PSLoadBalancing().build(g, spec)
     then = replace(now, graph=GraphConfig(now.graph.replicas, "queue", PACK_BYTES))
     table = tabulate([now, Strategy.from_json(then.to_json())], Domain.of(g, spec))
-    assert table.messages.tolist() == pytest.approx([0.1, 0.1, 1.0, 1.0])
+    assert table.messages.tolist() == [1.0, 1.0, 1.0, 1.0]
+    assert table.has_own_connections.tolist() == [True, True, False, False]
     assert table.is_packed.tolist() == [False, False, False, True]
     new, old = EventSimulator().predict([now, then], Domain.of(g, spec))
     assert old > new
+
+
+def test_carriers_of_the_same_bytes_over_equal_links_are_not_one():
+    """Over a ring every message waits for all hosts, and each is a call; AutoDist's library needs two of its own."""
+    g = graph(*(variable(f"w{n}", (64, 64), order=n) for n in range(20)))
+    domain = Domain.of(g, ResourceSpec(tuple(Host(name, name, bandwidth_gbps=1.0) for name in "abcd")))
+    builders = [AllReduce(chunk_size=1, communicator=name) for name in ("tcp", "horovod", "collective")]
+    strategies = [builder.build(g, domain.spec) for builder in builders]
+    for simulator in (EventSimulator(), AnalyticSimulator()):
+        tcp, horovod, collective = simulator.predict(strategies, domain)
+        assert horovod - tcp > 20 * 2 * Calibration().message_s
+        assert collective == pytest.approx(horovod, rel=0.2)
+        slower = replace(simulator, calibration=Calibration(tcp=2.0))
+        assert slower.predict(strategies, domain)[0] > tcp
+        assert slower.predict(strategies, domain)[1:] == pytest.approx([horovod, collective]), "constants of their own"
 
 
 def test_parts_score_as_the_whole(monkeypatch):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "Groups", "Messages", "global_features", "groups", "messages", "server_flows"]
 
+_DIRECT_HOPS = 2
 NAMES = tuple(
     f"{kind}_{statistic}_{term}"
     for kind in ("server", "collective")
@@ -39,6 +40,8 @@ class Messages:
         latency_s: What the latency of the links adds up to for these messages; the part of phi that is measured.
         copies: The coefficient of delta.
         gathers: Tensors of rows that TensorFlow's collectives gather.
+        is_streamed: Whether AutoDist's own library carries it.
+        is_own: Whether any library of its own carries it, and not TensorFlow's runtime.
 
     """
 
@@ -50,6 +53,8 @@ class Messages:
     latency_s: Floats
     copies: Floats
     gathers: Floats
+    is_streamed: Bools
+    is_own: Bools
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,9 @@ class Groups:
         transfer_s: The time that its bytes take on the network, equation 8.3.
         gathers: Tensors of rows that TensorFlow's collectives gather for it.
         latency_s: The longest latency of the links that it takes.
+        hops: How many messages follow each other: one for each host of a ring, or to who sums and from there.
+        is_streamed: Whether AutoDist's own library carries it, directly between all hosts.
+        is_own: Whether any library of its own carries it, and not TensorFlow's runtime.
 
     """
 
@@ -72,6 +80,9 @@ class Groups:
     transfer_s: Floats
     gathers: Floats
     latency_s: Floats
+    hops: Floats
+    is_streamed: Bools
+    is_own: Bools
 
 
 def messages(table: ShardTable, domain: Domain) -> Messages:
@@ -111,7 +122,19 @@ def _of_servers(shards: ShardTable, domain: Domain) -> tuple[Any, ...]:
         for per in (elsewhere.astype(np.float32), latency_s)
     )
     copies = np.ones(len(shards), np.float32)
-    return shards.strategy, shards.variable, copies > 0, transfer, senders, waits, copies, np.zeros_like(copies)
+    own = shards.has_own_connections
+    return (
+        shards.strategy,
+        shards.variable,
+        copies > 0,
+        transfer,
+        senders,
+        waits,
+        copies,
+        np.zeros_like(copies),
+        own,
+        own,
+    )
 
 
 def groups(shards: ShardTable, domain: Domain) -> Groups:
@@ -134,16 +157,19 @@ def groups(shards: ShardTable, domain: Domain) -> Groups:
         np.bincount(of_shard, column, len(first)).astype(np.float32)
         for column in (seconds, (gathered > 0) & ~shards.has_own_connections)
     )
-    return Groups(first, of_shard, last, transfer_s, gathers, latency_s)
+    own, is_direct = shards.has_own_connections[first], shards.is_direct[first]
+    hops = np.where(is_direct, np.float32(_DIRECT_HOPS), np.float32(workers)).astype(np.float32)
+    return Groups(first, of_shard, last, transfer_s, gathers, latency_s, hops, own & is_direct, own)
 
 
 def _of_collectives(table: ShardTable, domain: Domain) -> tuple[Any, ...]:
-    shards, workers = table.take(table.kind != SERVER), len(domain.replicas)
+    shards = table.take(table.kind != SERVER)
     found = groups(shards, domain)
     ones = np.ones_like(found.transfer_s)
-    waits = workers * found.latency_s
+    waits = found.hops * found.latency_s
     owners = shards.strategy[found.first]
-    return owners, found.last, ones < 0, found.transfer_s, ones * workers, waits, ones, found.gathers
+    costs = found.transfer_s, found.hops, waits, ones, found.gathers
+    return owners, found.last, ones < 0, *costs, found.is_streamed, found.is_own
 
 
 def global_features(found: Messages, num_strategies: int) -> Floats:

@@ -19,7 +19,7 @@ _COLUMNS = (
     "messages", "size_bytes", "summed_bytes", "gathered_bytes", "gathered_by_example", "asked_by_example",
     "read_bytes", "read_by_example",
 )  # fmt: skip
-_KINDS = ("is_joined", "is_proxied", "is_packed", "is_coded")
+_KINDS = ("has_own_connections", "is_joined", "is_proxied", "is_packed", "is_coded")
 _PROBE_BYTES = 1e9
 
 
@@ -143,10 +143,10 @@ def _slopes(hosts: int, formula: Formula, kinds: Mapping[str, bool]) -> dict[str
     columns = dict.fromkeys(_COLUMNS, nothing)
     numbers = np.arange(hosts, dtype=np.int32)
     zeros, kind, group = (np.full(hosts, value, np.int32) for value in (0, SERVER, -1))
-    no, joined, proxied, packed, coded = (
+    no, own, joined, proxied, packed, coded = (
         np.full(hosts, value, np.bool_) for value in (False, *(kinds[name] for name in _KINDS))
     )
-    empty = ShardTable(numbers, zeros, kind, numbers, group, no, no, joined, proxied, packed, coded, **columns)
+    empty = ShardTable(numbers, zeros, kind, numbers, group, own, no, joined, proxied, packed, coded, **columns)
     base = formula(empty)
     slopes: dict[str | None, _Slope] = {
         None: _Slope(base.pushing, base.reading, base.following, float(base.update_s[0]))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, final
 import numpy as np
 
 from autodist.simulator._base import Simulator, chunked
-from autodist.simulator._message_table import SERVER, Floats, ShardTable, collectives
-from autodist.simulator.features import Messages, messages
+from autodist.simulator._message_table import SERVER, Floats, ShardTable
+from autodist.simulator.features import messages
 from autodist.simulator.formulas._calibration import Calibration
 
 if TYPE_CHECKING:
@@ -49,8 +49,11 @@ class AnalyticSimulator(Simulator):
     def _synchronization_s(self, table: ShardTable, domain: Domain, count: int) -> Floats:
         served = table.take(table.kind == SERVER)
         found = messages(table, domain)
-        factors = self._factors(table, found)
-        seconds = found.transfer_s * factors + self._overhead_s(found)
+        factors, waits_s, message_s = self.calibration.of_carriers(found)
+        factors = np.where(found.is_served, np.float32(self.calibration.servers), factors)
+        constants = found.overheads * message_s + np.where(found.is_served, 0, waits_s)
+        constants += np.float32(self.calibration.copy_s) + found.gathers * np.float32(self.calibration.gather_s)
+        seconds = found.transfer_s * factors + constants + found.latency_s
         hosts = len(domain.replicas)
         places = served.strategy * hosts + served.server
         by_server = np.bincount(places, seconds[found.is_served], count * hosts).reshape(count, hosts)
@@ -58,14 +61,3 @@ class AnalyticSimulator(Simulator):
         collective = np.bincount(found.strategy[grouped], seconds[grouped], count)
         total: Floats = (by_server.max(1) + collective).astype(np.float32)
         return total
-
-    def _factors(self, table: ShardTable, found: Messages) -> Floats:
-        others = table.take(table.kind != SERVER)
-        own_connections = others.has_own_connections[collectives(others)[0]]
-        factors = np.full(len(found.strategy), self.calibration.servers, np.float32)
-        factors[~found.is_served] = np.where(own_connections, self.calibration.horovod, self.calibration.collective)
-        return factors
-
-    def _overhead_s(self, found: Messages) -> Floats:
-        constants = found.overheads * np.float32(self.calibration.message_s) + np.float32(self.calibration.copy_s)
-        return constants + found.gathers * np.float32(self.calibration.gather_s) + found.latency_s

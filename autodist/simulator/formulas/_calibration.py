@@ -3,8 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from autodist.simulator._message_table import Bools, Floats
 
 __all__ = ["Calibration"]
+
+
+class Sent(Protocol):
+    """What says of messages or collectives who carries them."""
+
+    @property
+    def is_streamed(self) -> Bools:
+        """Whether it is AutoDist's own library."""
+
+    @property
+    def is_own(self) -> Bools:
+        """Whether it is any library of its own, and not TensorFlow's runtime."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +35,7 @@ class Calibration:
     Attributes:
         message_s: phi of equations 8.2 and 8.3 without the latency that a spec may list: what else a message takes
             besides its bytes, at its receiver.
+        stream_s: The same of a message by AutoDist's own library, which is no call and has no answer.
         copy_s: delta: what a shard or group takes besides its messages.
         gather_s: What TensorFlow's collectives take besides for each tensor of rows that they gather: all workers
             agree on a length first.
@@ -28,6 +46,7 @@ class Calibration:
             it sends and gets; the event simulation knows of it.
         computation: The computation's time as a multiple of its profile's.
         servers: The time of bytes to and from servers as a multiple of that which links need.
+        tcp: The same of bytes of collectives over AutoDist's own library.
         horovod: The same of bytes of collectives over Horovod.
         collective: The same of bytes of TensorFlow's collectives. In the published trials all-reduce of dense
             models took 0.88 to 1.14 times as long by them as over Horovod, of models with tables 1.1 to 1.7 times; of a
@@ -36,6 +55,7 @@ class Calibration:
     """
 
     message_s: float = 6e-4
+    stream_s: float = 6e-5
     copy_s: float = 2e-5
     gather_s: float = 1e-3
     horovod_s: float = 1e-4
@@ -44,5 +64,13 @@ class Calibration:
     contention: float = 0.3
     computation: float = 1.0
     servers: float = 1.0
+    tcp: float = 1.0
     horovod: float = 1.0
     collective: float = 1.05
+
+    def of_carriers(self, sent: Sent) -> tuple[Floats, Floats, Floats]:
+        """What carriers of collectives cost: factors of bytes, seconds of each collective, and of each message."""
+        factors = np.where(sent.is_streamed, self.tcp, np.where(sent.is_own, self.horovod, self.collective))
+        waits_s = np.where(sent.is_own & ~sent.is_streamed, self.horovod_s, 0.0)
+        message_s = np.where(sent.is_streamed, self.stream_s, self.message_s)
+        return factors.astype(np.float32), waits_s.astype(np.float32), message_s.astype(np.float32)

@@ -132,7 +132,8 @@ def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> Loa
     coded = shards.is_coded[:, None]
     seconds = np.where(coded, domain.coded_s_per_byte[shards.server], domain.seconds_per_byte[shards.server])
     seconds = seconds * np.float32(calibration.servers)
-    message_s = np.float32(calibration.message_s) + domain.latency_s[shards.server]
+    of_message = np.where(shards.has_own_connections, calibration.stream_s, calibration.message_s).astype(np.float32)
+    message_s = of_message[:, None] + domain.latency_s[shards.server]
     push_s, read_s = pushed * seconds + senders * message_s, read * seconds
     pushing = np.concatenate([push_s, at_server * push_s.sum(1, keepdims=True)], 1)
     reading = np.concatenate([at_server * read_s.sum(1, keepdims=True), read_s], 1)
@@ -145,11 +146,9 @@ def _collected(shards: ShardTable, domain: Domain, calibration: Calibration) -> 
     """By collective its last variable, its strategy, what it costs each link, and what its updates take."""
     hosts = len(domain.replicas)
     found = groups(shards, domain)
-    own_connections = shards.has_own_connections[found.first]
-    horovod, horovod_s = np.float32(calibration.horovod), np.float32(calibration.horovod_s)
-    totals = found.transfer_s * np.where(own_connections, horovod, np.float32(calibration.collective))
-    totals += np.where(own_connections, horovod_s, 0) + np.float32(calibration.copy_s)
-    totals += hosts * (np.float32(calibration.message_s) + found.latency_s)
+    factors, waits_s, message_s = calibration.of_carriers(found)
+    totals = found.transfer_s * factors + waits_s + np.float32(calibration.copy_s)
+    totals += found.hops * (message_s + found.latency_s)
     totals += found.gathers * np.float32(calibration.gather_s)
     update_s = np.bincount(found.of_shard, shards.size_bytes, len(totals)) * calibration.update_s_per_byte
     on_links = totals if hosts > 1 else np.zeros_like(totals)

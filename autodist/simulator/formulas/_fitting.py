@@ -25,6 +25,8 @@ _Residuals: TypeAlias = Callable[[_Logs], _Logs]
 
 _SPREAD = 1.5
 """Spread of the logarithms of constants around what is assumed of them without trials."""
+_SPREADS = {"computation": 0.3}
+"""Spreads that are known better: how long a step computes was measured, or follows from the sizes."""
 _NOISE = 0.1
 """Spread of the logarithms of times, by what the formulas can't know."""
 _ORIGIN = 10.0
@@ -57,7 +59,8 @@ def calibrated(simulator: _Formulas, data: Sequence[Measured]) -> _Formulas:
         constants = dict(zip(names, np.exp(prior + logs).tolist(), strict=True))
         return replace(simulator, calibration=Calibration(**constants))
 
-    return moved(_fitted(_residuals(moved, _thinned(data)), len(names)))
+    spreads = np.array([_SPREADS.get(name, _SPREAD) for name in names])
+    return moved(_fitted(_residuals(moved, _thinned(data), spreads), len(names)))
 
 
 def _thinned(data: Sequence[Measured]) -> list[Measured]:
@@ -83,11 +86,11 @@ def _fitted(residuals: _Residuals, num_constants: int) -> _Logs:
     return logs
 
 
-def _residuals(moved: Callable[[_Logs], Calibrated], data: Sequence[Measured]) -> _Residuals:
+def _residuals(moved: Callable[[_Logs], Calibrated], data: Sequence[Measured], spreads: _Logs) -> _Residuals:
     def residuals(logs: _Logs) -> _Logs:
         simulator = moved(logs)
         errors = [_log_error(simulator, measured) / _NOISE for measured in data if len(measured)]
-        return np.concatenate([*errors, logs / _SPREAD])
+        return np.concatenate([*errors, logs / spreads])
 
     return residuals
 
