@@ -20,6 +20,8 @@ _OTHERS = {
     "factors": "SFB(communicator='tcp')",
     "servers": "PartitionedPS(communicator='tcp')",
     "horovod": "AllReduce(communicator='horovod')",
+    "auto": "auto",
+    "auto without tiles": "auto(tiles=False)",
 }
 _CASES = (("perceptron", 32), ("perceptron", 8), ("vgg", 32), ("vgg", 8))
 

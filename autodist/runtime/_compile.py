@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from autodist.coordination import Worker, announce, keep_exchanged
 from autodist.errors import AutoDistError, CaptureError, FixedRowsError
@@ -24,6 +24,8 @@ from autodist.runtime.state import StateStore
 from autodist.strategies import AllReduce, Strategy, StrategyBuilder, compose, get, installed_communicators
 
 __all__ = ["Compiler", "NotSharedError"]
+
+_Wanted: TypeAlias = "str | os.PathLike[str] | StrategyBuilder | Strategy"
 
 _LOG = logging.getLogger("autodist")
 
@@ -52,7 +54,7 @@ class Compiler:
         self,
         worker: Worker,
         spec: ResourceSpec,
-        strategy: str | os.PathLike[str] | StrategyBuilder | Strategy,
+        strategy: _Wanted,
         convention: Convention,
         state: StateStore,
         scope: str,
@@ -64,6 +66,7 @@ class Compiler:
         self._worker = worker
         self._spec = spec
         self._wanted = strategy
+        self._planned: tuple[Strategy, SessionPlan] | None = None  # what was proposed, if it had to be tried out
         self._convention = convention
         self._state = state
         self._scope = scope
@@ -115,6 +118,9 @@ class Compiler:
         return None if reasons else plan
 
     def _plan(self, captured: CapturedStep, strategy: Strategy) -> SessionPlan:
+        known, self._planned = self._planned, None
+        if known is not None and known[0] is strategy:
+            return known[1]
         started = time.perf_counter()
         number = len(self.strategies)
         try:
@@ -348,6 +354,19 @@ class Compiler:
 
     def _propose(self, captured: CapturedStep) -> Strategy:
         wanted = tiling_of_keras(captured.graph, self._spec) or self._wanted
+        strategy = self._settled(wanted, captured)
+        builder = get(wanted) if strategy.has_tiles else strategy
+        safer = builder.safer if isinstance(builder, StrategyBuilder) else None
+        if safer is None:
+            return strategy
+        try:
+            self._planned = strategy, self._plan(captured, strategy)
+        except AutoDistError as error:
+            _LOG.info("what `auto` chose can't be compiled, so it chooses again without tiles: %s", error.message)
+            return self._settled(safer, captured)
+        return strategy
+
+    def _settled(self, wanted: _Wanted, captured: CapturedStep) -> Strategy:
         strategy = compose(wanted, captured.graph, self._spec)
         return self._steps.homes.settle(strategy, captured.graph)
 

@@ -22,6 +22,7 @@ from autodist.resource_spec import ResourceSpec
 from autodist.search._baselines import known_strategies
 from autodist.search._simulated_ranking import Effort, Ranked, rank_offline
 from autodist.search._verdict import verdict_of
+from autodist.search._with_tiles_instead import tiled_to_fit, with_tiles_instead
 from autodist.search.searchers import LocalSearcher
 from autodist.search.space import Catalogue, Space, keeps_results, obeys
 from autodist.search.store import (
@@ -41,6 +42,7 @@ from autodist.simulator import (
     EventSimulator,
     Floats,
     ForestSimulator,
+    LearnedSimulator,
     Measured,
     Profile,
     ProfileCache,
@@ -92,6 +94,8 @@ class Auto(StrategyBuilder):
             train as all others do. 1 takes the one that is expected to be the fastest.
         over: Names of what may carry what it chooses, with spaces between them: of ``tcp``, ``horovod`` and
             ``collective``. None allows what the run does.
+        tiles: Whether it may cut large weights over all replicas, as :class:`~autodist.search.tilings.Tiled` does; it
+            does not where several strategies are tried.
 
     """
 
@@ -102,6 +106,7 @@ class Auto(StrategyBuilder):
     seed: int = 0
     online: int = 1
     over: str | None = None
+    tiles: bool = True
 
     def __post_init__(self) -> None:
         numbers = {"proposals": 1 if self.proposals is None else self.proposals, "online": self.online}
@@ -118,6 +123,11 @@ class Auto(StrategyBuilder):
     def chooses(self) -> bool:
         """Yes."""
         return True
+
+    @property
+    def safer(self) -> Auto | None:
+        """One that cuts no weights over replicas, which some steps do not allow."""
+        return replace(self, tiles=False) if self.tiles else None
 
     def confined(self, allowed: Collection[str]) -> Auto:
         """Return one that chooses only what these carry, of what it may choose already; itself if nothing is left."""
@@ -247,6 +257,8 @@ class Auto(StrategyBuilder):
         known = {name: fits for name, fits in known_strategies(domain) if isinstance(fits, Strategy)}
         baselines = {name: fits for name, fits in known.items() if self._over.issuperset(fits.carriers)}
         baselines |= self._fastest_elsewhere(store, graph, spec)
+        may_tile = self.tiles and self.online == 1  # training goes over from one to the next
+        baselines |= tiled_to_fit(domain) if may_tile and not baselines else {}
         ranking = rank_offline(searcher, _Wary(advice.simulator), Effort(self._proposals_for(domain)), baselines)
         source = "; ".join(filter(None, (advice.source, f"profile: {domain.profile.source}", why_not)))
         of = ranking.scored + len(baselines)
@@ -259,10 +271,15 @@ class Auto(StrategyBuilder):
             if one.is_baseline
         }
         said = [(one, places[id(one)], near.get(id(one), "") if places[id(one)] > 1 else "") for one in ordered]
-        return tuple(
+        told = tuple(
             replace(one.strategy, builder=f"auto: {_name(one)}, expected to be number {place} of {of}{so} by {source}")
             for one, place, so in said
         )
+        tiled = with_tiles_instead(told[0], domain, advice.in_seconds, advice.margin) if may_tile else None
+        if tiled is None:
+            return told
+        why = f"auto: {tiled.builder}, expected to be faster than the best of {of} by {source}"
+        return replace(tiled, builder=why), *told
 
     def _proposals_for(self, domain: Domain) -> int:
         by_size = _VARIABLES // max(1, len(domain.variables))
@@ -288,6 +305,11 @@ class _Advice:
     simulator: Simulator
     source: str
     margin: float = _MARGIN
+
+    @property
+    def in_seconds(self) -> Simulator:
+        """Who tells seconds: itself, if it has not learned to rank alone."""
+        return EventSimulator() if isinstance(self.simulator, LearnedSimulator) else self.simulator
 
 
 @final

@@ -86,6 +86,9 @@ class ShardTable:
         asked_by_example: Bytes of row numbers that a lookup sends.
         read_bytes: What each worker fetches from the server.
         read_by_example: The same, for each of its examples.
+        waited_bytes: What each host sends of activations while its computation waits.
+        waits: How often it waits.
+        rebuilt_flops: What each worker computes, for each example of the batch, to make gradients of their factors.
 
     """
 
@@ -108,6 +111,9 @@ class ShardTable:
     asked_by_example: Floats
     read_bytes: Floats
     read_by_example: Floats
+    waited_bytes: Floats
+    waits: Floats
+    rebuilt_flops: Floats
 
     def __len__(self) -> int:
         return len(self.strategy)
@@ -242,11 +248,16 @@ def _row(message: ShardMessages, domain: Domain) -> dict[str, float]:
         "gathered_by_example": message.gathered_by_example,
         "asked_by_example": message.asked_by_example,
         "read_by_example": message.read_by_example,
+        "waited_bytes": message.waited_bytes,
+        "waits": message.waits,
+        "rebuilt_flops": message.rebuilt_flops,
     }
 
 
 def _messages(message: ShardMessages) -> float:
-    """How many messages a gradient and a value are."""
+    """How many messages a gradient and a value are; none where nothing travels."""
+    if not message.travels:
+        return 0.0
     return _OF_ROWS if message.lookup_rows else 1.0
 
 

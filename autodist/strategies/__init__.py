@@ -29,6 +29,7 @@ from autodist.strategies._builders import (
     can_split,
     can_tile,
     in_backward_order,
+    tile_config,
     tile_variables,
 )
 from autodist.strategies._coupled import coupled_units
@@ -137,6 +138,7 @@ __all__ = [
     "shard_messages",
     "shard_slices",
     "synchronizers",
+    "tile_config",
     "tile_variables",
     "traffic",
     "verify",

@@ -14,6 +14,7 @@ from autodist.strategies._encoders import encoder_of
 from autodist.strategies._shard_messages import ShardMessages, host_of
 from autodist.strategies._shards import shard_slices
 from autodist.strategies._strategy import ShardConfig, Strategy, VariableConfig, is_factors
+from autodist.strategies._tile_waits import tile_waits
 from autodist.strategies.synchronizers import AllReduceSynchronizer
 
 if TYPE_CHECKING:
@@ -44,13 +45,15 @@ def shard_messages(
 ) -> Iterator[ShardMessages]:
     """The messages of every shard of the strategy, as far as its variables and partitions fit the graph."""
     known = {variable.name: variable for variable in graph.trainable}
+    tiled = tile_waits(strategy, graph, batch_size)
     for config in strategy.variables:
         if config.variable in known:
             variable = known[config.variable]
             examples = batch_size / max(len(strategy.graph.replicas), 1)
             use = _scaled(graph.uses[variable.name], rows.get(variable.name), batch_size, examples)
             for message in _of_variable(config, variable, use, graph):
-                yield message.synchronizer.sent(message, strategy.graph, use.use.later_reads)
+                sent = message.synchronizer.sent(message, strategy.graph, use.use.later_reads)
+                yield sent if message.synchronizer.tiled_for is None else tiled.shared_by(sent)
 
 
 def state_messages(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> ShardMessages:
@@ -116,9 +119,10 @@ def _of_shard(
     row_bytes = prod(shape[1:]) * itemsize
     dense = sum(not gradient.is_sparse for gradient in variable.gradients)
     summed, gathered, gathered_rows = 0.0, 0.0, rows.gradient * fraction
-    is_guess, dtype, index_bytes = rows.use.is_guess, variable.dtype, 0
+    is_guess, dtype, index_bytes, rebuilt_flops = rows.use.is_guess, variable.dtype, 0, 0.0
     if shard.synchronizer.sends_factors or is_factors(shard.compressor):
         gathered_rows, gathered_row_bytes, is_guess = _factors(graph, variable, itemsize)
+        rebuilt_flops = 2 * gathered_rows * prod(shape) if shard.synchronizer.sends_factors else 0.0
     else:
         message = _message(shard.compressor, shape, variable.dtype)
         summed, gathered = (0.0, dense * message.size_bytes) if message.gathers else (dense * message.size_bytes, 0.0)
@@ -145,6 +149,7 @@ def _of_shard(
         gathered_index_bytes=index_bytes if gathered_rows else 0,
         is_gradient_coded=dtype == "float32",
         is_value_coded=variable.dtype == "float32",
+        rebuilt_flops=rebuilt_flops,
     )
 
 

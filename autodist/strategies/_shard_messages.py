@@ -40,6 +40,11 @@ class ShardMessages:
         gathered_index_bytes: Bytes of the number of a gathered row.
         is_gradient_coded: Whether that library carries the gradient as floats of 32 bits, encoded on slow links.
         is_value_coded: The same of the value.
+        waited_bytes: Bytes of activations that each host sends in the midst of the computation, which waits for them;
+            infinite where replicas can't share the step so.
+        waits: How often it waits.
+        rebuilt_flops: What each worker computes, for each example of the whole batch, to make the gradient of what was
+            sent in its place.
 
     """
 
@@ -64,6 +69,14 @@ class ShardMessages:
     gathered_index_bytes: int = 0
     is_gradient_coded: bool = False
     is_value_coded: bool = False
+    waited_bytes: float = 0.0
+    waits: float = 0.0
+    rebuilt_flops: float = 0.0
+
+    @property
+    def travels(self) -> bool:
+        """Whether anything of the variable goes to another worker: its value, or its gradient."""
+        return any((self.summed_bytes, self.gathered_bytes, self.gathered_rows, self.reads, self.lookup_rows))
 
     @property
     def gathered_by_example(self) -> float:

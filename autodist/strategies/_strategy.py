@@ -188,6 +188,11 @@ class Strategy:
         return any(synchronizer.home is not None for _, synchronizer in self.synchronizers)
 
     @property
+    def has_tiles(self) -> bool:
+        """Whether replicas compute with parts of any variable."""
+        return any(synchronizer.tiled_for is not None for _, synchronizer in self.synchronizers)
+
+    @property
     def is_asynchronous(self) -> bool:
         """Whether any worker may be ahead of the others."""
         return any(synchronizer.is_asynchronous for _, synchronizer in self.synchronizers)

@@ -1,6 +1,7 @@
 """Variables of which each replica has a part: weights are those of one device, whichever dims are cut."""
 
 import random
+from collections import Counter
 
 import keras
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 import tensorflow as tf
 
 from autodist.errors import StrategyError
+from autodist.graph import VariableNames, capture
+from autodist.graph.layouts import tile_exchanges
 
 from . import single
 
@@ -156,3 +159,23 @@ def test_what_does_not_fit_is_said(strategy, said):
     step, _, _ = trained(model, optimizer, data)
     with pytest.raises(StrategyError, match=said):
         single.rewritten(step, data[0], 3, strategy)
+
+
+@pytest.mark.parametrize("build", [perceptron, convolutions, transformer], ids=lambda build: build.__name__)
+def test_what_is_exchanged_is_known_before_anything_is_cut(build):
+    """Costs go by it, long before a strategy is compiled."""
+    keras.utils.set_random_seed(0)
+    model, replicas, rows = build(), 4, 8
+    optimizer = keras.optimizers.Adam(0.05)
+    optimizer.build(model.trainable_variables)
+    data = [np.ones((rows, *shape), np.float32) for shape in (model.input_shape[1:], model.output_shape[1:])]
+    step, _, _ = trained(model, optimizer, [data])
+    chosen = drawn_dims(model, random.Random(1), replicas)
+    dims = {name: int(dim) for name, _, dim in (rule.rpartition("=") for rule in chosen) if dim != "whole"}
+
+    captured = capture(step, single.specs_of(data), VariableNames()).graph
+    expected = tile_exchanges(captured, dims, replicas, 1024)  # for which a step is planned that is for any number
+    graph = single.rewritten(step, data, replicas, f"Tiled(dims={chosen!r})")[1]
+
+    assert expected
+    assert Counter(one.how for one in expected) == Counter(one.how for one in graph.exchanged)

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from autodist import carriers
-from autodist.errors import StrategyError
+from autodist.errors import SpaceEmpty, StrategyError
 from autodist.graph import VariableNames, capture
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import (
@@ -212,3 +212,48 @@ def test_it_chooses_only_what_may_be_carried(store):
             assert allowed.issuperset(candidate.carriers)
     with pytest.raises(StrategyError, match="`over` is 'pigeons', allowed: some of"):
         Auto(over="pigeons")
+
+
+# --- weights that are cut over the replicas
+
+
+def perceptron(width, rows):
+    """G of a step with two wide layers, for so many examples."""
+    weights = [tf.Variable(tf.zeros((width, width)), name=f"w{k}") for k in range(2)]
+
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((tf.nn.relu(x @ weights[0]) @ weights[1] - y) ** 2)
+        for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
+            weight.assign_sub(0.1 * gradient)
+        return loss
+
+    specs = [tf.TensorSpec((None, width), tf.float32)] * 2
+    return capture(step, specs, VariableNames()).graph.with_batch_size(rows)
+
+
+def test_large_weights_are_cut_where_links_are_slow(store):
+    subject = perceptron(2048, 64)
+    slow, fast = (
+        ResourceSpec(tuple(Host(name, name, bandwidth_gbps=rate) for name in "abcd")) for rate in (0.1, 1000.0)
+    )
+    cut = Auto(trials=str(store.path), proposals=500).build(subject, slow)
+    assert cut.has_tiles
+    assert cut.builder.startswith("auto: Tiled, 2 of 2 variables")
+    verify(cut, subject, slow)
+    others = [Auto(trials=str(store.path), proposals=500).build(subject, fast)]
+    others.append(Auto(trials=str(store.path), proposals=500, tiles=False).build(subject, slow))
+    assert not any(strategy.has_tiles for strategy in others)
+    times = EventSimulator().predict([cut, others[1]], Domain.of(subject, slow))
+    assert times[0] < 0.8 * times[1]
+
+
+def test_weights_are_cut_where_nothing_else_fits(store):
+    subject = perceptron(2048, 8)  # 33.6 MB of weights, and as much of gradients
+    hosts = tuple(Host(name, name, bandwidth_gbps=1000.0, memory_gb=0.03) for name in "abcd")
+    found = Auto(trials=str(store.path), proposals=500).build(subject, ResourceSpec(hosts))
+    assert found.has_tiles
+    assert "`Tiled(memory_gb=0.03)`" in found.builder
+    with pytest.raises(SpaceEmpty, match="none fits into the hosts' memory"):
+        Auto(trials=str(store.path), proposals=500, tiles=False).build(subject, ResourceSpec(hosts))

@@ -78,6 +78,8 @@ class StepAnalysis:
         self.nodes: dict[str, Any] = {node.name: node for node in graph_def.node}
         self.handles = frozenset(handles)
         self.split = tuple(split)
+        self.derived: dict[object, Any] = {}
+        """What others have found out about the step and keep with it, by whatever is theirs alone."""
 
     @cached_property
     def sources(self) -> dict[str, tuple[str, ...]]:

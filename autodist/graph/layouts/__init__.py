@@ -21,6 +21,7 @@ from autodist.graph.layouts._flows import Flows
 from autodist.graph.layouts._part_changes import PartChange
 from autodist.graph.layouts._plan import plan_batch
 from autodist.graph.layouts._shapes import Inference, StepShapes
+from autodist.graph.layouts._tile_exchanges import tile_exchanges
 from autodist.graph.layouts._tiled_variables import TiledVariables
 from autodist.graph.layouts._ways import Entry, Way
 
@@ -55,4 +56,5 @@ __all__ = [
     "plan_batch",
     "sent_by_rows",
     "sent_bytes",
+    "tile_exchanges",
 ]

@@ -55,7 +55,7 @@ def plan_batch(
     Args:
         graph: The step.
         tiled: The variables and arguments of which each replica has a part; None for none.
-        shapes: Of a step without a batch, what is known of its sizes, if it is known already.
+        shapes: What is known of its sizes, if it is known already: :func:`shapes_of`.
 
     Raises:
         NoPlanError: There is something in it that can't be shared, sent, or computed whole.
@@ -65,7 +65,7 @@ def plan_batch(
     if tiled.inputs:
         return _Planner(graph, tiled, by_rows=False, shapes=shapes).plan()
     try:
-        return _Planner(graph, tiled, by_rows=True).plan()
+        return _Planner(graph, tiled, by_rows=True, shapes=shapes).plan()
     except NoPlanError:
         return _Planner(graph, tiled, by_rows=False).plan()
 

@@ -78,6 +78,28 @@ class TiledVariables:
         examples = max(part.piece.tiled_for or 0 for parts in wholes.values() for part in parts if part.piece)
         return cls(max(map(len, wholes.values())), examples, reads, gradients, slices)
 
+    @classmethod
+    def planned(cls, graph: TrainingGraph, dims: Mapping[str, int], parts: int, examples: int) -> TiledVariables:
+        """Those of a step whose variables are still whole.
+
+        Args:
+            graph: The step.
+            dims: By variable that is to be tiled, the dim that is cut.
+            parts: How many parts each is to have.
+            examples: For how many examples it is decided what travels.
+
+        """
+        analysis = graph.analysis
+        tiles = {graph.variable(name).handle: Tile(dim) for name, dim in dims.items()}
+        reads = {name: tiles[handles[0]] for name, handles in analysis.reads.items() if handles[0] in tiles}
+        gradients = {
+            mark: OwnGradient(analysis.nodes[mark].input[0], Tile(dim), 0)
+            for name, dim in dims.items()
+            for gradient in graph.variable(name).gradients
+            for mark in gradient.tensors
+        }
+        return cls(parts, examples, reads, gradients)
+
 
 def _tile_of(parts: Sequence[Variable]) -> Tile:
     piece = parts[0].piece

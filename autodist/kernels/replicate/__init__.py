@@ -1,7 +1,7 @@
 """Several replicas of the step: what each computes of the batch, and where their values meet."""
 
 from autodist.kernels.replicate._exact import why_not_exact
-from autodist.kernels.replicate._joins import with_layers
+from autodist.kernels.replicate._joins import ROWS_POINT, with_layers
 from autodist.kernels.replicate._part_shapes import PICKED, refuse_fixed_batches
 from autodist.kernels.replicate._replicate import Replicate
 from autodist.kernels.replicate._same_batches import DIFFERENT_BATCHES
@@ -12,6 +12,7 @@ __all__ = [
     "DIFFERENT_BATCHES",
     "OTHER_ROWS",
     "PICKED",
+    "ROWS_POINT",
     "Replicate",
     "refuse_fixed_batches",
     "warnings_of",

@@ -26,10 +26,13 @@ from autodist.kernels.replicate._same_batches import compare_batches
 from autodist.kernels.replicate._shares import BatchShares
 from autodist.kernels.replicate._weights import GradientWeights
 
-__all__ = ["ROWS", "TOTAL", "ReplicaJoins", "with_layers"]
+__all__ = ["ROWS", "ROWS_POINT", "TOTAL", "ReplicaJoins", "with_layers"]
 
 ROWS = "autodist/rows"
 """The placeholder for the numbers of examples of the local replicas."""
+
+ROWS_POINT = "rows"
+"""The point at which workers tell each other how many examples their replicas have."""
 
 TOTAL = "autodist/total"
 """The size of the global batch."""

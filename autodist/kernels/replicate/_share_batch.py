@@ -47,7 +47,7 @@ from autodist.kernels.replicate._counted_draws import CountedDraws
 from autodist.kernels.replicate._draws import ReplicaDraws
 from autodist.kernels.replicate._exchange import Exchanges
 from autodist.kernels.replicate._filled_rows import FilledRows
-from autodist.kernels.replicate._joins import ROWS, TOTAL, with_layers
+from autodist.kernels.replicate._joins import ROWS, ROWS_POINT, TOTAL, with_layers
 from autodist.kernels.replicate._same_batches import BATCHES, compare_batches
 from autodist.kernels.replicate._shared_gradients import SharedGradients
 
@@ -123,7 +123,7 @@ class _Builder:
             counts = self.out.constant(f"{ROWS}/all", [1.0] * self.layout.num_replicas, "float32")
         if self.layout.world_size > 1 and self.has_batch:
             local = self.out.identity("autodist/counts", rows, "float32")
-            counts = self._point("rows", Combine.CONCAT, local, "float32", None)
+            counts = self._point(ROWS_POINT, Combine.CONCAT, local, "float32", None)
         self.rows = BatchRows(self.out, self.layout, self._only_rows(rows, counts), counts, TOTAL)
         self.exchanges = Exchanges(self.nodes, self.plan, self.out, self.layout, self.rows, self._point)
         self.filled = FilledRows(self.nodes, self.plan, self.out, self.layout, self.rows)

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from autodist.errors import StrategyError
 from autodist.graph import node_of
-from autodist.kernels._base import DistributedGraph, Fact, Kernel
+from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._synchronizers import given_to
+from autodist.kernels.replicate import ROWS_POINT, with_layers
 from autodist.strategies import Strategy, Synchronizer, TileSynchronizer
 
 __all__ = ["OwnParts"]
@@ -41,7 +42,11 @@ class OwnParts(Kernel):
         elsewhere = [v for v in parts if ranks[v.name] != layout.rank]
         away = {v.handle: v.name for v in elsewhere}
         away |= {mark: v.name for v in elsewhere for gradient in v.gradients for mark in gradient.tensors}
-        return _without(graph, away, is_trained=bool(homes)) if away else graph
+        if not away:
+            return graph
+        own = {v.handle for v in parts if v.name in homes} - away.keys()
+        graph = _without(graph, away, is_trained=bool(homes))
+        return _with_begin_and_end(graph, own) if homes else graph
 
     def _homes(self, graph: DistributedGraph) -> dict[str, str]:
         """The device of each part, and of its slots."""
@@ -53,6 +58,24 @@ class OwnParts(Kernel):
             if found is not None:
                 homes[variable.name] = graph.layout.tf_device(found.destination)
         return homes
+
+
+def _with_begin_and_end(graph: DistributedGraph, handles: set[str]) -> DistributedGraph:
+    """The step in which own parts change after all workers have begun it, and which ends when all have changed theirs.
+
+    Between two steps any worker may read the parts of another one: they must not be those of the step before, or after.
+    """
+    rows = [node_of(tensor) for point in graph.points if point.name == ROWS_POINT for tensor in point.synced]
+    writes = [name for name, write in graph.analyze().writes.items() if not handles.isdisjoint(write.handles)]
+    editor = graph.edit(graph.layout.main_device)
+    for name in writes:
+        editor.wait_for(name, rows)
+    local = editor.constant("autodist/changed", 0.0, "float32")
+    editor.wait_for(local, writes)
+    synced = editor.identity("autodist/synced/changed", local, "float32")
+    changed = SyncPoint("changed", None, Combine.SUM, (local,), (synced,), ("float32",), ((),))
+    graph = graph.edited(editor, effects=(*graph.effects, synced))
+    return graph.replace(points=with_layers(graph.graph_def, [*graph.points, changed]))
 
 
 def _without(graph: DistributedGraph, away: dict[str, str], *, is_trained: bool) -> DistributedGraph:

@@ -19,6 +19,7 @@ from autodist.search.tilings._plan_tiling import plan_tiling
 from autodist.search.tilings._repeated import Quotient, alike_layers, alike_steps
 from autodist.search.tilings._tiled_builder import Tiled
 from autodist.search.tilings._tiling_search import FoundTiling, Method, SearchOptions, find_tiling, priced
+from autodist.search.tilings._with_tiles import with_tiles
 
 __all__ = [
     "Baseline",
@@ -53,4 +54,5 @@ __all__ = [
     "priced",
     "tile_bytes",
     "tiling_within",
+    "with_tiles",
 ]

@@ -19,6 +19,8 @@ _COLUMNS = (
     "messages", "size_bytes", "summed_bytes", "gathered_bytes", "gathered_by_example", "asked_by_example",
     "read_bytes", "read_by_example",
 )  # fmt: skip
+_OF_HOSTS = ("waited_bytes", "waits", "rebuilt_flops")
+"""What is not of servers."""
 _KINDS = ("has_own_connections", "is_joined", "is_proxied", "is_packed", "is_coded")
 _PROBE_BYTES = 1e9
 
@@ -140,7 +142,7 @@ def _alike(table: ShardTable, hosts: int, formula: Formula) -> Iterator[tuple[Ro
 
 def _slopes(hosts: int, formula: Formula, kinds: Mapping[str, bool]) -> dict[str | None, _Slope]:
     nothing = np.zeros(hosts, np.float32)
-    columns = dict.fromkeys(_COLUMNS, nothing)
+    columns = dict.fromkeys((*_COLUMNS, *_OF_HOSTS), nothing)
     numbers = np.arange(hosts, dtype=np.int32)
     zeros, kind, group = (np.full(hosts, value, np.int32) for value in (0, SERVER, -1))
     no, own, joined, proxied, packed, coded = (

@@ -11,6 +11,7 @@ from autodist.simulator._base import Simulator, chunked
 from autodist.simulator._message_table import SERVER, Floats, ShardTable
 from autodist.simulator.features import messages
 from autodist.simulator.formulas._calibration import Calibration
+from autodist.simulator.formulas._hosts_work import waiting_s
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
@@ -41,7 +42,11 @@ class AnalyticSimulator(Simulator):
         """Seconds per step of each strategy."""
         computation = np.float32(domain.compute_s * self.calibration.computation)
         parts = [
-            np.maximum(computation, self._synchronization_s(part, domain, count)) + np.float32(self.calibration.step_s)
+            np.maximum(
+                computation + waiting_s(part, domain, count, self.calibration),
+                self._synchronization_s(part, domain, count),
+            )
+            + np.float32(self.calibration.step_s)
             for part, count in chunked(table, num_strategies, _ROWS)
         ]
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)

@@ -12,6 +12,7 @@ from autodist.simulator._base import Simulator, in_parts
 from autodist.simulator._message_table import SERVER, Floats, Ints, ShardTable
 from autodist.simulator.features import Loaded, Loads, ServerLoads, groups, server_flows
 from autodist.simulator.formulas._calibration import Calibration
+from autodist.simulator.formulas._hosts_work import rebuilding_s, waiting_s
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
@@ -32,7 +33,8 @@ class EventSimulator(Simulator):
     come, first served), a group when its last member is ready. A server's update follows the last gradient that it
     gets. Values of which workers have copies follow their updates, on links that gradients leave free, instead of being
     fetched; of a variable in parts the first goes while others are still to be updated. The step ends with the last
-    update, or the last such value; what a host computes takes longer by a share of the time that its link is busy.
+    update, or the last such value; what a host computes takes longer by a share of the time that its link is busy, by
+    that in which it waits for activations of tiled variables, and by that in which it makes gradients of factors.
 
     All strategies are followed at once, variable by variable in the order in which messages go: on one link, the n-th
     message of those that come at times r_i and take s_i ends at S_n + max(r_i - S_(i-1)) over i up to n, where S are
@@ -59,6 +61,8 @@ class EventSimulator(Simulator):
         end, pushed = _last_end_s(served, on_all_links, domain.ready_s * factor)
         steps: Floats = np.maximum(end, np.float32(domain.compute_s) * factor) + wait
         steps += (read + pushed).max(0) * np.float32(self.calibration.contention)
+        steps += waiting_s(table, domain, count, self.calibration)
+        steps += rebuilding_s(table, domain, count) * factor
         return steps + np.float32(self.calibration.step_s)
 
 

@@ -15,7 +15,7 @@ from autodist.strategies._builders._poseidon import Poseidon
 from autodist.strategies._builders._ps_builder import PS
 from autodist.strategies._builders._ps_load_balancing import PSLoadBalancing
 from autodist.strategies._builders._sfb import SFB
-from autodist.strategies._builders._tile_variables import can_tile, tile_variables
+from autodist.strategies._builders._tile_variables import can_tile, tile_config, tile_variables
 
 __all__ = [
     "BUILDERS",
@@ -38,6 +38,7 @@ __all__ = [
     "can_split",
     "can_tile",
     "in_backward_order",
+    "tile_config",
     "tile_variables",
 ]
 

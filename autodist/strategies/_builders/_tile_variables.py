@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from autodist.resource_spec import ResourceSpec
     from autodist.strategies._strategy import Strategy
 
-__all__ = ["can_tile", "tile_variables"]
+__all__ = ["can_tile", "tile_config", "tile_variables"]
 
 _CHUNK_SIZE = 128
 """How many of the other variables share a message at most."""
@@ -38,6 +38,21 @@ def can_tile(graph: TrainingGraph, variable: str, dim: int, parts: int) -> bool:
     return fits and parts > 1 and can_split(graph, found, dim)
 
 
+def tile_config(graph: TrainingGraph, spec: ResourceSpec, variable: str, dim: int) -> VariableConfig:
+    """Return how a variable is tiled over all replicas, for the graph's batch.
+
+    Args:
+        graph: G.
+        spec: D.
+        variable: Its name.
+        dim: The dim that is cut.
+
+    """
+    replicas = replica_names(spec)
+    shards = tuple(ShardConfig(TileSynchronizer(device, graph.batch_size or 0)) for device in replicas)
+    return VariableConfig(variable, shards, split(graph.variable(variable), len(replicas), dim))
+
+
 def tile_variables(
     builder: StrategyBuilder, graph: TrainingGraph, spec: ResourceSpec, dims: Mapping[str, int], remark: str = ""
 ) -> Strategy:
@@ -51,11 +66,8 @@ def tile_variables(
         remark: What the builder did otherwise than it is asked for, and why.
 
     """
-    replicas, carrier = replica_names(spec), carrier_of(builder)
-    configs = {}
-    for name, dim in dims.items():
-        shards = tuple(ShardConfig(TileSynchronizer(device, graph.batch_size or 0)) for device in replicas)
-        configs[name] = VariableConfig(name, shards, split(graph.variable(name), len(replicas), dim))
+    carrier = carrier_of(builder)
+    configs = {name: tile_config(graph, spec, name, dim) for name, dim in dims.items()}
     rest = [variable for variable in in_backward_order(graph) if variable.name not in dims]
     groups = chunks(rest, _CHUNK_SIZE)
     configs.update((v.name, grouped(v, groups[v.name], carrier)) for v in rest)

@@ -92,7 +92,7 @@ class TileSynchronizer(Synchronizer):
 
     @classmethod
     def suits(cls, choice: Choice, scene: object) -> bool:
-        """No: simulators do not know yet what activations cost that travel in the place of gradients."""
+        """No: :class:`~autodist.search.tilings.Tiled` finds which dims go together, for all variables at once."""
         return False
 
     def choice(self, graph: GraphConfig) -> Choice:
@@ -101,7 +101,7 @@ class TileSynchronizer(Synchronizer):
 
     def terms(self, message: ShardMessages) -> Terms:
         """See the base class."""
-        return Terms(self.form, server=self.destination)
+        return Terms(self.form, server=self.destination, has_own_connections=True)
 
 
 def _parts(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:

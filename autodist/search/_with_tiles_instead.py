@@ -1,0 +1,77 @@
+"""Whether a strategy would be faster with its largest variables tiled, or fit into the memory of hosts only so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autodist.errors import AutoDistError, StrategyError
+from autodist.search._memory_filter import MemoryFilter
+from autodist.search.tilings import Tiled, with_tiles
+from autodist.strategies import Strategy, check
+
+if TYPE_CHECKING:
+    from autodist.simulator import Domain, Simulator
+
+__all__ = ["tiled_to_fit", "with_tiles_instead"]
+
+
+def with_tiles_instead(chosen: Strategy, domain: Domain, simulator: Simulator, margin: float) -> Strategy | None:
+    """Return a strategy with tiles that is expected to be faster than a chosen one; None if there is none.
+
+    Args:
+        chosen: A strategy.
+        domain: What it is for.
+        simulator: One whose scores are seconds.
+        margin: By which share it must be faster.
+
+    """
+    if not _can_tile(domain):
+        return None
+    chosen_s = float(simulator.predict([chosen], domain)[0])
+    if domain.compute_s > (1 - margin) * chosen_s:
+        return None  # it is the computation that takes so long
+    found = _fitting(chosen, domain)
+    if not found:
+        return None
+    expected_s = simulator.predict(found, domain)
+    best = int(np.argmin(expected_s))
+    return found[best] if expected_s[best] < (1 - margin) * chosen_s else None
+
+
+def tiled_to_fit(domain: Domain) -> dict[str, Strategy]:
+    """By name, the strategy that tiles what does not fit into the hosts' memory; none if it does not fit either.
+
+    Args:
+        domain: What it is for.
+
+    """
+    if not _can_tile(domain):
+        return {}
+    by_device = float((domain.memory_bytes / domain.replicas).min()) / 1e9
+    builder = Tiled(memory_gb=by_device if np.isfinite(by_device) else None)
+    try:
+        strategy = builder.build(domain.graph, domain.spec)
+        check(strategy, domain.graph, domain.spec)
+    except AutoDistError:  # even so it does not fit, or nothing is known of the step
+        return {}
+    return {} if MemoryFilter(domain).why_not(strategy) else {str(builder): strategy}
+
+
+def _can_tile(domain: Domain) -> bool:
+    """Whether workers may each hold parts of weights, and it can be told what they would exchange."""
+    is_known = domain.graph.graph_def is not None and domain.graph.batch_size is not None
+    return is_known and len(domain.spec.hosts) > 1 and bool((domain.replicas > 0).all())
+
+
+def _fitting(chosen: Strategy, domain: Domain) -> list[Strategy]:
+    room, found = MemoryFilter(domain), []
+    try:
+        for strategy in with_tiles(domain.graph, domain.spec, chosen):
+            check(strategy, domain.graph, domain.spec)
+            if not room.why_not(strategy):
+                found.append(strategy)
+    except StrategyError:  # nothing is known of the step, or what is chosen does not go with tiles
+        return found
+    return found

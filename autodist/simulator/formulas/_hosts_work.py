@@ -1,0 +1,55 @@
+"""What a step takes at the hosts themselves, beside its forward and backward pass and what goes over their links."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autodist.cost.operations import DEVICE_FLOPS
+
+if TYPE_CHECKING:
+    from autodist.simulator._domain import Domain
+    from autodist.simulator._message_table import Floats, ShardTable
+    from autodist.simulator.formulas._calibration import Calibration
+
+__all__ = ["rebuilding_s", "waiting_s"]
+
+
+def waiting_s(table: ShardTable, domain: Domain, count: int, calibration: Calibration) -> Floats:
+    """Seconds of each strategy in which the computation waits for activations of other replicas.
+
+    Their bytes go over the slowest link, and each wait takes what a collective takes over AutoDist's own library.
+
+    Args:
+        table: Shards.
+        domain: What they are for.
+        count: How many strategies there are.
+        calibration: What messages take.
+
+    """
+    hosts = len(domain.replicas)
+    if hosts == 1 or not table.waits.any():
+        return np.zeros(count, np.float32)
+    wait_s = calibration.copy_s + hosts * calibration.stream_s + float(domain.latency_s.max(initial=0))
+    by_shard = table.waited_bytes * np.float64(domain.ring_s_per_byte) + table.waits * np.float64(wait_s)
+    found: Floats = np.bincount(table.strategy, by_shard, count).astype(np.float32)
+    return found
+
+
+def rebuilding_s(table: ShardTable, domain: Domain, count: int) -> Floats:
+    """Seconds of each strategy in which each host makes gradients of the factors of the whole batch.
+
+    Its own examples' part is a part of the backward pass.
+
+    Args:
+        table: Shards.
+        domain: What they are for.
+        count: How many strategies there are.
+
+    """
+    if not table.rebuilt_flops.any():
+        return np.zeros(count, np.float32)
+    others = domain.batch_size * (1 - 1 / float(domain.replicas.sum()))
+    found: Floats = np.bincount(table.strategy, table.rebuilt_flops * (others / DEVICE_FLOPS), count).astype(np.float32)
+    return found

@@ -1,0 +1,68 @@
+"""What travels in the midst of a step's computation, because variables are tiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from autodist.strategies._shard_messages import ShardMessages, host_of
+
+if TYPE_CHECKING:
+    from autodist.graph import TrainingGraph
+    from autodist.strategies._strategy import Strategy
+
+__all__ = ["TileWaits", "tile_waits"]
+
+
+@dataclass(frozen=True)
+class TileWaits:
+    """Exchanges of activations that the computation waits for.
+
+    Attributes:
+        sent_bytes: What each host sends; infinite where replicas can't share the step so.
+        waits: How often.
+        shards: Parts of tiled variables, of which each has an even share of this in costs.
+
+    """
+
+    sent_bytes: float = 0.0
+    waits: int = 0
+    shards: int = 1
+
+    def shared_by(self, message: ShardMessages) -> ShardMessages:
+        """The messages of one of the shards, with its share."""
+        return replace(message, waited_bytes=self.sent_bytes / self.shards, waits=self.waits / self.shards)
+
+
+def tile_waits(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> TileWaits:
+    """What a strategy's tiles make workers exchange; nothing is known of a step that is only described.
+
+    Args:
+        strategy: S.
+        graph: G.
+        batch_size: Examples in the global batch.
+
+    Example:
+        >>> from autodist.graph import TrainingGraph
+        >>> from autodist.strategies import GraphConfig, Strategy
+        >>> tile_waits(Strategy(GraphConfig(("a:CPU:0",), "tcp"), ()), TrainingGraph(None, (), (), (), ()), 32)
+        TileWaits(sent_bytes=0.0, waits=0, shards=1)
+
+    """
+    tiled = [config for config in strategy.variables if config.shards[0].synchronizer.tiled_for is not None]
+    if not tiled or graph.graph_def is None:
+        return TileWaits()
+    from autodist.graph.layouts import tile_exchanges
+
+    shards = sum(len(config.shards) for config in tiled)
+    dims = {config.variable: dim for config in tiled if (dim := _cut_dim(config.partition)) is not None}
+    found = tile_exchanges(graph, dims, len(strategy.graph.replicas), batch_size)
+    if found is None:
+        return TileWaits(float("inf"), 0, shards)
+    hosts = len(set(map(host_of, strategy.graph.replicas)))
+    return TileWaits(sum(one.sent_bytes(hosts) for one in found), len(found), shards)
+
+
+def _cut_dim(partition: tuple[int | tuple[int, ...], ...] | None) -> int | None:
+    """The first dim that is cut."""
+    return next((dim for dim, parts in enumerate(partition or ()) if parts != 1), None)
