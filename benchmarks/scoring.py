@@ -25,7 +25,7 @@ from autodist.simulator import (
     Domain,
     EventSimulator,
     LinearSimulator,
-    Measured,
+    MeasuredStrategies,
     RecurrentSimulator,
     Simulator,
 )
@@ -87,7 +87,7 @@ def _learned(space: Space, catalogue: Catalogue, count: int) -> list[Row]:
     rows: list[Row] = []
     for simulator in (LinearSimulator(), RecurrentSimulator(steps=20)):
         progress(f"scoring: {simulator.name}")
-        simulator.fit([Measured(space.domain, known.table, step_s)])
+        simulator.fit([MeasuredStrategies(space.domain, known.table, step_s)])
         simulator.score(known.table, space.domain, _TRIALS)
         taken = _cpu_s(lambda simulator=simulator: simulator.score(drawn.table, space.domain, count))
         rows.append(row(f"{simulator.name}: score {count}", [taken], "CPU s"))

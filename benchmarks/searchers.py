@@ -26,7 +26,7 @@ from training_steps import example_graph
 
 from autodist.errors import StrategyError
 from autodist.resource_spec import Host, ResourceSpec
-from autodist.search import SEARCHERS, Budget, Catalogue, Measurement, Searcher, Space, Tuner
+from autodist.search import SEARCHERS, Catalogue, Measurement, SearchBudget, Searcher, Space, Tuner
 from autodist.simulator import AnalyticSimulator, Calibration, Domain, EventSimulator, Profile, Simulator
 from autodist.strategies import Strategy, check, get
 
@@ -140,7 +140,7 @@ def _best_steps(name: str, case: Case, searcher: type[Searcher], seeds: int, mar
     for seed in range(seeds):
         bench = _SimulatedBench(truth, space.domain)
         tuner = Tuner(
-            space, catalogue, searcher(space, catalogue, seed), lambda _: simulator, bench, Budget(max(marks))
+            space, catalogue, searcher(space, catalogue, seed), lambda _: simulator, bench, SearchBudget(max(marks))
         )
         tuner.run(dict(_baselines(space.domain)))
         steps = truth.predict([trial.strategy for trial in tuner.trials], space.domain)

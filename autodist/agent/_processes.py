@@ -13,7 +13,7 @@ import signal
 import time
 from dataclasses import dataclass
 
-__all__ = ["KILL_S", "Ending", "Process", "become_subreaper", "children_ended", "descendants", "send_signal"]
+__all__ = ["KILL_S", "Ending", "SeenProcess", "become_subreaper", "children_ended", "descendants", "send_signal"]
 
 KILL_S = 5.0  # how long KILL is tried; what is left then hangs in the kernel
 _INTERVAL_S = 0.05
@@ -36,7 +36,7 @@ def become_subreaper(name: str) -> None:
 
 
 @dataclass(frozen=True)
-class Process:
+class SeenProcess:
     """A living process, as seen at one moment.
 
     Attributes:
@@ -53,14 +53,14 @@ class Process:
     born: int
 
 
-def descendants(root: int) -> list[Process]:
+def descendants(root: int) -> list[SeenProcess]:
     """Return all living processes below ``root``, without itself."""
-    below: dict[int, list[tuple[Process, bool]]] = {}
+    below: dict[int, list[tuple[SeenProcess, bool]]] = {}
     for name in os.listdir("/proc"):
         found = _read(name) if name.isdigit() else None
         if found is not None:
             below.setdefault(found[0].parent, []).append(found)
-    alive: list[Process] = []
+    alive: list[SeenProcess] = []
     parents = [root]
     while parents:
         for process, is_alive in below.pop(parents.pop(), ()):
@@ -70,7 +70,7 @@ def descendants(root: int) -> list[Process]:
     return alive
 
 
-def _read(name: str) -> tuple[Process, bool] | None:
+def _read(name: str) -> tuple[SeenProcess, bool] | None:
     """Return a process, and whether it is alive; a zombie is, as long as it has threads."""
     try:
         with open(f"/proc/{name}/stat", "rb") as file:
@@ -81,10 +81,10 @@ def _read(name: str) -> tuple[Process, bool] | None:
         return None
     state, parent, session, threads, born = (fields[index] for index in (0, 1, 3, 17, 19))
     is_alive = state not in (b"Z", b"X") or int(threads) > 1
-    return Process(int(name), int(parent), int(session), int(born)), is_alive
+    return SeenProcess(int(name), int(parent), int(session), int(born)), is_alive
 
 
-def send_signal(process: Process, signum: int) -> None:
+def send_signal(process: SeenProcess, signum: int) -> None:
     """Send a signal to exactly this process, if it still is there and may be sent one."""
     with contextlib.suppress(OSError):
         if not hasattr(os, "pidfd_open"):
@@ -104,7 +104,7 @@ def send_signal(process: Process, signum: int) -> None:
             os.close(handle)
 
 
-def _is_still(process: Process) -> bool:
+def _is_still(process: SeenProcess) -> bool:
     found = _read(str(process.pid))
     return found is not None and found[0].born == process.born
 
@@ -152,7 +152,7 @@ class Ending:
         self._pause_s = min(2 * self._pause_s, _INTERVAL_S)
         return self._pause_s
 
-    def _send(self, process: Process, is_killing: bool) -> None:
+    def _send(self, process: SeenProcess, is_killing: bool) -> None:
         if is_killing:
             send_signal(process, signal.SIGKILL)
         elif (process.pid, process.born) not in self._asked:

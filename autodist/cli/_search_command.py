@@ -251,15 +251,15 @@ def _request(
     store: str,
     resume: bool,
 ) -> SearchRequest:
-    from autodist.search import Budget, Plan
+    from autodist.search import SearchBudget, SearchPlan
     from autodist.simulator import ProfileCache
     from autodist.tuning import Course, SearchRequest
 
     return SearchRequest(
         Path(store),
-        Budget(trials, budget),
+        SearchBudget(trials, budget),
         Course(warm_up, iterations, trial_timeout, math.inf if enough is None else enough),
-        Plan(hopeless=hopeless, finalists=finalists, reference=_REFERENCE),
+        SearchPlan(hopeless=hopeless, finalists=finalists, reference=_REFERENCE),
         searcher=searcher,
         simulator=simulator,
         rules=_rules(fix, exclude),

@@ -16,7 +16,7 @@ from autodist.runtime._part_failures import part_failures
 from autodist.runtime.data import Arguments, BatchSplit, as_floats, batch_size, split_global, split_local
 from autodist.runtime.session import SessionHost
 
-__all__ = ["CompiledStep", "Feeds"]
+__all__ = ["BatchFeeds", "CompiledStep"]
 
 _Result = TypeVar("_Result")
 
@@ -30,7 +30,7 @@ class _Batch(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Feeds:
+class BatchFeeds:
     """What to feed for a batch.
 
     Attributes:
@@ -83,7 +83,7 @@ class CompiledStep:
         self._prefix = prefix
         self._callables.clear()
 
-    def feeds(self, arguments: Arguments, *, local: bool, fingerprint: int = 0) -> Feeds:
+    def feeds(self, arguments: Arguments, *, local: bool, fingerprint: int = 0) -> BatchFeeds:
         """What to feed for a batch.
 
         Args:
@@ -97,11 +97,11 @@ class CompiledStep:
         if self.graph.layout.is_alone:
             arrays: Sequence[Any] = arguments.arrays
             values = [array for array, feed in zip(arrays, self.graph.feeds, strict=True) if feed[0] is not None]
-            return Feeds(values, _Batch.GLOBAL)
+            return BatchFeeds(values, _Batch.GLOBAL)
         if not any(self._split):
             values = list(self._whole_feeds(arguments.arrays))
             checked = [] if self.graph.batches is None else [as_floats(fingerprint, self.graph.layout.world_size)]
-            return Feeds([*values, *checked], _Batch.GLOBAL)
+            return BatchFeeds([*values, *checked], _Batch.GLOBAL)
         split = self._ranges(arguments, local)
         batch = _Batch.LOCAL if local else _Batch.GLOBAL
         if split.total is None and not any(split.rows) and not self.graph.layout.is_idle:
@@ -113,9 +113,9 @@ class CompiledStep:
             values.append(np.float32(split.total))
         if self.graph.batches is not None:
             values.append(as_floats(fingerprint, self.graph.layout.world_size))
-        return Feeds(values, batch)
+        return BatchFeeds(values, batch)
 
-    def run(self, feeds: Feeds) -> list[np.ndarray]:
+    def run(self, feeds: BatchFeeds) -> list[np.ndarray]:
         """Run the step.
 
         Returns:
@@ -134,7 +134,7 @@ class CompiledStep:
         feeds = [self._tensor(feed) for [feed] in self.graph.feeds if feed is not None]
         return self._host.callable(feeds, (), [f"{self._prefix}/{node}" for node in nodes], traced=traced)
 
-    def traced(self, feeds: Feeds) -> Any:
+    def traced(self, feeds: BatchFeeds) -> Any:
         """Run the step as :meth:`run` does, and return what TensorFlow tells of it, a ``RunMetadata``."""
         wanted, fetches, targets = self._endpoints(feeds.batch)
         values = dict(zip(wanted, feeds.values, strict=True))

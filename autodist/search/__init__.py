@@ -8,16 +8,16 @@ from autodist.search._memory_filter import MemoryFilter
 from autodist.search._run_off import run_off, with_measurement
 from autodist.search._selection import agreement, cosine, select
 from autodist.search._simulated_ranking import Effort, Ranked, Ranking, rank_offline
-from autodist.search._tuner import Budget, Measurer, Plan, Tuner
+from autodist.search._tuner import Measurer, SearchBudget, SearchPlan, Tuner
 from autodist.search._utility import UTILITIES, Bill, Cost, Time, Utility, hosts_of, utility_of
 from autodist.search._verdict import BASELINE, Difference, Verdict, best_of, difference, verdict_of
 from autodist.search.searchers import (
     SEARCHERS,
-    Found,
     GeneticSearcher,
     LocalSearcher,
     RandomSearcher,
     Score,
+    ScoredProposals,
     Searcher,
 )
 from autodist.search.space import (
@@ -68,7 +68,6 @@ __all__ = [
     "Aspect",
     "Auto",
     "Bill",
-    "Budget",
     "Catalogue",
     "Choice",
     "Comparison",
@@ -79,13 +78,11 @@ __all__ = [
     "Effort",
     "Failure",
     "Family",
-    "Found",
     "GeneticSearcher",
     "LocalSearcher",
     "Measurement",
     "Measurer",
     "MemoryFilter",
-    "Plan",
     "Proposals",
     "RandomSearcher",
     "Ranked",
@@ -94,6 +91,9 @@ __all__ = [
     "Rule",
     "Scene",
     "Score",
+    "ScoredProposals",
+    "SearchBudget",
+    "SearchPlan",
     "Searcher",
     "Space",
     "Split",

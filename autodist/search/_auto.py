@@ -26,7 +26,7 @@ from autodist.search._with_tiles_instead import tiled_to_fit, with_tiles_instead
 from autodist.search.searchers import LocalSearcher
 from autodist.search.space import Catalogue, Space, keeps_results, obeys
 from autodist.search.store import (
-    Allowance,
+    ExcerptBounds,
     Known,
     Study,
     TrialStore,
@@ -43,7 +43,7 @@ from autodist.simulator import (
     Floats,
     ForestSimulator,
     LearnedSimulator,
-    Measured,
+    MeasuredStrategies,
     Profile,
     ProfileCache,
     ShardTable,
@@ -285,7 +285,7 @@ class Auto(StrategyBuilder):
         by_size = _VARIABLES // max(1, len(domain.variables))
         return min(max(by_size, _FEWEST), _MOST) if self.proposals is None else self.proposals
 
-    def _advice(self, sets: Sequence[Measured]) -> _Advice:
+    def _advice(self, sets: Sequence[MeasuredStrategies]) -> _Advice:
         count = sum(map(len, sets))
         if count >= _ENOUGH_TO_LEARN:
             forest = ForestSimulator(self.seed)
@@ -366,7 +366,7 @@ def _best_first(store: TrialStore, study: Study) -> list[Known]:
     return sorted(known, key=lambda one: verdict is None or one.number != verdict.best.number)
 
 
-def _lessons(store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> list[Measured]:
+def _lessons(store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> list[MeasuredStrategies]:
     """Trials to learn from within seconds: some of each data set, those most like what is asked for first."""
 
     def unlike(study: Study) -> tuple[bool, bool, int]:
@@ -374,7 +374,7 @@ def _lessons(store: TrialStore, graph: TrainingGraph, spec: ResourceSpec) -> lis
         return study.graph != graph.step_id, other_size, -study.id
 
     studies = sorted(store.studies(), key=unlike)
-    return [data.measured for data in data_sets(store, studies, Allowance().share)]
+    return [data.measured for data in data_sets(store, studies, ExcerptBounds().share)]
 
 
 def _profile(store: TrialStore, graph: TrainingGraph) -> Profile | None:

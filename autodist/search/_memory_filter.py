@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autodist.errors import SpaceEmpty
-from autodist.search.searchers import Found, Score
+from autodist.search.searchers import Score, ScoredProposals
 from autodist.search.space import Proposals
 from autodist.simulator import Floats, ShardTable, Simulator, memory_needs, tabulate
 
@@ -70,13 +70,13 @@ class MemoryFilter:
 
         return score
 
-    def fitting(self, found: Found) -> Found:
+    def fitting(self, found: ScoredProposals) -> ScoredProposals:
         """Those that fit, of what was found by these scores; may be none."""
         rows = np.flatnonzero(found.scores < _TOO_LARGE).astype(np.int32)
         lots = None if found.lots is None else found.lots[rows]
-        return Found(found.proposals.take(rows), found.scores[rows], lots)
+        return ScoredProposals(found.proposals.take(rows), found.scores[rows], lots)
 
-    def refusal(self, found: Found) -> SpaceEmpty:
+    def refusal(self, found: ScoredProposals) -> SpaceEmpty:
         """What is to be said where none fits: how much that needs which comes nearest."""
         first = found.proposals.take(np.zeros(1, np.int32))
         needs = self._described(memory_needs(first.table, self.domain, 1)[0])

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from autodist.errors import UsageError
 from autodist.search._memory_filter import MemoryFilter
-from autodist.search.searchers import Found, Score, Searcher
+from autodist.search.searchers import Score, ScoredProposals, Searcher
 from autodist.search.space import Proposals, obeys
 from autodist.simulator import Floats, Simulator
 from autodist.strategies import Strategy
@@ -132,7 +132,7 @@ def rank_offline(
     return Ranking(tuple(ordered), best, judge.scored)
 
 
-def _strategies(found: Found, searcher: Searcher) -> Iterator[Ranked]:
+def _strategies(found: ScoredProposals, searcher: Searcher) -> Iterator[Ranked]:
     for number, score in enumerate(found.scores):
         strategy = found.proposals.strategy(number, searcher.space, searcher.catalogue, searcher.name)
         yield Ranked(searcher.name, strategy, float(score))
@@ -150,11 +150,11 @@ class _Judge:
         self._searcher = searcher
         self._score_of = score
         self._effort = effort
-        self._best: Found | None = None
+        self._best: ScoredProposals | None = None
         self._last_s = time.monotonic()
         self._end_s = self._last_s + (effort.time_s or float("inf"))
 
-    def best(self) -> Found:
+    def best(self) -> ScoredProposals:
         """The best proposals."""
         with contextlib.suppress(_TimeIsOver):
             self._searcher.ask(self._score, self._effort.proposals, _KEPT)
@@ -163,7 +163,7 @@ class _Judge:
 
     def _score(self, proposals: Proposals) -> Floats:
         scores = self._score_of(proposals)
-        found = Found.best_of(proposals, scores, _KEPT)
+        found = ScoredProposals.best_of(proposals, scores, _KEPT)
         self._best = found if self._best is None else self._best.merged(found, _KEPT)
         self.scored += len(proposals)
         self._stop_in_time()

@@ -24,7 +24,7 @@ from autodist.search.store import Failure, Measurement, Trial, steady
 from autodist.simulator import Floats, Simulator
 from autodist.strategies import Strategy
 
-__all__ = ["Budget", "Measurer", "Plan", "Tuner"]
+__all__ = ["Measurer", "SearchBudget", "SearchPlan", "Tuner"]
 
 
 class Measurer(Protocol):
@@ -42,7 +42,7 @@ class Measurer(Protocol):
 
 
 @dataclass(frozen=True)
-class Budget:
+class SearchBudget:
     """When a search ends.
 
     Attributes:
@@ -56,7 +56,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SearchPlan:
     """How a search goes.
 
     Attributes:
@@ -116,8 +116,8 @@ class Tuner:
     searcher: Searcher
     simulator: Callable[[Sequence[Trial]], Simulator]
     measurer: Measurer
-    budget: Budget = field(default_factory=Budget)
-    plan: Plan = field(default_factory=Plan)
+    budget: SearchBudget = field(default_factory=SearchBudget)
+    plan: SearchPlan = field(default_factory=SearchPlan)
     keep: Callable[[Trial], None] = lambda trial: None
     utility: Utility = field(default_factory=Time)
     trials: list[Trial] = field(default_factory=list)

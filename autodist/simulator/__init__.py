@@ -3,7 +3,7 @@
 from autodist.simulator._accuracy import cross_validated, trained, transferred
 from autodist.simulator._base import Simulator
 from autodist.simulator._domain import Domain
-from autodist.simulator._measured import Measured
+from autodist.simulator._measured import MeasuredStrategies
 from autodist.simulator._memory_use import memory_needs, serving_needs
 from autodist.simulator._message_table import ALL_REDUCE, BROADCAST, SERVER, Floats, Ints, ShardTable, tabulate
 from autodist.simulator.features import NAMES, Encoding, Messages, encode, global_features, messages
@@ -52,7 +52,7 @@ __all__ = [
     "Ints",
     "LearnedSimulator",
     "LinearSimulator",
-    "Measured",
+    "MeasuredStrategies",
     "Messages",
     "NetworkSimulator",
     "PairwiseSimulator",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autodist.simulator._base import Simulator
-from autodist.simulator._measured import Measured
+from autodist.simulator._measured import MeasuredStrategies
 from autodist.simulator._message_table import Ints
 from autodist.simulator.formulas import Calibrated, calibrated
 from autodist.simulator.learned import Accuracy, LearnedSimulator, accuracy_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["cross_validated", "trained", "transferred"]
 
 
-def trained(simulator: Simulator, data: Sequence[Measured]) -> Simulator:
+def trained(simulator: Simulator, data: Sequence[MeasuredStrategies]) -> Simulator:
     """The simulator after it has seen measured strategies: it has learned from them, or is calibrated by them.
 
     Args:
@@ -35,7 +35,7 @@ def trained(simulator: Simulator, data: Sequence[Measured]) -> Simulator:
 
 
 def cross_validated(
-    make: Callable[[], Simulator], data: Measured, *, folds: int = 5, seed: int = 0, least_gap: float = 0.0
+    make: Callable[[], Simulator], data: MeasuredStrategies, *, folds: int = 5, seed: int = 0, least_gap: float = 0.0
 ) -> Accuracy:
     """How a simulator ranks strategies of a domain of which it has seen others: the mean over the folds.
 
@@ -55,7 +55,11 @@ def cross_validated(
 
 
 def transferred(
-    make: Callable[[], Simulator], sources: Sequence[Measured], target: Measured, *, least_gap: float = 0.0
+    make: Callable[[], Simulator],
+    sources: Sequence[MeasuredStrategies],
+    target: MeasuredStrategies,
+    *,
+    least_gap: float = 0.0,
 ) -> Accuracy:
     """How a simulator ranks the strategies of a domain after it has seen others only.
 
@@ -74,7 +78,7 @@ def _folds(count: int, folds: int, seed: int) -> Iterator[Ints]:
     yield from (np.sort(shuffled[first::folds]) for first in range(folds))
 
 
-def _judged(simulator: Simulator, data: Measured, least_gap: float) -> Accuracy:
+def _judged(simulator: Simulator, data: MeasuredStrategies, least_gap: float) -> Accuracy:
     scores: Floats = simulator.score(data.table, data.domain, len(data))
     return accuracy_of(scores, data.step_s, least_gap)
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
     from autodist.strategies import Strategy
 
-__all__ = ["Measured"]
+__all__ = ["MeasuredStrategies"]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredStrategies:
     """Strategies of one domain, measured.
 
     Attributes:
@@ -33,7 +33,7 @@ class Measured:
     step_s: Floats
 
     @classmethod
-    def of(cls, domain: Domain, strategies: Sequence[Strategy], step_s: Sequence[float]) -> Measured:
+    def of(cls, domain: Domain, strategies: Sequence[Strategy], step_s: Sequence[float]) -> MeasuredStrategies:
         """The measurements of strategies."""
         return cls(domain, tabulate(strategies, domain), np.asarray(step_s, np.float32))
 
@@ -45,7 +45,7 @@ class Measured:
         """P of the ranking loss: into how many shards each strategy cuts its variables, in all."""
         return np.bincount(self.table.strategy, minlength=len(self)).astype(np.int32)
 
-    def take(self, strategies: Ints) -> Measured:
+    def take(self, strategies: Ints) -> MeasuredStrategies:
         """Some of them, in this order, each once."""
         begins = np.searchsorted(self.table.strategy, np.arange(len(self) + 1))
         lengths = np.diff(begins)[strategies]
@@ -53,4 +53,4 @@ class Measured:
         rows = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths - begins[:-1][strategies], lengths)
         part = self.table.take(rows)
         numbers = np.repeat(np.arange(len(strategies), dtype=np.int32), lengths)
-        return Measured(self.domain, part.replaced(strategy=numbers), self.step_s[strategies])
+        return MeasuredStrategies(self.domain, part.replaced(strategy=numbers), self.step_s[strategies])

@@ -17,12 +17,12 @@ from autodist.search import (
     ASPECTS,
     SEARCHERS,
     UTILITIES,
-    Budget,
     Catalogue,
     Measurement,
-    Plan,
     Rule,
+    SearchBudget,
     Searcher,
+    SearchPlan,
     Space,
     Study,
     Time,
@@ -42,7 +42,7 @@ from autodist.simulator import (
     EventSimulator,
     IndifferentSimulator,
     LearnedSimulator,
-    Measured,
+    MeasuredStrategies,
     Profile,
     ProfileCache,
     Simulator,
@@ -97,9 +97,9 @@ class SearchRequest:
     """
 
     store: Path
-    budget: Budget = field(default_factory=Budget)
+    budget: SearchBudget = field(default_factory=SearchBudget)
     course: Course = field(default_factory=Course)
-    plan: Plan = field(default_factory=Plan)
+    plan: SearchPlan = field(default_factory=SearchPlan)
     searcher: str = "random"
     simulator: str = "events"
     rules: tuple[Rule, ...] = ()
@@ -154,7 +154,9 @@ class SearchRequest:
                 return simulator if simulator.learned else EventSimulator()
         if len(known) < _ENOUGH_TO_LEARN:
             return simulator
-        return trained(simulator, [Measured.of(domain, [s for s, _ in known], [step_s for _, step_s in known])])
+        return trained(
+            simulator, [MeasuredStrategies.of(domain, [s for s, _ in known], [step_s for _, step_s in known])]
+        )
 
     def check_files(self) -> None:
         """Read what is there already, before anything is launched for it.

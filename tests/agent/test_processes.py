@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from autodist.agent._processes import Ending, Process, descendants, send_signal
+from autodist.agent._processes import Ending, SeenProcess, descendants, send_signal
 from tests.agent.workbench import is_alive
 
 TREE = "setsid sleep 1000 & sh -c 'sleep 1000; true' & sleep 1000 & echo ready; wait"
@@ -64,7 +64,7 @@ def test_an_ending_ends_descendants_and_not_the_root(tree: subprocess.Popen[byte
 
 def test_a_signal_does_not_reach_a_later_process_of_the_same_number(tree: subprocess.Popen[bytes]):
     process = descendants(tree.pid)[0]
-    earlier = Process(process.pid, process.parent, process.session, process.born - 1)
+    earlier = SeenProcess(process.pid, process.parent, process.session, process.born - 1)
     send_signal(earlier, signal.SIGKILL)
     time.sleep(0.1)
     assert is_alive(process.pid)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from autodist.report.plots import Searched
 from autodist.resource_spec import Host, ResourceSpec
-from autodist.search import Budget, Catalogue, Failure, Measurement, Plan, RandomSearcher, Space, Tuner
+from autodist.search import Catalogue, Failure, Measurement, RandomSearcher, SearchBudget, SearchPlan, Space, Tuner
 from autodist.simulator import AnalyticSimulator, Domain, EventSimulator
 from autodist.strategies import AllReduce, PSLoadBalancing
 from tests.strategies.examples import graph, variable
 
-VARIED = Plan(proposals=300, qualified=300, batch=6, alpha=3.0)
+VARIED = SearchPlan(proposals=300, qualified=300, batch=6, alpha=3.0)
 GRAPH = graph(
     variable("top/wide/kernel", (4096, 64), order=0),
     variable("top/narrow/kernel", (64, 256), order=1),
@@ -50,7 +50,7 @@ def add_search(store, *, seed=1, trials=40, failing=(7, 12, 13), g=GRAPH, spec=S
     catalogue = Catalogue.of(space)
     tuner = Tuner(
         space, catalogue, RandomSearcher(space, catalogue, seed), lambda trials: AnalyticSimulator(),
-        Simulated(domain, failing), Budget(trials), VARIED, lambda trial: store.add(study, trial),
+        Simulated(domain, failing), SearchBudget(trials), VARIED, lambda trial: store.add(study, trial),
     )  # fmt: skip
     builders = (
         {"PSLoadBalancing": PSLoadBalancing(), "AllReduce(communicator='collective')": AllReduce()} if known else {}

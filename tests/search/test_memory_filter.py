@@ -10,14 +10,14 @@ from autodist.graph import Role
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import (
     SEARCHERS,
-    Budget,
     Catalogue,
     Effort,
     Measurement,
     MemoryFilter,
-    Plan,
     RandomSearcher,
     Rule,
+    SearchBudget,
+    SearchPlan,
     Space,
     Tuner,
     known_strategies,
@@ -96,9 +96,9 @@ def tuner(found, measured, trials=8):
             measured.append(strategy)
             return Measurement((1.0,))
 
-    catalogue, plan = Catalogue.of(found), Plan(proposals=300, qualified=30, batch=4)
+    catalogue, plan = Catalogue.of(found), SearchPlan(proposals=300, qualified=30, batch=4)
     searcher = RandomSearcher(found, catalogue)
-    return Tuner(found, catalogue, searcher, lambda trials: EventSimulator(), Measurer(), Budget(trials), plan)
+    return Tuner(found, catalogue, searcher, lambda trials: EventSimulator(), Measurer(), SearchBudget(trials), plan)
 
 
 def test_what_does_not_fit_is_not_measured():

@@ -11,11 +11,11 @@ from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import (
     SEARCHERS,
     Catalogue,
-    Found,
     GeneticSearcher,
     LocalSearcher,
     RandomSearcher,
     Rule,
+    ScoredProposals,
     Space,
     agreement,
     cosine,
@@ -88,13 +88,13 @@ def test_what_was_measured_is_bred_from(setting):
 
 def found_of(space, catalogue, numbers, scores):
     drawn = sample(space, catalogue, 40, np.random.default_rng(9))
-    return Found(drawn.take(np.array(numbers, np.int32)), np.array(scores, np.float32))
+    return ScoredProposals(drawn.take(np.array(numbers, np.int32)), np.array(scores, np.float32))
 
 
 def test_lots_keep_their_share_and_what_is_in_two_is_in_the_last(setting):
     best = found_of(*setting, range(10), np.arange(10.0))
     others = found_of(*setting, [2, 20, 21], [2.0, 50.0, 60.0])
-    together = Found.of_lots([best, others], 8)
+    together = ScoredProposals.of_lots([best, others], 8)
     assert together.scores.tolist() == [0, 1, 2, 3, 4, 5, 50, 60]
     assert together.lots.tolist() == [0, 0, 1, 0, 0, 0, 1, 1]
     assert len(set(together.proposals.fingerprints.tolist())) == 8

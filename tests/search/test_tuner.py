@@ -10,14 +10,14 @@ import pytest
 from autodist.errors import SearchFailed, UsageError
 from autodist.resource_spec import Host, ResourceSpec
 from autodist.search import (
-    Budget,
     Catalogue,
     Failure,
     LocalSearcher,
     Measurement,
-    Plan,
     RandomSearcher,
     Rule,
+    SearchBudget,
+    SearchPlan,
     Space,
     Trial,
     TrialStore,
@@ -29,7 +29,7 @@ from autodist.simulator import AnalyticSimulator, Domain, EventSimulator
 from autodist.strategies import PSLoadBalancing
 from tests.strategies.examples import graph, variable
 
-SMALL = Plan(proposals=100, qualified=30, batch=4)
+SMALL = SearchPlan(proposals=100, qualified=30, batch=4)
 
 
 @dataclasses.dataclass
@@ -58,7 +58,7 @@ def tuner(space, bench=None, trials=15, kind=RandomSearcher, **options):
     catalogue = Catalogue.of(space)
     searcher = kind(space, catalogue, seed=1)
     bench = bench or Simulated(space.domain)
-    settings = {"budget": Budget(trials), "plan": SMALL, "trials": options.pop("trials_so_far", []), **options}
+    settings = {"budget": SearchBudget(trials), "plan": SMALL, "trials": options.pop("trials_so_far", []), **options}
     simulator = settings.pop("simulator", lambda trials: AnalyticSimulator())
     return Tuner(space, catalogue, searcher, simulator, bench, **settings)
 
@@ -105,7 +105,7 @@ def test_of_baselines_that_are_the_same_strategy_one_is_measured(space):
 
 
 def test_a_simulator_that_is_right_finds_what_beats_the_baseline(space):
-    plan = Plan(proposals=1000, qualified=30, batch=4)
+    plan = SearchPlan(proposals=1000, qualified=30, batch=4)
     search = tuner(space, kind=LocalSearcher, simulator=lambda trials: EventSimulator(), plan=plan)
     best = search.run(baselines(space))
     assert best.step_s < search.trials[0].step_s
@@ -145,7 +145,7 @@ def test_a_search_is_taken_up_again_from_its_store(space, tmp_path):
         tuner(space, trials=6, keep=lambda trial: store.add(study, trial)).run(baselines(space))
     with TrialStore(tmp_path / "trials.db") as store:
         earlier = store.trials(study)
-        search = tuner(space, budget=Budget(10), trials_so_far=list(earlier))
+        search = tuner(space, budget=SearchBudget(10), trials_so_far=list(earlier))
         search.run(baselines(space))
     assert search.trials[:6] == earlier
     assert [trial.number for trial in search.trials] == list(range(10))
@@ -197,11 +197,11 @@ def test_candidates_are_compared_by_either_similarity(space, similarity):
 
 def test_a_similarity_that_there_is_not():
     with pytest.raises(UsageError, match="there is no similarity `taste`, allowed: choices, features"):
-        Plan(similarity="taste")
+        SearchPlan(similarity="taste")
 
 
 def test_no_trial_begins_after_the_time_is_over(space):
-    search = tuner(space, budget=Budget(trials=10, time_s=1e-9))
+    search = tuner(space, budget=SearchBudget(trials=10, time_s=1e-9))
     with pytest.raises(SearchFailed, match="no strategy was measured") as caught:
         search.run()
     assert caught.value.hint == "allow more trials or more time"
@@ -304,14 +304,14 @@ def test_what_was_not_measured_again_is_told_to_be_lucky(space):
 def test_without_finalists_or_time_nothing_is_measured_again(space, monkeypatch, plan, time_s, turns):
     bench = Lucky({7: 0.2})
     monkeypatch.setattr("autodist.search._tuner.time.monotonic", lambda: float(len(bench.measured)))
-    tuner(space, bench, plan=plan, budget=Budget(15, time_s)).run(baselines(space))
+    tuner(space, bench, plan=plan, budget=SearchBudget(15, time_s)).run(baselines(space))
     assert bench.measured == list(range(turns))
 
 
 def test_time_is_left_to_measure_the_best_again(space, monkeypatch):
     bench = Lucky({7: 0.2})
     monkeypatch.setattr("autodist.search._tuner.time.monotonic", lambda: float(len(bench.measured)))
-    search = tuner(space, bench, plan=replace(SMALL, finalists=2), budget=Budget(100, 30.5))
+    search = tuner(space, bench, plan=replace(SMALL, finalists=2), budget=SearchBudget(100, 30.5))
     search.run(baselines(space))
     first = len(search.trials)
     assert bench.measured[:first] == list(range(first))

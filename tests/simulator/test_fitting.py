@@ -10,7 +10,7 @@ from autodist.simulator import (
     AnalyticSimulator,
     Calibration,
     EventSimulator,
-    Measured,
+    MeasuredStrategies,
     accuracy_of,
     calibrated,
     cross_validated,
@@ -27,7 +27,7 @@ def taken_by(simulator, data, noise=0.0):
     """The same strategies, with the times that a simulator gives them."""
     times = simulator.score(data.table, data.domain, len(data))
     disturbed = times * np.random.default_rng(0).lognormal(0, noise, len(data)) if noise else times
-    return Measured(data.domain, data.table, disturbed.astype(np.float32))
+    return MeasuredStrategies(data.domain, data.table, disturbed.astype(np.float32))
 
 
 @pytest.mark.parametrize("kind", [EventSimulator, AnalyticSimulator])

@@ -16,7 +16,7 @@ from autodist.simulator import (
     ForestSimulator,
     GraphAttentionSimulator,
     LinearSimulator,
-    Measured,
+    MeasuredStrategies,
     RecurrentSimulator,
     accuracy_of,
     encode,
@@ -42,7 +42,7 @@ def measured(hosts, count, seed, num_variables=12, noise=0.03):
     table = drawn.table.replaced(messages=one, has_own_connections=no, is_coded=no)
     times = EventSimulator().score(table, space.domain, count)
     disturbed = times * np.random.default_rng(seed).lognormal(0, noise, count)
-    return Measured(space.domain, table, disturbed.astype(np.float32))
+    return MeasuredStrategies(space.domain, table, disturbed.astype(np.float32))
 
 
 def without_connections_of_ours(domain):

@@ -22,7 +22,7 @@ from autodist.kernels._base import Combine, DistributedGraph, Fact, Kernel, Serv
 from autodist.kernels.servers._channels import Queues
 from autodist.kernels.servers._proxies import ProxyWriter
 from autodist.kernels.servers._regions import UnitRegion, UnitRegions
-from autodist.kernels.servers._units import Part, Unit, parts_of, units_of
+from autodist.kernels.servers._units import GradientPart, ServedUnit, parts_of, units_of
 from autodist.strategies import PSSynchronizer, Strategy, Synchronizer
 
 __all__ = ["MOST_AHEAD", "AsynchronousServers"]
@@ -61,7 +61,7 @@ class AsynchronousServers(Kernel):
 class _Rewriting:
     """Rewrites one worker's graph for all asynchronous units."""
 
-    def __init__(self, graph: DistributedGraph, units: list[Unit], step: str, container: str) -> None:
+    def __init__(self, graph: DistributedGraph, units: list[ServedUnit], step: str, container: str) -> None:
         self.graph = graph
         self.layout = graph.layout
         self.units = units
@@ -105,7 +105,7 @@ class _Rewriting:
 class _Line:
     """One unit's way from the workers to its server."""
 
-    def __init__(self, rewriting: _Rewriting, unit: Unit, number: int, shared: str) -> None:
+    def __init__(self, rewriting: _Rewriting, unit: ServedUnit, number: int, shared: str) -> None:
         self.unit = unit
         self.points = rewriting.points[unit.name]
         self.initializers: list[str] = []
@@ -128,7 +128,7 @@ class _Line:
         ahead = self._tokens.capacity if unit.synchronizer.sync else MOST_AHEAD * len(self.parts)
         self._messages = Queues(self._nodes, device, f"autodist/relaxed/{number}", shared, ahead)
 
-    def _parts(self, rewriting: _Rewriting) -> list[Part]:
+    def _parts(self, rewriting: _Rewriting) -> list[GradientPart]:
         """Who sends; a message has all of a unit's gradients, so if one can't be taken apart, none is."""
         whole = next((point for point in self.points if not point.parts), self.points[0])
         return parts_of(self.unit, whole, rewriting.layout)
@@ -148,7 +148,7 @@ class _Line:
             added.append(self._tokens.take(channel, f"take_{channel}", ["bool"]))
         return added
 
-    def _channel(self, part: Part) -> str:
+    def _channel(self, part: GradientPart) -> str:
         """All senders of an asynchronous unit share a queue."""
         return f"messages_of_{part.label}" if self.unit.synchronizer.sync else "messages"
 
@@ -218,13 +218,13 @@ def _token(rank: int) -> str:
 
 def _servings(lines: Sequence[_Line]) -> list[Serving]:
     """Units whose rounds take the same messages are served together."""
-    groups: dict[tuple[Part, ...] | None, list[_Line]] = {}
+    groups: dict[tuple[GradientPart, ...] | None, list[_Line]] = {}
     for line in lines:
         groups.setdefault(None if line.unit.synchronizer.sync else tuple(line.parts), []).append(line)
     return [_serving(parts, group) for parts, group in groups.items()]
 
 
-def _serving(parts: tuple[Part, ...] | None, lines: Sequence[_Line]) -> Serving:
+def _serving(parts: tuple[GradientPart, ...] | None, lines: Sequence[_Line]) -> Serving:
     """One round of several units; ``parts`` are the senders of asynchronous ones."""
     senders = sorted({part.rank for part in lines[0].parts}) if parts is None else [part.rank for part in parts]
     return Serving(

@@ -14,7 +14,7 @@ from typing import ClassVar
 from autodist.graph import NodeList, node_of
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
 from autodist.kernels._place import stays_at_home
-from autodist.kernels.servers._units import Unit, units_of
+from autodist.kernels.servers._units import ServedUnit, units_of
 from autodist.strategies import Strategy
 
 __all__ = ["LocalAggregation"]
@@ -47,13 +47,13 @@ class LocalAggregation(Kernel):
         return graph.edited(editor)
 
 
-def _joining(graph: DistributedGraph, stations: Mapping[Unit, str]) -> dict[str, str]:
+def _joining(graph: DistributedGraph, stations: Mapping[ServedUnit, str]) -> dict[str, str]:
     """By node that joins replicas' gradients, the station."""
     device_of = {name: graph.layout.tf_device(station) for unit, station in stations.items() for name in unit.variables}
     return {node_of(t): device_of[p.variable] for p in graph.points if p.variable in device_of for t in p.local}
 
 
-def _fetched(graph: DistributedGraph, stations: Mapping[Unit, str], nodes: NodeList) -> dict[str, str]:
+def _fetched(graph: DistributedGraph, stations: Mapping[ServedUnit, str], nodes: NodeList) -> dict[str, str]:
     """By read of a variable, the station's copy of its value; not where the worker has a copy of its own."""
     layout = graph.layout
     wanted = {

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from autodist.graph import NodeList, Variable
 from autodist.kernels._base import DistributedGraph, Fact, Kernel, Layout, Refresher
-from autodist.kernels.servers._units import Unit, units_of
+from autodist.kernels.servers._units import ServedUnit, units_of
 from autodist.strategies import Strategy
 
 __all__ = ["LocalProxies", "Proxy", "ProxyWriter", "proxy_name"]
@@ -75,7 +75,7 @@ class ProxyWriter:
         self._container = container
         self._handles: dict[tuple[str, int], str] = {}
 
-    def update(self, unit: Unit, label: str, after: Sequence[str]) -> list[str]:
+    def update(self, unit: ServedUnit, label: str, after: Sequence[str]) -> list[str]:
         """Add nodes that bring a unit's values to all other workers once some nodes have run; none without proxies."""
         home = self._layout.tf_device(unit.destination)
         return [node for name in unit.proxied for node in self._update(self._variables[name], home, label, after)]

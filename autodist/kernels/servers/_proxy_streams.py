@@ -8,7 +8,7 @@ from autodist.graph import NodeList, StepAnalysis, Variable
 from autodist.kernels._base import Layout
 from autodist.kernels.servers._channels import Streams
 from autodist.kernels.servers._proxies import Proxy
-from autodist.kernels.servers._units import Unit
+from autodist.kernels.servers._units import ServedUnit
 
 __all__ = ["ProxyStreams"]
 
@@ -41,11 +41,11 @@ class ProxyStreams:
         self._analysis = analysis
         self._step = step
 
-    def send(self, unit: Unit, after: Sequence[str], ranks: Sequence[int]) -> list[str]:
+    def send(self, unit: ServedUnit, after: Sequence[str], ranks: Sequence[int]) -> list[str]:
         """Add nodes that send a unit's values to other workers once its updates have run."""
         return [self._send(self._variables[name], after, ranks) for name in unit.proxied]
 
-    def receive(self, unit: Unit, after: Sequence[str], reads: Sequence[str]) -> list[str]:
+    def receive(self, unit: ServedUnit, after: Sequence[str], reads: Sequence[str]) -> list[str]:
         """Add nodes that set this worker's copies to the values that come.
 
         Args:

@@ -21,7 +21,7 @@ from autodist.kernels.servers._channels import Streams
 from autodist.kernels.servers._deferred_acknowledgements import deferred_units
 from autodist.kernels.servers._proxies import ProxyWriter
 from autodist.kernels.servers._proxy_streams import ProxyStreams
-from autodist.kernels.servers._units import Part, Unit, parts_of, units_of, units_of_handles, writes_of
+from autodist.kernels.servers._units import GradientPart, ServedUnit, parts_of, units_of, units_of_handles, writes_of
 from autodist.kernels.servers._update_epochs import UpdateEpochs
 from autodist.strategies import PSSynchronizer, Strategy, Synchronizer
 
@@ -62,7 +62,7 @@ class ParameterServers(Kernel):
 class _Rewriting:
     """Rewrites one worker's graph for all units in one pass."""
 
-    def __init__(self, graph: DistributedGraph, units: list[Unit], kernel: ParameterServers) -> None:
+    def __init__(self, graph: DistributedGraph, units: list[ServedUnit], kernel: ParameterServers) -> None:
         self.graph = graph
         self.layout = graph.layout
         self.nodes = graph.edit()
@@ -94,7 +94,7 @@ class _Rewriting:
             for rank in (range(self.layout.world_size) if self.deferred else ())
         ]
 
-    def _channels(self, number: int, unit: Unit, kernel: ParameterServers) -> Streams:
+    def _channels(self, number: int, unit: ServedUnit, kernel: ParameterServers) -> Streams:
         # The number, since a variable's name is not always one that a node may have.
         prefix, shared = f"autodist/ps/{number}", f"{kernel.step}/{unit.name}"
         device = self.layout.tf_device(unit.destination)
@@ -191,10 +191,10 @@ class _Rewriting:
                 inputs[synced] = join(combined, [tensors[k] for tensors in sent], point.dtypes[k])
         return inputs
 
-    def _parts(self, unit: str, point: SyncPoint) -> list[Part]:
+    def _parts(self, unit: str, point: SyncPoint) -> list[GradientPart]:
         return parts_of(self.units[unit], point, self.layout)
 
-    def _mine(self, unit: str, point: SyncPoint) -> list[Part]:
+    def _mine(self, unit: str, point: SyncPoint) -> list[GradientPart]:
         return [part for part in self._parts(unit, point) if part.rank == self.layout.rank]
 
     def _arrivals(self, unit: str) -> list[list[str]]:
@@ -367,9 +367,9 @@ class _Rewriting:
         return found
 
 
-def _taken(number: int, part: Part) -> str:
+def _taken(number: int, part: GradientPart) -> str:
     return f"gradient_{number}/take_from_{part.label}"
 
 
-def _pushed(number: int, part: Part) -> str:
+def _pushed(number: int, part: GradientPart) -> str:
     return f"push_gradient_{number}" + ("" if part.replica is None else f"_of_{part.replica}")

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from autodist.graph import data_inputs, is_stateful, node_of, normalize
 from autodist.kernels._base import DistributedGraph, SyncPoint
-from autodist.kernels.servers._units import Unit, units_of_handles, writes_of
+from autodist.kernels.servers._units import ServedUnit, units_of_handles, writes_of
 
 __all__ = ["UnitRegion", "UnitRegions"]
 
@@ -46,7 +46,7 @@ class UnitRegions:
     """
 
     def __init__(
-        self, graph: DistributedGraph, units: Sequence[Unit], points: Mapping[str, Sequence[SyncPoint]]
+        self, graph: DistributedGraph, units: Sequence[ServedUnit], points: Mapping[str, Sequence[SyncPoint]]
     ) -> None:
         self.analysis = graph.analyze()
         self._effects = graph.effects

@@ -16,11 +16,11 @@ from autodist.graph.operators import lookup_in
 from autodist.kernels._base import SyncPoint
 from autodist.kernels.servers._channels import Streams
 
-__all__ = ["Lookup", "answer", "ask", "lookups_of"]
+__all__ = ["CommonLookup", "answer", "ask", "lookups_of"]
 
 
 @dataclass(frozen=True)
-class Lookup:
+class CommonLookup:
     """A lookup that every worker does, before anything that it could see is updated.
 
     Attributes:
@@ -40,7 +40,7 @@ class Lookup:
 
 def lookups_of(
     analysis: StepAnalysis, points: Iterable[SyncPoint], tables: Mapping[str, Variable], needed: Container[str]
-) -> list[Lookup]:
+) -> list[CommonLookup]:
     """The lookups in some tables, in the order of their names, which is the same on all workers.
 
     Args:
@@ -57,7 +57,7 @@ def lookups_of(
             dtypes = tensor_dtype(analysis.nodes, node.input[1]), tensor_dtype(analysis.nodes, name)
             num_rows = _num_rows(analysis, node, tables[handle])
             depth = analysis.depth_of_use(analysis.consumers.get(name, ()), needed) or analysis.depths[name]
-            found.append(Lookup(node, handle, dtypes, depth, num_rows))
+            found.append(CommonLookup(node, handle, dtypes, depth, num_rows))
     return found
 
 
@@ -86,7 +86,7 @@ def _after_updates(analysis: StepAnalysis, points: Iterable[SyncPoint]) -> set[s
     return late
 
 
-def ask(stream: Streams, lookup: Lookup, rank: int, owner: int) -> tuple[str, str]:
+def ask(stream: Streams, lookup: CommonLookup, rank: int, owner: int) -> tuple[str, str]:
     """Add what the asking worker does; returns the node that sends row numbers, and the one that has the rows."""
     waits = [node_of(tensor) for tensor in lookup.node.input if tensor.startswith("^")]
     ids, rows = lookup.dtypes
@@ -95,7 +95,7 @@ def ask(stream: Streams, lookup: Lookup, rank: int, owner: int) -> tuple[str, st
     return sent, stream.take(f"rows_of_{rank}", "rows", [rows], owner, [sent])
 
 
-def answer(nodes: NodeList, stream: Streams, lookup: Lookup, ranks: Sequence[int]) -> dict[int, tuple[str, str]]:
+def answer(nodes: NodeList, stream: Streams, lookup: CommonLookup, ranks: Sequence[int]) -> dict[int, tuple[str, str]]:
     """Add what the table's worker does for others; returns, by worker, the lookup and the node that sends its rows."""
     own = node_of(lookup.node.input[1])
     found = {}

@@ -17,7 +17,7 @@ from autodist.kernels._base import DistributedGraph, Fact, Kernel, SyncPoint
 from autodist.kernels._place import runs_at_home, stays_at_home
 from autodist.kernels._synchronizers import given_to
 from autodist.kernels.servers._channels import Streams
-from autodist.kernels.servers._stream_rows import Lookup, answer, ask, lookups_of
+from autodist.kernels.servers._stream_rows import CommonLookup, answer, ask, lookups_of
 from autodist.kernels.servers._units import units_of
 from autodist.strategies import Strategy, TileSynchronizer
 
@@ -120,7 +120,7 @@ class _Rewriting:
         self.effects.append(stream.broadcast("value", "send", [value], [variable.dtype], (), self._others(owner)))
         self.read.setdefault(need.handle, []).append(value)
 
-    def _rows(self, prefix: str, lookup: Lookup) -> None:
+    def _rows(self, prefix: str, lookup: CommonLookup) -> None:
         _, owner = self.owners[lookup.handle]
         shared = f"{self.step}/{lookup.node.name}"
         stream = Streams(self.nodes, "", prefix, shared, self.layout.main_device, lookup.depth)

@@ -12,11 +12,11 @@ from autodist.kernels._synchronizers import given_to
 from autodist.resource_spec import Device
 from autodist.strategies import PSSynchronizer, Strategy
 
-__all__ = ["Part", "Unit", "parts_of", "units_of", "units_of_handles", "writes_of"]
+__all__ = ["GradientPart", "ServedUnit", "parts_of", "units_of", "units_of_handles", "writes_of"]
 
 
 @dataclass(frozen=True)
-class Unit:
+class ServedUnit:
     """Variables with one destination, updated together, and their slots.
 
     Attributes:
@@ -49,7 +49,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Part:
+class GradientPart:
     """What one sender adds to a gradient: a replica, or all replicas of a worker together.
 
     Attributes:
@@ -70,21 +70,21 @@ class Part:
         return point.local if self.replica is None else point.parts[self.replica]
 
 
-def units_of(graph: DistributedGraph, strategy: Strategy) -> list[Unit]:
+def units_of(graph: DistributedGraph, strategy: Strategy) -> list[ServedUnit]:
     """The units of a strategy, in the order of their variables in the graph."""
     slots = _slots(graph.variables)
-    units: dict[str, Unit] = {}
+    units: dict[str, ServedUnit] = {}
     for variable in graph.variables:
         if variable.coupled and min(variable.coupled) not in units:
             synchronizer = given_to(PSSynchronizer, strategy, variable.name)
             if synchronizer is not None:
                 key = min(variable.coupled)
                 proxied = tuple(name for name in variable.coupled if _has_proxy(strategy, name))
-                units[key] = Unit(key, variable.coupled, tuple(slots.get(key, ())), synchronizer, proxied)
+                units[key] = ServedUnit(key, variable.coupled, tuple(slots.get(key, ())), synchronizer, proxied)
     return list(units.values())
 
 
-def units_of_handles(units: Iterable[Unit], variables: Iterable[Variable]) -> dict[str, str]:
+def units_of_handles(units: Iterable[ServedUnit], variables: Iterable[Variable]) -> dict[str, str]:
     """By handle of a variable or slot, its unit."""
     unit_of = {name: unit.name for unit in units for name in unit.members}
     return {v.handle: unit_of[v.name] for v in variables if v.name in unit_of}
@@ -110,13 +110,13 @@ def writes_of(analysis: StepAnalysis, unit_of_handle: Mapping[str, str]) -> dict
     return found
 
 
-def parts_of(unit: Unit, point: SyncPoint, layout: Layout) -> list[Part]:
+def parts_of(unit: ServedUnit, point: SyncPoint, layout: Layout) -> list[GradientPart]:
     """Who sends parts of a gradient to a unit's destination, in the order in which they are combined."""
-    parts: list[Part] = []
+    parts: list[GradientPart] = []
     for rank in layout.senders:
         count = len(layout.replicas[rank])
         apart = count > 1 and point.parts and unit.station(layout.hosts[rank]) is None
-        parts.extend([Part(rank, k) for k in range(count)] if apart else [Part(rank)])
+        parts.extend([GradientPart(rank, k) for k in range(count)] if apart else [GradientPart(rank)])
     return parts
 
 

@@ -3,7 +3,7 @@
 Drawing needs matplotlib, an extra (``pip install "autodist-tf[plots]"``) that is imported when something is drawn.
 """
 
-from autodist.report.plots._importance import Effect, Importance, importance_of
+from autodist.report.plots._importance import ChoiceEffect, Importance, importance_of
 from autodist.report.plots._picture import (
     KnownStrategy,
     SearchPicture,
@@ -13,21 +13,21 @@ from autodist.report.plots._picture import (
     picture_of,
     summary_of,
 )
-from autodist.report.plots._predictions import Kind, Point, PredictedAgainstMeasured, predictions_of
+from autodist.report.plots._predictions import Kind, PredictedAgainstMeasured, PredictionPoint, predictions_of
 from autodist.report.plots._progress import MeanProgress, Progress, mean_progress, progress_of
 from autodist.report.plots._readable_features import ChoiceFeatures, choice_features
 from autodist.report.plots._save import check_drawable, save_picture
 from autodist.report.plots._searched import Searched, check_together
 
 __all__ = [
+    "ChoiceEffect",
     "ChoiceFeatures",
-    "Effect",
     "Importance",
     "Kind",
     "KnownStrategy",
     "MeanProgress",
-    "Point",
     "PredictedAgainstMeasured",
+    "PredictionPoint",
     "Progress",
     "SearchPicture",
     "Searched",

@@ -14,7 +14,7 @@ from autodist.search import Trial
 from autodist.simulator import Floats
 from autodist.strategies import Strategy
 
-__all__ = ["Effect", "Importance", "importance_of"]
+__all__ = ["ChoiceEffect", "Importance", "importance_of"]
 
 _FEWEST = 20
 _FOLDS = 5
@@ -22,7 +22,7 @@ _REPEATS = 10
 
 
 @dataclass(frozen=True)
-class Effect:
+class ChoiceEffect:
     """How much a choice matters.
 
     Attributes:
@@ -53,8 +53,8 @@ class Importance:
 
     num_strategies: int
     r2: float | None = None
-    kinds: tuple[Effect, ...] = ()
-    variables: tuple[Effect, ...] = ()
+    kinds: tuple[ChoiceEffect, ...] = ()
+    variables: tuple[ChoiceEffect, ...] = ()
     why_not: str = ""
 
 
@@ -110,12 +110,12 @@ def _explained(features: ChoiceFeatures, logs: Floats, seed: int) -> Importance:
     variance = float(((logs - logs.mean()) ** 2).sum())
     chance = np.random.default_rng(seed)
 
-    def effects(names: Sequence[str]) -> tuple[Effect, ...]:
+    def effects(names: Sequence[str]) -> tuple[ChoiceEffect, ...]:
         found = []
         for name in dict.fromkeys(names):
             columns = [column for column, other in enumerate(names) if other == name]
             losses = [sum([part.loss(columns, chance) for part in parts]) / variance for _ in range(_REPEATS)]
-            found.append(Effect(name, float(np.mean(losses)), float(np.std(losses))))
+            found.append(ChoiceEffect(name, float(np.mean(losses)), float(np.std(losses))))
         return tuple(sorted(found, key=lambda effect: -effect.loss))
 
     r2 = 1 - sum(part.error for part in parts) / variance

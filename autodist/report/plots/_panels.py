@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Any
 
 from autodist.report._search_console import milliseconds
-from autodist.report.plots._importance import Effect
+from autodist.report.plots._importance import ChoiceEffect
 from autodist.report.plots._plot_texts import TIMES, short_name
 from autodist.report.plots._predictions import PredictedAgainstMeasured
 from autodist.report.plots._progress import MeanProgress, Progress
@@ -197,7 +197,7 @@ def _logarithmic(axes: Any) -> None:
         axis.set_minor_formatter(NullFormatter())
 
 
-def draw_effects(axes: Any, effects: Sequence[Effect], title: str) -> None:
+def draw_effects(axes: Any, effects: Sequence[ChoiceEffect], title: str) -> None:
     """Draw a bar for each of the most important of the effects."""
     shown = effects[:_MOST_EFFECTS][::-1]
     places = range(len(shown))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from autodist.report._cells import megabytes
 from autodist.report._search_console import milliseconds
-from autodist.report.plots._importance import Effect, Importance
+from autodist.report.plots._importance import ChoiceEffect, Importance
 from autodist.report.plots._picture import SearchPicture, Summary
 from autodist.report.plots._predictions import PredictedAgainstMeasured
 from autodist.report.plots._progress import Progress
@@ -145,7 +145,7 @@ def about_importance(data: Importance) -> str:
     return f"{trust} Choices that go together share what they explain."
 
 
-def about_effects(effects: Sequence[Effect]) -> str:
+def about_effects(effects: Sequence[ChoiceEffect]) -> str:
     """What the bars show."""
     return "Lost R²: " + ", ".join(f"{effect.name} {max(effect.loss, 0):.2f}" for effect in effects) + "."
 

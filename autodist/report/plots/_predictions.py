@@ -14,7 +14,7 @@ from autodist.report.plots._trial_texts import trial_text
 from autodist.simulator import Floats, accuracy_of
 from autodist.strategies import Strategy
 
-__all__ = ["Kind", "Point", "PredictedAgainstMeasured", "predictions_of"]
+__all__ = ["Kind", "PredictedAgainstMeasured", "PredictionPoint", "predictions_of"]
 
 Kind: TypeAlias = Literal["servers", "collectives", "both"]
 """Whether parameter servers synchronize the variables, or collectives, or each some."""
@@ -23,7 +23,7 @@ _FACTOR = 10.0
 
 
 @dataclass(frozen=True)
-class Point:
+class PredictionPoint:
     """A strategy that was predicted and measured.
 
     Attributes:
@@ -52,7 +52,7 @@ class PredictedAgainstMeasured:
 
     """
 
-    points: tuple[Point, ...]
+    points: tuple[PredictionPoint, ...]
     are_seconds: bool = False
     pairwise: float | None = None
 
@@ -75,7 +75,10 @@ def predictions_of(searches: Sequence[Searched]) -> PredictedAgainstMeasured:
         pair = (predicted, measured) if are_seconds else (_ranks(predicted), _ranks(measured))
         kinds = [_kind(trial.strategy) for trial in trials]
         names = map(trial_text, trials)
-        points += [Point(float(p), float(m), kind, name) for p, m, kind, name in zip(*pair, kinds, names, strict=True)]
+        points += [
+            PredictionPoint(float(p), float(m), kind, name)
+            for p, m, kind, name in zip(*pair, kinds, names, strict=True)
+        ]
     accuracies = [accuracy_of(s, t).pairwise for s, t in zip(scores, times, strict=True) if len(set(t)) > 1]
     return PredictedAgainstMeasured(
         tuple(points), are_seconds and bool(points), statistics.fmean(accuracies) if accuracies else None

@@ -19,7 +19,7 @@ from autodist.error_text import said_by
 from autodist.errors import CheckpointFailed, UsageError
 from autodist.runtime.checkpoints._listing import LISTING, list_checkpoints, listed
 from autodist.runtime.checkpoints._lock import DirectoryLock
-from autodist.runtime.checkpoints._own_files import OwnCheckpoint, OwnFile, Record, Standing
+from autodist.runtime.checkpoints._own_files import CheckpointState, OwnCheckpoint, OwnFile, OwnRecord
 from autodist.runtime.checkpoints._reading import DamagedCheckpoint, files_of, names_in, position_in, read_all
 
 __all__ = ["CheckpointFiles", "FoundCheckpoint"]
@@ -69,7 +69,7 @@ class CheckpointFiles:
         self._own = directory / _OWN
         self._unfinished = self._own / "unfinished"
         self._lock: DirectoryLock | None = None
-        self._record = Record(self._own / "record.json")
+        self._record = OwnRecord(self._own / "record.json")
         self._is_unsaved = False
 
     def find(self, *, fresh: bool = False) -> FoundCheckpoint | None:
@@ -135,7 +135,7 @@ class CheckpointFiles:
         if not self._directory.is_dir():
             return
         self._open()
-        self._record.mark(self._record.checkpoints, Standing.LEAVING)
+        self._record.mark(self._record.checkpoints, CheckpointState.LEAVING)
         self._list()
         self._record.save()
         self._sweep()
@@ -161,7 +161,7 @@ class CheckpointFiles:
                 f"two parts of the script use the directory of checkpoints `{self._directory}`",
                 hint="give each `ad.checkpoint` and `BackupAndRestore` a directory of its own",
             )
-        self._record = Record.read(self._record.path)
+        self._record = OwnRecord.read(self._record.path)
         if is_new:
             self._record.made = True
             with contextlib.suppress(OSError):  # then it is not removed at the end
@@ -173,7 +173,7 @@ class CheckpointFiles:
         """Finish what was begun: what is to leave leaves."""
         shutil.rmtree(self._unfinished, ignore_errors=True)
         self._settle()
-        leaving = self._record.names(Standing.LEAVING)
+        leaving = self._record.names(CheckpointState.LEAVING)
         with contextlib.suppress(OSError):  # then the next one does it
             for name in leaving:
                 self._record.remove_files(name)
@@ -183,22 +183,22 @@ class CheckpointFiles:
 
     def _settle(self) -> None:
         """See which checkpoints are there: one that is written and has its index is, and then others leave for it."""
-        begun = self._record.names(Standing.WRITTEN)
+        begun = self._record.names(CheckpointState.WRITTEN)
         here = [name for name in begun if self._is_there(name)]
-        replaced = self._record.names(Standing.REPLACED)
-        self._record.mark([name for name in begun if name not in here], Standing.LEAVING)
+        replaced = self._record.names(CheckpointState.REPLACED)
+        self._record.mark([name for name in begun if name not in here], CheckpointState.LEAVING)
         if here:
-            self._record.mark([*replaced, *self._record.names(Standing.PAST)], Standing.LEAVING)
+            self._record.mark([*replaced, *self._record.names(CheckpointState.PAST)], CheckpointState.LEAVING)
         else:
-            self._record.mark(replaced, Standing.KEPT)
-        self._record.mark(here, Standing.KEPT)
+            self._record.mark(replaced, CheckpointState.KEPT)
+        self._record.mark(here, CheckpointState.KEPT)
         self._is_unsaved |= bool(begun or replaced)
 
     # --- what is there
 
     def _candidates(self, fresh: bool) -> list[str]:
         names = names_in(self._directory, self._record.checkpoints)
-        past = self._record.names(Standing.PAST) if fresh else []
+        past = self._record.names(CheckpointState.PAST) if fresh else []
         return [name for name in names if name not in past and not self._is_ignored(name)]
 
     def _is_ignored(self, name: str) -> bool:
@@ -246,7 +246,7 @@ class CheckpointFiles:
     def _begin_anew(self) -> None:
         """Leave all that is there where it is, and have it count no more."""
         self._record.disown_incomplete()
-        self._record.mark(self._record.checkpoints, Standing.PAST)
+        self._record.mark(self._record.checkpoints, CheckpointState.PAST)
         own = {file for of in self._record.checkpoints.values() for file in of.files}
         there = [path for name in names_in(self._directory) for path in files_of(self._directory, name)]
         there += [path for name in (LISTING, *_OF_KERAS) if (path := self._directory / name).is_file()]
@@ -263,7 +263,7 @@ class CheckpointFiles:
 
     def _older(self, steps: int) -> list[str]:
         """Those of ours with fewer steps; the others are of a past that a restart has given up."""
-        kept = self._record.names(Standing.KEPT)
+        kept = self._record.names(CheckpointState.KEPT)
         return [name for name in kept if self._record.checkpoints[name].steps < steps and self._is_there(name)]
 
     def _write(self, root: Any, name: str, steps: int) -> None:
@@ -276,9 +276,9 @@ class CheckpointFiles:
             to_disk(path)
         own = {path.name: OwnFile.of(path) for path in files}
         kept = [*self._older(steps), name][-self._keep :]
-        replaced = [n for n in self._record.names(Standing.KEPT) if n not in kept]
-        self._record.mark(replaced, Standing.REPLACED)
-        self._record.checkpoints[name] = OwnCheckpoint(steps, Standing.WRITTEN, own)
+        replaced = [n for n in self._record.names(CheckpointState.KEPT) if n not in kept]
+        self._record.mark(replaced, CheckpointState.REPLACED)
+        self._record.checkpoints[name] = OwnCheckpoint(steps, CheckpointState.WRITTEN, own)
         self._record.save()
         for path in files:
             path.rename(self._directory / path.name)
@@ -286,7 +286,7 @@ class CheckpointFiles:
 
     def _list(self) -> None:
         record = self._record
-        own = [name for name in record.names(Standing.KEPT) if self._is_there(name)]
+        own = [name for name in record.names(CheckpointState.KEPT) if self._is_there(name)]
         record.listing = list_checkpoints(self._directory, own, record.checkpoints, record.listing)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from autodist.documents import whole_file
 
-__all__ = ["OwnCheckpoint", "OwnFile", "Record", "Standing"]
+__all__ = ["CheckpointState", "OwnCheckpoint", "OwnFile", "OwnRecord"]
 
 _LOG = logging.getLogger("autodist")
 _END_BYTES = 16 << 20
@@ -54,7 +54,7 @@ class OwnFile:
             return False
 
 
-class Standing(enum.Enum):
+class CheckpointState(enum.Enum):
     """How far a checkpoint of ours has come."""
 
     WRITTEN = "written"  # on its way into the directory
@@ -75,12 +75,12 @@ class OwnCheckpoint:
     """
 
     steps: int
-    standing: Standing
+    standing: CheckpointState
     files: dict[str, OwnFile]
 
 
 @dataclass
-class Record:
+class OwnRecord:
     """What AutoDist has written into a directory; kept in a file of it.
 
     Attributes:
@@ -103,7 +103,7 @@ class Record:
         return self.path.parents[1]
 
     @classmethod
-    def read(cls, path: Path) -> Record:
+    def read(cls, path: Path) -> OwnRecord:
         """The record in a file; an empty one if there is none, or none that can be read: then nothing is ours.
 
         Raises:
@@ -120,9 +120,9 @@ class Record:
         return cls(path)
 
     @classmethod
-    def _from_json(cls, path: Path, content: Any) -> Record:
+    def _from_json(cls, path: Path, content: Any) -> OwnRecord:
         checkpoints = {
-            name: OwnCheckpoint(int(of["steps"]), Standing(of["standing"]), _files(of["files"]))
+            name: OwnCheckpoint(int(of["steps"]), CheckpointState(of["standing"]), _files(of["files"]))
             for name, of in content["checkpoints"].items()
         }
         listing = content["listing"] and OwnFile(**content["listing"])
@@ -148,11 +148,11 @@ class Record:
         with whole_file(self.path, to_disk=True) as draft:
             draft.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
-    def names(self, *standings: Standing) -> list[str]:
+    def names(self, *standings: CheckpointState) -> list[str]:
         """Our checkpoints of these standings, in the order in which they were written."""
         return [name for name, of in self.checkpoints.items() if of.standing in standings]
 
-    def mark(self, names: Iterable[str], standing: Standing) -> None:
+    def mark(self, names: Iterable[str], standing: CheckpointState) -> None:
         """Note how far some have come."""
         for name in names:
             self.checkpoints[name].standing = standing

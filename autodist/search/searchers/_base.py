@@ -15,14 +15,14 @@ from autodist.simulator import Floats, Ints
 if TYPE_CHECKING:
     from autodist.search.space import Catalogue, Space
 
-__all__ = ["Found", "Score", "Searcher"]
+__all__ = ["Score", "ScoredProposals", "Searcher"]
 
 Score: TypeAlias = Callable[[Proposals], Floats]
 """What a simulator expects of proposals: the smaller, the better."""
 
 
 @dataclass(frozen=True)
-class Found:
+class ScoredProposals:
     """Proposals with their scores, the best first.
 
     Attributes:
@@ -41,7 +41,7 @@ class Found:
         return len(self.scores)
 
     @classmethod
-    def best_of(cls, proposals: Proposals, scores: Floats, count: int) -> Found:
+    def best_of(cls, proposals: Proposals, scores: Floats, count: int) -> ScoredProposals:
         """The best ones, of several that are alike only one."""
         order = np.argsort(scores, kind="stable").astype(np.int32)
         looked_at = count + count // 4 + 1  # as a rule few are alike
@@ -53,30 +53,32 @@ class Found:
                 return cls(best.take(chosen), scores[order[chosen]])
             looked_at *= 2
 
-    def improved(self, proposals: Proposals, scores: Floats, count: int) -> Found:
+    def improved(self, proposals: Proposals, scores: Floats, count: int) -> ScoredProposals:
         """The best ones of these and others."""
         if len(self) >= count:
             better = np.flatnonzero(scores < self.scores[count - 1]).astype(np.int32)
             proposals, scores = proposals.take(better), scores[better]
-        return self.merged(Found.best_of(proposals, scores, count), count) if len(scores) else self
+        return self.merged(ScoredProposals.best_of(proposals, scores, count), count) if len(scores) else self
 
-    def merged(self, other: Found, count: int) -> Found:
+    def merged(self, other: ScoredProposals, count: int) -> ScoredProposals:
         """The best ones of both."""
-        return Found.joined([self, other], count)
+        return ScoredProposals.joined([self, other], count)
 
-    def first(self, count: int) -> Found:
+    def first(self, count: int) -> ScoredProposals:
         """The best ones of these."""
-        return Found(self.proposals.take(np.arange(min(count, len(self)), dtype=np.int32)), self.scores[:count])
+        return ScoredProposals(
+            self.proposals.take(np.arange(min(count, len(self)), dtype=np.int32)), self.scores[:count]
+        )
 
     @classmethod
-    def joined(cls, several: Sequence[Found], count: int | None = None) -> Found:
+    def joined(cls, several: Sequence[ScoredProposals], count: int | None = None) -> ScoredProposals:
         """The best ones of several."""
         proposals = Proposals.joined([found.proposals for found in several])
         scores = np.concatenate([found.scores for found in several])
         return cls.best_of(proposals, scores, len(scores) if count is None else count)
 
     @classmethod
-    def of_lots(cls, several: Sequence[Found], count: int) -> Found:
+    def of_lots(cls, several: Sequence[ScoredProposals], count: int) -> ScoredProposals:
         """Several lots as one, so many in all: the first one has what the others leave.
 
         What is in several of them belongs to the last of these.
@@ -114,7 +116,7 @@ class Searcher(abc.ABC):
         """Take strategies that are worth a look, such as those that users know."""
 
     @abc.abstractmethod
-    def ask(self, score: Score, effort: int, count: int) -> Found:
+    def ask(self, score: Score, effort: int, count: int) -> ScoredProposals:
         """Look at many strategies and return the best.
 
         Args:

@@ -6,7 +6,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from autodist.search.searchers._base import Found, Score, Searcher
+from autodist.search.searchers._base import Score, ScoredProposals, Searcher
 from autodist.search.space import Proposals, rearranged, sample
 from autodist.simulator import Floats
 
@@ -28,32 +28,32 @@ class GeneticSearcher(Searcher):
 
     def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)  # type: ignore[arg-type]
-        self._measured: Found | None = None
+        self._measured: ScoredProposals | None = None
 
-    def ask(self, score: Score, effort: int, count: int) -> Found:
+    def ask(self, score: Score, effort: int, count: int) -> ScoredProposals:
         """Breed as many generations as the effort allows, and return the best of all."""
         population = self._first(score, min(effort, _POPULATION))
         best = population
         for _ in range(effort // _POPULATION - 1):
             children = self._children(population)
-            scored = Found.best_of(children, score(children), len(children))
+            scored = ScoredProposals.best_of(children, score(children), len(children))
             population = population.merged(scored, _POPULATION)
             best = best.merged(scored, max(count, _ELITE))
-        return Found.best_of(best.proposals, best.scores, count)
+        return ScoredProposals.best_of(best.proposals, best.scores, count)
 
     def tell(self, proposals: Proposals, step_s: Floats) -> None:
         """Keep the fastest for breeding."""
         ran = np.flatnonzero(np.isfinite(step_s)).astype(np.int32)
-        found = Found.best_of(proposals.take(ran), step_s[ran], _ELITE)
+        found = ScoredProposals.best_of(proposals.take(ran), step_s[ran], _ELITE)
         self._measured = found if self._measured is None else self._measured.merged(found, _ELITE)
 
-    def _first(self, score: Score, count: int) -> Found:
+    def _first(self, score: Score, count: int) -> ScoredProposals:
         drawn = sample(self.space, self.catalogue, count, self.chance)
         if self._measured is not None:
             drawn = Proposals.joined([self._measured.proposals, drawn])
-        return Found.best_of(drawn, score(drawn), len(drawn))
+        return ScoredProposals.best_of(drawn, score(drawn), len(drawn))
 
-    def _children(self, population: Found) -> Proposals:
+    def _children(self, population: ScoredProposals) -> Proposals:
         """Each has two parents, of which better ones are likelier, and some new choices."""
         likely = 1.0 / np.arange(1, len(population.scores) + 1)
         parents = self.chance.choice(len(likely), size=(2, _POPULATION), p=likely / likely.sum()).astype(np.int32)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
-from autodist.search.searchers._base import Found, Score, Searcher
+from autodist.search.searchers._base import Score, ScoredProposals, Searcher
 from autodist.search.searchers._moves import neighbours
 from autodist.search.searchers._random_searcher import RandomSearcher
 from autodist.search.space import Proposals
@@ -44,7 +44,7 @@ class LocalSearcher(Searcher):
         super().__init__(space, catalogue, seed)
         self._draws = RandomSearcher(space, catalogue, seed)
         self._draws.chance = self.chance
-        self._measured: Found | None = None
+        self._measured: ScoredProposals | None = None
         self._beginnings: list[Proposals] = []
 
     def suggest(self, proposals: Proposals) -> None:
@@ -56,10 +56,10 @@ class LocalSearcher(Searcher):
         ran = np.flatnonzero(np.isfinite(step_s)).astype(np.int32)
         if not len(ran):
             return
-        found = Found.best_of(proposals.take(ran), step_s[ran], _FASTEST)
+        found = ScoredProposals.best_of(proposals.take(ran), step_s[ran], _FASTEST)
         self._measured = found if self._measured is None else self._measured.merged(found, _FASTEST)
 
-    def ask(self, score: Score, effort: int, count: int) -> Found:
+    def ask(self, score: Score, effort: int, count: int) -> ScoredProposals:
         """Draw, look around what was measured, and go on from the best of all."""
         kept = max(count, _BEAM)
         draws = max(1, round(_DRAWN * effort))
@@ -67,26 +67,32 @@ class LocalSearcher(Searcher):
         if self._measured is not None:
             lots.append(self._around(self._measured, score, max(1, round(_NEAR * effort)), kept))
             draws += round(_NEAR * effort)
-        begun = Found.joined([*lots, *(Found.best_of(p, score(p), _BEAM) for p in self._beginnings)])
+        begun = ScoredProposals.joined(
+            [*lots, *(ScoredProposals.best_of(p, score(p), _BEAM) for p in self._beginnings)]
+        )
         draws += sum(map(len, self._beginnings))
         best = self._climbed(begun, score, effort - draws, kept)
         self._beginnings = [best.first(_BEAM).proposals]
         if self._measured is None:
             return best.first(count)
         shares = zip(lots, (_DRAWN, _NEAR), strict=True)
-        return Found.of_lots([best, *(lot.first(round(share * count)) for lot, share in shares)], count)
+        return ScoredProposals.of_lots([best, *(lot.first(round(share * count)) for lot, share in shares)], count)
 
-    def _around(self, parents: Found, score: Score, effort: int, count: int) -> Found:
+    def _around(self, parents: ScoredProposals, score: Score, effort: int, count: int) -> ScoredProposals:
         """The best neighbours of some."""
-        found: Found | None = None
+        found: ScoredProposals | None = None
         for size in _rounds(effort):
             children = self._children(parents, size)
             scores = score(children)
-            found = Found.best_of(children, scores, count) if found is None else found.improved(children, scores, count)
+            found = (
+                ScoredProposals.best_of(children, scores, count)
+                if found is None
+                else found.improved(children, scores, count)
+            )
         assert found is not None
         return found
 
-    def _climbed(self, begun: Found, score: Score, effort: int, count: int) -> Found:
+    def _climbed(self, begun: ScoredProposals, score: Score, effort: int, count: int) -> ScoredProposals:
         """The best after as many rounds as the effort allows, each around the best of all before it."""
         best = begun
         for size in _rounds(effort):
@@ -94,7 +100,7 @@ class LocalSearcher(Searcher):
             best = best.improved(children, score(children), count)
         return best
 
-    def _children(self, parents: Found, count: int) -> Proposals:
+    def _children(self, parents: ScoredProposals, count: int) -> Proposals:
         """Neighbours of the best, which are likelier the better they are; some of them are neighbours of neighbours."""
         likely = 1.0 / np.arange(1, min(_BEAM, len(parents)) + 1)
         one, other = self.chance.choice(len(likely), (2, count), p=likely / likely.sum()).astype(np.int32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, final
 
-from autodist.search.searchers._base import Found, Score, Searcher
+from autodist.search.searchers._base import Score, ScoredProposals, Searcher
 from autodist.search.space import sample
 
 __all__ = ["RandomSearcher"]
@@ -22,13 +22,15 @@ class RandomSearcher(Searcher):
 
     name: ClassVar[str] = "random"
 
-    def ask(self, score: Score, effort: int, count: int) -> Found:
+    def ask(self, score: Score, effort: int, count: int) -> ScoredProposals:
         """Draw, and keep the best."""
-        best: Found | None = None
+        best: ScoredProposals | None = None
         while effort > 0:
             drawn = sample(self.space, self.catalogue, min(effort, _CHUNK), self.chance)
             scores = score(drawn)
-            best = Found.best_of(drawn, scores, count) if best is None else best.improved(drawn, scores, count)
+            best = (
+                ScoredProposals.best_of(drawn, scores, count) if best is None else best.improved(drawn, scores, count)
+            )
             effort -= len(drawn)
         assert best is not None
         return best

@@ -2,16 +2,16 @@
 
 from autodist.search.store._datasets import DataSet, data_sets, floor_of, graph_of
 from autodist.search.store._drift import Drift, drift_of, steady
-from autodist.search.store._excerpt import Allowance, excerpt
+from autodist.search.store._excerpt import ExcerptBounds, excerpt
 from autodist.search.store._retargeting import are_alike, hardware_of, retargeted
 from autodist.search.store._store import Known, Study, TrialStore
 from autodist.search.store._study_file import export_studies, import_studies
 from autodist.search.store._trials import Failure, Measurement, Reason, Trial
 
 __all__ = [
-    "Allowance",
     "DataSet",
     "Drift",
+    "ExcerptBounds",
     "Failure",
     "Known",
     "Measurement",

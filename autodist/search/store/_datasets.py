@@ -15,7 +15,7 @@ from autodist.search.store._drift import steady
 from autodist.search.store._retargeting import hardware_of
 from autodist.search.store._store import Known, Study, TrialStore
 from autodist.search.store._trials import Trial, mean_s
-from autodist.simulator import Domain, Measured, accuracy_of
+from autodist.simulator import Domain, MeasuredStrategies, accuracy_of
 
 __all__ = ["DataSet", "data_sets", "floor_of", "graph_of"]
 
@@ -39,7 +39,7 @@ class DataSet:
     graph: str
     spec: str
     cluster: str
-    measured: Measured
+    measured: MeasuredStrategies
     repeats: float
 
 
@@ -72,7 +72,7 @@ def data_sets(
         profile = next((study.profile for study in reversed(alike) if study.profile is not None), None)
         floor_s = floor_of(store, alike)
         domain = Domain.of(graph_of(store, first), spec, batch_size=first.batch_size, profile=profile, floor_s=floor_s)
-        measured = Measured.of(domain, list(known), [trial.step_s or 0.0 for trial in known.values()])
+        measured = MeasuredStrategies.of(domain, list(known), [trial.step_s or 0.0 for trial in known.values()])
         about = first.label, first.graph, hardware, _in_words(spec)
         yield DataSet(*about, measured, _repeats(list(known.values())))
 

@@ -13,7 +13,7 @@ from autodist.search.store._retargeting import without_access
 from autodist.search.store._store import Known, TrialStore
 from autodist.search.store._trial_rows import FLOOR
 
-__all__ = ["Allowance", "excerpt"]
+__all__ = ["ExcerptBounds", "excerpt"]
 
 _MOST_LESSONS = 300
 """Measured strategies, of all graphs and clusters together. More would take longer than a choice may."""
@@ -26,7 +26,7 @@ _FASTEST = 12
 
 
 @dataclass
-class Allowance:
+class ExcerptBounds:
     """How much can be read and learned from while somebody waits for a choice."""
 
     trials: int = _MOST_LESSONS
@@ -56,7 +56,7 @@ def excerpt(store: TrialStore, path: str | os.PathLike[str]) -> None:
         StoreError: A store can't be read or written.
 
     """
-    allowance = Allowance()
+    allowance = ExcerptBounds()
     studies = store.studies()
     chosen: dict[int, set[int]] = {}
     for study in reversed(studies):

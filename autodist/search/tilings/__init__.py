@@ -12,7 +12,7 @@ from autodist.search.tilings._coarse_graph import (
 from autodist.search.tilings._coarsen import CoarseStep, coarsen
 from autodist.search.tilings._device_memory import DeviceMemory, device_memory, tiling_within
 from autodist.search.tilings._domains import Replicate, tile_bytes
-from autodist.search.tilings._elimination import Factor, TooWide, eliminate, min_degree_order
+from autodist.search.tilings._elimination import CostFactor, TooWide, eliminate, min_degree_order
 from autodist.search.tilings._factor_tables import Tables
 from autodist.search.tilings._greedy import greedy
 from autodist.search.tilings._plan_tiling import plan_tiling
@@ -27,8 +27,8 @@ __all__ = [
     "CoarseOperator",
     "CoarseStep",
     "CoarseTensor",
+    "CostFactor",
     "DeviceMemory",
-    "Factor",
     "Form",
     "FoundTiling",
     "Method",

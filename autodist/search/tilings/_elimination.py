@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MOST_CELLS", "Factor", "TooWide", "eliminate", "min_degree_order", "most_cells"]
+__all__ = ["MOST_CELLS", "CostFactor", "TooWide", "eliminate", "min_degree_order", "most_cells"]
 
 MOST_CELLS = 5e6
 """Largest table that is made."""
@@ -22,7 +22,7 @@ class TooWide(Exception):
 
 
 @dataclass(frozen=True)
-class Factor:
+class CostFactor:
     """What each assignment of some variables costs.
 
     Attributes:
@@ -36,7 +36,7 @@ class Factor:
 
 
 def eliminate(
-    factors: Iterable[Factor], sizes: Sequence[int], order: Sequence[int], most: float = MOST_CELLS
+    factors: Iterable[CostFactor], sizes: Sequence[int], order: Sequence[int], most: float = MOST_CELLS
 ) -> tuple[float, tuple[int, ...]]:
     """Return the least sum of costs, and for each variable the value that it has then.
 
@@ -51,15 +51,15 @@ def eliminate(
 
     Example:
         >>> table = np.array([[3.0, 1.0], [0.0, 9.0]])
-        >>> eliminate([Factor((0, 1), table), Factor((0,), np.array([0.0, 2.0]))], [2, 2], [0, 1])
+        >>> eliminate([Factor((0, 1), table), CostFactor((0,), np.array([0.0, 2.0]))], [2, 2], [0, 1])
         (1.0, (0, 1))
 
     """
-    using: dict[int, list[Factor]] = defaultdict(list)
+    using: dict[int, list[CostFactor]] = defaultdict(list)
     rank = {variable: at for at, variable in enumerate(order)}
     cost = 0.0
 
-    def keep(factor: Factor) -> None:
+    def keep(factor: CostFactor) -> None:
         nonlocal cost
         if factor.scope:
             using[min(factor.scope, key=rank.__getitem__)].append(factor)
@@ -72,7 +72,7 @@ def eliminate(
     for variable in order:
         scope, table = _summed(using.pop(variable, []), variable, sizes, most)
         choices.append((variable, scope, table.argmin(-1)))
-        keep(Factor(scope, table.min(-1)))
+        keep(CostFactor(scope, table.min(-1)))
     values = [0] * len(sizes)
     for variable, scope, chosen in reversed(choices):
         values[variable] = int(chosen[tuple(values[other] for other in scope)])
@@ -80,7 +80,7 @@ def eliminate(
 
 
 def _summed(
-    factors: list[Factor], variable: int, sizes: Sequence[int], most: float
+    factors: list[CostFactor], variable: int, sizes: Sequence[int], most: float
 ) -> tuple[tuple[int, ...], NDArray[np.float64]]:
     """The sum of tables, with the dim of one variable as the last."""
     scope = tuple(sorted({v for factor in factors for v in factor.scope if v != variable}))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from autodist.cost.resharding import WHOLE, AxisTiles, ConversionShares, shares_between, shares_with_copies
 from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseOperator, CoarseTensor, Form
-from autodist.search.tilings._elimination import Factor
+from autodist.search.tilings._elimination import CostFactor
 
 __all__ = ["Combination", "States", "Tables"]
 
@@ -65,7 +65,7 @@ class Tables:
 
     def factor(
         self, operator: CoarseOperator, domains: Sequence[tuple[States, ...]], among: tuple[Combination, ...]
-    ) -> Factor:
+    ) -> CostFactor:
         """The table of one operator, over the layouts that its tensors may have.
 
         Args:
@@ -85,7 +85,7 @@ class Tables:
             costs = self._costs(operator, given, among)
             shape = [len(domains[t]) for t in scope]
             self._tables[key] = _least(costs, equal, shape)
-        return Factor(scope, self._tables[key])
+        return CostFactor(scope, self._tables[key])
 
     def by_operand(
         self,
@@ -93,7 +93,7 @@ class Tables:
         domains: Sequence[tuple[States, ...]],
         among: tuple[Combination, ...],
         variable: int,
-    ) -> list[Factor]:
+    ) -> list[CostFactor]:
         """One table for each tensor of an operator, over its layouts and the ways to cut the operator.
 
         Args:
@@ -107,7 +107,7 @@ class Tables:
         totals: dict[int, NDArray[np.float64]] = {}
         for t, costs in zip(operator.operands, self._costs(operator, given, among), strict=True):
             totals[t] = totals[t] + costs.T if t in totals else costs.T
-        return [Factor((t, variable), costs) for t, costs in totals.items()]
+        return [CostFactor((t, variable), costs) for t, costs in totals.items()]
 
     def best(
         self, operator: CoarseOperator, layouts: Sequence[States], among: tuple[Combination, ...]

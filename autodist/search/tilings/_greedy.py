@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from autodist.search.tilings._elimination import Factor
+from autodist.search.tilings._elimination import CostFactor
 
 __all__ = ["greedy"]
 
@@ -17,7 +17,7 @@ _NOTHING: Mapping[tuple[int, int], float] = MappingProxyType({})
 
 
 def greedy(
-    factors: Sequence[Factor],
+    factors: Sequence[CostFactor],
     sizes: Sequence[int],
     *,
     defers_ties: bool = False,
@@ -39,7 +39,7 @@ def greedy(
 
     Example:
         >>> table = np.array([[3.0, 1.0], [0.0, 9.0]])
-        >>> greedy([Factor((0, 1), table)], [2, 2])
+        >>> greedy([CostFactor((0, 1), table)], [2, 2])
         (0.0, (1, 0))
 
     """
@@ -56,7 +56,7 @@ def greedy(
 
 
 class _Greedy:
-    def __init__(self, factors: Sequence[Factor], sizes: Sequence[int]) -> None:
+    def __init__(self, factors: Sequence[CostFactor], sizes: Sequence[int]) -> None:
         self._factors = factors
         self._using: dict[int, list[int]] = defaultdict(list)
         beside: dict[int, set[int]] = defaultdict(set)

@@ -14,7 +14,14 @@ import numpy as np
 from autodist.cost.resharding import COPIES, AxisTiles
 from autodist.search.tilings._coarse_graph import CoarseGraph, CoarseOperator
 from autodist.search.tilings._domains import Domains, Replicate, States, tile_bytes
-from autodist.search.tilings._elimination import MOST_CELLS, Factor, TooWide, eliminate, min_degree_order, most_cells
+from autodist.search.tilings._elimination import (
+    MOST_CELLS,
+    CostFactor,
+    TooWide,
+    eliminate,
+    min_degree_order,
+    most_cells,
+)
 from autodist.search.tilings._factor_tables import Combination, Tables
 from autodist.search.tilings._greedy import greedy
 from autodist.search.tilings._repeated import Quotient, alike_layers, alike_steps
@@ -262,7 +269,7 @@ class _Search:
 
     def _factors(
         self, tables: Tables, domains: list[tuple[States, ...]], among: Sequence[tuple[Combination, ...]]
-    ) -> Iterator[Factor]:
+    ) -> Iterator[CostFactor]:
         """The tables of all operators; of one with many operands, the way to cut it is a variable of its own."""
         own = len(domains)
         for operator, ways in zip(self._graph.operators, among, strict=True):
@@ -331,10 +338,10 @@ class _Search:
         )
         return tuple(domain[value] for domain, value in zip(domains, values, strict=False))
 
-    def _kept(self, place: int, domain: tuple[States, ...], lengths: tuple[int, ...]) -> Factor:
+    def _kept(self, place: int, domain: tuple[States, ...], lengths: tuple[int, ...]) -> CostFactor:
         tensor = self._graph.tensors[place]
         kept = [max(1, tensor.stored) * tile_bytes(tensor, states, lengths) for states in domain]
-        return _squeezed(Factor((place,), self._options.memory_weight * np.array(kept)))
+        return _squeezed(CostFactor((place,), self._options.memory_weight * np.array(kept)))
 
 
 def priced_by(tables: Tables, layouts: tuple[States, ...]) -> FoundTiling:
@@ -357,10 +364,10 @@ def _continued(among: tuple[Combination, ...], before: Combination) -> tuple[Com
     return tuple(c for c in among if [form.states for form in c[: len(before)]] == states) or among
 
 
-def _squeezed(factor: Factor) -> Factor:
+def _squeezed(factor: CostFactor) -> CostFactor:
     """Without the tensors that have one layout only."""
     kept = [(t, size) for t, size in zip(factor.scope, factor.costs.shape, strict=True) if size > 1]
-    return Factor(tuple(t for t, _ in kept), factor.costs.reshape([size for _, size in kept]))
+    return CostFactor(tuple(t for t, _ in kept), factor.costs.reshape([size for _, size in kept]))
 
 
 def level_order(graph: CoarseGraph, sizes: Sequence[int]) -> list[int]:

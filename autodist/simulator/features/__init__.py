@@ -1,7 +1,7 @@
 """Strategies in numbers: what their synchronization takes, variable by variable and in all."""
 
 from autodist.simulator.features._features import NAMES, Messages, global_features, groups, messages, server_flows
-from autodist.simulator.features._link_loads import Loaded, Loads, ServerLoads
+from autodist.simulator.features._link_loads import LinkLoads, LinkSeconds, ServerLoads
 from autodist.simulator.features._strategy_features import PREDEFINED, RAW, Encoding, encode, unit_s
 
 __all__ = [
@@ -9,8 +9,8 @@ __all__ = [
     "PREDEFINED",
     "RAW",
     "Encoding",
-    "Loaded",
-    "Loads",
+    "LinkLoads",
+    "LinkSeconds",
     "Messages",
     "ServerLoads",
     "encode",

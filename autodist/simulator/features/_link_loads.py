@@ -13,7 +13,7 @@ from autodist.simulator._message_table import SERVER, Floats, Rows, ShardTable, 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
 
-__all__ = ["Formula", "Loaded", "Loads", "ServerLoads"]
+__all__ = ["Formula", "LinkLoads", "LinkSeconds", "ServerLoads"]
 
 _COLUMNS = (
     "messages", "size_bytes", "summed_bytes", "gathered_bytes", "gathered_by_example", "asked_by_example",
@@ -25,7 +25,7 @@ _KINDS = ("has_own_connections", "is_joined", "is_proxied", "is_packed", "is_cod
 _PROBE_BYTES = 1e9
 
 
-class Loaded(NamedTuple):
+class LinkSeconds(NamedTuple):
     """What shards on servers load: seconds on each link, shape (shards, links), and of their updates.
 
     Attributes:
@@ -42,7 +42,7 @@ class Loaded(NamedTuple):
     update_s: Floats
 
 
-Formula: TypeAlias = Callable[[ShardTable], Loaded]
+Formula: TypeAlias = Callable[[ShardTable], LinkSeconds]
 """What shards on servers load; it grows linearly with the bytes in each column."""
 
 
@@ -56,7 +56,7 @@ class _Slope:
     update_s: float
 
 
-class Loads:
+class LinkLoads:
     """Seconds on each link of each strategy, variable by variable: products of matrices, made when they are asked for.
 
     Args:
@@ -107,7 +107,7 @@ class ServerLoads:
     def __init__(self, table: ShardTable, domain: Domain, count: int, formula: Formula) -> None:
         hosts = len(domain.replicas)
         table = with_packing(table, hosts)
-        self.pushing, self.reading, self.following = (Loads(2 * hosts, count) for _ in range(3))
+        self.pushing, self.reading, self.following = (LinkLoads(2 * hosts, count) for _ in range(3))
         self.update_s = np.zeros((len(domain.variables), count), np.float32)
         self.parts = _counts(table, (len(domain.variables), count))
         cells = (table.variable * np.int64(hosts) + table.server) * count + table.strategy

@@ -10,7 +10,7 @@ import numpy as np
 
 from autodist.simulator._base import Simulator, in_parts
 from autodist.simulator._message_table import SERVER, Floats, Ints, ShardTable
-from autodist.simulator.features import Loaded, Loads, ServerLoads, groups, server_flows
+from autodist.simulator.features import LinkLoads, LinkSeconds, ServerLoads, groups, server_flows
 from autodist.simulator.formulas._calibration import Calibration
 from autodist.simulator.formulas._hosts_work import rebuilding_s, waiting_s
 
@@ -77,7 +77,7 @@ def link_loads(table: ShardTable, domain: Domain, count: int, calibration: Calib
     return served, on_all_links
 
 
-def _longest_wait_s(reading: Loads, needed_s: Floats) -> tuple[Floats, Floats]:
+def _longest_wait_s(reading: LinkLoads, needed_s: Floats) -> tuple[Floats, Floats]:
     """How much later than without a network the computation ends, as values come late; how long each link is busy."""
     passed = reading.of(-1)
     wait = np.zeros_like(passed)
@@ -128,7 +128,7 @@ def _follow(
         np.maximum(last, np.minimum(arrived, value * _FOREVER), out=last)
 
 
-def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> Loaded:
+def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> LinkSeconds:
     """What each shard costs the links, and its server; by link first what hosts send, then get."""
     pushed, read, senders = server_flows(shards, domain)
     hosts = len(domain.replicas)
@@ -143,7 +143,7 @@ def _served(shards: ShardTable, domain: Domain, calibration: Calibration) -> Loa
     reading = np.concatenate([at_server * read_s.sum(1, keepdims=True), read_s], 1)
     update_s = shards.size_bytes * np.float32(calibration.update_s_per_byte) + np.float32(calibration.copy_s)
     follows = shards.is_proxied[:, None]
-    return Loaded(pushing, reading * ~follows, reading * follows, update_s)
+    return LinkSeconds(pushing, reading * ~follows, reading * follows, update_s)
 
 
 def _collected(shards: ShardTable, domain: Domain, calibration: Calibration) -> tuple[Ints, Ints, Floats, Floats]:

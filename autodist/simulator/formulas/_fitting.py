@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autodist.errors import SimulatorError
-from autodist.simulator._measured import Measured
+from autodist.simulator._measured import MeasuredStrategies
 from autodist.simulator._message_table import Floats
 from autodist.simulator.formulas._analytic import AnalyticSimulator
 from autodist.simulator.formulas._calibration import Calibration
@@ -36,7 +36,7 @@ _SHARDS = 60_000
 _LEAST = 20
 
 
-def calibrated(simulator: _Formulas, data: Sequence[Measured]) -> _Formulas:
+def calibrated(simulator: _Formulas, data: Sequence[MeasuredStrategies]) -> _Formulas:
     """The simulator with the constants that explain best what was measured.
 
     The most likely ones, if the logarithm of each is known beforehand to about a factor of five, and that of each
@@ -63,7 +63,7 @@ def calibrated(simulator: _Formulas, data: Sequence[Measured]) -> _Formulas:
     return moved(_fitted(_residuals(moved, _thinned(data), spreads), len(names)))
 
 
-def _thinned(data: Sequence[Measured]) -> list[Measured]:
+def _thinned(data: Sequence[MeasuredStrategies]) -> list[MeasuredStrategies]:
     """Some of the trials, if there are many."""
     trials, shards = sum(map(len, data)), sum(len(measured.table) for measured in data)
     every = -(-trials // max(_LEAST, trials * _SHARDS // max(1, shards)))
@@ -86,7 +86,7 @@ def _fitted(residuals: _Residuals, num_constants: int) -> _Logs:
     return logs
 
 
-def _residuals(moved: Callable[[_Logs], Calibrated], data: Sequence[Measured], spreads: _Logs) -> _Residuals:
+def _residuals(moved: Callable[[_Logs], Calibrated], data: Sequence[MeasuredStrategies], spreads: _Logs) -> _Residuals:
     def residuals(logs: _Logs) -> _Logs:
         simulator = moved(logs)
         errors = [_log_error(simulator, measured) / _NOISE for measured in data if len(measured)]
@@ -95,7 +95,7 @@ def _residuals(moved: Callable[[_Logs], Calibrated], data: Sequence[Measured], s
     return residuals
 
 
-def _log_error(simulator: Calibrated, measured: Measured) -> Floats:
+def _log_error(simulator: Calibrated, measured: MeasuredStrategies) -> Floats:
     scores = simulator.score(measured.table, measured.domain, len(measured))
     error: Floats = np.log(np.maximum(scores, 1e-9)) - np.log(measured.step_s)
     return error

@@ -12,7 +12,7 @@ from autodist.errors import SimulatorError
 from autodist.simulator._base import Simulator
 
 if TYPE_CHECKING:
-    from autodist.simulator._measured import Measured
+    from autodist.simulator._measured import MeasuredStrategies
 
 __all__ = ["Arrays", "LearnedSimulator"]
 
@@ -53,7 +53,7 @@ class LearnedSimulator(Simulator):
         """Know what another simulator of the kind has learned."""
 
     @abc.abstractmethod
-    def fit(self, data: Sequence[Measured]) -> None:
+    def fit(self, data: Sequence[MeasuredStrategies]) -> None:
         """Learn from measured strategies; what was learned before is the beginning.
 
         Args:

@@ -17,7 +17,7 @@ from autodist.simulator.learned._summed_features import summarize
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
-    from autodist.simulator._measured import Measured
+    from autodist.simulator._measured import MeasuredStrategies
 
 __all__ = ["ForestSimulator"]
 
@@ -61,7 +61,7 @@ class ForestSimulator(LearnedSimulator):
         self._rows, self._factors = learned["rows"], learned["factors"]
         self._grow()
 
-    def fit(self, data: Sequence[Measured]) -> None:
+    def fit(self, data: Sequence[MeasuredStrategies]) -> None:
         """Fit the constants to these strategies, and grow trees from what they leave unexplained.
 
         What was learned before stays: its constants, which that is compared with, and what its trees were grown from.
@@ -92,7 +92,7 @@ class ForestSimulator(LearnedSimulator):
         scores: Floats = self._events.score(table, domain, count) * np.exp(left, dtype=np.float32)
         return scores
 
-    def _left(self, measured: Measured) -> Floats:
+    def _left(self, measured: MeasuredStrategies) -> Floats:
         """What the event simulation does not explain. Domains have one mean: how strategies compare is what counts."""
         said = self._events.score(measured.table, measured.domain, len(measured))
         left: Floats = np.log(measured.step_s) - np.log(np.maximum(said, 1e-9))

@@ -10,7 +10,7 @@ import numpy as np
 
 from autodist.errors import SimulatorError
 from autodist.simulator._base import chunked
-from autodist.simulator._measured import Measured
+from autodist.simulator._measured import MeasuredStrategies
 from autodist.simulator._message_table import Floats, Ints, ShardTable
 from autodist.simulator.features import Encoding, encode
 from autodist.simulator.learned._base import LearnedSimulator
@@ -39,7 +39,7 @@ class Examples:
 
     """
 
-    def __init__(self, data: Sequence[Measured], penalty: float, seed: int) -> None:
+    def __init__(self, data: Sequence[MeasuredStrategies], penalty: float, seed: int) -> None:
         chance = np.random.default_rng(seed)
         self.encodings: list[Encoding] = []
         self.pairs: list[Ints] = []
@@ -72,7 +72,7 @@ class PairwiseSimulator(LearnedSimulator):
         super().__init__(seed)
         self.penalty = penalty
 
-    def fit(self, data: Sequence[Measured]) -> None:
+    def fit(self, data: Sequence[MeasuredStrategies]) -> None:
         """Learn from pairs of strategies of one domain."""
         self._fit(Examples(data, self.penalty, self.seed))
 

@@ -27,7 +27,7 @@ from autodist.strategies._builders._plan_file import (
     VariableSection,
     read_plan,
 )
-from autodist.strategies._builders._servers import Unit, server_devices, spread, transfer_devices
+from autodist.strategies._builders._servers import PlacedUnit, server_devices, spread, transfer_devices
 from autodist.strategies._builders._tile_variables import can_tile
 from autodist.strategies._coupled import coupled_units
 from autodist.strategies._problem import listed
@@ -243,7 +243,7 @@ class _Draft:
         for members in ([v for v in unit if v.name not in self.tiled] for unit in coupled_units(self.graph)):
             for index in range(max((num_shards(self.partitions[v.name]) for v in members), default=0)):
                 keys = tuple((v.name, index) for v in members if served.get((v.name, index)) == LOAD_BALANCED)
-                units += [Unit(sum(map(self._size_bytes, keys)), keys)] if keys else []
+                units += [PlacedUnit(sum(map(self._size_bytes, keys)), keys)] if keys else []
         return spread(units, server_devices(self.spec), loads)
 
     def _size_bytes(self, key: _Shard) -> int:

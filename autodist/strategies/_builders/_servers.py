@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OnlyServers",
+    "PlacedUnit",
     "ServerBuilder",
-    "Unit",
     "balanced",
     "fixed_partitions",
     "server_devices",
@@ -106,7 +106,7 @@ def transfer_devices(spec: ResourceSpec) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Unit:
+class PlacedUnit:
     """What is placed at once: a shard, or coupled variables.
 
     Attributes:
@@ -120,7 +120,7 @@ class Unit:
 
 
 def spread(
-    units: Iterable[Unit], servers: tuple[str, ...], loads: Mapping[str, int] | None = None
+    units: Iterable[PlacedUnit], servers: tuple[str, ...], loads: Mapping[str, int] | None = None
 ) -> dict[tuple[str, int], str]:
     """Where each shard lives: the largest unit first, each on the server that holds the fewest bytes so far.
 
@@ -157,7 +157,7 @@ def balanced(
 
     """
     split = partitions or {}
-    units: list[Unit] = []
+    units: list[PlacedUnit] = []
     for unit in coupled_units(graph):
         members = [variable for variable in unit if variable.name in names]
         units += _units(members, split.get(members[0].name)) if members else []
@@ -165,14 +165,16 @@ def balanced(
     return {name: tuple(homes[name, index] for index in range(num_shards(split.get(name)))) for name in names}
 
 
-def _units(members: list[Variable], partition: Partition | None) -> list[Unit]:
+def _units(members: list[Variable], partition: Partition | None) -> list[PlacedUnit]:
     if partition is None:
         shards = tuple((variable.name, 0) for variable in members)
-        return [Unit(sum(variable.size_bytes for variable in members), shards)]
+        return [PlacedUnit(sum(variable.size_bytes for variable in members), shards)]
     [variable] = members
     element_bytes = variable.size_bytes // prod(variable.shape)
     parts = shard_slices(partition, variable.shape)
-    return [Unit(part.num_elements * element_bytes, ((variable.name, index),)) for index, part in enumerate(parts)]
+    return [
+        PlacedUnit(part.num_elements * element_bytes, ((variable.name, index),)) for index, part in enumerate(parts)
+    ]
 
 
 def fixed_partitions(

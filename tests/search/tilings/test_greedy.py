@@ -8,7 +8,7 @@ import pytest
 from autodist.cost.resharding import COPIES
 from autodist.search.tilings import (
     CoarseGraph,
-    Factor,
+    CostFactor,
     Method,
     Replicate,
     SearchOptions,
@@ -27,8 +27,8 @@ SAME, SWAPPED = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[1.0, 0.0], [0.0, 
 def test_views_that_conflict():
     """C = A + B, D = A' + B', E = C + D, in sizes of an array: cut alike, C and D need one of A and B moved, twice."""
     a, b, c, d, e = range(5)
-    factors = [Factor(s, SAME) for s in ((a, c), (b, c), (c, e), (d, e))] + [
-        Factor(s, SWAPPED) for s in ((a, d), (b, d))
+    factors = [CostFactor(s, SAME) for s in ((a, c), (b, c), (c, e), (d, e))] + [
+        CostFactor(s, SWAPPED) for s in ((a, d), (b, d))
     ]
     assert eliminate(factors, [2] * 5, range(5))[0] == 1
     assert greedy(factors, [2] * 5)[0] == 2
@@ -38,7 +38,7 @@ def test_views_that_conflict():
 @pytest.mark.parametrize(("budget", "cost"), [(0, 3), (0.5, 3), (1, 0)])
 def test_copies_are_made_as_far_as_memory_allows(budget, cost):
     """Alternating least squares folds a matrix along both dims, three times each."""
-    folds = Factor((0,), np.array([3.0, 3.0, 0.0]))
+    folds = CostFactor((0,), np.array([3.0, 3.0, 0.0]))
     assert greedy([folds], [3], extra_bytes={(0, 2): 1.0}, budget_bytes=budget)[0] == cost
 
 
@@ -46,7 +46,8 @@ def test_clauses_cost_more_if_all_literals_are_equal():
     """Why the optimum is hard: satisfying not-all-equal clauses is choosing tilings."""
     for signs in itertools.product((0, 1), repeat=3):
         tables = [
-            Factor((i, j), SWAPPED if signs[i] == signs[j] else SAME) for i, j in itertools.permutations(range(3), 2)
+            CostFactor((i, j), SWAPPED if signs[i] == signs[j] else SAME)
+            for i, j in itertools.permutations(range(3), 2)
         ]
         for values in itertools.product((0, 1), repeat=3):
             literals = {value ^ sign for value, sign in zip(values, signs, strict=True)}
