@@ -66,6 +66,7 @@ APART = {
     "mask of elements": lambda x: tf.boolean_mask(x, x > 0),
     "rows by number": lambda x: tf.gather(x, tf.where(x[:, 0] > 0)[:, 0]),
     "partition": lambda x: tf.dynamic_partition(x, positive(x), 2)[1],
+    "crossed": lambda x: keras.layers.HashedCrossing(5)((positive(x), positive(-x))),
     "frames": lambda x: tf.signal.frame(x, 2, 1),
     "images": lambda x: tf.nn.max_pool2d(tf.image.resize(x[:, :, None, None], [4, 4]), 2, 2, "SAME"),
     "dropout": lambda x: tf.nn.dropout(x, 0.5, seed=1),
@@ -126,6 +127,10 @@ MEETING = {
     "chosen by the size": (lambda x: tf.where(size(x) > 3, x, 2.0 * x), "SelectV2"),
     "loop over rows": (
         lambda x: tf.while_loop(lambda k, a: k < size(x), lambda k, a: (k + 1, a + x[k]), [0, tf.zeros(2)])[1],
+        "StatelessWhile",
+    ),
+    "a turn of all for each": (
+        lambda x: tf.while_loop(lambda k, _: k < size(x), lambda k, a: (k + 1, tf.tanh(a)), [0, x])[1],
         "StatelessWhile",
     ),
     "Python": (lambda x: tf.py_function(lambda rows: rows, [x], tf.float32), "EagerPyFunc"),

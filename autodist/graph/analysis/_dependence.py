@@ -26,7 +26,7 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph.analysis._batch_scaling import ROWLIKE, BatchScaling, ScalingRules
 from autodist.graph.annotations import RATIO, SEED, by_of
-from autodist.graph.batch import BY, BY_REPLICA, SCALING_OF, Follower, Rows, Size, Value
+from autodist.graph.batch import BY, BY_REPLICA, RETURNED, SCALING_OF, Follower, Rows, Size, Value
 from autodist.graph.operators import BRANCHES, LOOPS, Asks, Kind, is_kind, meaning, operator
 
 __all__ = ["WHOLE", "BatchDependence"]
@@ -120,7 +120,7 @@ class BatchDependence:
 
     def _is_of_backward_pass(self, node: Any, inputs: Iterable[str]) -> bool:
         by = by_of(node)
-        if by is not None and by.is_returned:
+        if (by is not None and by.is_returned) or RETURNED in node.attr:
             return False
         return SEED in node.attr or RATIO in node.attr or not self._backward.isdisjoint(inputs)
 

@@ -17,6 +17,7 @@ from autodist.graph.annotations._gradient_marks import (
 from autodist.graph.annotations._own_backward import OWN_BACKWARD, mark_own_gradients
 from autodist.graph.annotations._patches import replace_method
 from autodist.graph.annotations._v1_marks import mark_v1_gradients
+from autodist.graph.annotations._vectorized import mark_vectorized
 
 __all__ = [
     "GIVEN",
@@ -36,6 +37,7 @@ __all__ = [
     "mark_gradients",
     "mark_own_gradients",
     "mark_v1_gradients",
+    "mark_vectorized",
     "marks_gradients",
     "parse_mark",
     "ratio_of",

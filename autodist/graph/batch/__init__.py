@@ -2,13 +2,26 @@
 
 from autodist.graph.batch._follow import Follower
 from autodist.graph.batch._picking import UPDATING, picked_beyond, turns
-from autodist.graph.batch._rows import APART, BY, BY_REPLICA, SCALING_OF, SYNCHRONIZED, Batch, Kind, Rows, Size, Value
+from autodist.graph.batch._rows import (
+    APART,
+    BY,
+    BY_REPLICA,
+    RETURNED,
+    SCALING_OF,
+    SYNCHRONIZED,
+    Batch,
+    Kind,
+    Rows,
+    Size,
+    Value,
+)
 from autodist.graph.batch._table import RULES
 
 __all__ = [
     "APART",
     "BY",
     "BY_REPLICA",
+    "RETURNED",
     "RULES",
     "SCALING_OF",
     "SYNCHRONIZED",

@@ -19,7 +19,20 @@ from autodist.graph._graph_def import (
 from autodist.graph.batch._computing import chosen
 from autodist.graph.batch._lists import RULES as LISTS
 from autodist.graph.batch._lists import merged
-from autodist.graph.batch._rows import APART, BY, BY_REPLICA, SCALING_OF, Batch, Call, Kind, Rows, Shape, Size, Value
+from autodist.graph.batch._rows import (
+    APART,
+    BY,
+    BY_REPLICA,
+    RETURNED,
+    SCALING_OF,
+    Batch,
+    Call,
+    Kind,
+    Rows,
+    Shape,
+    Size,
+    Value,
+)
 from autodist.graph.batch._sizes import Sizes
 from autodist.graph.batch._table import CREATIONS, RULES, rule_of
 from autodist.graph.operators import BRANCHES, CALLS, LOOPS, is_kind, passes_on
@@ -97,14 +110,15 @@ class Follower:
         """Find what is known of a node's outputs; its inputs were visited before."""
         tensors = data_inputs(node)
         values = [self.value(tensor) for tensor in tensors]
-        if not any(value is not None for value in values):
+        is_returned = RETURNED in node.attr
+        if not (is_returned or any(value is not None for value in values)):
             return
         shapes = [self._shape(tensor) for tensor in tensors]
         results = self._results(node)
         is_open = any(shape is None or None in shape for shape in results)
         if is_open or node.name in self._differentiable or any(isinstance(value, Rows) for value in values):
             values = [None if self._is_whole(t) else v for t, v in zip(tensors, values, strict=True)]
-            if not any(value is not None for value in values):
+            if not (is_returned or any(value is not None for value in values)):
                 return
         call = Call(node, values, shapes, results, lambda k: self._sizes.of(tensors[k]))
         found = self._follow(call)
@@ -139,6 +153,8 @@ class Follower:
         count = len(call.results)
         if APART in call.node.attr:
             return _Found([_by_shape(shape) for shape in call.results])
+        if RETURNED in call.node.attr:
+            return _Found([_by_shape(shape) or Kind.DATA for shape in call.results])
         if SCALING_OF in call.node.attr:
             return _Found([_alike(self.value(call.node.attr[SCALING_OF].s.decode()))])
         if BY in call.node.attr:
@@ -222,7 +238,25 @@ class Follower:
         lasts = self._called(condition, values).values[0]
         if lasts not in (None, Kind.SIZE):
             return _Found([v if v is None else Kind.MET for v in values], "loops as long as some example needs it")
+        if lasts is Kind.SIZE:
+            after = self._after_all(body, values)
+            is_met = Kind.MET in after and Kind.MET not in values
+            return _Found(after, why or ("takes a turn for each example" if is_met else None))
         return _Found(values, why)
+
+    def _after_all(self, body: str, values: list[Value]) -> list[Value]:
+        """What a loop gives that takes a turn for each example: what is in lists alone may have been made of one."""
+        kept = [a == r for a, r in zip(self._bodies.arguments(body), self._origins(body), strict=False)]
+        return [v if is_kept else _by_turns(v) for v, is_kept in zip(values, kept, strict=False)]
+
+    def _origins(self, function: str) -> list[str]:
+        """What a function returns, without the nodes that merely pass it on."""
+        nodes, found = self._bodies.nodes(function), []
+        for tensor in self._bodies.results(function):
+            while nodes[split_tensor(tensor)[0]].op == "Identity":
+                tensor = data_inputs(nodes[split_tensor(tensor)[0]])[0]
+            found.append(tensor)
+        return found
 
     def _called(self, function: str, values: Sequence[Value]) -> _Found:
         key = (function, tuple(values))
@@ -249,6 +283,13 @@ def _carried(before: Value, after: Value, over_examples: bool) -> Value:
     if after is Kind.ROW and (over_examples or before is not Kind.ROW):
         return Kind.MET
     return merged(before, after)
+
+
+def _by_turns(value: Value) -> Value:
+    """What is changed by one turn after the other, as many as there are examples."""
+    if value is None:
+        return Kind.SIZE
+    return Kind.MET if isinstance(value, Rows) and value.dim >= 0 else value
 
 
 def _by_shape(shape: Shape) -> Value:

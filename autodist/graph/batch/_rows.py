@@ -13,6 +13,7 @@ __all__ = [
     "BY",
     "BY_REPLICA",
     "EVERYWHERE",
+    "RETURNED",
     "SCALING_OF",
     "SYNCHRONIZED",
     "Batch",
@@ -36,6 +37,9 @@ APART = "_autodist_apart"
 
 BY = "_autodist_by"
 """NodeDef attribute of an IdentityN with a gradient, and what it was taken by: `graph/annotations/_by_tensors.py`."""
+
+RETURNED = "_autodist_returned"
+"""NodeDef attribute of the gradients of all turns of a vectorized loop; behind it, they are data like all other."""
 
 SCALING_OF = "_autodist_extent_of"
 """NodeDef attribute that names a tensor with whose batch a node's output comes, where its op does not show it."""

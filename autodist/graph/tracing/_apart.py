@@ -18,7 +18,8 @@ def known_to_keep_apart() -> Iterator[None]:
     """What is traced inside knows of them.
 
     CTC's loss counts through the labels of the whole batch; frames and counts along the last dim are taken by numbers
-    that are made of the whole shape. A layer that makes numbers of texts splits all of them into one list of words.
+    that are made of the whole shape. A layer that makes numbers of texts splits all of them into one list of words, one
+    that crosses features makes a sparse tensor on the way.
     Sampled classes are compared with the labels of the whole batch.
     """
     import keras
@@ -38,6 +39,7 @@ def known_to_keep_apart() -> Iterator[None]:
             replace_method(patches, owner, name, _along_last_dim(axis))
         replace_method(patches, nn_impl, "_compute_sampled_logits", _of_given_samples)
         replace_method(patches, keras.layers.TextVectorization, "call", _of_fixed_length)
+        replace_method(patches, keras.layers.HashedCrossing, "call", lambda call: with_attribute(call, APART))
         yield
 
 

@@ -21,11 +21,12 @@ from autodist.graph.analysis import (
     reduction_of_met,
     sum_up_means,
 )
-from autodist.graph.annotations import mark_gradients, mark_own_gradients, marks_gradients
+from autodist.graph.annotations import mark_gradients, mark_own_gradients, mark_vectorized, marks_gradients
 from autodist.graph.operators import meaning
 from autodist.graph.tracing._apart import known_to_keep_apart
 from autodist.graph.tracing._batch_norm import mark_fused_batch_norms, synchronize_batch_norm
 from autodist.graph.tracing._captured_step import CapturedStep, VariableNames
+from autodist.graph.tracing._fixed_rank import squeezing_known_dims
 from autodist.graph.tracing._frozen import embed_constants, freeze, large_arrays_as_tensors
 from autodist.graph.tracing._hoist import hoist_reads
 from autodist.graph.tracing._inline import inline_calls
@@ -119,6 +120,7 @@ def _described(
     num_arguments = len(tracing.inputs) - len(tracing.captures)
     lines = SourceLines(tracing)
     graph_def = tracing.as_graph_def(add_shapes=True)
+    mark_vectorized(graph_def)
     mark_fused_batch_norms(graph_def, everywhere=synchronized_batch_norm)
     refuse_changes(graph_def, lines.of)
     tables = _tables(tracing, graph_def, lines)
@@ -207,6 +209,7 @@ def _traced(
         known_to_keep_apart(),
         lookups_with_shapes(),
         large_arrays_as_tensors(names.frozen),
+        squeezing_known_dims(),
         noticing_row_counts(asked),
     ):
         return tf.function(step).get_concrete_function(*specs), marked, asked

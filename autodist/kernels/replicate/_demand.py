@@ -64,7 +64,7 @@ class NodeDemand:
         evaluable = all(self.analysis.dependence.is_evaluable(tensor) for tensor in inputs)
         in_worker = name in self.analysis.writes or evaluable
         (self.worker if in_worker else self.replica).add(name)
-        self._stack.extend((tensor, in_worker) for tensor in inputs)
+        self._stack.extend((tensor, in_worker or not self.from_replica(tensor, name)) for tensor in inputs)
 
     def _run(self) -> None:
         while self._stack:

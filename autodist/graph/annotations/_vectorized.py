@@ -1,0 +1,44 @@
+"""Gradients of many tensors at once, by ``tape.jacobian`` and ``tf.vectorized_map``: where the program gets them.
+
+A vectorized loop makes operators anew for all of its turns, without attributes, so the marks of gradients are lost.
+Their names are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from autodist.graph.batch import RETURNED
+
+__all__ = ["mark_vectorized"]
+
+_NAME = re.compile(r"autodist_(gradient/\w+|by_tensor(_\d+)?)/pfor/Identity(N)?(_\d+)?$")
+
+
+def mark_vectorized(graph_def: Any) -> None:
+    """Mark the gradients that come out of the vectorized loops of a traced graph."""
+    _mark(graph_def.node, "")
+    for function in graph_def.library.function:
+        _mark(function.node_def, ":output:0")
+
+
+def _mark(nodes: Any, output: str) -> None:
+    """Mark those among nodes.
+
+    Args:
+        nodes: Of a graph or a function.
+        output: What follows the name of a node where its output is an input.
+    """
+    for node in list(nodes):
+        if not _NAME.search(node.name):
+            continue
+        if node.op == "IdentityN":  # of the gradient, and of what it was taken by
+            gradient = nodes.add(name=f"{node.name}/gradient", op="Identity", input=node.input[:1])
+            gradient.attr["T"].type = node.attr["T"].list.type[0]
+            if "_output_shapes" in node.attr:
+                gradient.attr["_output_shapes"].list.shape.add().CopyFrom(node.attr["_output_shapes"].list.shape[0])
+            node.input[0] = gradient.name + output
+        else:
+            gradient = node
+        gradient.attr[RETURNED].s = b"1"
