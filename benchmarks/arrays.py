@@ -20,6 +20,8 @@ from autodist.graph.layouts import cut_arguments
 _TARGET = 1.05
 _TIMEOUT_S = 500.0
 _FOUND = "True"
+_SILENT_BYTES = 100.0
+"""Who sends less runs whole on each worker: nothing can be computed in parts then."""
 
 
 def measure(quick: bool) -> Result:
@@ -42,7 +44,7 @@ def _rows(example: str, name: str, ranks: list[dict[str, dict[str, float]]]) -> 
     ways = [way.removeprefix(f"{example} ") for way in ranks[0] if way.startswith(f"{example} ")]
     sent = {way: sum(rank[f"{example} {way}"]["sent"] for rank in ranks) for way in ways}
     times = {way: max(rank[f"{example} {way}"]["time"] for rank in ranks) for way in ways}
-    others = {way: bytes_ for way, bytes_ in sent.items() if way != _FOUND}
+    others = {way: bytes_ for way, bytes_ in sent.items() if way != _FOUND and bytes_ > _SILENT_BYTES}
     rows = []
     for way in ways:
         label = f"{example}: " + ("as found" if way == _FOUND else way)

@@ -31,9 +31,10 @@ class TiledBlock:
         names: Their names, in the order of the step.
         shape: Shape of each.
         layout: How each lies.
-        size_bytes: Size of all of them together.
+        size_bytes: Size of all of them together, with the slots that lie as they do.
         device_bytes: What a device keeps of them.
         why: Why they lie so.
+        slots: How many slots each has that lie as it does.
 
     Example:
         >>> layout = TensorLayout.parse("*,device")
@@ -48,9 +49,11 @@ class TiledBlock:
     size_bytes: int
     device_bytes: float
     why: str
+    slots: int = 0
 
     def __str__(self) -> str:
         several = f"{self.names[0]} to {self.names[-1]} ({len(self.names)})" if len(self.names) > 1 else self.names[0]
+        several += f" with {counted(self.slots, 'slot')}" if self.slots else ""
         kept = f"{size_text(self.size_bytes)}, {size_text(self.device_bytes)} on each device"
         return f"{several}, {self.shape}: {self.layout}, {kept}, {self.why}"
 
@@ -92,23 +95,34 @@ def tiled_blocks(plan: TilingPlan, graph: TrainingGraph) -> tuple[TiledBlock, ..
     if mistakes:
         lines = "\n".join(f"  - {problem}" for problem in mistakes)
         raise StrategyError(f"the tiling plan does not fit the step:\n{lines}")
+    slots = {variable.name: _slots_alike(plan, graph, variable) for variable in graph.trainable}
+    shown = {slot.name for found in slots.values() for slot in found}
     groups: dict[object, list[Variable]] = {}
-    for variable in graph.variables:
+    for variable in (v for v in graph.variables if v.name not in shown):
         layout, is_gathered = plan.variables[variable.name], variable.name in plan.gathered
-        kind = _NUMBERS.sub("", variable.name), variable.shape, variable.dtype, layout, is_gathered
+        kept = len(slots.get(variable.name, ()))
+        kind = _NUMBERS.sub("", variable.name), variable.shape, variable.dtype, layout, is_gathered, kept
         groups.setdefault(kind, []).append(variable)
-    found = [_block(plan, members) for members in groups.values()]
+    found = [_block(plan, members, slots.get(members[0].name, ())) for members in groups.values()]
     return tuple(sorted(found, key=lambda block: -block.size_bytes))
 
 
-def _block(plan: TilingPlan, members: Sequence[Variable]) -> TiledBlock:
+def _slots_alike(plan: TilingPlan, graph: TrainingGraph, variable: Variable) -> tuple[Variable, ...]:
+    """The slots of a variable that have its shape and lie as it does."""
+    layout, slots = plan.variables[variable.name], graph.slots_of(variable.name)
+    alike = (s for s in slots if s.shape == variable.shape and s.owners == (variable.name,))
+    return tuple(slot for slot in alike if plan.variables[slot.name] == layout)
+
+
+def _block(plan: TilingPlan, members: Sequence[Variable], slots: Sequence[Variable]) -> TiledBlock:
     first, lengths = members[0], plan.mesh.length_of
-    layout, size = plan.variables[first.name], sum(variable.size_bytes for variable in members)
+    layout = plan.variables[first.name]
+    size = len(members) * sum(variable.size_bytes for variable in (first, *slots))
     kept: float = size
     for parts in layout.parts(lengths):
         kept /= parts
     why = _why(layout, first, lengths, is_gathered=first.name in plan.gathered)
-    return TiledBlock(tuple(v.name for v in members), first.shape, layout, size, kept, why)
+    return TiledBlock(tuple(v.name for v in members), first.shape, layout, size, kept, why, len(slots))
 
 
 def _why(layout: TensorLayout, variable: Variable, lengths: Mapping[str, int], *, is_gathered: bool) -> str:

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from autodist.errors import StrategyError
+from autodist.graph import Role
 from autodist.resource_spec import Mesh
 from autodist.strategies.tiling import TensorLayout, TilingPlan, diff_tilings, explain_tiling, tiling_problems
 
@@ -35,6 +36,17 @@ def test_there_is_a_line_for_each_repeated_block():
         "scale, (3,): *, 12 bytes, 12 bytes on each device, no axis of the mesh divides a dim",
         "7 operators can't be cut and run whole on every device: softmax_0, softmax_1, softmax_2, softmax_3, softmax_4 "
         "and 2 more",
+    ]
+
+
+def test_slots_that_lie_as_their_variable_have_no_line():
+    slots = [variable(f"w_{way}", (8, 4), role=Role.SLOT) for way in ("momentum", "velocity")]
+    slots = [dataclasses.replace(slot, owners=("w",)) for slot in slots]
+    layouts = {"w": "*,host", "w_momentum": "*,host", "w_velocity": "*,*"}
+    plan = TilingPlan(MESH, {name: TensorLayout.parse(text) for name, text in layouts.items()})
+    assert explain_tiling(plan, graph(variable("w", (8, 4)), *slots)).splitlines()[1:] == [
+        "w with 1 slot, (8, 4): *,host, 256 bytes, 128 bytes on each device, operators take it as it lies",
+        "w_velocity, (8, 4): *,*, 128 bytes, 128 bytes on each device, fewer bytes move if it is whole",
     ]
 
 
