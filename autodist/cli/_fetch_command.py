@@ -12,7 +12,9 @@ from autodist.cli.options import debug_option, transport_option
 from autodist.wording import counted
 
 if TYPE_CHECKING:
-    from autodist.launch import TransportName
+    from collections.abc import Iterator, Sequence
+
+    from autodist.launch import FetchedFiles, TransportName
 
 __all__ = ["fetch"]
 
@@ -40,10 +42,18 @@ def fetch(run: str, patterns: tuple[str, ...], target: str | None, transport: Tr
     spec = ResourceSpec.from_json((run_dir / "spec.json").read_text())
     road = make_transport(transport or default_transport(os.environ, spec))
     console = output_console()
-    for found in copy(run_dir, road, patterns, None if target is None else Path(target)):
-        what = f"{counted(len(found.files), 'file')}, {found.size_bytes / 1e6:.1f} MB"
-        place = f" in {_shown(found.target)}" if found.files else ""
-        console.print(f"{found.address}: {what} of {found.directory}{place}")
+    for line in _lines(copy(run_dir, road, patterns, None if target is None else Path(target))):
+        console.print(line)
+
+
+def _lines(found: Sequence[FetchedFiles]) -> Iterator[str]:
+    """What was copied from each machine, and in one line where nothing was."""
+    for one in found:
+        if one.files:
+            what = f"{counted(len(one.files), 'file')}, {one.size_bytes / 1e6:.1f} MB"
+            yield f"{one.address}: {what} of {one.directory} in {_shown(one.target)}"
+    if empty := [one.address for one in found if not one.files]:
+        yield f"nothing to copy on {', '.join(empty)}"
 
 
 def _shown(path: Path) -> str:

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from autodist.cli._fetch_command import _lines
 from autodist.errors import LaunchError, UsageError
 from autodist.launch import RunDirectory, StatusKeeper, fetch
 from autodist.remote import LocalTransport
@@ -58,3 +59,15 @@ def test_a_directory_that_is_gone_and_a_run_here(tmp_path):
     with pytest.raises(UsageError, match="all workers of `run` were on this machine") as caught:
         fetch(run_on(tmp_path / "2", "{address: localhost}"), LocalTransport())
     assert os.getcwd() in caught.value.hint
+
+
+def test_machines_without_files_share_a_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = run_on(tmp_path, ", ".join(f"{{address: h{n}, directory: '{tmp_path}/h{n}'}}" for n in (1, 2, 3)))
+    for n in (1, 2, 3):
+        (tmp_path / f"h{n}").mkdir()
+    write(tmp_path / "h1" / "model.keras", "weights")
+    assert list(_lines(fetch(run, LocalTransport()))) == [
+        f"h1: 1 file, 0.0 MB of {tmp_path}/h1 in run/files/h1",
+        "nothing to copy on h2, h3",
+    ]
