@@ -34,8 +34,8 @@ from autodist.graph.batch._rows import (
     Value,
 )
 from autodist.graph.batch._sizes import Sizes
-from autodist.graph.batch._table import CREATIONS, RULES, rule_of
-from autodist.graph.operators import BRANCHES, CALLS, LOOPS, is_kind, passes_on
+from autodist.graph.batch._table import RULES, rule_of
+from autodist.graph.operators import BRANCHES, CALLS, LOOPS, is_kind, meaning, passes_on
 from autodist.graph.operators import Kind as OperatorKind
 
 __all__ = ["Follower"]
@@ -201,7 +201,7 @@ class Follower:
             return Kind.DATA
         if _is_list(call.node) or all(shape is not None and None not in shape for shape in call.results):
             return None if _is_list(call.node) else [self._size(call, k) for k in range(len(call.results))]
-        if call.node.op in CREATIONS or call.node.op == "Range":
+        if meaning(call.node.op).creates or call.node.op == "Range":
             return RULES[call.node.op](call) if call.node.op in RULES else RULES["Fill"](call)
         return "is not known to keep examples apart"
 

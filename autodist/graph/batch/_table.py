@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from autodist.graph.batch import _computing as computing
 from autodist.graph.batch import _lists as lists
 from autodist.graph.batch import _moving as moving
@@ -11,29 +9,8 @@ from autodist.graph.batch._by_indices import by_indices
 from autodist.graph.batch._rows import Rule
 from autodist.graph.operators import OPERATORS, Kind, Passes, operator
 
-__all__ = ["CREATIONS", "RULES", "rule_of"]
+__all__ = ["RULES", "rule_of"]
 
-
-def _names(text: str) -> list[str]:
-    return text.split()
-
-
-_ALIKE = _names(
-    "StatelessRandomBinomial StatelessRandomPoisson StatelessRandomGammaV2 StatelessRandomGammaV3 RandomPoissonV2 "
-    "QuantizeAndDequantizeV4Grad"
-)
-"""What draws for each element of its inputs, or is not said in indices."""
-CREATIONS = frozenset(
-    _names("""
-    Fill RandomUniform RandomStandardNormal TruncatedNormal RandomUniformInt ParameterizedTruncatedNormal
-    StatelessRandomUniform StatelessRandomNormal StatelessTruncatedNormal StatelessRandomUniformInt
-    StatelessRandomUniformFullInt StatelessRandomUniformV2 StatelessRandomNormalV2 StatelessTruncatedNormalV2
-    StatelessRandomUniformIntV2 StatelessRandomUniformFullIntV2 StatelessParameterizedTruncatedNormal
-    StatefulUniform StatefulStandardNormalV2 StatefulTruncatedNormal StatefulUniformInt StatefulUniformFullInt
-    RandomGamma Empty BroadcastTo Tile
-    """)
-)
-"""What is made for each example: of one value, or drawn."""
 
 RULES: dict[str, Rule] = {
     "Add": computing.numbers_plus,
@@ -104,18 +81,13 @@ RULES: dict[str, Rule] = {
 }
 
 
-def _add(ops: Iterable[str], rule: Rule) -> None:
-    RULES.update(dict.fromkeys(ops, rule))
-
-
 for _name, _known in OPERATORS.items():
     if _known.passes in (Passes.SAME, Passes.TYPE):
         RULES.setdefault(_name, moving.kept)
-    elif _known.kind is Kind.ELEMENTWISE:
+    elif _known.kind is Kind.ELEMENTWISE or _known.is_aligned:
         RULES.setdefault(_name, computing.elementwise)
     elif _known.examples is not None:
         RULES[_name] = computing.by_example(*_known.examples)
-_add(_ALIKE, computing.elementwise)
 
 
 def rule_of(op: str) -> Rule | None:

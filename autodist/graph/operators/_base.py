@@ -291,6 +291,9 @@ class Operator:
         chooses: Whether its first input says of each element from which of the others it is.
         has_one_shape: Whether it works element by element on inputs of one shape, of which none is broadcast.
         ignores_values: Whether its result has the elements' number and type, but does not depend on what they are.
+        creates: Whether it makes as many elements as an input says, each a copy of another or drawn.
+        is_aligned: Whether each element of its result is made of those of its inputs at its place, although no index
+            expression says so.
         makes_empty_list: Whether it makes a list of tensors that has none yet.
         draws_in_order: Whether it draws the elements of its result in order, a fixed number for each value of a counter
             (as TensorFlow does on a CPU).
@@ -322,5 +325,7 @@ class Operator:
     chooses: bool = False
     has_one_shape: bool = False
     ignores_values: bool = False
+    creates: bool = False
+    is_aligned: bool = False
     makes_empty_list: bool = False
     draws_in_order: bool = False

@@ -124,7 +124,7 @@ OPERATORS = (
     Operator("MatrixDiagPartV3", Kind.BY_ROW, _last_dims(2, 0)),
     *(Operator(f"MatrixSetDiag{version}", Kind.BY_ROW, _last_dims(2, 0, 1)) for version in ("", "V2", "V3")),
     *(Operator(name, Kind.BY_ROW, _quantized) for name in ("QuantizeAndDequantizeV2", "QuantizeAndDequantizeV4")),
-    Operator("QuantizeAndDequantizeV4Grad", Kind.BY_ROW),
+    Operator("QuantizeAndDequantizeV4Grad", Kind.BY_ROW, is_aligned=True),
     *(Operator(name, Kind.BY_ROW, _rows(0, 2)) for name in ("ExtractGlimpse", "ExtractGlimpseV2")),
     *(Operator(name, Kind.BY_ROW, _rows(0, 1)) for name in ("DrawBoundingBoxes", "DrawBoundingBoxesV2")),
     Operator("CombinedNonMaxSuppression", Kind.BY_ROW, _rows(0, 1)),

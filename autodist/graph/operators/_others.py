@@ -101,6 +101,17 @@ _EXAMPLES = {
     **dict.fromkeys(["Multinomial", "StatelessMultinomial", "SampleDistortedBoundingBox"], (0,)),
     "EditDistance": (),
 }
+_CREATING = """
+    RandomUniform RandomStandardNormal TruncatedNormal RandomUniformInt ParameterizedTruncatedNormal
+    StatelessRandomUniform StatelessRandomNormal StatelessTruncatedNormal StatelessRandomUniformInt
+    StatelessRandomUniformFullInt StatelessRandomUniformV2 StatelessRandomNormalV2 StatelessTruncatedNormalV2
+    StatelessRandomUniformIntV2 StatelessRandomUniformFullIntV2 StatelessParameterizedTruncatedNormal
+    StatefulUniform StatefulStandardNormalV2 StatefulTruncatedNormal StatefulUniformInt StatefulUniformFullInt
+    RandomGamma Empty
+"""
+_ALIGNED = """
+    StatelessRandomBinomial StatelessRandomPoisson StatelessRandomGammaV2 StatelessRandomGammaV3 RandomPoissonV2
+"""
 _EMPTY_LISTS = frozenset(["EmptyTensorList", "TensorListReserve"])
 _IN_ORDER = frozenset(["StatelessRandomUniformV2", "StatelessRandomNormalV2"])
 _FREE = frozenset(["Const", "Placeholder", "NoOp", "Shape", "ShapeN"])
@@ -123,6 +134,8 @@ OPERATORS = tuple(
         is_acting=name in _ACTING,
         calls_python=name in _PYTHON,
         makes_keys=name in _KEYS,
+        creates=name in _CREATING.split(),
+        is_aligned=name in _ALIGNED.split(),
         makes_empty_list=name in _EMPTY_LISTS,
         draws_in_order=name in _IN_ORDER,
     )
