@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from autodist import carriers
 from autodist.errors import StrategyError
 from autodist.search._memory_filter import MemoryFilter
+from autodist.search._with_tiles_instead import can_tile_steps
+from autodist.search.tilings import Tiled
 from autodist.strategies import Strategy, StrategyBuilder, check, get
 
 if TYPE_CHECKING:
@@ -32,8 +34,14 @@ def _names() -> Iterator[str]:
     yield from (f"Parallax(communicator={carrier.name!r})" for carrier in others if carrier.fits_servers)
 
 
-def known_strategies(domain: Domain) -> Iterator[tuple[str, Strategy | str]]:
-    """Strategies that users know, by name; or why they don't fit the graph, the cluster or its memory."""
+def known_strategies(domain: Domain, *, tiles: bool = False) -> Iterator[tuple[str, Strategy | str]]:
+    """Strategies that users know, by name; or why they don't fit the graph, the cluster or its memory.
+
+    Args:
+        domain: What they are for.
+        tiles: Whether ``Tiled`` is one of them, where it tiles anything; that takes seconds for a large step.
+
+    """
     room = MemoryFilter(domain)
     hosts = domain.spec.hosts
     has_several = len(hosts) > 1 and any(len(host.replica_devices) > 1 for host in hosts)
@@ -47,3 +55,17 @@ def known_strategies(domain: Domain) -> Iterator[tuple[str, Strategy | str]]:
             yield name, error.message
         else:
             yield name, room.why_not(strategy) or strategy
+    if tiles and can_tile_steps(domain):
+        yield from _tiled(domain, room)
+
+
+def _tiled(domain: Domain, room: MemoryFilter) -> Iterator[tuple[str, Strategy | str]]:
+    builder = Tiled()
+    try:
+        strategy = builder.build(domain.graph, domain.spec)
+        check(strategy, domain.graph, domain.spec)
+    except StrategyError as error:
+        yield builder.name, error.message
+    else:
+        if strategy.has_tiles:
+            yield builder.name, room.why_not(strategy) or strategy

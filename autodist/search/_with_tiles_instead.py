@@ -14,7 +14,7 @@ from autodist.strategies import Strategy, check
 if TYPE_CHECKING:
     from autodist.simulator import Domain, Simulator
 
-__all__ = ["tiled_to_fit", "with_tiles_instead"]
+__all__ = ["can_tile_steps", "tiled_to_fit", "with_tiles_instead"]
 
 
 def with_tiles_instead(chosen: Strategy, domain: Domain, simulator: Simulator, margin: float) -> Strategy | None:
@@ -27,7 +27,7 @@ def with_tiles_instead(chosen: Strategy, domain: Domain, simulator: Simulator, m
         margin: By which share it must be faster.
 
     """
-    if not _can_tile(domain):
+    if not can_tile_steps(domain):
         return None
     chosen_s = float(simulator.predict([chosen], domain)[0])
     if domain.compute_s > (1 - margin) * chosen_s:
@@ -47,7 +47,7 @@ def tiled_to_fit(domain: Domain) -> dict[str, Strategy]:
         domain: What it is for.
 
     """
-    if not _can_tile(domain):
+    if not can_tile_steps(domain):
         return {}
     by_device = float((domain.memory_bytes / domain.replicas).min()) / 1e9
     builder = Tiled(memory_gb=by_device if np.isfinite(by_device) else None)
@@ -59,7 +59,7 @@ def tiled_to_fit(domain: Domain) -> dict[str, Strategy]:
     return {} if MemoryFilter(domain).why_not(strategy) else {str(builder): strategy}
 
 
-def _can_tile(domain: Domain) -> bool:
+def can_tile_steps(domain: Domain) -> bool:
     """Whether workers may each hold parts of weights, and it can be told what they would exchange."""
     is_known = domain.graph.graph_def is not None and domain.graph.batch_size is not None
     return is_known and len(domain.spec.hosts) > 1 and bool((domain.replicas > 0).all())

@@ -331,7 +331,7 @@ class _Session:
 
     def _known(self, domain: Domain) -> Iterator[tuple[str, Strategy | str]]:
         """Strategies that users know, by name; or why they are not tried."""
-        for name, fits in known_strategies(domain):
+        for name, fits in known_strategies(domain, tiles=True):
             refused = self._job.permission.why_not(fits) if isinstance(fits, Strategy) else ""
             yield name, refused or fits
 

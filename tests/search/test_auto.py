@@ -249,6 +249,16 @@ def test_large_weights_are_cut_where_links_are_slow(store):
     assert times[0] < 0.8 * times[1]
 
 
+def test_searches_measure_tiles_besides():
+    spec = ResourceSpec(tuple(Host(name, name) for name in "abcd"))
+    large, small = (
+        dict(known_strategies(Domain.of(perceptron(*sizes), spec), tiles=True)) for sizes in ((512, 8), (4, 512))
+    )
+    assert large["Tiled"].has_tiles
+    assert "Tiled" not in small
+    assert "Tiled" not in dict(known_strategies(Domain.of(GRAPH, spec), tiles=True))  # it is only described
+
+
 def test_weights_are_cut_where_nothing_else_fits(store):
     subject = perceptron(2048, 8)  # 33.6 MB of weights, and as much of gradients
     hosts = tuple(Host(name, name, bandwidth_gbps=1000.0, memory_gb=0.03) for name in "abcd")
