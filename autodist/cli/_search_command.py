@@ -50,9 +50,9 @@ __all__ = ["search"]
 _SCHEMA_VERSION = 1
 _SECTIONS = {
     "How much": ("trials", "budget", "simulate-only", "proposals"),
-    "How a trial goes": ("warm-up", "iterations", "enough", "hopeless", "finalists", "trial-timeout"),
+    "How a trial goes": ("warm-up", "iterations", "enough", "hopeless", "finalists", "rounds", "trial-timeout"),
     "Where": ("searcher", "simulator", "no-profile", "fix", "exclude", "allow"),
-    "What becomes of it": ("utility", "examples", "store", "resume", "out", "json"),
+    "What becomes of it": ("utility", "examples", "store", "resume", "continue", "out", "json"),
     **JOB_SECTIONS,
     "Bounds": ("start-timeout", "grace"),
     "What is shown": ("debug", "help"),
@@ -142,6 +142,14 @@ def _searchers() -> list[str]:
     show_default=True,
     help="Number of best strategies to measure again at the end, in turn with the best well-known one.",
 )
+@click.option(
+    "--rounds",
+    metavar="N",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Measure each strategy so many times, in turn with all others: for trials to learn from.",
+)
 @seconds_option("--trial-timeout", 120.0, "Longest time of a trial; a longer one counts as failed.")
 @click.option(
     "--searcher",
@@ -172,6 +180,7 @@ def _searchers() -> list[str]:
 @examples_option
 @store_option
 @click.option("--resume", is_flag=True, help="Continue the last search of this graph on this cluster.")
+@click.option("--continue", "goes_on", is_flag=True, help="The same if there is one, else begin one.")
 @click.option("--out", metavar="FILE", help="File for the best strategy. Default: best.json in the run's directory.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @cluster_options
@@ -240,6 +249,7 @@ def _request(
     enough: float | None,
     hopeless: float,
     finalists: int,
+    rounds: int,
     trial_timeout: float,
     searcher: str,
     simulator: str,
@@ -250,6 +260,7 @@ def _request(
     utility: str,
     store: str,
     resume: bool,
+    goes_on: bool,
 ) -> SearchRequest:
     from autodist.search import SearchBudget, SearchPlan
     from autodist.simulator import ProfileCache
@@ -259,12 +270,13 @@ def _request(
         Path(store),
         SearchBudget(trials, budget),
         Course(warm_up, iterations, trial_timeout, math.inf if enough is None else enough),
-        SearchPlan(hopeless=hopeless, finalists=finalists, reference=_REFERENCE),
+        SearchPlan(hopeless=hopeless, finalists=finalists, rounds=rounds, reference=_REFERENCE),
         searcher=searcher,
         simulator=simulator,
         rules=_rules(fix, exclude),
         allowed=allow,
         resumes=resume,
+        may_resume=goes_on,
         seed=seed,
         profiles=None if no_profile else ProfileCache.of_user(),
         utility=utility,

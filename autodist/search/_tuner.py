@@ -68,6 +68,7 @@ class SearchPlan:
         alike: After so many failures for one reason, and nothing else, the search gives up.
         reference: After how many trials the first one is measured again, so that a drift of the machines is seen; 0
             for never.
+        rounds: How often each strategy is measured, in turn with all others.
         finalists: How many of the best are measured again at the end, in turn with the best that users know.
         similarity: What candidates are compared by: how many choices they have in common, or the cosine of what the
             simulator makes of them, its hidden outputs or its features (thesis 8.3.2).
@@ -85,9 +86,12 @@ class SearchPlan:
     alike: int = 5
     finalists: int = 0
     reference: int = 0
+    rounds: int = 1
     similarity: Literal["choices", "features"] = "choices"
 
     def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise UsageError(f"each strategy is to be measured in {self.rounds} rounds, allowed: 1 or more")
         if self.similarity not in ("choices", "features"):
             raise UsageError(f"there is no similarity `{self.similarity}`, allowed: choices, features")
 
@@ -137,7 +141,6 @@ class Tuner:
         self._begun_s, self._taken_up = time.monotonic(), len(self.trials)
         self._end_s = self._begun_s + (self.budget.time_s or float("inf"))
         self._known = {trial.strategy.id for trial in self.trials}
-        self._again_left = 0
         self.searcher.suggest(recognize(tuple(baselines.values()), self.space, self.catalogue)[0])
         for name, strategy in baselines.items():
             if strategy.id not in self._known and not self._is_over:
@@ -146,6 +149,7 @@ class Tuner:
         before = len(self.trials)
         while not self._is_over and self._batch():
             pass
+        self._measure_in_rounds()
         if len(self.trials) > before:
             self._run_off()
         return self.best
@@ -169,7 +173,7 @@ class Tuner:
         return self.again_left > 0 and self._has_time()
 
     def _measure_again(self, first: int, trial: Trial, number: int) -> Trial:
-        self.again_left -= 1
+        self.again_left = max(self.again_left - 1, 0)
         outcome = self.measurer.measure(trial.number, trial.strategy, None)
         if isinstance(outcome, Failure):
             return trial
@@ -177,6 +181,21 @@ class Tuner:
         self.trials = [found if one.number == trial.number else one for one in self.trials]
         self.keep(found)
         return found
+
+    def _measure_in_rounds(self) -> None:
+        """Measure all again, round by round, those first that were measured least often: so drift hits all alike."""
+        chance = np.random.default_rng(len(self.trials))
+        lost: set[int] = set()
+        while self._has_time():
+            counts = {t.number: 1 + len(t.again) for t in self.trials if t.step_s is not None and t.number not in lost}
+            least = min(counts.values(), default=self.plan.rounds)
+            if least >= self.plan.rounds:
+                break
+            number = self._next_round
+            for one in chance.permutation([one for one, count in counts.items() if count == least]).tolist():
+                [trial] = [trial for trial in self.trials if trial.number == one]
+                if self._has_time() and self._measure_again(number, trial, 0) is trial:
+                    lost.add(one)
 
     def _look_for_drift(self) -> None:
         """Measure the first of all again, after some trials, for what a machine does otherwise it does to that too."""

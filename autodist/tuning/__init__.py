@@ -1,8 +1,9 @@
 """Searching on real machines: launched workers measure what the search proposes; or without any, by a simulator."""
 
-from autodist.tuning._measured_search import SIMULATORS, Baseline, SearchObserver, SearchRequest, SearchResult, search
+from autodist.tuning._measured_search import SIMULATORS, SearchRequest, search
 from autodist.tuning._measurer import LaunchedMeasurer
 from autodist.tuning._profiling import ProfiledStep, find_profile, profile
+from autodist.tuning._search_result import Baseline, SearchObserver, SearchResult
 from autodist.tuning._simulated_search import (
     OFFLINE_SIMULATORS,
     OfflineResult,

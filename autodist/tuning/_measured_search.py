@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from autodist.errors import SearchFailed, StoreError, UsageError
 from autodist.launch import ClusterLauncher, Job
@@ -29,8 +28,6 @@ from autodist.search import (
     Trial,
     TrialStore,
     Tuner,
-    Verdict,
-    drift_of,
     hardware_of,
     known_strategies,
     utility_of,
@@ -53,10 +50,11 @@ from autodist.strategies import Strategy
 from autodist.tuning._measurer import LaunchedMeasurer
 from autodist.tuning._pace import Pace
 from autodist.tuning._profiling import find_profile
+from autodist.tuning._search_result import Baseline, SearchObserver, SearchResult
 from autodist.tuning._served import served
 from autodist.tuning._turns import Course
 
-__all__ = ["SIMULATORS", "Baseline", "SearchObserver", "SearchRequest", "SearchResult", "search"]
+__all__ = ["SIMULATORS", "SearchRequest", "search"]
 
 SIMULATORS: Mapping[str, Callable[[], Simulator]] = {
     EventSimulator.name: EventSimulator,
@@ -86,6 +84,7 @@ class SearchRequest:
         rules: What is pinned and forbidden.
         allowed: Names of aspects that change results and are to be searched as well.
         resumes: Whether to take up the last search of the same graph on the same cluster.
+        may_resume: Whether to do so if there is one, and else to begin one.
         seed: Seed of what the searcher draws.
         profiles: Where the step's profile is, or is kept once it was measured; None for an estimate.
         utility: What the best is best in, by name.
@@ -105,6 +104,7 @@ class SearchRequest:
     rules: tuple[Rule, ...] = ()
     allowed: tuple[str, ...] = ()
     resumes: bool = False
+    may_resume: bool = False
     seed: int = 0
     profiles: ProfileCache | None = None
     utility: str = Time.name
@@ -181,78 +181,6 @@ def _unknown(what: str, given: Sequence[str], allowed: Sequence[str]) -> Iterato
             yield f"there is no {what} `{name}`, allowed: {', '.join(allowed)}"
 
 
-@dataclass(frozen=True)
-class Baseline:
-    """A strategy that users know, measured in the same search.
-
-    Attributes:
-        name: As users write it.
-        trial: Its trial; that of another baseline if it is the same strategy. None if it was not tried.
-        why_not: Why it does not fit the graph or the cluster, empty if it does.
-
-    """
-
-    name: str
-    trial: Trial | None = None
-    why_not: str = ""
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """What came out.
-
-    Attributes:
-        verdict: The best trial, and how sure that is.
-        trials: All of them, those of an earlier search that was taken up included.
-        baselines: What users know.
-        study: Its number in the store.
-        duration_s: Duration of this search.
-        starts: How often workers were started.
-        batch_size: Examples in the global batch.
-
-    """
-
-    verdict: Verdict
-    trials: tuple[Trial, ...]
-    baselines: tuple[Baseline, ...]
-    study: int
-    duration_s: float
-    starts: int
-    batch_size: int
-
-    @property
-    def drift(self) -> float:
-        """By which share the machines were slower at times, as one strategy showed that was measured now and then."""
-        return drift_of(self.trials).share
-
-    @property
-    def best(self) -> Trial:
-        """The best trial."""
-        return self.verdict.best
-
-    @property
-    def fastest_baseline(self) -> Baseline | None:
-        """The fastest strategy that users know; None if none was measured."""
-        measured = {b.trial.step_s: b for b in self.baselines if b.trial is not None and b.trial.step_s is not None}
-        return measured[min(measured)] if measured else None
-
-
-class SearchObserver(Protocol):
-    """Who watches a search; called from another thread than the one that started it."""
-
-    def noticed(self, text: str) -> None:
-        """Take a line about what happens before the first trial."""
-
-    def captured(self, space: Space, earlier: Sequence[Trial]) -> None:
-        """Take what is searched, and the trials of the search that is taken up."""
-
-    def tried(self, trials: Sequence[Trial], left_s: float) -> None:
-        """Take all trials so far, of which the last one has just ended, and the seconds that are left at most."""
-
-    def again(self, trials: Sequence[Trial], left_s: float) -> None:
-        """Take all trials, of which one has just been measured again, and the seconds that are left at most."""
-
-
 def search(request: SearchRequest, job: Job, launcher: ClusterLauncher, observer: SearchObserver) -> SearchResult:
     """Search the fastest strategy for the first training step of a script, on the machines of a job.
 
@@ -302,7 +230,7 @@ class _Session:
         space = self._request.space_of(domain)
         baselines = dict(self._known(domain))
         with TrialStore(self._request.store) as store:
-            if self._request.resumes:
+            if self._request.resumes or (self._request.may_resume and self._earlier(store, domain) is not None):
                 study, space = self._taken_up(store, space, profile)
             else:
                 study = self._begun(store, content, space, profile)
@@ -341,10 +269,10 @@ class _Session:
 
         def keep(trial: Trial) -> None:
             store.add(study, trial)
-            if trial.again:
+            if trial.again and tuner.again_left:
                 left_s = pace.again(tuner.again_left)
                 self._observer.again(tuple(tuner.trials), left_s)
-            else:
+            elif not trial.again:
                 left_s = pace.ended(request.budget.trials - len(tuner.trials), tuner.run_off_s)
                 self._observer.tried(tuple(tuner.trials), left_s)
 
@@ -371,24 +299,31 @@ class _Session:
     def _taken_up(self, store: TrialStore, space: Space, profile: Profile | None) -> tuple[Study, Space]:
         """The last study of this graph on this cluster, and its space: its rules hold unless others are given."""
         study = self._earlier(store, space.domain)
+        if study is None:
+            raise self._nothing_to_resume(store, space.domain)
         if not space.rules and study.rules:
             space = replace(self._request, rules=study.rules).space_of(space.domain)
         return store.revised(study, space.rules, profile or study.profile), space
 
-    def _earlier(self, store: TrialStore, domain: Domain) -> Study:
-        studies = store.studies()
-        for study in reversed(studies):
+    @staticmethod
+    def _earlier(store: TrialStore, domain: Domain) -> Study | None:
+        for study in reversed(store.studies()):
             hardware = hardware_of(ResourceSpec.from_json(study.spec))
             is_same = (study.graph, study.batch_size) == (domain.graph.step_id, domain.batch_size)
             if is_same and hardware == hardware_of(domain.spec):
                 return study
+        return None
+
+    @staticmethod
+    def _nothing_to_resume(store: TrialStore, domain: Domain) -> StoreError:
+        studies = store.studies()
         alike = [study for study in studies if study.graph == domain.graph.step_id]
         others = f"those of this graph are for other clusters or batches ({_listed(alike)})"
         there = others if alike else "none is of this graph"
-        raise StoreError(
+        return StoreError(
             f"`{store.path}` has no search of this graph on this cluster with a batch of {domain.batch_size}: "
             f"{there if studies else 'it is empty'}",
-            hint="leave out `--resume`, or give the same script, arguments and cluster as before",
+            hint="give `--continue` instead of `--resume`, or the same script, arguments and cluster as before",
         )
 
 

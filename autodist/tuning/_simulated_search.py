@@ -27,8 +27,9 @@ from autodist.search import (
 )
 from autodist.simulator import AnalyticSimulator, Domain, EventSimulator, Simulator
 from autodist.strategies import AllReduce, PSLoadBalancing, Strategy
-from autodist.tuning._measured_search import SIMULATORS, SearchObserver, SearchRequest
+from autodist.tuning._measured_search import SIMULATORS, SearchRequest
 from autodist.tuning._measurer import LaunchedMeasurer
+from autodist.tuning._search_result import SearchObserver
 
 __all__ = ["OFFLINE_SIMULATORS", "OfflineResult", "captured_graph", "offline_simulator", "search_offline"]
 

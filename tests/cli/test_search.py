@@ -132,7 +132,7 @@ def test_a_search_with_rules_keeps_them(shell):
     assert Strategy.from_json(shell("best", "--any").stdout) == verdict_of(trials).best.strategy
     assert json.loads(shell("trials", "--studies", "--json").stdout)["studies"][0]["rules"] == ["--exclude ps"]
 
-    more = (*quick, "--resume", "--trials", "9")
+    more = (*quick, "--continue", "--trials", "9")
     _, errors = finished(shell, TRAIN, *more)
     assert "rules of the earlier search: --exclude ps" in errors
     finished(shell, TRAIN, *more, "--trials", "11", "--exclude", "horovod")

@@ -218,11 +218,14 @@ def test_a_space_that_is_exhausted_ends_the_search(space):
 class Lucky:
     """Measures every strategy as fast as it is, but the first time some much faster."""
 
-    def __init__(self, luck):
-        self.luck = luck
+    def __init__(self, luck, failing=()):
+        self.luck, self.failing = luck, failing
         self.measured = []
 
     def measure(self, number, strategy, hopeless_s):
+        if number in self.failing:
+            self.measured.append(number)
+            return Failure("error", "no")
         first = number not in self.measured
         self.measured.append(number)
         return Measurement((self.luck[number] if first and number in self.luck else 1.0 + 0.01 * number,), 2, 0.1)
@@ -255,6 +258,25 @@ def test_the_first_of_all_is_measured_again_after_some_trials(space):
     assert [place for place, number in enumerate(bench.measured) if number == 0] == [0, 5, 11, 17]
     assert [one.round for one in search.trials[0].again] == [1, 2, 3]
     assert not search.verdict.is_confirmed, "it was measured again alone"
+
+
+def test_each_is_measured_in_rounds_with_all_others_and_goes_on_where_it_was_broken_off(space, monkeypatch):
+    bench = Lucky({}, failing=(3,))
+    plan = replace(SMALL, rounds=3)
+    search = tuner(space, bench, trials=6, plan=plan)
+    monkeypatch.setattr("autodist.search._tuner.time.monotonic", lambda: float(len(bench.measured)))
+    search.budget = Budget(6, 8.5)
+    search.run(baselines(space))
+    assert [len(trial.again) for trial in search.trials].count(1) == 3, "three of the second round"
+    more = tuner(space, bench, trials=6, plan=plan, trials_so_far=search.trials)
+    more.run(baselines(space))
+    assert [len(trial.again) for trial in more.trials] == [2, 2, 2, 0, 2, 2]
+    rounds = [{one.round for one in trial.again} for trial in more.trials if trial.again]
+    assert set.intersection(*rounds), "one round has all of them"
+    assert bench.measured[9:11] != bench.measured[6:8]
+    assert more.verdict.is_confirmed
+    with pytest.raises(UsageError, match="in 0 rounds, allowed: 1 or more"):
+        Plan(rounds=0)
 
 
 class Noisy:

@@ -245,18 +245,20 @@ class TrialStore:
         """
         with self._told(), self._transaction():
             for trial in trials:
-                self._refuse_another(study, trial)
-                self._insert("trials", "REPLACE", [(study.id, *trial_row(trial), time.time())])
+                if not self._is_known(study, trial):
+                    self._insert("trials", "REPLACE", [(study.id, *trial_row(trial), time.time())])
                 self._insert("measurements", "IGNORE", self._rows_of(study, trial.number, trial.outcome, *trial.again))
 
-    def _refuse_another(self, study: Study, trial: Trial) -> None:
-        query = "SELECT strategy FROM trials WHERE study = ? AND number = ?"
+    def _is_known(self, study: Study, trial: Trial) -> bool:
+        """Whether what a trial first took is stored."""
+        query = "SELECT strategy, steps FROM trials WHERE study = ? AND number = ?"
         known = self._connection.execute(query, (study.id, trial.number)).fetchone()
         if known is not None and Strategy.from_json(known[0]).id != trial.strategy.id:
             raise StoreError(
                 f"trial {trial.number} of study {study.id} in `{self.path}` is of another strategy",
                 hint="another search goes on with the same study: wait for its end, or begin one of its own",
             )
+        return known is not None and known[1] is not None
 
     def bring(self, study: Study, store: TrialStore, there: Study, numbers: Collection[int]) -> None:
         """Store trials of a study of another store, unread."""
