@@ -26,7 +26,7 @@ _NAMES = (
 )  # fmt: skip
 _LONG = (
     "tuning", "accuracy", "searchers", "gains", "peers", "smoke", "compute_bound", "growth", "scaling", "host_memory",
-    "frozen", "comparison", "encryption", "negatives", "tiled", "tilings", "arrays", "first_command",
+    "frozen", "comparison", "encryption", "negatives", "tiled", "tilings", "arrays", "first_command", "carrier_costs",
 )  # fmt: skip
 """Only where they are asked for by name."""
 _TIMEOUT_S = 1790.0  # of all benchmarks together

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -44,6 +46,7 @@ def study_option(command: _Command) -> _Command:
 @click.option("--export", "target", metavar="FILE", help="Write the searches, or that of `--study`, into a small file.")
 @click.option("--import", "sources", metavar="FILE", multiple=True, help="Add the searches of such a file. Repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print a table for spreadsheets and pandas.")
 @debug_option
 def trials(
     store: str,
@@ -53,9 +56,10 @@ def trials(
     target: str | None,
     sources: tuple[str, ...],
     as_json: bool,
+    as_csv: bool,
 ) -> None:
     """List the trials of a search, the fastest first; or take searches from one store to another."""
-    _refuse_contradictions(study, studies, target, sources, as_json)
+    _refuse_contradictions(study, studies, target, sources, {"--json": as_json, "--csv": as_csv})
     if sources:
         _import(store, sources)
         return
@@ -72,6 +76,9 @@ def trials(
         chosen = the_study(opened, study)
         found = sorted(opened.trials(chosen), key=lambda trial: (trial.step_s is None, trial.step_s or 0.0))
     bill = bill_of(chosen, examples)
+    if as_csv:
+        _print_csv(found)
+        return
     if as_json:
         rows = [trial_json(trial, bill) for trial in found]
         content = {"schema_version": _SCHEMA_VERSION, "study": chosen.id, "trials": rows}
@@ -82,7 +89,7 @@ def trials(
 
 
 def _refuse_contradictions(
-    study: int | None, studies: bool, target: str | None, sources: tuple[str, ...], as_json: bool
+    study: int | None, studies: bool, target: str | None, sources: tuple[str, ...], forms: dict[str, bool]
 ) -> None:
     """Refuse options that mean nothing together."""
     acts = {"--import": bool(sources), "--export": target is not None, "--studies": studies}
@@ -90,8 +97,12 @@ def _refuse_contradictions(
     mistakes = [f"{' and '.join(given)} are different things to do"] if len(given) > 1 else []
     if study is not None and (sources or studies):
         mistakes.append(f"`--study` means nothing with {given[0]}")
-    if as_json and (sources or target is not None):
-        mistakes.append(f"`--json` means nothing with {given[0]}")
+    wanted = [name for name, is_given in forms.items() if is_given]
+    if len(wanted) > 1:
+        mistakes.append("`--json` and `--csv` are two forms of the same")
+    for name in wanted:
+        if sources or target is not None or (studies and name == "--csv"):
+            mistakes.append(f"`{name}` means nothing with {given[0]}")
     if mistakes:
         raise UsageError("\n".join(mistakes), hint="give them one after the other")
 
@@ -108,6 +119,17 @@ def _import(store: str, sources: tuple[str, ...]) -> None:
             click.echo(f"study {study.id}: {study.label}, {counted(len(opened.trials(study)), 'trial')}")
     if not found:
         raise UsageError(f"there are no searches in {', '.join(sources)}")
+
+
+def _print_csv(trials: list[Trial]) -> None:
+    from autodist.search import trial_columns
+
+    columns = trial_columns(trials)
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(columns)
+    table.writerows(zip(*columns.values(), strict=True))
+    click.echo(text.getvalue(), nl=False)
 
 
 def _export(store: TrialStore, number: int | None, target: str) -> None:

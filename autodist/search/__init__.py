@@ -8,6 +8,7 @@ from autodist.search._memory_filter import MemoryFilter
 from autodist.search._run_off import run_off, with_measurement
 from autodist.search._selection import agreement, cosine, select
 from autodist.search._simulated_ranking import Effort, Ranked, Ranking, rank_offline
+from autodist.search._stored_study import StoredStudy, load_study, trial_columns
 from autodist.search._tuner import Measurer, SearchBudget, SearchPlan, Tuner
 from autodist.search._utility import UTILITIES, Bill, Cost, Time, Utility, hosts_of, utility_of
 from autodist.search._verdict import BASELINE, Difference, Verdict, best_of, difference, verdict_of
@@ -97,6 +98,7 @@ __all__ = [
     "Searcher",
     "Space",
     "Split",
+    "StoredStudy",
     "Study",
     "Time",
     "Trial",
@@ -126,6 +128,7 @@ __all__ = [
     "hosts_of",
     "import_studies",
     "known_strategies",
+    "load_study",
     "obeys",
     "rank_offline",
     "recognize",
@@ -135,6 +138,7 @@ __all__ = [
     "select",
     "smaller_clusters",
     "steady",
+    "trial_columns",
     "utility_of",
     "verdict_of",
     "with_measurement",

@@ -1,5 +1,7 @@
 """``autodist search`` as users run it, with real workers; and what reads its store."""
 
+import csv
+import io
 import json
 import re
 import shlex
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from autodist.errors import StoreError
-from autodist.search import Measurement, Rule, TrialStore, verdict_of
+from autodist.search import Measurement, Rule, TrialStore, load_study, verdict_of
 from autodist.strategies import Strategy
 
 TRAIN = str(Path(__file__).parents[1] / "tuning" / "train.py")
@@ -80,6 +82,11 @@ def test_a_search_is_interrupted_and_taken_up_again(shell, inside):
     known = {"PSLoadBalancing", "PartitionedPS", "Parallax(communicator='horovod')"}
     assert {baseline["name"] for baseline in found["baselines"]} >= known
 
+    rows = list(csv.DictReader(io.StringIO(inside("trials", "--csv").stdout)))
+    assert [float(row["step_s"]) for row in rows if row["step_s"]] == sorted(trial.step_s for trial in measured)
+    stored = load_study(store)
+    assert (stored.best_trial, stored.best_strategy, stored.best_value) == (best, best.strategy, best.step_s)
+    assert stored.columns()["number"] == [trial.number for trial in trials]
     listed = json.loads(inside("trials", "--json").stdout)
     assert listed["trials"][0]["step_s"] == min(trial.step_s for trial in measured)
     assert Strategy.from_json(inside("best").stdout) == best.strategy

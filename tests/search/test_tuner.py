@@ -265,7 +265,7 @@ def test_each_is_measured_in_rounds_with_all_others_and_goes_on_where_it_was_bro
     plan = replace(SMALL, rounds=3)
     search = tuner(space, bench, trials=6, plan=plan)
     monkeypatch.setattr("autodist.search._tuner.time.monotonic", lambda: float(len(bench.measured)))
-    search.budget = Budget(6, 8.5)
+    search.budget = SearchBudget(6, 8.5)
     search.run(baselines(space))
     assert [len(trial.again) for trial in search.trials].count(1) == 3, "three of the second round"
     more = tuner(space, bench, trials=6, plan=plan, trials_so_far=search.trials)
@@ -276,7 +276,7 @@ def test_each_is_measured_in_rounds_with_all_others_and_goes_on_where_it_was_bro
     assert bench.measured[9:11] != bench.measured[6:8]
     assert more.verdict.is_confirmed
     with pytest.raises(UsageError, match="in 0 rounds, allowed: 1 or more"):
-        Plan(rounds=0)
+        SearchPlan(rounds=0)
 
 
 class Noisy:
