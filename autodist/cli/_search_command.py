@@ -148,7 +148,7 @@ def _searchers() -> list[str]:
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Measure each strategy so many times, in turn with all others: for trials to learn from.",
+    help="Number of times to measure each strategy, in turn with all others: for trials to learn from.",
 )
 @seconds_option("--trial-timeout", 120.0, "Longest time of a trial; a longer one counts as failed.")
 @click.option(
