@@ -51,7 +51,7 @@ def eliminate(
 
     Example:
         >>> table = np.array([[3.0, 1.0], [0.0, 9.0]])
-        >>> eliminate([Factor((0, 1), table), CostFactor((0,), np.array([0.0, 2.0]))], [2, 2], [0, 1])
+        >>> eliminate([CostFactor((0, 1), table), CostFactor((0,), np.array([0.0, 2.0]))], [2, 2], [0, 1])
         (1.0, (0, 1))
 
     """
