@@ -18,6 +18,7 @@ class Ran:
     outputs: list
     variables: dict
     warnings: tuple
+    notes: tuple
 
 
 def specs_of(arrays):
@@ -45,7 +46,7 @@ def run(step, batches, sizes, **options):
             access = _initialized(session, imported, captured, graph)
             outputs = [_step(session, captured, graph, batch, sizes) for batch in batches]
             values = _assembled(access, session.run([read for _, read in access]))
-    return Ran(outputs, values, graph.warnings)
+    return Ran(outputs, values, graph.warnings, graph.notes)
 
 
 def _initialized(session, imported, captured, graph):

@@ -68,3 +68,23 @@ def test_batch_normalization_is_named_by_its_layers():
     step, arrays = trained(keras.layers.BatchNormalization(name="first"), keras.layers.BatchNormalization(name="other"))
     _, graph = single.rewritten(step, arrays, 2)
     assert graph.notes[0].startswith("batch normalization (`first`, `other`) takes mean")
+
+
+@pytest.mark.parametrize("compared", [False, True], ids=["apart", "with each other"])
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_sums_that_may_overflow_on_one_device_alone_are_told(kind, compared):
+    w = tf.Variable(np.ones((3, 2), "float32"), name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            losses = tf.cast((x @ w) ** 2, kind)
+            loss = tf.cast(tf.reduce_mean(losses), "float32")
+            if compared:
+                loss += tf.math.reduce_std(x @ w)
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return loss
+
+    _, graph = single.rewritten(step, [np.ones((8, 3), "float32")], 2)
+    assert [note.partition(", ")[0] for note in graph.notes] == (
+        ["`Mean` (Mean) adds up float16 of all examples"] if kind == "float16" else []
+    )

@@ -90,6 +90,17 @@ def spread_of_jacobians_by_inputs(w, x, y):
     return taken(w, loss)
 
 
+def drawn_by_probabilities(w, x, y):
+    """Numbers that no counter gives for rows alone, and that are drawn by what weights have computed."""
+
+    def loss():
+        logits = x @ w
+        drawn = tf.random.stateless_categorical(logits, 1, [1, 2])
+        return tf.reduce_mean(tf.gather(logits, drawn, batch_dims=1) ** 2)
+
+    return taken(w, loss)
+
+
 def asserted(w, x, y):
     """An assertion that shows its own rows."""
     tf.debugging.assert_less(y, 3)
@@ -105,6 +116,7 @@ STEPS = (
     spread_of_gradients,
     spread_of_a_jacobian,
     spread_of_jacobians_by_inputs,
+    drawn_by_probabilities,
     asserted,
 )
 
@@ -114,4 +126,5 @@ def test_equals_one_device(step):
     w = tf.Variable(START, name="w")
     ran = check(lambda x, y: step(w, x, y), [[batch(8, k), labels(8, k)] for k in range(2)], (3, 4, 1), w)
     assert not ran.warnings
+    assert not ran.notes
     assert np.abs(ran.variables["w"] - START).max() > 1e-4

@@ -29,6 +29,7 @@ from autodist.graph import (
     node_of,
     tensor_dtype,
 )
+from autodist.graph.batch import BY_REPLICA
 from autodist.graph.layouts import BatchPlan, NoPlanError, TiledVariables, plan_batch
 from autodist.graph.operators import Kind, is_kind
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
@@ -38,7 +39,7 @@ from autodist.kernels.replicate._draws import ReplicaDraws
 from autodist.kernels.replicate._joins import ROWS, TOTAL, ReplicaJoins, with_layers
 from autodist.kernels.replicate._same_batches import BATCHES
 from autodist.kernels.replicate._share_batch import share_batch
-from autodist.kernels.replicate._warnings import inexact_of, notes_of, warnings_of
+from autodist.kernels.replicate._warnings import inexact_of, notes_of, notes_of_halves, warnings_of
 
 __all__ = ["Replicate"]
 
@@ -69,18 +70,21 @@ class Replicate(Kernel):
         analysis = self.graph.analysis
         demand = NodeDemand(analysis, self.graph)
         plan = self._exact_plan(graph, demand)
+        halves = () if self.own_state else notes_of_halves(self.graph)
         if plan is not None:
-            return share_batch(graph, self.graph, plan)
+            shared = share_batch(graph, self.graph, plan)
+            return shared.replace(notes=(*shared.notes, *halves))
         if self.graph.fixed_rows is not None:
             raise FixedRowsError(f"the step is for batches of {self.graph.fixed_rows} rows only, replicas have fewer")
         _refuse_writes(analysis, demand, self.graph)
-        return _Copier(self, graph, analysis, demand).build()
+        copied = _Copier(self, graph, analysis, demand).build()
+        return copied.replace(notes=(*copied.notes, *halves))
 
     def _exact_plan(self, graph: DistributedGraph, demand: NodeDemand) -> BatchPlan | None:
         """How replicas share a step tensor by tensor; None for one in which each computes the loss of its own rows.
 
-        It is shared where examples meet, and for random numbers that no counter gives, if replicas then need nothing of
-        each other before they have their gradients.
+        It is shared where examples meet, and for random numbers that no counter gives; beside batch normalization by
+        replica only if replicas then need nothing of each other before they have their gradients.
         """
         arguments = TiledVariables.of_arguments(self.graph, graph.layout.num_replicas)
         if arguments.parts:
@@ -102,7 +106,8 @@ class Replicate(Kernel):
         except NoPlanError as error:
             self._refuse_statistics(synchronized, f"{error}", "compute what is named in a step of its own")
             return None
-        return plan if is_needed or plan.is_apart else None
+        is_by_replica = any(BY_REPLICA in demand.analysis.nodes[name].attr for name in demand.replica)
+        return plan if is_needed or plan.is_apart or not is_by_replica else None
 
     def _tiled_plan(self, demand: NodeDemand, tiled: TiledVariables) -> BatchPlan | None:
         """The plan of a step with tiled variables: one that trains them can't be shared in another way."""

@@ -6,12 +6,21 @@ import re
 from collections.abc import Container, Iterable, Iterator
 from math import prod
 
-from autodist.graph import ROWLIKE, BatchScaling, TrainingGraph, itemsize, node_of, reduction_of_met, tensor_dtype
+from autodist.graph import (
+    ROWLIKE,
+    BatchScaling,
+    TrainingGraph,
+    data_inputs,
+    itemsize,
+    node_of,
+    reduction_of_met,
+    tensor_dtype,
+)
 from autodist.graph.batch import BY_REPLICA
 from autodist.graph.operators import Kind, is_kind
 from autodist.kernels.replicate._demand import NodeDemand, tensor_shape
 
-__all__ = ["inexact_of", "notes_of", "warnings_of"]
+__all__ = ["inexact_of", "notes_of", "notes_of_halves", "warnings_of"]
 
 _NEITHER = "is neither a sum nor a mean over the batch"
 _MANY_BYTES = 4 * 2**20
@@ -62,6 +71,28 @@ def notes_of(demand: NodeDemand, counted: Container[str] = (), variables: Iterab
             "differ from those of one device"
         )
     return tuple(notes)
+
+
+def notes_of_halves(graph: TrainingGraph) -> tuple[str, ...]:
+    """What differs where float16 of all examples are added up: it ends at 65504, and parts may stay below that."""
+    analysis = graph.analysis
+    nodes, scalings = analysis.nodes, analysis.scalings
+    sums = (
+        name
+        for name, found in scalings.items()
+        if found[0] in (BatchScaling.SUM, BatchScaling.MEAN)
+        and is_kind(nodes[name].op, Kind.REDUCTION)
+        and not analysis.dependence.is_backward(name)
+        and tensor_dtype(nodes, name) == "float16"
+        and any(analysis.scaling(tensor) in ROWLIKE for tensor in data_inputs(nodes[name]))
+    )
+    name = next(sums, None)
+    if name is None:
+        return ()
+    return (
+        f"`{name}` ({nodes[name].op}) adds up float16 of all examples, and each replica its own: where the sum of "
+        "one device is beyond 65504, so infinite, theirs may not be; compute losses in float32 by `tf.cast`",
+    )
 
 
 def _layers(names: Iterable[str], variables: Iterable[str]) -> str:
