@@ -64,6 +64,8 @@ def _of_others(name: str) -> Carrier:
 
 def find(name: str) -> Carrier | None:
     """Return the carrier of this name, None if there is none."""
+    if name in FORMER and name not in names():  # asked for each shard of a record; packages are looked through once
+        return None
     try:
         return get(name)
     except StrategyError:
