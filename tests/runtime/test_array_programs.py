@@ -10,6 +10,8 @@ import tensorflow as tf
 
 import autodist
 from autodist.errors import UsageError
+from autodist.graph import VariableNames, as_array_program, capture
+from autodist.graph.layouts import TiledVariables, exchanged_in, plan_batch
 from autodist.resource_spec import ResourceSpec
 from autodist.runtime.data._batch import LocalArray
 
@@ -217,3 +219,11 @@ def test_within_another_function_it_is_a_part_of_that():
     with autodist.scope(ResourceSpec.local(cpus=2)):
         found = tf.function(lambda a, b: step(a, b)[0] * 2)(*map(tf.constant, arrays))
     np.testing.assert_allclose(found, 2 * arrays[0] @ arrays[1], rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_compared_is_gathered_from_all_replicas():
+    specs = [tf.TensorSpec([12, 100])]
+    captured = capture(lambda a: tf.reduce_max(a, 0), specs, VariableNames(), split=[False], fixed=True)
+    graph = as_array_program(captured)[0].graph.with_tiles([(0,)])
+    [found] = exchanged_in(graph, plan_batch(graph, TiledVariables.of_arguments(graph, 4)))
+    assert (found.how, found.size_bytes, found.sent_bytes(4)) == ("gathered", 4 * 400, 3 * 400)

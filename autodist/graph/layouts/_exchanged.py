@@ -84,11 +84,17 @@ def _found(graph: TrainingGraph, plan: BatchPlan) -> Iterator[Exchanged]:
             if not exchange.travels:
                 continue
             name = node_of(tensor)
-            size = plan.bytes_of(tensor, graph.batch_size or 0)
+            size = plan.bytes_of(tensor, graph.batch_size or 0) * _copies(exchange, plan)
             yield Exchanged(name, nodes[name].op, graph.lines.get(name, ""), _kind(exchange), size)
 
 
+def _copies(exchange: Exchange, plan: BatchPlan) -> int:
+    """How many tensors of the full size are gathered for one: of what is no sum, that of each replica."""
+    is_compared = isinstance(exchange.source, Partial) and exchange.source != Partial()
+    return max(1, plan.tiled.parts) if is_compared else 1
+
+
 def _kind(exchange: Exchange) -> str:
-    if not isinstance(exchange.source, Partial):
+    if exchange.source != Partial():
         return "gathered"
     return "added up" if isinstance(exchange.target, Whole) else "added up by rows"
