@@ -64,6 +64,7 @@ def test_a_file_of_studies_serves_as_well(store, tmp_path):
         assert again == store.studies()
         assert [other.floor(study) for study in again] == [store.floor(study) for study in store.studies()]
         assert [[one.step_s for one in other.floor(study)] for study in again] == [[0.15, 0.25], []]
+        assert floor_of(other, again[1:]) is None
         assert floor_of(other, again) == pytest.approx((0.15 * 0.25) ** 0.5)
 
 
@@ -75,6 +76,12 @@ def test_what_was_the_fastest_on_another_cluster_is_a_candidate(store):
     [found] = [strategy for strategy in candidates if "the fastest of study 1" in strategy.builder]
     assert found == retargeted(best, SLOWER, ELSEWHERE)
     assert not verify(found, GRAPH, ELSEWHERE)
+
+
+def test_no_floor_is_above_what_a_strategy_takes(store):
+    study = told(store, HERE, AllReduce=0.3, PSLoadBalancing=0.2)
+    store.add_floor(study, Measurement((0.25,)))
+    assert floor_of(store, [study]) == 0.2
 
 
 def test_it_goes_by_a_profile_that_was_measured(store):
