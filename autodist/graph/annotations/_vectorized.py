@@ -1,6 +1,6 @@
 """Gradients of many tensors at once, by ``tape.jacobian`` and ``tf.vectorized_map``: where the program gets them.
 
-A vectorized loop makes operators anew for all of its turns, without attributes, so the marks of gradients are lost.
+A vectorized loop makes new operators for all of its turns, without attributes, so the marks of gradients are lost.
 Their names are kept.
 """
 

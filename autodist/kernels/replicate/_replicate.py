@@ -83,7 +83,7 @@ class Replicate(Kernel):
     def _exact_plan(self, graph: DistributedGraph, demand: NodeDemand) -> BatchPlan | None:
         """How replicas share a step tensor by tensor; None for one in which each computes the loss of its own rows.
 
-        It is shared where examples meet, and for random numbers that no counter gives; beside batch normalization by
+        It is shared where examples meet, and for random numbers that no counter gives; with batch normalization by
         replica only if replicas then need nothing of each other before they have their gradients.
         """
         arguments = TiledVariables.of_arguments(self.graph, graph.layout.num_replicas)

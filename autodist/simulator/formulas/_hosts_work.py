@@ -1,4 +1,4 @@
-"""What a step takes at the hosts themselves, beside its forward and backward pass and what goes over their links."""
+"""What a step takes at the hosts themselves, besides its forward and backward pass and what goes over their links."""
 
 from __future__ import annotations
 
