@@ -109,21 +109,25 @@ class Verdict:
             return f"the best is {_lead(*known[0])}"
         if undecided := [rival for rival in self.rivals if not rival[1].is_decided]:
             one, found = undecided[0]
-            return (
-                f"nothing that was found is surely faster: trial {one.number} {_lead(one, found, is_subject=False)}, "
-                "and of equals what users know is taken"
-            )
+            longer = f"{_percent(-found.share)} less time" if found.share < 0 else f"{_percent(found.share)} longer"
+            takes = f"{_name(one)} takes {longer} ({_interval(found)})"
+            return f"nothing is surely faster than {_name(self.best)}: {takes}; of equals what users know is taken"
         return f"the best is {_lead(*self.rivals[0])}" if self.rivals else "there was nothing to compare the best with"
 
 
-def _lead(rival: Trial, found: Difference, *, is_subject: bool = True) -> str:
-    """The lead over a rival, or of the rival over the best."""
-    name = rival.origin.removeprefix(f"{BASELINE} ") if rival.origin.startswith(BASELINE) else f"trial {rival.number}"
-    sure = f"95 of 100 times {_percent(found.low)} to {_percent(found.high)}, {found.rounds} rounds"
-    if is_subject:
-        return f"{_percent(found.share)} faster than {name} ({sure})"
-    longer = f"{_percent(-found.share)} less time" if found.share < 0 else f"{_percent(found.share)} longer"
-    return f"takes {longer} ({sure})"
+def _lead(rival: Trial, found: Difference) -> str:
+    return f"{_percent(found.share)} faster than {_name(rival)} ({_interval(found)})"
+
+
+def _interval(found: Difference) -> str:
+    if found.rounds == 1:
+        return "one round, which says little"
+    return f"95 of 100 times {_percent(found.low)} to {_percent(found.high)}, {found.rounds} rounds"
+
+
+def _name(trial: Trial) -> str:
+    is_known = trial.origin.startswith(BASELINE)
+    return trial.origin.removeprefix(f"{BASELINE} ") if is_known else f"trial {trial.number}"
 
 
 def _percent(share: float) -> str:
