@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,13 +29,24 @@ pytestmark = [pytest.mark.slow, needs_chromium]
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """Addresses of all pages; served, since the navigation of a file that is opened lies over its foot."""
     site = tmp_path_factory.mktemp("site")
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(site)]
     pytest.importorskip("mkdocstrings", reason="needs `make docs` once")
     subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=280)
-    return sorted(site.rglob("index.html"))
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    handler = functools.partial(Quiet, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        root = f"http://127.0.0.1:{server.server_port}"
+        yield sorted(f"{root}/{path.parent.relative_to(site)}/" for path in site.rglob("index.html"))
+        server.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -46,29 +60,29 @@ def browser() -> Iterator[Any]:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_have_no_violation(scheme: str, pages: list[Path], browser: Any):
+def test_pages_have_no_violation(scheme: str, pages: list[str], browser: Any):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     page = browser.new_context(color_scheme=scheme).new_page()
     found = []
-    for path in pages:
-        page.goto(path.as_uri())
+    for address in pages:
+        page.goto(address)
         page.add_style_tag(content="* { transition: none !important; animation: none !important }")  # colours at rest
         page.wait_for_timeout(200)
         violations = axe.Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa"]}).response["violations"]
-        found += [(path.parent.name, one["id"], one["nodes"][0]["target"]) for one in violations]
+        found += [(address, one["id"], one["nodes"][0]["target"]) for one in violations]
     assert found == []
 
 
 @pytest.mark.timeout(600)
-def test_pages_fit_on_narrow_and_on_wide_windows(pages: list[Path], browser: Any):
+def test_pages_fit_on_narrow_and_on_wide_windows(pages: list[str], browser: Any):
     page = browser.new_page()
     found = []
-    for path in pages:
-        page.goto(path.as_uri())
+    for address in pages:
+        page.goto(address)
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 1000})
             page.wait_for_timeout(50)
             wide = page.evaluate(WHAT_IS_TOO_WIDE)
-            found += [(path.parent.name, width, wide)] * bool(wide)
+            found += [(address, width, wide)] * bool(wide)
     assert len(pages) > 50
     assert found == []
