@@ -26,6 +26,8 @@ _SMALL = 8
 """An argument with fewer bytes than the largest one has by this factor comes whole to every replica."""
 _MOST_TRIED = 81
 """Up to so many ways to cut the arguments, all are tried; else one argument after the other is cut better."""
+_FEWEST_TRIED, _MOST_PLANNED = 4, 40_000
+"""Of large programs fewer ways are tried: so many nodes are planned in all, which takes some ten seconds."""
 _LATENCY_BYTES = 10_000
 """What an exchange costs, however small it is."""
 _COMPUTING = 0.05
@@ -127,6 +129,7 @@ class _Search:
         self._graph, self._parts, self._hosts, self._choices = graph, parts, hosts, choices
         some = self._tiled(tuple(dims[0] for dims in choices))
         self._shapes = shapes_of(graph, some, by_rows=False)
+        self._most_tried = min(_MOST_TRIED, max(_FEWEST_TRIED, _MOST_PLANNED // len(graph.analysis.nodes)))
         self._costs: dict[Dims, float] = {}
         self._sent: dict[Dims, float] = {}
         self._in_parts: set[Dims] = set()
@@ -134,7 +137,7 @@ class _Search:
 
     def found(self) -> ArgumentCuts | None:
         """The best that there is."""
-        if prod(map(len, self._choices)) <= _MOST_TRIED:
+        if prod(map(len, self._choices)) <= self._most_tried:
             best = min(product(*self._choices), key=self._cost)
         else:
             best = self._better(tuple(dims[0] for dims in self._choices))
@@ -156,7 +159,10 @@ class _Search:
 
     def _with_copies(self, dims: Dims) -> Dims:
         """Give replicas parts of arguments along two dims, where their uses want different ones (Spartan, 2.4)."""
-        found = min((dims, *self._copied(dims)), key=self._cost)
+        copied = list(self._copied(dims))
+        if len(self._costs) + len(copied) > 2 * self._most_tried:
+            return dims
+        found = min((dims, *copied), key=self._cost)
         return found if self._cost(found) < _WORTH_A_COPY * self._cost(dims) else dims
 
     def _copied(self, dims: Dims) -> Iterator[Dims]:

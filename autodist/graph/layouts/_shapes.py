@@ -43,8 +43,7 @@ first 16 rows, or the rest of a division, gives another length for these, and is
 Variables: TypeAlias = Mapping[str, tuple[str, "tuple[int | None, ...]"]]
 """By placeholder of a handle, the element type and the shape of the variable."""
 
-_MOST_TURNS = 4
-_MOST_ENTRIES = 64
+_MOST_TURNS, _MOST_ENTRIES = 4, 64
 """Larger tensors are no shapes."""
 
 
@@ -342,6 +341,7 @@ class StepShapes:
     def __init__(
         self, graph_def: Any, split: Iterable[str], variables: Variables, flows: Flows, fixed: int | None = None
     ) -> None:
+        self.meanings: dict[str, Any] = {}  # what nodes compute, as far as anyone has asked
         batch = set(split)
         first = Inference(graph_def, batch, variables, _MANY if fixed is None else fixed, flows)
         self.cases: tuple[Inference, ...] = (first,)

@@ -87,7 +87,7 @@ class Ways:
         self._nodes = nodes
         self._shapes = shapes
         self._parts = parts
-        self._meanings: dict[str, Meaning | None] = {}
+        self._meanings: dict[str, Meaning | None] = shapes.meanings
 
     def outputs_of(self, node: Any) -> int:
         """How many outputs a node has."""
