@@ -197,11 +197,14 @@ class Follower:
 
     def _made(self, call: Call) -> Value | list[Value] | str:
         """What is made from sizes, and values of all examples."""
+        is_range = call.node.op == "Range"
         if Kind.DATA in call.values:
-            return Kind.DATA
+            lengths = call.values if is_range else call.values[: meaning(call.node.op).creates]
+            is_open = any(shape is None or None in shape for shape in call.results)
+            return "makes as many elements as examples together say" if Kind.DATA in lengths and is_open else Kind.DATA
         if _is_list(call.node) or all(shape is not None and None not in shape for shape in call.results):
             return None if _is_list(call.node) else [self._size(call, k) for k in range(len(call.results))]
-        if meaning(call.node.op).creates or call.node.op == "Range":
+        if meaning(call.node.op).creates or is_range:
             return RULES[call.node.op](call) if call.node.op in RULES else RULES["Fill"](call)
         return "is not known to keep examples apart"
 
