@@ -50,6 +50,7 @@ class Job:
         stall_timeout_s: Longest time between two training steps of a worker; 0 for no bound.
         finish_timeout_s: Longest wait of some workers for one that has ended; 0 for no bound.
         grace_s: Time between asking a worker to end and killing it.
+        saving_s: How long scripts may go on after Ctrl-C, if that is longer than `grace_s`: they may save.
         step_timeout_s: Longest time a step may block, handed to the runtime; None is the runtime's default.
         bring: Files and directories below the script's directory that go with it to machines that don't have them,
             besides the Python modules and packages next to the script.
@@ -80,6 +81,7 @@ class Job:
     stall_timeout_s: float = 600.0
     finish_timeout_s: float = 60.0
     grace_s: float = 5.0
+    saving_s: float = 60.0
     step_timeout_s: float | None = None
     dump_graphs: Path | None = None
     max_restarts: int = 0
@@ -103,7 +105,7 @@ class Job:
             object.__setattr__(self, "default_strategy", os.environ.get(DEFAULT_STRATEGY) or _DEFAULT_STRATEGY)
         if self.dump_graphs is not None:
             _check_dump_directory(self.dump_graphs)
-        for name in ("start_timeout_s", "stall_timeout_s", "finish_timeout_s", "grace_s"):
+        for name in ("start_timeout_s", "stall_timeout_s", "finish_timeout_s", "grace_s", "saving_s"):
             if not getattr(self, name) >= 0:  # not-a-number is neither
                 raise UsageError(f"`{name}` is {getattr(self, name)}, it must be 0 or more seconds")
         if self.max_restarts < 0:

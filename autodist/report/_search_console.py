@@ -114,7 +114,7 @@ class SearchProgress:
         baseline: The fastest strategy that users know, empty if none was measured.
         baseline_s: Seconds of its step.
         left_s: Seconds to the end, None if that is not known.
-        again: How many times one of the best was measured again; the fastest of many was lucky as well.
+        again: How many times one of the best was measured again; the fastest of many trials was also lucky.
 
     """
 

@@ -26,7 +26,7 @@ def run_off(
 ) -> list[Trial]:
     """Measure trials again, round by round, and return them with what was measured.
 
-    Who is the fastest of many was lucky as well. Measured again he is as fast as he is. Every second round is in the
+    The fastest of many trials was also lucky. Measured again, it is as fast as it is. Every second round is in the
     opposite order. Who is slower than the fastest one beyond doubt has lost, and is measured no more; as soon as nobody
     is left whose difference is not known, it is over.
 

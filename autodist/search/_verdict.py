@@ -103,7 +103,7 @@ class Verdict:
     def text(self) -> str:
         """How sure it is, in a sentence."""
         if not self.is_confirmed:
-            return "the best was not measured again: who is the fastest of many was lucky as well"
+            return "the best was not measured again; the fastest of many was also lucky, so its time is too short"
         known = [rival for rival in self.rivals if rival[0].origin.startswith(BASELINE)]
         if not self.best.origin.startswith(BASELINE) and known:
             return f"the best is {_lead(*known[0])}"

@@ -9,7 +9,7 @@ from autodist.strategies._shard_messages import ShardMessages, host_of
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
-    from autodist.strategies._strategy import Strategy
+    from autodist.strategies._strategy import Strategy, VariableConfig
 
 __all__ = ["TileWaits", "tile_waits"]
 
@@ -49,7 +49,7 @@ def tile_waits(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> Til
         TileWaits(sent_bytes=0.0, waits=0, shards=1)
 
     """
-    tiled = [config for config in strategy.variables if config.shards[0].synchronizer.tiled_for is not None]
+    tiled = [config for config in strategy.variables if _is_tiled(config)]
     if not tiled or graph.graph_def is None:
         return TileWaits()
     from autodist.graph.layouts import tile_exchanges
@@ -61,6 +61,10 @@ def tile_waits(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> Til
         return TileWaits(float("inf"), 0, shards)
     hosts = len(set(map(host_of, strategy.graph.replicas)))
     return TileWaits(sum(one.sent_bytes(hosts) for one in found), len(found), shards)
+
+
+def _is_tiled(config: VariableConfig) -> bool:
+    return any(shard.synchronizer.tiled_for is not None for shard in config.shards)
 
 
 def _cut_dim(partition: tuple[int | tuple[int, ...], ...] | None) -> int | None:

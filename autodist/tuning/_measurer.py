@@ -97,7 +97,8 @@ class LaunchedMeasurer:
         self._restarts = restarts
         self._launcher = replace(launcher, beside=self._beside)
         # While the launcher thinks the workers have nothing to do; each trial has a bound of its own.
-        self._job = replace(job, env={**job.env, ORDERED: "1"}, stall_timeout_s=0.0)
+        # Nothing that is trained here is worth saving.
+        self._job = replace(job, env={**job.env, ORDERED: "1"}, stall_timeout_s=0.0, saving_s=0.0)
         self.course = course
         self.subject: TraceSubject | None = None
         self.has_own_batches = False

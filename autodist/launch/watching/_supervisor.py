@@ -23,7 +23,6 @@ _TICK_S = 0.2
 _SETTLE_S = 0.3  # in which a second symptom may still turn out to be the cause
 _OWN_END_S = 1.5  # for a worker that has reported its failure to end by itself, with its own exit code
 _STACKS_S = 1.0
-_SAVING_S = 60.0  # for what scripts do after Ctrl-C
 _PAUSE_S = 5.0  # longer than any turn of the launcher takes: it was stopped meanwhile
 _CATCH_UP_S = 10.0  # for what workers have reported meanwhile
 _AFTER_GRACE_S = 15.0  # for processes that were sent SIGKILL, and for the way there and back
@@ -215,8 +214,8 @@ class Supervisor:
         and HUP are announced beforehand to scripts with checkpoints; for others they are what ends them.
         """
         is_ctrl_c = self._interrupts[0] == signal.SIGINT
-        saving_s = max(self._job.grace_s, _SAVING_S)
-        if is_ctrl_c:
+        saving_s = max(self._job.grace_s, self._job.saving_s)
+        if is_ctrl_c and self._job.saving_s:
             self._say_stopping(f": their scripts may save for up to {saving_s:g} s; press again to kill")
         else:
             self._say_stopping(self._grace())

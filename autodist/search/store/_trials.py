@@ -101,7 +101,7 @@ class Trial:
     def counted(self) -> tuple[Measurement, ...]:
         """What counts: the measurements after the first one, so far as there are any.
 
-        Who is chosen of many by his first measurement was lucky as well; what comes later is not.
+        A trial that is chosen of many by its first measurement was also lucky; later measurements are not.
         """
         return self.again or ((self.outcome,) if isinstance(self.outcome, Measurement) else ())
 
