@@ -217,3 +217,12 @@ def test_a_host_that_has_more_examples_is_waited_for():
     assert domain.examples.tolist() == [8, 2]
     assert domain.compute_s == pytest.approx(0.3)  # 3 of 10, of the replica that has most
     assert np.all(domain.ready_s <= domain.compute_s + 1e-6)
+
+
+@pytest.mark.parametrize("simulator", SIMULATORS, ids=lambda simulator: simulator.name)
+def test_tiles_by_which_a_step_can_not_be_shared_are_never_chosen(simulator):
+    """Nothing waits then, and yet it is not for nothing."""
+    g, d = graph(variable("w", (64, 64))), spec("a", "b")
+    table = tabulate([strategy(d, reduced("w", 0))] * 2, domain := Domain.of(g, d))
+    impossible = table.replaced(waited_bytes=np.array([0.0, np.inf], np.float32))
+    assert np.isfinite(simulator.score(impossible, domain, 2)).tolist() == [True, False]

@@ -29,7 +29,7 @@ def waiting_s(table: ShardTable, domain: Domain, count: int, calibration: Calibr
 
     """
     hosts = len(domain.replicas)
-    if hosts == 1 or not table.waits.any():
+    if hosts == 1 or not table.waited_bytes.any():
         return np.zeros(count, np.float32)
     wait_s = calibration.copy_s + hosts * calibration.stream_s + float(domain.latency_s.max(initial=0))
     by_shard = table.waited_bytes * np.float64(domain.ring_s_per_byte) + table.waits * np.float64(wait_s)
