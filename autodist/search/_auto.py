@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
-import numpy as np
-
 from autodist import carriers
 from autodist.errors import GraphError, SimulatorError, StoreError, StrategyError
 from autodist.installation import version
@@ -22,6 +20,7 @@ from autodist.resource_spec import ResourceSpec
 from autodist.search._baselines import known_strategies
 from autodist.search._simulated_ranking import Effort, Ranked, rank_offline
 from autodist.search._verdict import verdict_of
+from autodist.search._wary_simulator import WarySimulator
 from autodist.search._with_tiles_instead import tiled_to_fit, with_tiles_instead
 from autodist.search.searchers import LocalSearcher
 from autodist.search.space import Catalogue, Space, keeps_results, obeys
@@ -37,16 +36,13 @@ from autodist.search.store import (
     retargeted,
 )
 from autodist.simulator import (
-    SERVER,
     Domain,
     EventSimulator,
-    Floats,
     ForestSimulator,
     LearnedSimulator,
     MeasuredStrategies,
     Profile,
     ProfileCache,
-    ShardTable,
     Simulator,
     calibrated,
 )
@@ -66,9 +62,6 @@ _MARGIN = 0.05
 """By how much a strategy must be expected to be faster than those that users know: simulators err."""
 _CAUTION = 0.2
 """The same without trials: by the published ones simulators err so much then."""
-_SEVERAL_WAYS = 0.1
-"""By how much longer steps are thought to take where servers stand next to collectives: simulators don't know what it
-costs that two systems share the processors."""
 _ENOUGH_TO_CALIBRATE = 12
 _ENOUGH_TO_LEARN = 60
 _VARIABLES = 300_000
@@ -258,8 +251,11 @@ class Auto(StrategyBuilder):
         baselines = {name: fits for name, fits in known.items() if self._over.issuperset(fits.carriers)}
         baselines |= self._fastest_elsewhere(store, graph, spec)
         may_tile = self.tiles and self.online == 1  # training goes over from one to the next
-        baselines |= tiled_to_fit(domain) if may_tile and not baselines else {}
-        ranking = rank_offline(searcher, _Wary(advice.simulator), Effort(self._proposals_for(domain)), baselines)
+        if may_tile and not baselines:
+            baselines = {name: s for name, s in tiled_to_fit(domain).items() if self._over.issuperset(s.carriers)}
+        ranking = rank_offline(
+            searcher, WarySimulator(advice.simulator), Effort(self._proposals_for(domain)), baselines
+        )
         source = "; ".join(filter(None, (advice.source, f"profile: {domain.profile.source}", why_not)))
         of = ranking.scored + len(baselines)
         places = {id(one): place for place, one in enumerate(ranking.ranked, 1)}
@@ -310,28 +306,6 @@ class _Advice:
     def in_seconds(self) -> Simulator:
         """Who tells seconds: itself, if it has not learned to rank alone."""
         return EventSimulator() if isinstance(self.simulator, LearnedSimulator) else self.simulator
-
-
-@final
-@dataclass(frozen=True)
-class _Wary(Simulator):
-    """A simulator that does not trust strategies with several ways of communication: servers next to collectives.
-
-    AutoDist's own library carries both in one way.
-    """
-
-    name: ClassVar[str] = "wary"
-    simulator: Simulator
-
-    def score(self, table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
-        """Seconds per step of each strategy."""
-        served, collected = (
-            np.bincount(table.strategy[rows], minlength=num_strategies) > 0
-            for rows in ((table.kind == SERVER) & ~table.has_own_connections, table.kind != SERVER)
-        )
-        return self.simulator.score(table, domain, num_strategies) * np.where(
-            served & collected, np.float32(1 + _SEVERAL_WAYS), np.float32(1)
-        )
 
 
 @dataclass(frozen=True)

@@ -48,24 +48,18 @@ def known_strategies(domain: Domain, *, tiles: bool = False) -> Iterator[tuple[s
     for name in (*_names(), *(_NAMES_OF_SEVERAL_REPLICAS if has_several else ())):
         builder = get(name)
         assert isinstance(builder, StrategyBuilder)
-        try:
-            strategy = builder.build(domain.graph, domain.spec)
-            check(strategy, domain.graph, domain.spec)
-        except StrategyError as error:
-            yield name, error.message
-        else:
-            yield name, room.why_not(strategy) or strategy
+        yield name, _fitting(builder, domain, room)
     if tiles and can_tile_steps(domain):
-        yield from _tiled(domain, room)
+        tiled = _fitting(Tiled(), domain, room)
+        if isinstance(tiled, str) or tiled.has_tiles:
+            yield Tiled.name, tiled
 
 
-def _tiled(domain: Domain, room: MemoryFilter) -> Iterator[tuple[str, Strategy | str]]:
-    builder = Tiled()
+def _fitting(builder: StrategyBuilder, domain: Domain, room: MemoryFilter) -> Strategy | str:
+    """What a builder makes; or why it does not fit."""
     try:
         strategy = builder.build(domain.graph, domain.spec)
         check(strategy, domain.graph, domain.spec)
     except StrategyError as error:
-        yield builder.name, error.message
-    else:
-        if strategy.has_tiles:
-            yield builder.name, room.why_not(strategy) or strategy
+        return error.message
+    return room.why_not(strategy) or strategy

@@ -34,6 +34,17 @@ def wait_for_trials(path, count, process, timeout_s=120.0):
     raise AssertionError(f"no {count} trials: {process.communicate()}")
 
 
+def _assert_kept(trials, earlier):
+    """The best were measured again at the end; all else is as it was."""
+    assert [(t.number, t.strategy, t.origin) for t in trials[: len(earlier)]] == [
+        (t.number, t.strategy, t.origin) for t in earlier
+    ]
+    again = [trial for trial, before in zip(trials, earlier, strict=False) if trial != before]
+    assert all(trial.outcome == before.outcome for trial, before in zip(trials, earlier, strict=False))
+    assert [trial.number for trial in trials] == list(range(len(trials)))
+    assert len(again) <= 8
+
+
 @pytest.mark.horovod
 def test_a_search_is_interrupted_and_taken_up_again(shell, inside):
     store = shell.directory / "runs" / "trials.db"
@@ -64,16 +75,9 @@ def test_a_search_is_interrupted_and_taken_up_again(shell, inside):
     with TrialStore(store) as opened:
         trials = opened.trials(study)
         assert len(opened.floor(study)) == 2, "at the beginning, and when it was taken up"
-    # The best were measured again at the end; all else is as it was.
-    assert [(t.number, t.strategy, t.origin) for t in trials[: len(earlier)]] == [
-        (t.number, t.strategy, t.origin) for t in earlier
-    ]
-    again = [trial for trial, before in zip(trials, earlier, strict=False) if trial != before]
-    assert all(trial.outcome == before.outcome for trial, before in zip(trials, earlier, strict=False))
-    assert [trial.number for trial in trials] == list(range(len(trials)))
+    _assert_kept(trials, earlier)
     measured = [trial for trial in trials if isinstance(trial.outcome, Measurement)]
     assert len(measured) >= len(earlier) + 2
-    assert len(again) <= 8
     best = verdict_of(trials).best
     assert best.again, "who was never measured again is never the best"
     assert found["verdict"]["is_confirmed"]
