@@ -25,7 +25,7 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._identity import Identity
 from autodist.graph._nodes import NodeList
-from autodist.graph._random import draws_by_kernels
+from autodist.graph._random import draws_by_kernels, draws_inside
 from autodist.graph._serialize import without_directories
 from autodist.graph._step_trace import NodeTime, StepTrace, TraceSubject
 from autodist.graph._training_graph import TrainingGraph
@@ -116,6 +116,7 @@ __all__ = [
     "constant_value",
     "data_inputs",
     "draws_by_kernels",
+    "draws_inside",
     "factors_of",
     "is_aligned",
     "is_stateful",

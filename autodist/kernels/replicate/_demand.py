@@ -10,12 +10,14 @@ from autodist.graph import (
     StepAnalysis,
     TrainingGraph,
     data_inputs,
+    draws_inside,
     node_of,
     output_shape,
     reduction_of_met,
     split_tensor,
     tensor_dtype,
 )
+from autodist.graph.operators import Kind, is_kind
 
 __all__ = ["NodeDemand", "tensor_shape"]
 
@@ -58,6 +60,13 @@ class NodeDemand:
     def losses(self) -> tuple[str, ...]:
         """The tensors that the step differentiates, so far as their gradients depend on the batch."""
         return tuple(dict.fromkeys(tensor for found in self.taken.values() for tensor in found))
+
+    @cached_property
+    def draws(self) -> tuple[str, ...]:
+        """What replicas compute of their own examples with random numbers that are drawn there, loops included."""
+        nodes = [self.analysis.nodes[name] for name in self.analysis.order if name in self.replica]
+        inside = draws_inside(self.analysis.graph_def, nodes)
+        return (*(node.name for node in nodes if is_kind(node.op, Kind.RANDOM)), *inside)
 
     def _effect(self, name: str) -> None:
         inputs = data_inputs(self.analysis.nodes[name])

@@ -31,7 +31,6 @@ from autodist.graph import (
 )
 from autodist.graph.batch import BY_REPLICA
 from autodist.graph.layouts import BatchPlan, NoPlanError, TiledVariables, plan_batch
-from autodist.graph.operators import Kind, is_kind
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
 from autodist.kernels.replicate._counted_draws import CountedDraws, elements_of_rows
 from autodist.kernels.replicate._demand import NodeDemand
@@ -99,7 +98,7 @@ class Replicate(Kernel):
             return None
         is_fixed = self.graph.fixed_rows is not None
         is_needed = is_fixed or bool(synchronized or inexact_of(self.graph, demand) or _writes_by_replicas(demand))
-        if not is_needed and len(_counted(demand)) == len(_draws_by_row(demand)):
+        if not is_needed and len(_counted(demand)) == len(demand.draws):
             return None  # replicas can draw what one device does, and need nothing else
         try:
             plan = plan_batch(self.graph)
@@ -138,14 +137,9 @@ def _writes_by_replicas(demand: NodeDemand) -> list[str]:
     return [name for name in demand.analysis.writes if name in demand.replica]
 
 
-def _draws_by_row(demand: NodeDemand) -> list[str]:
-    """The nodes that draw random numbers for a replica's own examples."""
-    return [name for name in demand.replica if is_kind(demand.analysis.nodes[name].op, Kind.RANDOM)]
-
-
 def _counted(demand: NodeDemand) -> dict[str, int]:
     """The draws of which replicas can have those of their own rows, with how many numbers a row has."""
-    found = {name: elements_of_rows(demand.analysis, name) for name in _draws_by_row(demand)}
+    found = {name: elements_of_rows(demand.analysis, name) for name in demand.draws}
     return {name: each for name, each in found.items() if each is not None}
 
 

@@ -10,6 +10,7 @@ from autodist.graph import (
     ROWLIKE,
     BatchScaling,
     TrainingGraph,
+    called_functions,
     data_inputs,
     itemsize,
     node_of,
@@ -64,8 +65,8 @@ def notes_of(demand: NodeDemand, counted: Container[str] = (), variables: Iterab
             "the batch, so weights differ from those of one device, less so the larger the parts; "
             '`scope(batch_norm="synchronized")` takes them of all'
         )
-    draws = (name for name in demand.replica if is_kind(nodes[name].op, Kind.RANDOM) and name not in counted)
-    if any(scalings[name][0] in ROWLIKE for name in draws):
+    draws = (name for name in demand.draws if name not in counted)
+    if any(scalings[name][0] in ROWLIKE or called_functions(nodes[name]) for name in draws):
         notes.append(
             "random numbers by example (Dropout, noise) are each replica's own in this step, so weights "
             "differ from those of one device"
