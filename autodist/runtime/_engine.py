@@ -266,7 +266,7 @@ class Engine:
         arguments = self._splits.of(function, arguments)
         local = arguments.is_local or self._convention.batch == "local"
         self.local_batches.check_is_whole(local)
-        return self._step(function, arguments, local, own=local and not arguments.is_local), arguments, local
+        return self._step(function, arguments, local), arguments, local
 
     def _train(self, function: Callable[..., Any], arguments: Arguments) -> Any:
         step, arguments, local = self._ready(function, arguments)
@@ -281,7 +281,7 @@ class Engine:
             self._recorder.step(values, self.worker.rank, self.close)
         return step.captured.pack([_tensor(value) for value in values])
 
-    def _step(self, function: Callable[..., Any], arguments: Arguments, local: bool, *, own: bool) -> CompiledStep:
+    def _step(self, function: Callable[..., Any], arguments: Arguments, local: bool) -> CompiledStep:
         """The compiled step for a function and arguments of this kind; see :meth:`_compiled`."""
         known = self._known(function, arguments, local)
         if known is not None:
@@ -302,10 +302,7 @@ class Engine:
             self._drawing.add(key)
         key = self._key(function, arguments, local)
         has_batch = captured.graph.has_batch or self.num_replicas == 1
-        if has_batch:
-            step = self._compiled(captured, arguments, local, own=own)
-        else:
-            step = self._compiler.compile_alike(captured)
+        step = self._compiled(captured, arguments, local) if has_batch else self._compiler.compile_alike(captured)
         self._execution.steps[key] = step
         if self._recorder is not None:
             self.state.pull_all()  # compiling frees the eager copies of large variables
@@ -331,15 +328,8 @@ class Engine:
             return None
         return step
 
-    def _compiled(self, captured: CapturedStep, arguments: Arguments, local: bool, *, own: bool) -> CompiledStep:
-        """A step that trains, by its strategy, or by the first of those that are tried.
-
-        Args:
-            captured: The step.
-            arguments: Those it is called with.
-            local: Whether they are this worker's part of the global batch.
-            own: Whether they are that because every worker brings a batch of its own.
-        """
+    def _compiled(self, captured: CapturedStep, arguments: Arguments, local: bool) -> CompiledStep:
+        """A step that trains, by its strategy, or by the first of those that are tried."""
         first = self._first_steps.begin(captured, is_first=not self.strategies)
         if first is not None:
             self._compiler = self._compiler_of(first)

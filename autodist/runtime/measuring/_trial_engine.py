@@ -42,14 +42,15 @@ class TrialEngine(Engine):
         super().__init__(worker, spec, strategy, convention, recorder)
         self._trials = OrderedTrials(worker, spec, convention)
 
-    def _compiled(self, captured: CapturedStep, arguments: Arguments, local: bool, *, own: bool) -> NoReturn:
+    def _compiled(self, captured: CapturedStep, arguments: Arguments, local: bool) -> NoReturn:
         """Measure the step; the script has done all that a search wants of it.
 
         Raises:
             SystemExit: There are no more orders.
 
         """
-        self._trials.run(captured, arguments, local=local, own=own)
+        brings_own = local and not arguments.is_local  # every worker brings a batch of its own
+        self._trials.run(captured, arguments, local=local, own=brings_own)
         raise SystemExit(0)
 
 

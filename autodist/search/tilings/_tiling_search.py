@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -24,6 +23,7 @@ from autodist.search.tilings._elimination import (
 )
 from autodist.search.tilings._factor_tables import Combination, Tables
 from autodist.search.tilings._greedy import greedy
+from autodist.search.tilings._level_order import level_order
 from autodist.search.tilings._repeated import Quotient, alike_layers, alike_steps
 
 __all__ = ["FoundTiling", "Method", "SearchOptions", "find_tiling", "priced"]
@@ -175,19 +175,19 @@ class _Search:
 
     def _expanded(self, quotient: Quotient, found: FoundTiling) -> FoundTiling:
         layouts = tuple(found.layouts[place] for place in quotient.place)
-        return self._finished(self._tables(len(self._lengths)), layouts)
+        return priced_by(self._tables(len(self._lengths)), layouts)
 
     def _of_digits(self) -> list[FoundTiling]:
         """The tiling that one cut after another finds where their order is free."""
         if self._options.tiles is AxisTiles.DIGITS or len(self._lengths) < 2:
             return []
         search = _Search(self._graph, self._lengths, replace(self._options, tiles=AxisTiles.DIGITS))
-        return [self._finished(self._tables(len(self._lengths)), search._recursive().layouts)]
+        return [priced_by(self._tables(len(self._lengths)), search._recursive().layouts)]
 
     def _joint(self) -> FoundTiling:
         tables = self._tables(len(self._lengths))
         every = [tables.combinations(operator) for operator in self._graph.operators]
-        return self._finished(tables, self._solved(tables, self._domains.every(), every))
+        return priced_by(tables, self._solved(tables, self._domains.every(), every))
 
     def _recursive(self) -> FoundTiling:
         layouts: tuple[States, ...] = ((),) * len(self._graph.tensors)
@@ -216,12 +216,12 @@ class _Search:
         """Search again near to what is there, and among all cuts of operators, until nothing improves."""
         tables = self._tables(len(self._lengths))
         every = [tables.combinations(operator) for operator in self._graph.operators]
-        best = self._weighed(self._finished(tables, found.layouts))
+        best = self._weighed(priced_by(tables, found.layouts))
         is_better = True
         while is_better:
             is_better = False
             for domains in self._neighbourhoods(tables, best[1].layouts, every):
-                other = self._weighed(self._finished(tables, self._solved(tables, domains, every)))
+                other = self._weighed(priced_by(tables, self._solved(tables, domains, every)))
                 if other[0] < best[0] * (1 - 1e-9):
                     best, is_better = other, True
                     break
@@ -248,9 +248,6 @@ class _Search:
             tensors = zip(self._graph.tensors, found.layouts, strict=True)
             cost += weight * sum(max(1, t.stored) * tile_bytes(t, states, self._lengths) for t, states in tensors)
         return cost, found
-
-    def _finished(self, tables: Tables, layouts: tuple[States, ...]) -> FoundTiling:
-        return priced_by(tables, layouts)
 
     def _tables(self, count: int) -> Tables:
         return Tables(self._graph, self._lengths[:count], self._options.tiles)
@@ -368,39 +365,3 @@ def _squeezed(factor: CostFactor) -> CostFactor:
     """Without the tensors that have one layout only."""
     kept = [(t, size) for t, size in zip(factor.scope, factor.costs.shape, strict=True) if size > 1]
     return CostFactor(tuple(t for t, _ in kept), factor.costs.reshape([size for _, size in kept]))
-
-
-def level_order(graph: CoarseGraph, sizes: Sequence[int]) -> list[int]:
-    """Tensors in the order of the breadth-first levels of the operators that they bind (SoyBean, section 4.2.2).
-
-    A tensor binds operators of at most two adjacent levels, so going through them in turn is dynamic programming over
-    levels. Among some operators to begin with, the one with the smallest tables is taken.
-    """
-    users: list[list[int]] = [[] for _ in graph.tensors]
-    for number, operator in enumerate(graph.operators):
-        for tensor in set(operator.operands):
-            users[tensor].append(number)
-    count = len(graph.operators)
-    scopes = [tuple(set(operator.operands)) for operator in graph.operators]
-    orders = [
-        _order_from(root, graph.operators, users) for root in dict.fromkeys((0, count // 2, count - 1)) if count
-    ] or [list(range(len(sizes)))]
-    return min(orders, key=lambda order: most_cells(scopes, sizes, order))
-
-
-def _order_from(root: int, operators: Sequence[CoarseOperator], users: Sequence[Sequence[int]]) -> list[int]:
-    level: dict[int, int] = {}
-    for start in (root, *range(len(operators))):  # what is not connected comes behind
-        if start in level:
-            continue
-        level[start] = max(level.values(), default=-1) + 1
-        queue = deque([start])
-        while queue:
-            number = queue.popleft()
-            for other in (u for t in operators[number].operands for u in users[t]):
-                if other not in level:
-                    level[other] = level[number] + 1
-                    queue.append(other)
-    last = [max((level[number] for number in using), default=0) for using in users]
-    first = [min((level[number] for number in using), default=0) for using in users]
-    return sorted(range(len(users)), key=lambda t: (last[t], first[t]))
