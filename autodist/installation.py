@@ -17,10 +17,8 @@ __all__ = [
     "autodist_remedy",
     "check_tensorflow",
     "explain_import_error",
-    "horovod_remedy",
     "install_command",
     "is_supported",
-    "tcp_remedy",
     "tensorflow_remedy",
     "version",
 ]
@@ -38,13 +36,10 @@ COMPILER_REMEDY = "`apt-get install g++`, if AutoDist's own library or Horovod i
 COSTS = {
     "tensorflow": "nothing can be trained",
     "keras": "nothing can be trained",
-    "horovod": "strategies that name Horovod are refused; no other needs it where AutoDist's own library is",
-    "tcp": "several workers need Horovod, or TensorFlow's collectives, which are slower and open ports "
-    "(`--allow-open-ports`); nothing can be encrypted",
     "openssl": "`--encrypt` is refused",
     "compiler": "nothing where AutoDist's own library is there",
 }
-"""What it costs that a part is missing, by the name that ``autodist env`` gives it."""
+"""What it costs that a part is missing, by the name that ``autodist env`` gives it; of carriers, they say it."""
 
 _WHEELS = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm")
 
@@ -119,27 +114,6 @@ def autodist_remedy(python: str, version: str = "") -> str:
     """
     wanted = f"{DISTRIBUTION}[cpu]=={version}" if version else f"{DISTRIBUTION}[cpu]"
     return f'`{python} -m pip install "{wanted}"`, or with the wheel that `make wheel` has built instead of the name'
-
-
-def tcp_remedy(python: str, compiler: str) -> str:
-    """Return what to do where AutoDist's own library is missing.
-
-    Args:
-        python: The interpreter that is to have it.
-        compiler: The compiler of C++ there; empty if there is none.
-
-    """
-    again = f"`{python} -m pip install --force-reinstall --no-deps .` in AutoDist's directory builds it"
-    again = again if compiler else f"`apt-get install g++`, then {again}"
-    return f"{again}; the wheel that `make wheel` builds has it, and needs no compiler"
-
-
-def horovod_remedy(python: str) -> str:
-    """Return what to do where Horovod is missing, or was built without TensorFlow."""
-    return (
-        f"`scripts/install-horovod {python}` in AutoDist's directory builds it, in some minutes; that needs "
-        "`apt-get install cmake g++ make`"
-    )
 
 
 def _tensorflow_wheel() -> str:

@@ -60,7 +60,7 @@ MAY_IMPORT = {
     "remote": _BASE | {"resource_spec"},
     "agent": _AGENT,
     "launch": _COORDINATION | _AGENT | {"report"},
-    "doctor": _AGENT | {"report", "documents"},
+    "doctor": _AGENT | {"report", "documents", "carriers"},
     "tuning": _API | {"launch", "simulator", "search", "report", "timeline"},
     "api": _API,
     "callbacks": _RUNTIME,

@@ -17,6 +17,7 @@ from autodist.carriers._carrier_registry import (
     names,
     names_of,
     one_of,
+    optional,
 )
 from autodist.carriers._collective import Collective
 from autodist.carriers._communicator import Communicator
@@ -51,6 +52,7 @@ __all__ = [
     "names",
     "names_of",
     "one_of",
+    "optional",
     "ring_gather",
     "ring_reduce",
     "rows_of",

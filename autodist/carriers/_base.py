@@ -138,6 +138,29 @@ class Carrier(Named, abc.ABC):
     remedy: ClassVar[str] = "install the package that brings it"
     """What to do then."""
 
+    cost: ClassVar[str] = "strategies that name it are refused"
+    """What it costs that it is missing."""
+
+    peer_errors: ClassVar[frozenset[str]] = frozenset()
+    """Names of the exceptions by which its library says that another worker is gone."""
+
+    peer_messages: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """Words of errors of TensorFlow's that say the same: all parts of one of them."""
+
+    op_prefix: ClassVar[str] = ""
+    """What the types of its operators begin with; empty if nothing tells them from others."""
+
+    variable_prefix: ClassVar[str] = ""
+    """What the names of the environment variables begin with that steer its library; empty if there are none."""
+
+    listens_at_own_name: ClassVar[bool] = False
+    """Whether workers listen at the address that their machine's own name means there."""
+
+    @property
+    def title(self) -> str:
+        """What heads a column about it: its name, with the capital letters that sentences give it."""
+        return self.called if self.called.lower() == self.name else self.name
+
     @property
     def fits_servers(self) -> bool:
         """Whether it can be used in sessions with parameter servers."""
@@ -146,6 +169,25 @@ class Carrier(Named, abc.ABC):
     def is_available(self) -> bool:
         """Whether it works on this machine; finds out without loading anything."""
         return True
+
+    def instructions(self, python: str, compiler: str) -> str:
+        """Return what to do where it is missing, in full.
+
+        Args:
+            python: The interpreter that is to have it.
+            compiler: The compiler of C++ there; empty if there is none.
+
+        """
+        return self.remedy
+
+    def default_variables(self, start_timeout_s: float) -> dict[str, str]:
+        """Return the environment variables that workers get for it, unless users have set them.
+
+        Args:
+            start_timeout_s: Longest wait for other workers to start.
+
+        """
+        return {}
 
     @abc.abstractmethod
     def communicator(self, place: CollectivePlace) -> Communicator:

@@ -25,6 +25,7 @@ __all__ = [
     "names",
     "names_of",
     "one_of",
+    "optional",
 ]
 
 ENTRY_POINT_GROUP = "autodist.carriers"
@@ -85,6 +86,11 @@ def _names_of_others() -> tuple[str, ...]:
 def carriers() -> tuple[Carrier, ...]:
     """All carriers, in the order of :func:`names`."""
     return tuple(map(get, names()))
+
+
+def optional() -> tuple[Carrier, ...]:
+    """The carriers that need not be there, by name."""
+    return tuple(sorted((one for one in carriers() if one.missing), key=lambda one: one.name))
 
 
 def names_of(fits: Callable[[Carrier], object]) -> tuple[str, ...]:

@@ -34,6 +34,11 @@ class Collective(Carrier):
     )
     needs_servers: ClassVar[bool] = True
     missing: ClassVar[str] = ""
+    peer_messages: ClassVar[tuple[tuple[str, ...], ...]] = (
+        ("Collective ops is aborted", "from remote target"),
+        ("BufRendezvous", "from remote target"),
+    )
+    op_prefix: ClassVar[str] = "Collective"
     has_own_connections: ClassVar[bool] = False
 
     def communicator(self, place: CollectivePlace) -> Communicator:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,12 +35,34 @@ class Horovod(Carrier):
     summed: ClassVar[frozenset[str]] = frozenset({"float16", "float32", "float64"})
     missing: ClassVar[str] = "not built for TensorFlow"
     remedy: ClassVar[str] = "install Horovod there"
+    cost: ClassVar[str] = "strategies that name Horovod are refused; no other needs it where AutoDist's own library is"
+    peer_errors: ClassVar[frozenset[str]] = frozenset({"HorovodInternalError", "HostsUpdatedInterrupt"})
+    peer_messages: ClassVar[tuple[tuple[str, ...], ...]] = (("Horovod has been shut down",),)
+    op_prefix: ClassVar[str] = "Horovod"
+    variable_prefix: ClassVar[str] = "HOROVOD_"
+    listens_at_own_name: ClassVar[bool] = True
 
     def is_available(self) -> bool:
         """Whether its library for TensorFlow was built."""
         found = importlib.util.find_spec("horovod")
         folders = (found.submodule_search_locations or ()) if found else ()
         return any(True for folder in folders for _ in Path(folder, "tensorflow").glob("mpi_lib*.so"))
+
+    def instructions(self, python: str, compiler: str) -> str:
+        """See the base class; it is missing too where it was built without TensorFlow."""
+        return (
+            f"`scripts/install-horovod {python}` in AutoDist's directory builds it, in some minutes; that needs "
+            "`apt-get install cmake g++ make`"
+        )
+
+    def default_variables(self, start_timeout_s: float) -> dict[str, str]:
+        """See the base class."""
+        return {
+            "HOROVOD_FUSION_THRESHOLD": "4194304",  # sparse gradients travel together; large groups are fused already
+            # It waits for half a minute by itself, and then ends the process; on a machine with much to do that is
+            # short.
+            "HOROVOD_GLOO_TIMEOUT_SECONDS": str(math.ceil(start_timeout_s)),
+        }
 
     def communicator(self, place: CollectivePlace) -> Communicator:
         """See the base class."""

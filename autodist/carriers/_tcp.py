@@ -34,10 +34,21 @@ class Tcp(Carrier):
     carries_strings: ClassVar[bool] = True
     missing: ClassVar[str] = "not built"
     remedy: ClassVar[str] = "install AutoDist there where there is a compiler of C++ (`apt-get install g++`)"
+    cost: ClassVar[str] = (
+        "several workers need Horovod, or TensorFlow's collectives, which are slower and open ports "
+        "(`--allow-open-ports`); nothing can be encrypted"
+    )
+    op_prefix: ClassVar[str] = "Autodist"
 
     def is_available(self) -> bool:
         """Whether the library was built."""
         return is_built()
+
+    def instructions(self, python: str, compiler: str) -> str:
+        """See the base class."""
+        again = f"`{python} -m pip install --force-reinstall --no-deps .` in AutoDist's directory builds it"
+        again = again if compiler else f"`apt-get install g++`, then {again}"
+        return f"{again}; the wheel that `make wheel` builds has it, and needs no compiler"
 
     def communicator(self, place: CollectivePlace) -> Communicator:
         """See the base class."""

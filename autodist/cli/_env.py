@@ -7,7 +7,6 @@ import json
 import click
 
 from autodist.cli.options import debug_option
-from autodist.installation import COSTS
 
 __all__ = ["env"]
 
@@ -24,7 +23,7 @@ def env(as_json: bool) -> None:
     """
     facts = _facts()
     remedies = {name: remedy for name, remedy in _remedies(facts).items() if facts[name] is None}
-    costs = {name: COSTS[name] for name in remedies}
+    costs = {name: _costs()[name] for name in remedies}
     if as_json:
         told = {"schema_version": _SCHEMA_VERSION, **facts, "costs": costs, "remedies": remedies}
         click.echo(json.dumps(told, indent=2))
@@ -39,6 +38,7 @@ def _facts() -> dict[str, object]:
     import os
     import platform
 
+    from autodist import carriers
     from autodist.agent import compiler, versions
 
     found = versions()
@@ -47,9 +47,7 @@ def _facts() -> dict[str, object]:
         "python": found["python"],
         "executable": found["executable"],
         **{name: packages.get(name) for name in ("autodist", "tensorflow", "keras", "numpy")},
-        # A Horovod that was built without TensorFlow is none; AutoDist's own library is as old as AutoDist.
-        "horovod": packages.get("horovod") if "horovod" in found["carriers"] else None,
-        "tcp": packages.get("autodist") if "tcp" in found["carriers"] else None,
+        **{carrier.name: packages.get(carrier.name) for carrier in carriers.optional()},
         "openssl": "3" if found["has_openssl"] else None,
         "compiler": compiler() or None,
         "os": platform.platform(),
@@ -58,16 +56,23 @@ def _facts() -> dict[str, object]:
     }
 
 
+def _costs() -> dict[str, str]:
+    from autodist import carriers
+    from autodist.installation import COSTS
+
+    return COSTS | {carrier.name: carrier.cost for carrier in carriers.optional()}
+
+
 def _remedies(facts: dict[str, object]) -> dict[str, str]:
     """Return what to do where each of the parts is missing."""
-    from autodist.installation import COMPILER_REMEDY, OPENSSL_REMEDY, horovod_remedy, tcp_remedy, tensorflow_remedy
+    from autodist import carriers
+    from autodist.installation import COMPILER_REMEDY, OPENSSL_REMEDY, tensorflow_remedy
 
-    python = str(facts["executable"])
+    python, compiler = str(facts["executable"]), str(facts["compiler"] or "")
     return {
         "tensorflow": tensorflow_remedy(python),
         "keras": tensorflow_remedy(python),
-        "horovod": horovod_remedy(python),
-        "tcp": tcp_remedy(python, str(facts["compiler"] or "")),
+        **{carrier.name: carrier.instructions(python, compiler) for carrier in carriers.optional()},
         "openssl": OPENSSL_REMEDY,
         "compiler": COMPILER_REMEDY,
     }

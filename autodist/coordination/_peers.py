@@ -7,19 +7,15 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from autodist import carriers
 from autodist.coordination._worker import Worker
 from autodist.error_text import said_by
 from autodist.errors import AutoDistError, WorkerFailed
 
 __all__ = ["holder_failures", "peer_failures"]
 
-_TOLD_BY_OTHERS = (
-    ("is closed",),  # the server of that queue has failed
-    ("Horovod has been shut down",),
-    ("Collective ops is aborted", "from remote target"),
-    ("BufRendezvous", "from remote target"),
-)
-"""What errors say that only tell of another worker's; all parts of one of them."""
+_QUEUE_CLOSED = ("is closed",)
+"""What an error says if the server of a queue has failed."""
 
 
 @contextlib.contextmanager
@@ -36,7 +32,7 @@ def peer_failures(worker: Worker) -> Iterator[None]:
     except lost as error:
         raise _peer_lost(error) from error
     except (tf.errors.OutOfRangeError, tf.errors.UnknownError, tf.errors.InternalError) as error:
-        if any(all(words in error.message for words in told) for told in _TOLD_BY_OTHERS):
+        if any(all(words in error.message for words in told) for told in _told_by_others()):
             raise _peer_lost(error) from error
         raise
 
@@ -62,6 +58,11 @@ def holder_failures(worker: Worker, name: str, ranks: Sequence[int]) -> Iterator
             f"worker {held}, where `{name}` lives, is gone",
             hint="its own log says why it ended; what was trained until then is in the last checkpoint",
         ) from error
+
+
+def _told_by_others() -> list[tuple[str, ...]]:
+    """What errors say that only tell of another worker's; all parts of one of them."""
+    return [_QUEUE_CLOSED, *(told for carrier in carriers.carriers() for told in carrier.peer_messages)]
 
 
 def _peer_lost(error: Any) -> AutoDistError:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from autodist import carriers
 from autodist.doctor._diagnose import Diagnosis
 from autodist.doctor._examination import MachineVisit
 from autodist.doctor._finding import Finding, Status
@@ -23,8 +24,8 @@ _SCHEMA_VERSION = 1
 _STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "bold red"}
 _MOST_IN_MATRIX = 16
 _NUMBERS = ("Cores", "Memory GB", "GPUs", "Disk GB", "Clock ms")
-_DISPENSABLE = ("AutoDist", "Clock ms", "Disk GB", "Keras", "Memory GB", "Python", "Compiler", "Horovod", "tcp")
-"""Columns that narrow terminals do without, the first one first."""
+_DISPENSABLE = ("AutoDist", "Clock ms", "Disk GB", "Keras", "Memory GB", "Python", "Compiler")
+"""Columns that narrow terminals do without, the first one first; then those of carriers."""
 
 
 def to_json(diagnosis: Diagnosis) -> str:
@@ -101,8 +102,7 @@ def _machines(diagnosis: Diagnosis, width: int) -> Any:
         "Python": _column(visits, "python"),
         "TensorFlow": _versions(visits, "tensorflow"),
         "Keras": _versions(visits, "keras"),
-        "Horovod": _versions(visits, "horovod"),
-        "tcp": _versions(visits, "tcp"),
+        **{carrier.title: _versions(visits, carrier.name) for carrier in carriers.optional()},
         "Compiler": _column(visits, "compiler", "-"),
         "AutoDist": _versions(visits, "autodist"),
         "Cores": [f"{v.facts.cores:g}" if v.facts else "" for v in visits],
@@ -111,7 +111,7 @@ def _machines(diagnosis: Diagnosis, width: int) -> Any:
         "Disk GB": [f"{v.facts.disks['directory'].free_bytes / 1e9:.0f}" if v.facts else "" for v in visits],
         "Clock ms": [f"{v.clock_ahead_s * 1e3:+.0f}" if v.facts else "" for v in visits],
     }
-    for header in _DISPENSABLE:
+    for header in (*_DISPENSABLE, *(carrier.title for carrier in carriers.optional())):
         if sum(max(map(len, [header, *cells])) + 2 for header, cells in columns.items()) > width:
             del columns[header]
     return fitted_table(columns, width, right=_NUMBERS, shrink={"Host": 12})

@@ -14,13 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from autodist import carriers
 from autodist.coordination import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT, HorovodPlace, WorkerEnvironment
 from autodist.errors import UsageError
 
 __all__ = ["forwarded_environment", "requested_environment"]
 
 _TRAVELLING = (
-    *("AUTODIST_*", "TF_*", "TF2_*", "KERAS_*", "XLA_*", "HOROVOD_*", "NCCL_*", "GRPC_*", "CUDNN_*", "NVIDIA_TF32_*"),
+    *("AUTODIST_*", "TF_*", "TF2_*", "KERAS_*", "XLA_*", "NCCL_*", "GRPC_*", "CUDNN_*", "NVIDIA_TF32_*"),
     *("OMP_*", "KMP_*", "MKL_*", "GOTO_*", "OPENBLAS_*", "ONEDNN_*", "DNNL_*", "NUMEXPR_*"),
     *("CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING"),
     *("PYTHONHASHSEED", "PYTHONWARNINGS", "PYTHONFAULTHANDLER", "PYTHONDEVMODE", "PYTHONUTF8", "PYTHONIOENCODING"),
@@ -53,10 +54,11 @@ def forwarded_environment(environ: Mapping[str, str] | None = None) -> dict[str,
     """
     variables = os.environ if environ is None else environ
     staying = _launchers_own().union(_STAYING)
+    travelling = (*_TRAVELLING, *(f"{one.variable_prefix}*" for one in carriers.carriers() if one.variable_prefix))
     return {
         name: value
         for name, value in variables.items()
-        if name not in staying and any(fnmatchcase(name, pattern) for pattern in _TRAVELLING)
+        if name not in staying and any(fnmatchcase(name, pattern) for pattern in travelling)
     }
 
 

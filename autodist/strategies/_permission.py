@@ -6,14 +6,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from autodist import carriers
-from autodist.carriers import Carrier, Tcp
+from autodist.carriers import Carrier
 from autodist.errors import StrategyError
 from autodist.strategies._builders import StrategyBuilder
 from autodist.strategies._strategy import Strategy
 
 __all__ = ["Permission", "needs_servers"]
-
-_INSTEAD = "`--strategy \"AllReduce(communicator='tcp')\"`, or `\"PartitionedPS(communicator='tcp')\"`"
 
 
 @dataclass(frozen=True)
@@ -108,11 +106,13 @@ class Permission:
         return sorted({carrier.called for carrier in map(carriers.get, names) if not self.allows(carrier)})
 
     def _hint(self) -> str:
-        instead = f"take one over AutoDist's own connections: {_INSTEAD}"
+        own = carriers.carrier_of_servers()
+        named = f"`--strategy \"AllReduce(communicator='{own}')\"`, or `\"PartitionedPS(communicator='{own}')\"`"
+        instead = f"take one over AutoDist's own connections: {named}"
         if self.encrypts:
             return f"{instead}; or leave out `--encrypt` and use a private network"
         allowed = "allow it on a network that you trust: `autodist run --allow-open-ports`"
-        if Tcp.name in carriers.installed_communicators():
+        if own in carriers.installed_communicators():
             return f"{instead}; or {allowed}"
         return (
             f"{allowed}; or install AutoDist where there is a compiler (`apt-get install g++`), for its own connections"

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from autodist import carriers
 from autodist.coordination import CODE, FailureNote, current_worker
 from autodist.errors import AutoDistError, WorkerFailed
 from autodist.installation import explain_import_error
@@ -19,7 +20,7 @@ from autodist.user_code import is_user_code, shown_file
 
 __all__ = ["note_of", "trace_of"]
 
-_LIBRARIES_ECHOES = frozenset({"HorovodInternalError", "HostsUpdatedInterrupt", "UnavailableError", "AbortedError"})
+_ECHOES = frozenset({"UnavailableError", "AbortedError"})
 _MEMORY_HINT = (
     "this worker's memory is full: take a smaller batch, more workers, or a strategy that divides the variables "
     "among hosts, such as `--strategy PartitionedPS`"
@@ -218,7 +219,9 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 def _is_about_another(error: BaseException) -> bool:
     """Whether an error only says that another worker does not answer any more."""
-    return isinstance(error, WorkerFailed) or type(error).__name__ in _LIBRARIES_ECHOES
+    return isinstance(error, WorkerFailed) or type(error).__name__ in _ECHOES.union(
+        *(carrier.peer_errors for carrier in carriers.carriers())
+    )
 
 
 def _hint(error: BaseException) -> str:

@@ -12,7 +12,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from autodist.agent.machine._addresses import interfaces, meanings, reached_by
@@ -46,7 +46,7 @@ def gather(directory: str, name: str, others: Sequence[str], first_port: int, la
         "python": told["python"],
         "executable": told["executable"],
         "host_name": socket.gethostname(),
-        "packages": _packages(told),
+        "packages": {**told["packages"], **({"openssl": "3"} if told["has_openssl"] else {})},
         "compiler": compiler(),
         "cores": cores(),
         "memory": memory(),
@@ -58,15 +58,6 @@ def gather(directory: str, name: str, others: Sequence[str], first_port: int, la
         "address": reached_by(name, others)[0],
         "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
     }
-
-
-def _packages(told: Mapping[str, Any]) -> dict[str, str]:
-    """Return the versions of packages that are installed."""
-    # A Horovod that was built without TensorFlow is none; AutoDist's own library is as old as AutoDist.
-    built = told["carriers"]
-    found = {name: version for name, version in told["packages"].items() if name != "horovod" or name in built}
-    found |= {"tcp": found["autodist"]} if "tcp" in built and "autodist" in found else {}
-    return found | ({"openssl": "3"} if told["has_openssl"] else {})
 
 
 def _disks(directory: str) -> dict[str, dict[str, Any]]:

@@ -26,7 +26,6 @@ _CARRIERS = "autodist.carriers"
 _DISTRIBUTIONS = {
     "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-rocm"),
     "keras": ("keras",),
-    "horovod": ("horovod",),
     "numpy": ("numpy",),
 }
 """What brings a package, the first that is installed."""
@@ -42,7 +41,8 @@ def versions(python: str = "") -> dict[str, Any]:
         python: Path of the interpreter; empty for the one that runs this.
 
     Returns:
-        ``python`` (its version), ``executable``, ``packages`` (version by name, those that are installed),
+        ``python`` (its version), ``executable``, ``packages`` (version by name, those that are installed, with
+        carriers among them),
         ``carriers`` (names of those that need not be there and are) and ``has_openssl`` (whether there is the one that
         AutoDist's own library encrypts with); nothing if there is no such interpreter.
 
@@ -52,12 +52,16 @@ def versions(python: str = "") -> dict[str, Any]:
     """
     if python and os.path.realpath(python) != os.path.realpath(sys.executable):
         return _asked(python)
-    found = {"autodist": _own_version(), **{name: _version(*wheels) for name, wheels in _DISTRIBUTIONS.items()}}
+    built, others = [name for name, file in _BUILT.items() if _has(*file)], _carriers_of_others()
+    found = {**others, "autodist": _own_version()}
+    found |= {name: _version(*wheels) for name, wheels in _DISTRIBUTIONS.items()}
+    # What was built without TensorFlow is none; AutoDist's own library is as old as AutoDist.
+    found |= {name: found.get(package) or _version(package) for name in built for package in _BUILT[name][:1]}
     return {
         "python": platform.python_version(),
         "executable": sys.executable,
         "packages": {name: version for name, version in found.items() if version},
-        "carriers": [*(name for name, file in _BUILT.items() if _has(*file)), *_carriers_of_others()],
+        "carriers": [*built, *others],
         "has_openssl": _can_load("libssl.so.3"),
     }
 
@@ -107,10 +111,13 @@ def _has(package: str, *path: str) -> bool:
     return any(glob.glob(os.path.join(glob.escape(folder), *path)) for folder in _folders(package))
 
 
-def _carriers_of_others() -> list[str]:
+def _carriers_of_others() -> dict[str, str]:
+    """Return the versions of the packages that bring other carriers, by the carrier's name."""
     found = importlib.metadata.entry_points()
     entries = found.select(group=_CARRIERS) if hasattr(found, "select") else found.get(_CARRIERS, ())
-    return sorted({entry.name for entry in entries})
+    # Before Python 3.10 an entry point does not tell its package.
+    versions = {entry.name: getattr(getattr(entry, "dist", None), "version", "") for entry in entries}
+    return dict(sorted(versions.items()))
 
 
 def _can_load(library: str) -> bool:

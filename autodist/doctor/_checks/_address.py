@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Sequence
 
+from autodist import carriers
 from autodist.doctor._examination import Examination, MachineFacts, MachineVisit
 from autodist.doctor._finding import Finding, Status
 
@@ -20,15 +21,22 @@ def check_address(examination: Examination) -> Iterator[Finding]:
         return
     own = {visit.name: _usable(facts) for visit, facts in examination.known}
     # Of two machines that mean a loopback address by their names, neither's Horovod can connect to the other's.
+    names = [carrier.name for carrier in _at_own_names()]
     astray = [
-        visit for visit, facts in examination.known if facts.packages.get("horovod") and _means_loopback(visit, facts)
+        visit
+        for visit, facts in examination.known
+        if any(map(facts.packages.get, names)) and _means_loopback(visit, facts)
     ]
     for visit, facts in examination.known:
-        yield _of_itself(visit, facts, stops_horovod=visit in astray and len(astray) > 1)
+        yield _of_itself(visit, facts, stops_workers=visit in astray and len(astray) > 1)
         for other, addresses in own.items():
             meant = facts.names.get(other, ())
             if other != visit.name and meant and not set(meant) & addresses:
                 yield _of_another(visit, other, meant, addresses)
+
+
+def _at_own_names() -> list[carriers.Carrier]:
+    return [carrier for carrier in carriers.carriers() if carrier.listens_at_own_name]
 
 
 def _usable(facts: MachineFacts) -> set[str]:
@@ -36,16 +44,17 @@ def _usable(facts: MachineFacts) -> set[str]:
     return {text for text in every if not (ip := ipaddress.ip_address(text)).is_loopback and not ip.is_link_local}
 
 
-def _of_itself(visit: MachineVisit, facts: MachineFacts, *, stops_horovod: bool) -> Finding:
+def _of_itself(visit: MachineVisit, facts: MachineFacts, *, stops_workers: bool) -> Finding:
     if not facts.address:
         remedy = f"connect `{visit.name}` to the network of the others, or name it by an address that it has there"
         return Finding(visit.name, "address", Status.FAIL, "it has no address that others could reach", remedy)
     if not _means_loopback(visit, facts):
         return Finding(visit.name, "address", Status.OK, f"others reach it at {facts.address}")
     name, meant = _own_name(visit, facts)
-    text = f"its own name means {meant} there, where others can't reach it; all but Horovod uses {facts.address}"
+    but = " and ".join(carrier.called for carrier in _at_own_names())
+    text = f"its own name means {meant} there, where others can't reach it; all but {but} uses {facts.address}"
     remedy = f"write `{facts.address} {name}` into its /etc/hosts instead of `{meant} {name}`"
-    return Finding(visit.name, "address", Status.FAIL if stops_horovod else Status.WARN, text, remedy)
+    return Finding(visit.name, "address", Status.FAIL if stops_workers else Status.WARN, text, remedy)
 
 
 def _means_loopback(visit: MachineVisit, facts: MachineFacts) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from autodist import carriers
 from autodist.doctor._examination import Examination, MachineFacts
 from autodist.doctor._finding import Finding, Status
 from autodist.installation import (
@@ -12,21 +13,18 @@ from autodist.installation import (
     OPENSSL_REMEDY,
     TENSORFLOW,
     autodist_remedy,
-    horovod_remedy,
     is_supported,
-    tcp_remedy,
 )
 
 __all__ = ["check_packages"]
 
 _NEEDED = ("autodist", "tensorflow", "keras")
-_WORTH_HAVING = ("horovod", "numpy", "tcp", "openssl")
-_CALLED = {"tcp": "AutoDist's own library, `tcp`,", "openssl": "OpenSSL 3"}
 
 
 def check_packages(examination: Examination) -> Iterator[Finding]:
     """Yield each package of each machine; those that are needed must be there, in the version of most."""
-    for package in (*_NEEDED, *_WORTH_HAVING):
+    worth_having = (*sorted({"numpy", *_carriers()}), "openssl")
+    for package in (*_NEEDED, *worth_having):
         found = {visit.name: facts.packages.get(package, "") for visit, facts in examination.known}
         usual = max(Counter(filter(None, found.values())).items(), key=lambda item: item[1], default=("", 0))[0]
         for visit, facts in examination.known:
@@ -38,28 +36,39 @@ def _judge(package: str, version: str, usual: str, host: str, facts: MachineFact
     worst = Status.FAIL if is_needed else Status.WARN
     if version and version == usual and (package != "tensorflow" or is_supported(version)):
         return Finding(host, package, Status.OK, f"{package} {version}")
-    if not is_needed and not version and not usual and package != "tcp":
+    if not is_needed and not version and not usual and package != carriers.carrier_of_servers():
         return Finding(
             host, package, Status.OK, f"{package} is on no host, and not needed", _remedy(package, "", facts)
         )
     if is_needed and package == "tensorflow" and version and version == usual:
         text = f"TensorFlow {version}, AutoDist works with {TENSORFLOW}"
     elif not version:
-        cost = f"; that costs: {COSTS[package]}" if package in COSTS else ""
-        text = f"{_CALLED.get(package, package)} is not installed for {facts.executable}{cost}"
+        cost = _carriers()[package].cost if package in _carriers() else COSTS.get(package, "")
+        cost = f"; that costs: {cost}" if cost else ""
+        text = f"{_called(package)} is not installed for {facts.executable}{cost}"
     else:
         text = f"{package} {version}, other hosts have {usual}"
     return Finding(host, package, worst, text, _remedy(package, usual, facts))
 
 
+def _carriers() -> dict[str, carriers.Carrier]:
+    """Return the carriers that need not be there, by name."""
+    return {carrier.name: carrier for carrier in carriers.optional()}
+
+
+def _called(package: str) -> str:
+    carrier = _carriers().get(package)
+    if carrier is not None and carrier.title == package:
+        return f"{carrier.called}, `{package}`,"
+    return {"openssl": "OpenSSL 3"}.get(package, package)
+
+
 def _remedy(package: str, version: str, facts: MachineFacts) -> str:
     """Say what to type to have the version."""
-    if package == "horovod":
-        return horovod_remedy(facts.executable)
+    if package in _carriers():
+        return _carriers()[package].instructions(facts.executable, facts.compiler)
     if package == "openssl":
         return OPENSSL_REMEDY
-    if package == "tcp":
-        return tcp_remedy(facts.executable, facts.compiler)
     if package == "autodist":
         return f"{autodist_remedy(facts.executable, version)}, there"
     name = "tensorflow-cpu" if package == "tensorflow" and not facts.gpus else package

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from autodist import carriers
 from autodist.coordination import HorovodPlace, WorkerEnvironment
 from autodist.errors import UsageError
 from autodist.launch._base import Job, WorkerCommand
@@ -142,10 +142,9 @@ def _defaults(base: Mapping[str, str], job: Job) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",  # lines reach the console when they are written, not when a buffer is full
         "TF_CPP_MIN_LOG_LEVEL": "2",  # without TensorFlow's account of the CPU, once per worker
         "PYTHONHASHSEED": str(job.seed or 0),  # sets have one order on all workers, which a vocabulary may come from
-        "HOROVOD_FUSION_THRESHOLD": "4194304",  # sparse gradients travel together; large groups are fused already
-        # It waits for half a minute by itself, and then ends the process; on a machine with much to do that is short.
-        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(math.ceil(min(job.start_timeout_s or _NO_BOUND_S, _NO_BOUND_S))),
     }
+    for carrier in carriers.carriers():
+        wanted |= carrier.default_variables(min(job.start_timeout_s or _NO_BOUND_S, _NO_BOUND_S))
     return {name: value for name, value in wanted.items() if name not in base}
 
 

@@ -7,15 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from autodist import carriers
-from autodist.carriers import Carrier, Tcp
+from autodist.carriers import Carrier
 from autodist.errors import LaunchError, NotInstalled
 from autodist.installation import (
-    COSTS,
     OPENSSL_REMEDY,
     TENSORFLOW,
     autodist_remedy,
     is_supported,
-    tcp_remedy,
     tensorflow_remedy,
 )
 
@@ -76,7 +74,8 @@ def check_software(found: Mapping[str, Software], strategy: str | None = None) -
     versions |= {package: {name: has.version(package) for name, has in found.items()} for package in _PACKAGES}
     wrong = {package: by_host for package, by_host in versions.items() if not _are_equal(by_host)}
     rows = [f"  {package:<11} {_shown(by_host)}" for package, by_host in wrong.items()]
-    needed = [carrier for carrier in _optional() if _without(carrier, found) and _is_used(carrier, strategy, found)]
+    lacking = [carrier for carrier in carriers.optional() if _without(carrier, found)]
+    needed = [carrier for carrier in lacking if _is_used(carrier, strategy, found)]
     rows += [f"  {carrier.name:<11} {carrier.missing} on {_listed(_without(carrier, found))}" for carrier in needed]
     if rows:
         hint = _remedy(found, wrong) if wrong else f"{needed[0].remedy}, or {_OTHERWISE}"
@@ -85,17 +84,23 @@ def check_software(found: Mapping[str, Software], strategy: str | None = None) -
     consequence = _consequence(strategy)
     return without_library(found) + [
         f"{carrier.called} is missing on {_listed(without)}; {consequence}"
-        for carrier in _optional()
-        if 0 < len(without := _without(carrier, found)) < len(found)
+        for carrier in lacking
+        if len(without := _without(carrier, found)) < len(found)
     ]
 
 
 def without_library(found: Mapping[str, Software]) -> list[str]:
     """Say what it costs several workers if none of them has AutoDist's own library, and how to get it."""
-    if not found or any(software.has(Tcp()) for software in found.values()):
+    if not found or any(software.has(_library()) for software in found.values()):
         return []
-    remedy = tcp_remedy(next(iter(found.values())).executable, "")
-    return [f"{Tcp.called} is missing; that costs: {COSTS[Tcp.name]}; remedy: {remedy}"]
+    library = _library()
+    remedy = library.instructions(next(iter(found.values())).executable, "")
+    return [f"{library.called} is missing; that costs: {library.cost}; remedy: {remedy}"]
+
+
+def _library() -> Carrier:
+    """AutoDist's own library."""
+    return carriers.get(carriers.carrier_of_servers())
 
 
 def _check_tensorflow(found: Mapping[str, Software]) -> None:
@@ -142,19 +147,15 @@ def check_can_encrypt(found: Mapping[str, Software]) -> None:
         LaunchError: Some lack it; all of them are listed.
 
     """
+    library = _library()
     lacks = {
-        f"{Tcp.called} (`{Tcp.name}`)": _without(Tcp(), found),
+        f"{library.called} (`{library.name}`)": _without(library, found),
         "OpenSSL 3": [name for name, has in found.items() if not has.has_openssl],
     }
     rows = [f"  {what} is not on {_listed(hosts)}" for what, hosts in lacks.items() if hosts]
     if rows:
-        remedy = Tcp.remedy if _without(Tcp(), found) else OPENSSL_REMEDY
+        remedy = library.remedy if _without(library, found) else OPENSSL_REMEDY
         raise LaunchError("\n".join(["`--encrypt` needs what some hosts lack", *rows]), hint=remedy)
-
-
-def _optional() -> list[Carrier]:
-    """The carriers that need not be there."""
-    return sorted((one for one in carriers.carriers() if one.missing), key=lambda one: one.name)
 
 
 def _without(carrier: Carrier, found: Mapping[str, Software]) -> list[str]:

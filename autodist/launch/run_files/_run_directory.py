@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from autodist import carriers
 from autodist.errors import LaunchError, UsageError
 from autodist.launch._secrets import mask_command, mask_secrets, without_secrets
 from autodist.resource_spec import ResourceSpec
@@ -26,7 +27,7 @@ _WORKERS_OWN = (
     *("graph.zip", "graph.[0-9]*.zip", "exchanged.json", "exchanged.[0-9]*.json"),
 )
 _TAIL_BYTES = 64 * 1024
-_SHOWN_VARIABLES = ("AUTODIST_", "HOROVOD_", "TF_", "CUDA_", "OMP_", "MKL_", "KERAS_", "XLA_")
+_SHOWN_VARIABLES = ("AUTODIST_", "TF_", "CUDA_", "OMP_", "MKL_", "KERAS_", "XLA_")
 _SHOWN_NAMES = frozenset(
     {
         *("RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
@@ -177,7 +178,9 @@ def files_of_run(path: Path) -> Iterator[Path]:
 
 def _telling(env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that matter for a run."""
-    return {name: value for name, value in env.items() if name in _SHOWN_NAMES or name.startswith(_SHOWN_VARIABLES)}
+    of_carriers = (carrier.variable_prefix for carrier in carriers.carriers())
+    prefixes = (*_SHOWN_VARIABLES, *filter(None, of_carriers))
+    return {name: value for name, value in env.items() if name in _SHOWN_NAMES or name.startswith(prefixes)}
 
 
 def _link_latest(target: Path) -> None:

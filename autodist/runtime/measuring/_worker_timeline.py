@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import time
 from collections.abc import Iterator
 from typing import Any
 
+from autodist import carriers
 from autodist.coordination import CoordinatorClient
 from autodist.timeline import Kind, Span, WorkerTimeline
 
@@ -19,7 +21,6 @@ _SENT_FROM = re.compile(rf" (?P<edge>\S+) from {_TASK} to ")
 _SENT = "RecvTensor"
 _WAITING = frozenset(("QueueDequeueV2", "QueueEnqueueV2", "QueueEnqueueManyV2", "Recv", "_Recv", "_HostRecv"))
 _STREAMED: dict[str, Kind] = {"AutodistSend": "push", "AutodistReceive": "pull", "AutodistAsk": "pull"}
-_COLLECTIVE = ("Autodist", "Horovod", "Collective")
 
 
 def worker_timeline(
@@ -82,9 +83,15 @@ def _kind(op: str, is_own: bool) -> Kind:
         return "wait"
     if op in _STREAMED:
         return _STREAMED[op]
-    if op.startswith(_COLLECTIVE):
+    if op.startswith(_collectives()):
         return "collective"
     return "compute" if is_own else "serve"
+
+
+@functools.cache
+def _collectives() -> tuple[str, ...]:
+    """What the types of collectives begin with."""
+    return tuple(carrier.op_prefix for carrier in carriers.carriers() if carrier.op_prefix)
 
 
 def _times_s(node: Any) -> tuple[float, float]:
