@@ -4,7 +4,7 @@
 (True, False)
 """
 
-from autodist.carriers._base import Carrier, CollectivePlace, Load, Process
+from autodist.carriers._base import Board, Carrier, CollectivePlace, Load, Process, WorkerPlace
 from autodist.carriers._carrier_registry import (
     ENTRY_POINT_GROUP,
     FORMER,
@@ -30,6 +30,7 @@ from autodist.cost import Links, direct_gather, direct_reduce, ring_gather, ring
 __all__ = [
     "ENTRY_POINT_GROUP",
     "FORMER",
+    "Board",
     "Carrier",
     "CarrierName",
     "Collective",
@@ -42,6 +43,7 @@ __all__ = [
     "Scattered",
     "Tcp",
     "Widened",
+    "WorkerPlace",
     "carrier_of_servers",
     "carriers",
     "direct_gather",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from autodist.carriers._communicator import Communicator
     from autodist.transport import Connection
 
-__all__ = ["Carrier", "CollectivePlace", "Load", "Process"]
+__all__ = ["Board", "Carrier", "CollectivePlace", "Load", "Process", "WorkerPlace"]
 
 _FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
@@ -56,6 +56,51 @@ class Load:
     def parts(self) -> dict[str, float]:
         """By host, bytes that go to all others."""
         return {host: self.row_bytes * rows + self.gathered_bytes for host, rows in self.rows.items()}
+
+
+@dataclass(frozen=True)
+class WorkerPlace:
+    """Where a worker is among the others.
+
+    Attributes:
+        rank: The worker among all.
+        world_size: How many these are.
+        node_rank: Its machine among all machines.
+        local_rank: The worker among those of its machine.
+        local_world_size: How many these are.
+        cross_rank: The worker among those with the same local rank, one of each machine.
+        cross_size: How many these are.
+        interface: The network interface by which others reach it.
+
+    """
+
+    rank: int
+    world_size: int
+    node_rank: int
+    local_rank: int
+    local_world_size: int
+    cross_rank: int
+    cross_size: int
+    interface: str
+
+
+class Board(Protocol):
+    """What all workers of a run can read and write: the coordinator, as one of them sees it."""
+
+    @property
+    def certificate(self) -> str:
+        """By which the coordinator is known, in a run that encrypts; else empty."""
+
+    def put(self, key: str, value: bytes) -> None:
+        """Tell all workers something."""
+
+    def get(self, key: str, timeout_s: float) -> bytes:
+        """Wait for what a worker tells.
+
+        Raises:
+            TimedOut: Nobody tells it in time.
+
+        """
 
 
 class Process(Protocol):
@@ -153,6 +198,12 @@ class Carrier(Named, abc.ABC):
     variable_prefix: ClassVar[str] = ""
     """What the names of the environment variables begin with that steer its library; empty if there are none."""
 
+    own_variables: ClassVar[frozenset[str]] = frozenset()
+    """Those by which its library knows a worker's place: nobody but the launcher and the worker may set them."""
+
+    package: ClassVar[str] = ""
+    """What scripts import to use its library by themselves; empty if there is nothing."""
+
     listens_at_own_name: ClassVar[bool] = False
     """Whether workers listen at the address that their machine's own name means there."""
 
@@ -188,6 +239,18 @@ class Carrier(Named, abc.ABC):
 
         """
         return {}
+
+    def place_variables(self, place: WorkerPlace) -> dict[str, str]:
+        """Return the environment variables by which its library knows a worker's place."""
+        return {}
+
+    def on_import(self, board: Board) -> None:
+        """Prepare this worker's process for its library, once the script has imported :attr:`package`.
+
+        Raises:
+            UsageError: The run does not allow it.
+
+        """
 
     @abc.abstractmethod
     def communicator(self, place: CollectivePlace) -> Communicator:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
-from autodist.carriers._base import Carrier, CollectivePlace, Load, Process
+from autodist.carriers._base import Board, Carrier, CollectivePlace, Load, Process, WorkerPlace
 from autodist.carriers._communicator import Communicator
 from autodist.carriers._horovod_admission import admit_to_horovod
+from autodist.carriers._horovod_environment import OWN_VARIABLES, horovod_variables
 from autodist.carriers._horovod_network import check_listeners, sources_of_others
 from autodist.carriers._widened import UNSIGNED, Widened
 from autodist.cost import Links, added, ring_gather, ring_reduce
@@ -40,6 +41,8 @@ class Horovod(Carrier):
     peer_messages: ClassVar[tuple[tuple[str, ...], ...]] = (("Horovod has been shut down",),)
     op_prefix: ClassVar[str] = "Horovod"
     variable_prefix: ClassVar[str] = "HOROVOD_"
+    own_variables: ClassVar[frozenset[str]] = OWN_VARIABLES
+    package: ClassVar[str] = "horovod"
     listens_at_own_name: ClassVar[bool] = True
 
     def is_available(self) -> bool:
@@ -63,6 +66,16 @@ class Horovod(Carrier):
             # short.
             "HOROVOD_GLOO_TIMEOUT_SECONDS": str(math.ceil(start_timeout_s)),
         }
+
+    def place_variables(self, place: WorkerPlace) -> dict[str, str]:
+        """See the base class."""
+        return horovod_variables(place)
+
+    def on_import(self, board: Board) -> None:
+        """Serve the rendezvous; the library sends everything in the clear, so no run that encrypts may import it."""
+        from autodist.carriers._horovod_rendezvous import serve_horovod  # a server of HTTP, which few need
+
+        serve_horovod(board)
 
     def communicator(self, place: CollectivePlace) -> Communicator:
         """See the base class."""

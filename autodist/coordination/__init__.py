@@ -15,8 +15,6 @@ from autodist.coordination._connections import connected_to_all, sockets_to_all
 from autodist.coordination._coordinator_client import CoordinatorClient
 from autodist.coordination._coordinator_server import CoordinatorServer, RunAborted
 from autodist.coordination._failure_note import FailureNote
-from autodist.coordination._horovod_environment import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT, HorovodPlace
-from autodist.coordination._horovod_rendezvous import serve_horovod
 from autodist.coordination._interruption import INTERRUPTION_TOLD, SAVES_AT_END, SCRIPT_ENDED
 from autodist.coordination._last_words import LAST_WORDS_MARK, say_last
 from autodist.coordination._open_ports import SERVER_PORTS, opens_ports
@@ -41,8 +39,6 @@ __all__ = [
     "DEFAULT_STRATEGY",
     "INTERRUPTION_TOLD",
     "LAST_WORDS_MARK",
-    "RENDEZVOUS_ADDRESS",
-    "RENDEZVOUS_PORT",
     "SAME_DATA",
     "SAVES_AT_END",
     "SCRIPT_ENDED",
@@ -53,7 +49,6 @@ __all__ = [
     "CoordinatorClient",
     "CoordinatorServer",
     "FailureNote",
-    "HorovodPlace",
     "RunAborted",
     "Watchdog",
     "Worker",
@@ -76,7 +71,6 @@ __all__ = [
     "say_last",
     "send_bytes",
     "send_value",
-    "serve_horovod",
     "sockets_to_all",
     "step_files",
     "wait_for_writers",

@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from autodist.coordination._certificate import Certificate
 from autodist.coordination._coordinator_client import MAX_VALUE_BYTES, TOKEN_HEADER, Status
 from autodist.coordination._failure_note import FailureNote
-from autodist.coordination._http_server import HttpServer
+from autodist.transport import HttpServer
 
 __all__ = ["CoordinatorServer", "Progress", "RunAborted"]
 
@@ -253,7 +253,7 @@ class _HttpServer(HttpServer):
     def __init__(
         self, address: tuple[str, int], coordinator: CoordinatorServer, certificate: Certificate | None
     ) -> None:
-        super().__init__(address, _Handler, certificate)
+        super().__init__(address, _Handler, None if certificate is None else certificate.context)
         self.coordinator = coordinator
 
 

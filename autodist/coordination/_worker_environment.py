@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autodist.coordination._horovod_environment import HorovodPlace
 from autodist.coordination._open_ports import OPEN_PORTS, opens_ports
 from autodist.errors import LaunchError
 
@@ -59,7 +58,6 @@ class WorkerEnvironment:
         dump_graphs: Where the graph is written after each kernel; empty for nowhere. (``AUTODIST_DUMP_GRAPHS``)
         scratch: A directory for files that must not outlive the worker. (``AUTODIST_SCRATCH``)
         launcher_pid: The process that the worker does not outlive; 0 for none. (``AUTODIST_LAUNCHER_PID``)
-        horovod: The worker's place for Horovod. (``HOROVOD_*``)
 
     Example:
         >>> WorkerEnvironment.from_environ({}).world_size
@@ -91,7 +89,6 @@ class WorkerEnvironment:
     dump_graphs: Path | None = None
     scratch: Path | None = None
     launcher_pid: int = 0
-    horovod: HorovodPlace | None = None
 
     @property
     def is_launched(self) -> bool:
@@ -134,7 +131,7 @@ class WorkerEnvironment:
 
     def to_environ(self) -> dict[str, str]:
         """Return the variables that ``from_environ`` makes an equal object of; unset values are empty or left out."""
-        variables = {
+        return {
             "RANK": str(self.rank),
             "LOCAL_RANK": str(self.local_rank),
             "NODE_RANK": str(self.node_rank),
@@ -160,11 +157,6 @@ class WorkerEnvironment:
             "AUTODIST_SCRATCH": str(self.scratch or ""),
             "AUTODIST_LAUNCHER_PID": str(self.launcher_pid),
         }
-        if self.horovod is not None:
-            variables |= self.horovod.to_environ(
-                self.rank, self.world_size, self.local_rank, self.local_world_size, self.node_rank
-            )
-        return variables
 
 
 class _Reader:
@@ -227,5 +219,4 @@ def _launched(read: _Reader) -> dict[str, object]:
         "dump_graphs": read.path("AUTODIST_DUMP_GRAPHS"),
         "scratch": read.path("AUTODIST_SCRATCH"),
         "launcher_pid": read.integer("AUTODIST_LAUNCHER_PID") if variables.get("AUTODIST_LAUNCHER_PID") else 0,
-        "horovod": HorovodPlace.from_environ(variables),
     }

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from autodist import carriers
-from autodist.coordination import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT, HorovodPlace, WorkerEnvironment
+from autodist.coordination import WorkerEnvironment
 from autodist.errors import UsageError
 
 __all__ = ["forwarded_environment", "requested_environment"]
@@ -132,6 +132,6 @@ def _mistake(name: str, value: str | None) -> str:
 
 def _launchers_own() -> frozenset[str]:
     """Names of the variables by which the launcher tells a worker its place, which no one else may set."""
-    told = {*WorkerEnvironment(horovod=HorovodPlace()).to_environ(), RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT}
+    told = {*WorkerEnvironment().to_environ()}.union(*(carrier.own_variables for carrier in carriers.carriers()))
     # The runtime's messages name this variable, for users to set it.
-    return frozenset(told) - {"AUTODIST_STEP_TIMEOUT_S"} | {"CUDA_VISIBLE_DEVICES"}
+    return frozenset(told - {"AUTODIST_STEP_TIMEOUT_S"} | {"CUDA_VISIBLE_DEVICES"})

@@ -14,13 +14,15 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import ModuleType
 from typing import NoReturn
 
+from autodist import carriers
 from autodist.after_import import after_import
-from autodist.coordination import FailureNote, Worker, current_worker, say_last, serve_horovod
+from autodist.carriers import Carrier
+from autodist.coordination import CoordinatorClient, FailureNote, Worker, current_worker, say_last
 from autodist.errors import AutoDistError, LaunchError
 from autodist.resource_spec import ResourceSpec
 from autodist.worker._chief_writes import leave_saving_to_chief, tell_of_saving
@@ -76,8 +78,14 @@ def _join_run() -> Worker:
     elif environment.world_size > 1:
         tell_of_saving(worker)
     if (coordinator := worker.coordinator) is not None:
-        after_import("horovod", lambda _: serve_horovod(coordinator))
+        for carrier in carriers.carriers():
+            if carrier.package:
+                after_import(carrier.package, _hook_of(carrier, coordinator))
     return worker
+
+
+def _hook_of(carrier: Carrier, coordinator: CoordinatorClient) -> Callable[[ModuleType], None]:
+    return lambda _: carrier.on_import(coordinator)
 
 
 def _hook_into_imports(worker: Worker) -> None:

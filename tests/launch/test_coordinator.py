@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autodist.coordination import FailureNote, _http_server, make_certificate
+from autodist.coordination import FailureNote, make_certificate
 from autodist.coordination._coordinator_client import MAX_VALUE_BYTES, CoordinatorClient
 from autodist.coordination._coordinator_server import CoordinatorServer
 from autodist.errors import LaunchError, TimedOut, UsageError, WorkerFailed
+from autodist.transport import _http_server
 
 TOKEN = "correct horse"
 

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from autodist.coordination import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT, HorovodPlace, WorkerEnvironment
+from autodist.carriers import Horovod
+from autodist.coordination import WorkerEnvironment
 from autodist.errors import UsageError
 from autodist.launch import Job, forwarded_environment, requested_environment
 from autodist.launch._secrets import mask_command, mask_secrets, without_secrets
@@ -30,8 +31,8 @@ def test_variables_that_steer_libraries_travel():
     [
         "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "HOME", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "PWD", "TMPDIR",
         "USER", "SSH_AUTH_SOCK", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "KERAS_HOME", "TF_CONFIG", "CUDA_VISIBLE_DEVICES",
-        "tf_x", RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT,
-        *sorted(WorkerEnvironment(horovod=HorovodPlace()).to_environ().keys() - {"AUTODIST_STEP_TIMEOUT_S"}),
+        "tf_x", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT", *sorted(Horovod.own_variables),
+        *sorted(WorkerEnvironment().to_environ().keys() - {"AUTODIST_STEP_TIMEOUT_S"}),
     ],
 )  # fmt: skip
 def test_variables_of_this_machine_and_of_a_place_in_a_run_stay(name):

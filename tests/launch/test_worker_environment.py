@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autodist.carriers import Horovod, WorkerPlace
 from autodist.coordination import Worker, WorkerEnvironment
-from autodist.coordination._horovod_environment import HorovodPlace
 from autodist.errors import LaunchError
 from autodist.launch import Job, LocalLauncher
 from autodist.resource_spec import ResourceSpec
@@ -33,7 +33,6 @@ SECONDS = st.floats(0.001, 1e6)
         seed=st.none() | st.integers(0, 2**32 - 1),
         step_timeout_s=st.none() | SECONDS,
         start_timeout_s=SECONDS,
-        horovod=st.none() | st.builds(HorovodPlace, TEXT, TEXT),
     )
 )
 def test_an_environment_is_read_as_it_was_written(environment):
@@ -69,7 +68,8 @@ def test_repr_has_no_token():
 
 
 def test_horovod_variables_of_a_worker():
-    variables = HorovodPlace().to_environ(2, 4, 0, 2, 1)
+    place = WorkerPlace(2, 4, node_rank=1, local_rank=0, local_world_size=2, cross_rank=1, cross_size=2, interface="lo")
+    variables = Horovod().place_variables(place)
     assert variables["HOROVOD_RANK"] == "2"
     assert variables["HOROVOD_CROSS_SIZE"] == "2"
     assert "HOROVOD_GLOO_RENDEZVOUS_PORT" not in variables, "which the worker chooses once it imports Horovod"

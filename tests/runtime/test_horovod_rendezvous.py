@@ -10,10 +10,10 @@ import threading
 
 import pytest
 
+from autodist.carriers import _horovod_rendezvous as module
+from autodist.carriers._horovod_environment import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT
+from autodist.carriers._horovod_rendezvous import HorovodRendezvous
 from autodist.coordination import CoordinatorClient, CoordinatorServer
-from autodist.coordination import _horovod_rendezvous as module
-from autodist.coordination._horovod_environment import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT
-from autodist.coordination._horovod_rendezvous import HorovodRendezvous
 
 _NOBODY = 65534
 _STRANGER = """

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autodist import carriers
-from autodist.coordination import HorovodPlace, WorkerEnvironment
+from autodist.carriers import WorkerPlace
+from autodist.coordination import WorkerEnvironment
 from autodist.errors import UsageError
 from autodist.launch._base import Job, WorkerCommand
 from autodist.launch.machines._machines import Position, machines_with_ranks, positions
@@ -53,9 +54,15 @@ def plan_workers(job: Job, meeting: Rendezvous, sites: Sequence[Site]) -> list[W
     """
     placed = zip(job.spec.hosts, sites, positions(machines_with_ranks(job.spec)), strict=True)
     return [
-        _command(job, host, site, _environment(job, meeting, rank, site, position))
+        _command(job, host, site, rank, told=_told(job, meeting, rank, site, position))
         for rank, (host, site, position) in enumerate(placed)
     ]
+
+
+def _told(job: Job, meeting: Rendezvous, rank: int, site: Site, position: Position) -> dict[str, str]:
+    """Return the variables by which a worker knows itself, and those of carriers' libraries."""
+    of_carriers = _of_carriers(rank, job.spec.world_size, site, position)
+    return _environment(job, meeting, rank, site, position).to_environ() | of_carriers
 
 
 def _environment(job: Job, meeting: Rendezvous, rank: int, site: Site, position: Position) -> WorkerEnvironment:
@@ -83,17 +90,22 @@ def _environment(job: Job, meeting: Rendezvous, rank: int, site: Site, position:
         heartbeat_s=_heartbeat_s(job),
         attempt=job.attempt,
         dump_graphs=None if site.dump_graphs is None else Path(site.dump_graphs),
-        horovod=_horovod(site, position),
     )
 
 
-def _horovod(site: Site, position: Position) -> HorovodPlace:
-    return HorovodPlace(
-        host_name=f"node{position.node_rank}",  # nothing but equal or not equal, and fit for a URL
-        interface=site.interface,
+def _of_carriers(rank: int, world_size: int, site: Site, position: Position) -> dict[str, str]:
+    """Return what carriers' libraries get to know of a worker's place."""
+    place = WorkerPlace(
+        rank=rank,
+        world_size=world_size,
+        node_rank=position.node_rank,
+        local_rank=position.local_rank,
+        local_world_size=position.local_world_size,
         cross_rank=position.cross_rank,
         cross_size=position.cross_size,
+        interface=site.interface,
     )
+    return {name: v for carrier in carriers.carriers() for name, v in carrier.place_variables(place).items()}
 
 
 def _step_timeout_s(job: Job) -> float | None:
@@ -115,13 +127,13 @@ def _heartbeat_s(job: Job) -> float:
     return min((_SLOWEST_HEARTBEAT_S, *wanted_s))
 
 
-def _command(job: Job, host: Host, site: Site, environment: WorkerEnvironment) -> WorkerCommand:
+def _command(job: Job, host: Host, site: Site, rank: int, told: Mapping[str, str]) -> WorkerCommand:
     base = {**os.environ, **site.variables} if site.is_here else site.variables
     own = {**_defaults(base, job), **site.shared_envs, **job.env, **dict(host.env), **_devices(host)}
     is_moved = site.is_here and host.directory is not None
     script = os.path.abspath(site.script) if is_moved else site.script
     return WorkerCommand(
-        rank=environment.rank,
+        rank=rank,
         host=host.name,
         argv=(
             host.python or site.python,
@@ -130,7 +142,7 @@ def _command(job: Job, host: Host, site: Site, environment: WorkerEnvironment) -
             *job.program.words(script),
             *job.script_args,
         ),
-        env={**site.variables, **own, **environment.to_environ()},
+        env={**site.variables, **own, **told},
         directory=host.directory or site.directory,
         brought=site.brought,
     )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-
-from autodist.coordination._certificate import Certificate
 
 __all__ = ["HttpServer"]
 
@@ -25,7 +24,7 @@ class HttpServer(ThreadingHTTPServer):
     Args:
         address: To listen on; the port 0 leaves it to the system.
         handler: Answers the requests.
-        certificate: What it is known by, if connections are encrypted.
+        tls: By which connections are encrypted, if they are.
 
     """
 
@@ -34,10 +33,10 @@ class HttpServer(ThreadingHTTPServer):
     request_queue_size = 256
 
     def __init__(
-        self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], certificate: Certificate | None = None
+        self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None = None
     ) -> None:
         super().__init__(address, handler)
-        self._tls = None if certificate is None else certificate.context
+        self._tls = tls
         self._lock = threading.Lock()
         self._strangers: dict[socket.socket, float] = {}  # until when each is listened to; the oldest first
         self._sent_away: set[socket.socket] = set()  # until their threads have ended

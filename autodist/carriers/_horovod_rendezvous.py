@@ -16,10 +16,10 @@ from collections import Counter
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 
-from autodist.coordination._coordinator_client import CoordinatorClient
-from autodist.coordination._horovod_environment import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT
-from autodist.coordination._http_server import HttpServer
+from autodist.carriers._base import Board
+from autodist.carriers._horovod_environment import RENDEZVOUS_ADDRESS, RENDEZVOUS_PORT
 from autodist.errors import AutoDistError, TimedOut, UsageError, WorkerFailed
+from autodist.transport import HttpServer
 
 __all__ = ["HorovodRendezvous", "serve_horovod"]
 
@@ -32,20 +32,20 @@ _WAIT_S = 1.0
 """For a value, before Horovod is told that there is none; it asks a hundred times a second."""
 
 
-def serve_horovod(coordinator: CoordinatorClient) -> None:
+def serve_horovod(board: Board) -> None:
     """Serve the rendezvous as long as this process lives, and tell Horovod where; for a process that imports it.
 
     Raises:
         UsageError: The run is to be encrypted.
 
     """
-    if coordinator.certificate:
+    if board.certificate:
         raise UsageError(
             "the run is to be encrypted (`--encrypt`), but the script imports Horovod, which sends everything in the "
             "clear",
             hint="do without Horovod, or without `--encrypt` on a private network",
         )
-    rendezvous = HorovodRendezvous(coordinator)
+    rendezvous = HorovodRendezvous(board)
     os.environ |= rendezvous.to_environ()
     threading.Thread(target=rendezvous.serve_forever, name="horovod rendezvous", daemon=True).start()
 
@@ -54,13 +54,13 @@ class HorovodRendezvous(HttpServer):
     """The server.
 
     Args:
-        coordinator: Holds the values for all workers.
+        board: Holds the values for all workers.
 
     """
 
-    def __init__(self, coordinator: CoordinatorClient) -> None:
+    def __init__(self, board: Board) -> None:
         super().__init__((_LOOPBACK, 0), _Handler)
-        self._coordinator = coordinator
+        self._board = board
         self._secret = secrets.token_hex(16)
         self._values = threading.Lock()
         self._uses: Counter[str] = Counter()  # by scope
@@ -79,7 +79,7 @@ class HorovodRendezvous(HttpServer):
     def value(self, scope: str, key: str) -> bytes | None:
         """Return what a worker has written, after a short wait; None if there is nothing."""
         try:
-            return self._coordinator.get(self._name(scope, key), _WAIT_S)
+            return self._board.get(self._name(scope, key), _WAIT_S)
         except (TimedOut, WorkerFailed):  # who asks in a run that has failed will be ended in order
             return None
 
@@ -94,7 +94,7 @@ class HorovodRendezvous(HttpServer):
                     return HTTPStatus.INSUFFICIENT_STORAGE
                 self._written[name] = value
                 self._written_bytes += len(value)
-        self._coordinator.put(name, value)
+        self._board.put(name, value)
         return HTTPStatus.OK
 
     def end(self, scope: str) -> None:
