@@ -24,7 +24,7 @@ from measuring import SCRIPTS, progress
 from autodist.resource_spec import Host, ResourceSpec, to_yaml
 from autodist.testing import EmulatedCluster
 
-__all__ = ["Peer", "Task", "opened"]
+__all__ = ["Peer", "System", "Task", "opened"]
 
 _START_TIMEOUT_S = 400.0
 _BLOCK_TIMEOUT_S = 200.0
@@ -56,6 +56,26 @@ class Task:
     size: str
     batch_size: int
     strategy: str = "auto"
+
+
+@dataclass(frozen=True)
+class System:
+    """Who trains.
+
+    Attributes:
+        name: In tables.
+        kind: Of `scripts/peer_training.py`; by default the name.
+        python: The interpreter that runs it: that of another checkout runs the AutoDist that is there.
+    """
+
+    name: str
+    kind: str = ""
+    python: str = sys.executable
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is AutoDist, of any version."""
+        return (self.kind or self.name) == "autodist"
 
 
 class Peer:
@@ -150,30 +170,31 @@ class Peer:
 
 
 @contextlib.contextmanager
-def opened(cluster: EmulatedCluster, shared: Path, task: Task, systems: Sequence[str]) -> Iterator[list[Peer]]:
+def opened(cluster: EmulatedCluster, shared: Path, task: Task, systems: Sequence[str | System]) -> Iterator[list[Peer]]:
     """Start systems on all hosts, one after the other, since a stopped one takes no time of the next."""
     peers: list[Peer] = []
     with contextlib.ExitStack() as stack:
-        for name in systems:
-            progress(f"peers: {task.model}, {name} starts")
+        for named in systems:
+            system = named if isinstance(named, System) else System(named)
+            progress(f"peers: {task.model}, {system.name} starts")
             directory = Path(tempfile.mkdtemp(dir=shared))
             server = stack.enter_context(socket.socket(socket.AF_UNIX))
             server.bind(str(directory / "turns"))
             server.listen()
             server.settimeout(1.0)
             log = directory / "log"
-            spec = _spec(cluster, name)
-            peer = Peer(name, _run(cluster, spec, task, name, server.getsockname(), log), server, log)
+            spec = _spec(cluster, system)
+            peer = Peer(system.name, _run(cluster, spec, task, system, server.getsockname(), log), server, log)
             stack.callback(peer.end)
             peer.start(spec.world_size)
             peers.append(peer)
         yield peers
 
 
-def _spec(cluster: EmulatedCluster, name: str) -> ResourceSpec:
+def _spec(cluster: EmulatedCluster, system: System) -> ResourceSpec:
     """The hosts by name; with a worker for each of their devices, if the system has one device per worker."""
     hosts = [replace(host, address=host.name) for host in cluster.spec.hosts]
-    if name == "autodist":
+    if system.is_ours:
         return ResourceSpec(tuple(hosts))
     return ResourceSpec(tuple(worker for host in hosts for worker in _workers(host)))
 
@@ -185,21 +206,23 @@ def _workers(host: Host) -> Iterator[Host]:
 
 
 def _run(
-    cluster: EmulatedCluster, spec: ResourceSpec, task: Task, name: str, path: str, log: Path
+    cluster: EmulatedCluster, spec: ResourceSpec, task: Task, system: System, path: str, log: Path
 ) -> subprocess.Popen[bytes]:
-    port = _FIRST_PORTS.get(name, 0)
+    kind = system.kind or system.name
+    port = _FIRST_PORTS.get(kind, 0)
     addresses = ",".join(f"{host.address}:{port + number}" for number, host in enumerate(spec.hosts))
     file = log.with_name("cluster.yml")
     file.write_text(to_yaml(spec))
-    command = [sys.executable, "-m", "autodist", "run", str(SCRIPTS / "peer_training.py"), "--spec", str(file)]
+    command = [system.python, "-m", "autodist", "run", str(SCRIPTS / "peer_training.py"), "--spec", str(file)]
     command += ["--host-timeout", f"{_HOST_TIMEOUT_S:g}"]
     command += ["--start-timeout", "0", "--stall-timeout", "0"]  # turns have bounds; not all report steps
-    command += ["--strategy", task.strategy] if name == "autodist" else []
+    command += ["--strategy", task.strategy] if system.is_ours else []
     command += [
         "--env",
         f"HOROVOD_GLOO_TIMEOUT_SECONDS={_START_TIMEOUT_S:.0f}",
     ]  # or it fails after 30 s without a turn
     command += ["--env", "PYTHONPATH"] if "PYTHONPATH" in os.environ else []
-    command += ["--", name, task.model, task.size, str(task.batch_size), addresses, path]
+    command += ["--", kind, task.model, task.size, str(task.batch_size), addresses, path]
     with log.open("wb") as output:
-        return subprocess.Popen(cluster.command("head", command), stdout=output, stderr=output)
+        # Not where the command was typed: in a checkout Python would take what is there instead of what is installed.
+        return subprocess.Popen(cluster.command("head", command), stdout=output, stderr=output, cwd="/")

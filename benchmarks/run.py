@@ -27,6 +27,7 @@ _NAMES = (
 _LONG = (
     "tuning", "accuracy", "searchers", "gains", "peers", "smoke", "compute_bound", "growth", "scaling", "host_memory",
     "frozen", "comparison", "encryption", "negatives", "tiled", "tilings", "arrays", "first_command", "carrier_costs",
+    "versions",
 )  # fmt: skip
 """Only where they are asked for by name."""
 _TIMEOUT_S = 1790.0  # of all benchmarks together
@@ -38,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     results: list[Result] = []
     failed = False
+    os.environ.setdefault("AUTODIST_BENCHMARKS_EARLIER", options.earlier)
     names = options.only or _NAMES
     timeout_s = _LONG_TIMEOUT_S if set(names) & set(_LONG) else _TIMEOUT_S
     deadline = time.monotonic() + timeout_s
@@ -62,6 +64,7 @@ def _parse(arguments: Sequence[str] | None) -> Any:
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=f"one of {', '.join(names)}")
     parser.add_argument("--quick", action="store_true", help="smaller and fewer: under two minutes")
     parser.add_argument("--json", action="store_true", help="JSON on stdout instead of tables")
+    parser.add_argument("--earlier", default="", metavar="DIRECTORY", help="another checkout, for `versions`")
     return parser.parse_args(arguments)
 
 
