@@ -58,7 +58,13 @@ def looped():
     return keras.Sequential([keras.Input((5, 8)), layers.GRU(12, unroll=False), layers.Dense(8)])
 
 
-MODELS = (perceptron, shared, convolutions, depthwise, transposed, transformer, recurrent, looped)
+def constrained():
+    """Its weights are read, scaled and written again after they were updated."""
+    limited = layers.Dense(16, "tanh", kernel_constraint=keras.constraints.MaxNorm(0.8))
+    return keras.Sequential([keras.Input((12,)), limited, layers.Dense(8, kernel_constraint="unit_norm")])
+
+
+MODELS = (perceptron, shared, convolutions, depthwise, transposed, transformer, recurrent, looped, constrained)
 QUICK = {(model, 0) for model in MODELS}
 
 
@@ -122,6 +128,34 @@ def test_replicas_compute_with_their_parts(build, seed):
     for name, value in ran.variables.items():
         np.testing.assert_allclose(value, after[name], rtol=1e-5, atol=1e-5 * max(1.0, np.abs(after[name]).max()))
     assert any(np.abs(ran.variables[name] - value).max() > 1e-4 for name, value in begun.items())
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    ["Tiled(dims=('moves=0',))", "Tiled(dims=('moves=1',))", "PartitionedPS(communicator='tcp', min_shard_bytes=0)"],
+)
+def test_values_are_picked_out_of_a_variable_by_their_coordinates(strategy):
+    numbers = np.random.default_rng(0)
+    moves = tf.Variable(numbers.normal(size=(4, 4)).astype(np.float32), name="moves")
+    data = [[numbers.integers(0, 4, (8, 3, 2))] for _ in range(2)]
+
+    def step(pairs):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.reduce_sum(tf.gather_nd(moves, pairs) ** 2, axis=1))
+        moves.assign_sub(0.1 * tape.gradient(loss, moves))
+        return loss
+
+    begun, compiled = moves.numpy(), tf.function(step)
+    losses = [compiled(*map(tf.constant, arrays)).numpy() for arrays in data]
+    after = moves.numpy()
+    moves.assign(begun)
+
+    ran = single.run(step, data, [4, 4], strategy=strategy)
+
+    np.testing.assert_allclose([found[0] for found in ran.outputs], losses, rtol=1e-5)
+    [value] = ran.variables.values()
+    np.testing.assert_allclose(value, after, rtol=1e-5, atol=1e-6)
+    assert np.abs(value - begun).max() > 1e-3
 
 
 def test_weights_stay_where_they_are():

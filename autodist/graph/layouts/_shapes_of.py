@@ -34,7 +34,7 @@ def shapes_of(graph: TrainingGraph, tiled: TiledVariables, *, by_rows: bool) -> 
     has_batch = not tiled.inputs
     try:
         return StepShapes(
-            _with_batch(analysis) if has_batch else analysis.graph_def,
+            _with_batch(analysis, tiled) if has_batch else analysis.graph_def,
             analysis.split,
             {v.handle: (v.dtype, v.shape) for v in graph.variables},
             Flows(graph, by_rows=by_rows),
@@ -44,12 +44,15 @@ def shapes_of(graph: TrainingGraph, tiled: TiledVariables, *, by_rows: bool) -> 
         raise NoPlanError(f"its shapes: {error}") from error
 
 
-def _with_batch(analysis: StepAnalysis) -> Any:
+def _with_batch(analysis: StepAnalysis, tiled: TiledVariables) -> Any:
     """The part of a step whose shapes matter: what depends on the batch, and what that is made of.
 
-    What follows upon gradients, half of the nodes with some optimizers, is the same on all workers.
+    What follows upon gradients, half of the nodes with some optimizers, is the same on all workers, unless it reads
+    tiled variables, as constraints on weights do.
     """
     kept = ancestors(analysis.nodes, [*analysis.scalings, *analysis.split])
+    if not kept.issuperset(tiled.reads):
+        return analysis.graph_def
     part = type(analysis.graph_def)(versions=analysis.graph_def.versions, library=analysis.graph_def.library)
     for node in analysis.graph_def.node:
         if node.name in kept:

@@ -26,7 +26,7 @@ from autodist.graph import (
     takes_rows,
     tensor_dtype,
 )
-from autodist.graph.operators import Asks, meaning
+from autodist.graph.operators import Asks, lookup_in, meaning
 from autodist.kernels.shard._shard_rows import RowsByShard, ShardGrid, join, look_up, with_shape
 from autodist.strategies import ShardSlice
 
@@ -155,6 +155,11 @@ class VariableSharding:
         """The cut variable in which, or in a slot of which, its update looks rows up by its handle."""
         return self.cut_of_handle.get(self.analysis.touched(node)[0]) if node.op == "ResourceGather" else None
 
+    def _values_lookup_cut(self, node: Any) -> ShardedVariable | None:
+        """The cut variable of which a node picks values by its handle and their coordinates: no shard has them all."""
+        lookup = lookup_in(node.op)
+        return self._touched_cut(node) if lookup is not None and lookup.by_handle and lookup.by_coordinates else None
+
     def _emit(self, name: str, node: Any) -> None:
         cut = self.cut_of_handle.get(self.analysis.handle_of.get(name, ""))
         if cut is not None:
@@ -170,6 +175,8 @@ class VariableSharding:
             self._emit_lookup(cut, node)
         elif (cut := self._slot_lookup_cut(node)) is not None:
             self._emit_lookup(cut, node, "/whole")
+        elif (cut := self._values_lookup_cut(node)) is not None:
+            self._emit_values_lookup(cut, node)
         elif (shape := self._known_shape(node)) is not None:
             self._emit_shape(node, shape)
         else:
@@ -218,6 +225,22 @@ class VariableSharding:
 
         dtype = tensor_dtype(self.nodes, node.name)
         look_up(self.out, node, ids, tensor_dtype(self.nodes, ids), dtype, cut.grid, gather)
+
+    def _emit_values_lookup(self, cut: ShardedVariable, node: Any) -> None:
+        """Put the whole together, and pick from that."""
+        (handle,) = self.analysis.touched(node)
+        _, *others = data_inputs(node)
+        dtype, ids = tensor_dtype(self.nodes, node.name), tensor_dtype(self.nodes, others[0])
+        parts = [f"{copy}/value" for copy in cut.copies(node.name)]
+        for shard, (part, name) in enumerate(zip(cut.shards, parts, strict=True)):
+            inputs = [cut.copy(shard, handle), *self._controls(node, cut, shard)]
+            with_shape(self.out, self.out.add("ReadVariableOp", name, inputs, dtype=dtype), part.size)
+        whole = f"autodist/partition/{cut.number}/{node.name}/whole"
+        join(self.out, whole, parts, cut.grid, dtype)
+        with_shape(self.out, whole, cut.shape)
+        inputs = [whole, *others, *self._controls(node)]
+        self.out.add("GatherNd", node.name, inputs, Tparams=dtype, Tindices=ids)
+        self.out.nodes[-1].attr["_output_shapes"].CopyFrom(node.attr["_output_shapes"])
 
     def _known_shape(self, node: Any) -> tuple[int, ...] | None:
         """The shape that a node asks for, if it is that of a cut variable."""
