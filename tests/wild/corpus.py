@@ -71,5 +71,6 @@ STRATEGIES = {
     "tcp": "AllReduce(communicator='tcp')",
     "Horovod": "AllReduce(communicator='horovod')",
     "mixed plan": str(HERE / "mixed.yml"),
+    "tiles": "Tiled()",
 }
 PLACES = [Place(label, strategy, workers) for workers in (2, 3) for label, strategy in STRATEGIES.items()]

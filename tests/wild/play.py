@@ -55,6 +55,17 @@ def begin_anew():
     keras.utils.set_random_seed(SEED)
 
 
+def tile_all():
+    """Have `Tiled` cut all weights that can be cut, in turns along the last dim and the first, whatever that costs."""
+    from autodist.search.tilings import _tiled_builder
+
+    _tiled_builder._LEAST_BYTES = 0
+    _tiled_builder.Tiled._searched = lambda self, graph, spec: (
+        dict(_tiled_builder._alternating(graph, len(spec.replicas))),
+        "",
+    )
+
+
 def flat(found, name=""):
     """Arrays of a nested structure by their place in it."""
     if isinstance(found, dict):
@@ -96,10 +107,13 @@ def play(script, to, rank):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--to", type=pathlib.Path, required=True)
+    parser.add_argument("--tile-all", action="store_true", help="the strategy `Tiled` cuts all that can be cut")
     parser.add_argument("scripts", type=pathlib.Path, nargs="+")
     arguments = parser.parse_args()
     if "AUTODIST_RUN_ID" not in os.environ:
         sys.modules["autodist"] = stand_in()
+    elif arguments.tile_all:
+        tile_all()
     for script in arguments.scripts:
         print(f"script {script.stem}", flush=True)
         play(script, arguments.to, os.environ.get("RANK", "0"))

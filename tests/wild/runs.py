@@ -65,7 +65,9 @@ class Runs:
         self._launches += 1
         for script in scripts:
             self._mark(script, place).write_text(script.digest)
-        arguments = ["--to", str(self._directory_of(place)), *(str(s.path) for s in scripts)]
+        # By itself it would cut little of models as small as these.
+        options = ["--tile-all"] if place.strategy.startswith("Tiled") else []
+        arguments = [*options, "--to", str(self._directory_of(place)), *(str(s.path) for s in scripts)]
         if not place.workers:
             env = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONHASHSEED": "7"}
             done = subprocess.run(
