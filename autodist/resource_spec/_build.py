@@ -160,6 +160,7 @@ def _hosts(settings: Settings, shares: Mapping[int, list[tuple[int, ...]]], grou
                 env=tuple(node["env"].items()),
                 ssh=ssh,
                 price_per_hour=node["price_per_hour"],
+                cores_shared_by=node["cores_shared_by"],
             )
 
 

@@ -101,6 +101,8 @@ class Host:
         bandwidth_gbps: Bandwidth of its network interface in Gbit/s, > 0.
         memory_gb: Main memory that the worker may use, in GB (10^9 bytes); ``None`` if not known.
         price_per_hour: What the worker costs in an hour, in any currency, >= 0; ``None`` if not known.
+        cores_shared_by: How many workers compute on its processors at the same time, >= 1: virtual machines of one
+            machine, for one.
         python: Path of the Python interpreter on the host; ``None``: the launching one's.
         directory: Working directory of the worker, ``~`` is the home there; ``None``: the path of the launching one's.
         env: Environment variables of the worker.
@@ -125,12 +127,15 @@ class Host:
     env: tuple[tuple[str, str], ...] = ()
     ssh: Ssh | None = None
     price_per_hour: float | None = None
+    cores_shared_by: int = 1
 
     def __post_init__(self) -> None:
         if not self.name or not self.address:
             raise SpecError(f"host `{self.name}` has the address `{self.address}`, neither may be empty")
         if self.cpus < 1:
             raise SpecError(f"host `{self.name}` has {self.cpus} CPU devices, it needs at least 1")
+        if self.cores_shared_by < 1:
+            raise SpecError(f"cores_shared_by of host `{self.name}` is {self.cores_shared_by}, it must be at least 1")
         if len(set(self.gpus)) != len(self.gpus) or any(gpu < 0 for gpu in self.gpus):
             raise SpecError(f"host `{self.name}` has the GPUs {self.gpus}, expected different CUDA ids from 0")
         check_positive(f"bandwidth_gbps of host `{self.name}`", self.bandwidth_gbps)

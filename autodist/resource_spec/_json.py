@@ -15,7 +15,8 @@ __all__ = ["dump", "load"]
 SCHEMA_VERSION = 1
 
 _NOT_A_SPEC = "expected what `ResourceSpec.to_json()` writes"
-
+_LATER = {"price_per_hour": None, "cores_shared_by": 1}
+"""What hosts may have since, and what it is where nobody says it."""
 
 _Spec = TypeVar("_Spec")
 
@@ -23,9 +24,10 @@ _Spec = TypeVar("_Spec")
 def dump(hosts: Iterable[Host], links: Iterable[Link]) -> str:
     """Return one line of JSON of a spec, with the schema version."""
     content = {"hosts": [asdict(host) for host in hosts], "links": [asdict(link) for link in links]}
-    for host in content["hosts"]:  # stores find a cluster by its text, which had no prices once
-        if host["price_per_hour"] is None:
-            del host["price_per_hour"]
+    for host in content["hosts"]:  # stores find a cluster by its text, which did not have these once
+        for name, unsaid in _LATER.items():
+            if host[name] == unsaid:
+                del host[name]
     return json.dumps({"schema_version": SCHEMA_VERSION, **content}, allow_nan=False)
 
 

@@ -77,6 +77,7 @@ def _settings(hosts: Sequence[Host], logins: Mapping[Ssh, str]) -> Iterator[tupl
     yield "bandwidth_gbps", None if bandwidth_gbps is None else yaml_number(bandwidth_gbps)
     yield "memory_gb", None if first.memory_gb is None else yaml_number(first.memory_gb)
     yield "price_per_hour", None if first.price_per_hour is None else yaml_number(first.price_per_hour)
+    yield "cores_shared_by", None if first.cores_shared_by == 1 else str(first.cores_shared_by)
     yield "python", None if first.python is None else yaml_text(first.python)
     yield "directory", None if first.directory is None else yaml_text(first.directory)
     yield "ssh_config", None if first.ssh is None else logins[first.ssh]

@@ -230,9 +230,10 @@ class Domain:
 
     @property
     def _slowest(self) -> float:
-        """The time of the replica with the most examples as a share of the profile's."""
-        is_known = self.floor_s is not None and self.profile.step_s > 0
-        return (self.floor_s or 0.0) / self.profile.step_s if is_known else self._largest_share
+        """The time of the replica with the most examples as a share of the profile's, which had all its cores."""
+        if self.floor_s is not None and self.profile.step_s > 0:
+            return self.floor_s / self.profile.step_s
+        return self._largest_share * max(host.cores_shared_by for host in self.spec.hosts)
 
     @property
     def _largest_share(self) -> float:

@@ -50,6 +50,10 @@ def test_where_all_workers_were_measured_at_once_that_time_counts_and_not_the_pr
     assert (alone.compute_s, together.compute_s) == pytest.approx((0.1, 0.5))
     assert together.ready_s == pytest.approx(5 * alone.ready_s), "eight workers on two cores compute so much longer"
     assert together.needed_s == pytest.approx(5 * alone.needed_s)
+    shared = ResourceSpec(tuple(Host(name, name, cores_shared_by=4) for name in "abcd"))
+    supposed = Domain.of(g, shared, batch_size=128, profile=profile)
+    assert supposed.compute_s == pytest.approx(0.4), "hosts that share cores compute one after the other"
+    assert Domain.of(g, shared, batch_size=128, profile=profile, floor_s=0.5).compute_s == pytest.approx(0.5)
     strategy = PSLoadBalancing(communicator="tcp").build(g, spec)
     times = [float(EventSimulator(CALIBRATION).predict([strategy], domain)[0]) for domain in (alone, together)]
     assert times[1] > 0.5 > times[0] > 0.1

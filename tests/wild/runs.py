@@ -154,5 +154,7 @@ def outcome(script: Script, result: Result) -> str:
         return "right"
     kind = "told" if "difference" in result else "refused"
     pattern = script.expected.get(kind)
+    if kind == "refused" and pattern is None:
+        pattern = "variables are tiled.* take a strategy without tile"  # no script says how it is told of that
     fits = pattern is not None and re.search(pattern, " ".join(result["words"])) is not None
     return kind if fits and result.get("error") != "other" else "wrong"

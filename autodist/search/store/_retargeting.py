@@ -33,7 +33,10 @@ def hardware_of(spec: ResourceSpec) -> ResourceSpec:
 
 
 def _shape(spec: ResourceSpec) -> object:
-    hosts = [(h.cpus, len(h.gpus), len(h.replica_devices), h.bandwidth_gbps, h.memory_gb) for h in spec.hosts]
+    hosts = [
+        (h.cpus, len(h.gpus), len(h.replica_devices), h.bandwidth_gbps, h.memory_gb, h.cores_shared_by)
+        for h in spec.hosts
+    ]
     names = [host.name for host in spec.hosts]
     links = [(spec.link(a, b).bandwidth_gbps, spec.link(a, b).latency_ms) for a in names for b in names if a != b]
     return hosts, links
