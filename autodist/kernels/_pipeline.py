@@ -24,7 +24,7 @@ from autodist.kernels.replicate import Replicate
 from autodist.kernels.requests import Requests
 from autodist.kernels.servers import AsynchronousServers, LocalAggregation, LocalProxies, ParameterServers, StreamValues
 from autodist.kernels.shard import Partition
-from autodist.kernels.tile import OwnParts
+from autodist.kernels.tile import MadeForTiles, OwnParts
 from autodist.strategies import Strategy
 
 __all__ = ["PREPARATIONS", "KernelTiming", "check_order", "kernels_for", "prepare", "rewrite"]
@@ -44,7 +44,9 @@ class KernelTiming:
 
 
 PREPARATIONS: tuple[Preparation, ...] = (
-    # First: all that follows (factors, replicas, servers, collectives) knows whole variables only.
+    # It plans with whole variables, as costs do.
+    MadeForTiles(),
+    # All that follows (factors, replicas, servers, collectives) knows whole variables only.
     Partition(),
     # A shard's gradient may have factors as well. Replicas then join two tensors of rows instead of a gradient.
     FactorGradients(),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.strategies._strategy import Strategy, VariableConfig
 
-__all__ = ["TileWaits", "tile_waits"]
+__all__ = ["TileWaits", "tile_waits", "tiled_dims"]
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,18 @@ def tile_waits(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> Til
     from autodist.graph.layouts import tile_exchanges
 
     shards = sum(len(config.shards) for config in tiled)
-    dims = {config.variable: dim for config in tiled if (dim := _cut_dim(config.partition)) is not None}
+    dims = tiled_dims(strategy)
     found = tile_exchanges(graph, dims, len(strategy.graph.replicas), batch_size)
     if found is None:
         return TileWaits(float("inf"), 0, shards)
     hosts = len(set(map(host_of, strategy.graph.replicas)))
     return TileWaits(sum(one.sent_bytes(hosts) for one in found), len(found), shards)
+
+
+def tiled_dims(strategy: Strategy) -> dict[str, int]:
+    """By variable that a strategy tiles, the dim that is cut."""
+    tiled = (config for config in strategy.variables if _is_tiled(config))
+    return {config.variable: dim for config in tiled if (dim := _cut_dim(config.partition)) is not None}
 
 
 def _is_tiled(config: VariableConfig) -> bool:

@@ -1,6 +1,6 @@
 """Time steps of a model whose weights are large beside its batch.
 
-Usage: tiled_training.py MODEL BATCH_SIZE STEPS ROUNDS OUTPUT, by `autodist run`; MODEL is perceptron or vgg
+Usage: tiled_training.py MODEL BATCH_SIZE STEPS ROUNDS OUTPUT, by `autodist run`; MODEL is perceptron, vgg or words
 """
 
 import json
@@ -17,6 +17,7 @@ import autodist
 from autodist.testing import sent_bytes, wire_bytes
 
 layers = keras.layers
+VOCABULARY, WIDTH, LENGTH = 30_000, 256, 32
 
 
 def perceptron():
@@ -35,26 +36,57 @@ def vgg():
     return keras.Sequential([keras.Input((32, 32, 3)), *body, *head, layers.Dense(1000)])
 
 
+class Positions(layers.Layer):
+    """A learned vector for each place of a text."""
+
+    def build(self, shape):
+        self.places = self.add_weight(shape=shape[1:], name="places")
+
+    def call(self, given):
+        return given + self.places
+
+
+def words():
+    """A small BERT: two layers of attention, a vocabulary of 30,000, one table for words that go in and come out."""
+    given, table = keras.Input((LENGTH,), dtype="int32"), layers.ReversibleEmbedding(VOCABULARY, WIDTH)
+    hidden = layers.LayerNormalization()(Positions()(table(given)))
+    for _ in range(2):
+        attended = layers.MultiHeadAttention(4, WIDTH // 4)(hidden, hidden)
+        hidden = layers.LayerNormalization()(hidden + attended)
+        wide = layers.Dense(4 * WIDTH, activation="gelu")(hidden)
+        hidden = layers.LayerNormalization()(hidden + layers.Dense(WIDTH)(wide))
+    return keras.Model(given, table(hidden, reverse=True))
+
+
+def batch_of(name, model, rows):
+    """Examples, and what is to be made of them."""
+    numbers = np.random.default_rng(0)
+    if name == "words":
+        return [numbers.integers(0, VOCABULARY, (rows, LENGTH)).astype(np.int32) for _ in range(2)]
+    shapes = (model.input_shape[1:], model.output_shape[1:])
+    return [numbers.standard_normal((rows, *shape), dtype=np.float32) for shape in shapes]
+
+
 def main():
     name, batch_size, steps, rounds = sys.argv[1], *map(int, sys.argv[2:5])
     output = os.path.join(os.environ["AUTODIST_RUN_DIR"], sys.argv[5])
     keras.utils.set_random_seed(0)
     ad = autodist.AutoDist()
     with ad.scope():
-        model = {"perceptron": perceptron, "vgg": vgg}[name]()
+        model = {"perceptron": perceptron, "vgg": vgg, "words": words}[name]()
         optimizer = keras.optimizers.SGD(0.001)
+        cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
         @ad.function
         def step(x, y):
             with tf.GradientTape() as tape:
-                loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
+                found = model(x, training=True)
+                loss = cross_entropy(y, found) if name == "words" else tf.reduce_mean(tf.square(found - y))
             gradients = tape.gradient(loss, model.trainable_variables)
             optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
             return loss
 
-        numbers = np.random.default_rng(0)
-        shapes = (model.input_shape[1:], model.output_shape[1:])
-        batch = [numbers.standard_normal((batch_size, *shape), dtype=np.float32) for shape in shapes]
+        batch = batch_of(name, model, batch_size)
 
         def measured():
             before = wire_bytes()

@@ -18,12 +18,13 @@ from autodist.graph.layouts._base import (
 from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, NoPlanError
 from autodist.graph.layouts._exchanged import Exchanged, exchanged_in
 from autodist.graph.layouts._flows import Flows
+from autodist.graph.layouts._made_of_others import can_be_made_of_others, made_of_others, with_reads
 from autodist.graph.layouts._part_changes import PartChange
 from autodist.graph.layouts._plan import plan_batch
 from autodist.graph.layouts._shapes import Inference, StepShapes
-from autodist.graph.layouts._tile_exchanges import tile_exchanges
+from autodist.graph.layouts._tile_exchanges import step_for_tiles, tile_exchanges
 from autodist.graph.layouts._tiled_variables import TiledVariables
-from autodist.graph.layouts._ways import Entry, Way
+from autodist.graph.layouts._way import Entry, Way
 
 __all__ = [
     "WHOLE",
@@ -50,11 +51,15 @@ __all__ = [
     "TiledVariables",
     "Way",
     "Whole",
+    "can_be_made_of_others",
     "cut_arguments",
     "exchanged_in",
     "factor_of",
+    "made_of_others",
     "plan_batch",
     "sent_by_rows",
     "sent_bytes",
+    "step_for_tiles",
     "tile_exchanges",
+    "with_reads",
 ]

@@ -11,7 +11,7 @@ from autodist.graph._graph_def import itemsize, tensor_name
 from autodist.graph.layouts._base import Dim, Layout, Multiple, Partial, Tile, Whole
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._tiled_variables import TiledVariables
-from autodist.graph.layouts._ways import Way
+from autodist.graph.layouts._way import Way
 from autodist.graph.operators import Kind, is_kind
 
 __all__ = ["BatchPlan", "Exchange", "NoPlanError", "asks_for_sizes", "size_bytes"]

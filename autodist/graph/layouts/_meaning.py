@@ -83,6 +83,7 @@ class Meaning:
         lengths: By input that says how large the result is, the places that its entries are the lengths of.
         reduced: The indices that are summed over, or reduced in another way.
         joined: Those along which elements meet.
+        masked: Of these, the rows that numbers name, each with the input that has the numbers.
 
     """
 
@@ -92,6 +93,7 @@ class Meaning:
     lengths: Mapping[int, tuple[Affine, ...]]
     reduced: Mapping[str, Reducer]
     joined: frozenset[str]
+    masked: Mapping[str, int]
 
     def along(self, dims: Dims | None, cut: Cut) -> tuple[Along, ...]:
         """The indices that a node is cut along if one of its tensors is cut like this."""
@@ -175,7 +177,7 @@ def meaning_of(node: Any, shapes: StepShapes) -> Meaning | None:
     except ValueError:
         return None
     lengths = {k: operand.dims for k, operand in enumerate(one.inputs) if isinstance(operand, Lengths)}
-    return Meaning(sizes, inputs, outputs, lengths, one.reduced, frozenset(joined))
+    return Meaning(sizes, inputs, outputs, lengths, one.reduced, frozenset(joined), one.masked)
 
 
 def signature_of(node: Any, case: Inference) -> Signature:
@@ -196,6 +198,7 @@ def _are_alike(one: Expression, other: Expression) -> bool:
         one.sizes.keys() == other.sizes.keys()
         and one.reduced == other.reduced
         and one.joined == other.joined
+        and one.masked == other.masked
         and [type(operand) for operand in one.inputs] == [type(operand) for operand in other.inputs]
         and [type(access) for access in one.outputs] == [type(access) for access in other.outputs]
     )

@@ -31,12 +31,13 @@ from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._shapes_of import shapes_of
 from autodist.graph.layouts._sums import PartialRegion
 from autodist.graph.layouts._tiled_variables import TiledVariables
-from autodist.graph.layouts._ways import Way, Ways, whole_way
-from autodist.graph.operators import Kind, is_kind
+from autodist.graph.layouts._way import Way, whole_way
+from autodist.graph.layouts._ways import Ways
+from autodist.graph.operators import Kind, is_kind, puts_rows_together
 
-__all__ = ["plan_batch"]
+__all__ = ["LATENCY_BYTES", "plan_batch"]
 
-_LATENCY_BYTES = 10_000
+LATENCY_BYTES = 10_000
 """What an exchange costs, however small it is."""
 _COMPUTING = 0.05
 """What it costs to compute a byte of a result, besides sending one."""
@@ -177,7 +178,7 @@ class _Planner:
         self._put_together(region.worth(lambda tensor: self._times_sent(tensor, WHOLE)))
         if self.tiled.inputs:
             region = self._region(lambda layout: isinstance(layout, Tile))
-            self._put_together(region.best(lambda tensor: self._bytes(tensor) + _LATENCY_BYTES))
+            self._put_together(region.best(lambda tensor: self._bytes(tensor) + LATENCY_BYTES))
 
     def _region(self, has_parts: Callable[[Layout], bool]) -> PartialRegion:
         """The tensors that replicas have as such parts, with what is sent to put them together as things are."""
@@ -216,7 +217,7 @@ class _Planner:
         for name in self.order:
             mark = self.analysis.marks.get(name)
             if name in self.tiled.gradients:
-                self.marks[name] = self.tiled.gradients[name].tile
+                self.marks[name] = self.tiled.gradients[name].layout
             elif mark is not None:
                 groups.setdefault(mark.gradient, []).append(name)
         for marks in groups.values():
@@ -250,9 +251,11 @@ class _Planner:
         if any(isinstance(layout, Partial) for layout in way.inputs):
             given = max(self._bytes(t) for t, to in zip(tensors, way.inputs, strict=True) if isinstance(to, Partial))
             # It will have to be put together at some time.
-            found += 2 * (made - given) + _LATENCY_BYTES if made > given else 0
+            found += 2 * (made - given) + LATENCY_BYTES if made > given else 0
         elif self.tiled.parts and Partial() in way.outputs:
-            found += made + _LATENCY_BYTES  # so will this, by parts at least: tiles of the same would not
+            found += made + LATENCY_BYTES  # so will this, by parts at least: tiles of the same would not
+        elif puts_rows_together(node.op) and any(isinstance(layout, Tile) for layout in way.inputs):
+            found += made  # a table that is cut is cut by its rows, mostly: parts of rows would travel
         return found + made * _COMPUTING * (1 if way.is_whole else 0.5)
 
     def _bytes_sent(self, tensor: str, source: Layout, target: Layout) -> float:
@@ -270,16 +273,16 @@ class _Planner:
 
     def _once(self, tensor: str, source: Layout, target: Layout) -> float:
         """Bytes that are sent to bring a tensor from one layout to another."""
-        return self._times_sent(tensor, target) if source == Partial() else self._bytes(tensor) + _LATENCY_BYTES
+        return self._times_sent(tensor, target) if source == Partial() else self._bytes(tensor) + LATENCY_BYTES
 
     def _times_sent(self, tensor: str, target: Layout) -> float:
         """Bytes that are sent to put the parts of a sum together, all of them or each replica's rows."""
-        return (1 if _is_scattered(target) else 2) * self._bytes(tensor) + _LATENCY_BYTES
+        return (1 if _is_scattered(target) else 2) * self._bytes(tensor) + LATENCY_BYTES
 
     def _bytes(self, tensor: str) -> float:
         shape = self._shape(tensor)
         if shape is None:
-            return float(_LATENCY_BYTES)
+            return float(LATENCY_BYTES)
         return size_bytes(shape, tensor_dtype(self.nodes, tensor), self.batch_size)
 
     def _shape(self, tensor: str) -> Shape:
@@ -347,7 +350,7 @@ class _Planner:
         tensors = data_inputs(node)
         own = self.tiled.gradients.get(node.name)
         if own is not None:
-            self._want([own.source], [own.tile])
+            self._want([own.source], [own.layout])
             return
         if way.passes:
             self._want(tensors[:1], way.inputs[:1])

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from autodist.graph._graph_def import data_inputs, node_of
+from autodist.graph._graph_def import data_inputs, node_of, normalize
 from autodist.graph._training_graph import TrainingGraph
-from autodist.graph.layouts._batch_plan import NoPlanError
+from autodist.graph.layouts._base import Tile
+from autodist.graph.layouts._batch_plan import BatchPlan, NoPlanError
 from autodist.graph.layouts._exchanged import Exchanged, exchanged_in
-from autodist.graph.layouts._plan import plan_batch
+from autodist.graph.layouts._made_of_others import can_be_made_of_others, made_of_others, with_reads
+from autodist.graph.layouts._plan import LATENCY_BYTES, plan_batch
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._shapes_of import shapes_of
 from autodist.graph.layouts._tiled_variables import TiledVariables
 
-__all__ = ["tile_exchanges"]
+__all__ = ["step_for_tiles", "tile_exchanges"]
 
 _Wanted: TypeAlias = "tuple[tuple[tuple[str, int], ...], int, int]"
+_MOST_TURNS = 4
+_ANY = 1024
+"""Number of examples that costs are for, if the step is for any number."""
 
 
 def tile_exchanges(
@@ -38,31 +43,99 @@ def tile_exchanges(
         None if replicas can't share such a step.
 
     """
-    kept: _Exchanges = graph.analysis.derived.setdefault(_Exchanges, _Exchanges())
-    return kept.of(graph.with_batch_size(examples), dims, parts)
+    found = _kept(graph).of(graph, dims, parts, examples)
+    return None if found is None else found.exchanged
 
 
-class _Exchanges:
-    """Those of a step that were asked for before: a plan takes seconds for a large step, and costs are needed often."""
+def step_for_tiles(graph: TrainingGraph, dims: Mapping[str, int], parts: int, examples: int) -> TrainingGraph:
+    """The step whose variables can be tiled: what would gather parts along a dim that it joins is made of others.
+
+    Rows are looked up in what is read of a variable, of which replicas have parts, not by its handle. A softmax of
+    classes that replicas share is made of operators of which each replica does a part, if they then send less.
+
+    Args:
+        graph: G, with its GraphDef; its variables are whole.
+        dims: By variable that is to be tiled, the dim that is cut.
+        parts: How many replicas there are.
+        examples: For how many examples; 0 for any.
+
+    """
+    found = _kept(graph).of(graph, dims, parts, examples)
+    step = with_reads(graph, [graph.variable(name).handle for name in dims])
+    return step if found is None else made_of_others(step, found.made)
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """What replicas exchange in a step in which some nodes are made of others."""
+
+    made: frozenset[str]
+    exchanged: tuple[Exchanged, ...]
+
+    def cost(self, parts: int) -> float:
+        """What that costs, as plans count it."""
+        return sum(one.sent_bytes(parts) + LATENCY_BYTES for one in self.exchanged)
+
+
+class _Planning:
+    """Plans that were asked for before: one takes seconds for a large step, and costs are needed often."""
 
     def __init__(self) -> None:
-        self._found: dict[_Wanted, tuple[Exchanged, ...] | None] = {}
-        self._shapes: StepShapes | None = None
+        self._found: dict[_Wanted, _Planned | None] = {}
+        self._steps: dict[frozenset[str], TrainingGraph] = {}
+        self._shapes: dict[frozenset[str], StepShapes] = {}
 
-    def of(self, graph: TrainingGraph, dims: Mapping[str, int], parts: int) -> tuple[Exchanged, ...] | None:
+    def of(self, graph: TrainingGraph, dims: Mapping[str, int], parts: int, examples: int) -> _Planned | None:
         """See :func:`tile_exchanges`."""
-        examples = graph.batch_size or 0
         wanted = tuple(sorted(dims.items())), parts, examples
         if wanted not in self._found:
-            step = _without_updates(graph)
-            tiled = TiledVariables.planned(step, dims, parts, examples)
-            with contextlib.suppress(NoPlanError):  # of some loops they are not known; there the plan goes another way
-                self._shapes = self._shapes or shapes_of(step, tiled, by_rows=True)
-            try:
-                self._found[wanted] = exchanged_in(step, plan_batch(step, tiled, self._shapes))
-            except NoPlanError:
-                self._found[wanted] = None
+            self._found[wanted] = self._best(graph, dims, parts, examples)
         return self._found[wanted]
+
+    def _best(self, graph: TrainingGraph, dims: Mapping[str, int], parts: int, examples: int) -> _Planned | None:
+        """The plan that costs least, of those in which ever more is made of others."""
+        best, made = None, frozenset[str]()
+        for _ in range(_MOST_TURNS):
+            try:
+                step, plan = self._planned(graph, dims, parts, examples, made)
+            except NoPlanError:
+                return best
+            found = _Planned(made, exchanged_in(step.with_batch_size(examples or _ANY), plan))
+            if best is None or found.cost(parts) < best.cost(parts):
+                best = found
+            more = made | frozenset(_gathering(step, plan))
+            if more == made:
+                return best
+            made = more
+        return best
+
+    def _planned(
+        self, graph: TrainingGraph, dims: Mapping[str, int], parts: int, examples: int, made: frozenset[str]
+    ) -> tuple[TrainingGraph, BatchPlan]:
+        if made not in self._steps:
+            read = with_reads(graph, [variable.handle for variable in graph.variables])
+            self._steps[made] = _without_updates(made_of_others(read, made))
+        step = self._steps[made]
+        tiled = TiledVariables.planned(step, dims, parts, examples)
+        if made not in self._shapes:
+            with contextlib.suppress(NoPlanError):  # of some loops they are not known; there the plan goes another way
+                self._shapes[made] = shapes_of(step, tiled, by_rows=True)
+        return step, plan_batch(step, tiled, self._shapes.get(made))
+
+
+def _kept(graph: TrainingGraph) -> _Planning:
+    found: _Planning = graph.analysis.derived.setdefault(_Planning, _Planning())
+    return found
+
+
+def _gathering(step: TrainingGraph, plan: BatchPlan) -> Iterator[str]:
+    """The nodes for which a tiled tensor is gathered, and that can be made of others."""
+    nodes = step.analysis.nodes
+    for name in can_be_made_of_others(step):
+        (first, *_) = data_inputs(nodes[name])
+        layout = plan.layouts.get(normalize(first))
+        if isinstance(layout, Tile) and any(way.inputs[0] != layout for way in plan.ways.get(name, ())):
+            yield name
 
 
 def _without_updates(graph: TrainingGraph) -> TrainingGraph:

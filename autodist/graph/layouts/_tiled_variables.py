@@ -9,7 +9,7 @@ from types import MappingProxyType
 from autodist.graph._graph_def import data_inputs, node_of
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph._variables import Variable
-from autodist.graph.layouts._base import Tile
+from autodist.graph.layouts._base import WHOLE, Tile, Whole
 
 __all__ = ["OwnGradient", "TiledVariables"]
 
@@ -19,14 +19,14 @@ class OwnGradient:
     """The gradient of one part of a variable, at its mark.
 
     Attributes:
-        source: The gradient of the whole variable, of which it is a part.
-        tile: How that is cut.
+        source: The gradient of the whole variable, of which it is a part; of rows, those that are in this part.
+        layout: How that is cut; rows are not.
         part: Which part.
 
     """
 
     source: str
-    tile: Tile
+    layout: Tile | Whole
     part: int
 
 
@@ -74,7 +74,8 @@ class TiledVariables:
             reads.update((name, tile) for name in _joins(graph, parts))
             gradients.update(_gradients(graph, parts, tile))
         nodes = graph.analysis.nodes
-        slices = frozenset(node_of(nodes[mark].input[0]) for mark in gradients)
+        dense = (mark for mark, own in gradients.items() if own.layout != WHOLE)
+        slices = frozenset(node_of(nodes[mark].input[0]) for mark in dense)
         examples = max(part.piece.tiled_for or 0 for parts in wholes.values() for part in parts if part.piece)
         return cls(max(map(len, wholes.values())), examples, reads, gradients, slices)
 
@@ -91,12 +92,17 @@ class TiledVariables:
         """
         analysis = graph.analysis
         tiles = {graph.variable(name).handle: Tile(dim) for name, dim in dims.items()}
-        reads = {name: tiles[handles[0]] for name, handles in analysis.reads.items() if handles[0] in tiles}
+        reads = {
+            name: tiles[handles[0]]
+            for name, handles in analysis.reads.items()
+            if handles[0] in tiles and analysis.nodes[name].op == "ReadVariableOp"
+        }
         gradients = {
-            mark: OwnGradient(analysis.nodes[mark].input[0], Tile(dim), 0)
+            mark: OwnGradient(analysis.nodes[mark].input[0], Tile(dim) if mark == gradient.dense else WHOLE, 0)
             for name, dim in dims.items()
             for gradient in graph.variable(name).gradients
             for mark in gradient.tensors
+            if mark in analysis.marks
         }
         return cls(parts, examples, reads, gradients)
 
@@ -123,5 +129,8 @@ def _gradients(graph: TrainingGraph, parts: Sequence[Variable], tile: Tile) -> I
     for part, variable in enumerate(parts):
         for gradient in variable.gradients:
             for mark in gradient.tensors:
-                cut = nodes[node_of(nodes[mark].input[0])]
-                yield mark, OwnGradient(cut.input[0], tile, part)
+                if mark == gradient.dense:
+                    cut = nodes[node_of(nodes[mark].input[0])]
+                    yield mark, OwnGradient(cut.input[0], tile, part)
+                elif mark in graph.analysis.marks:
+                    yield mark, OwnGradient(nodes[mark].input[0], WHOLE, part)

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from autodist.graph._graph_def import data_inputs, node_of, output_types, tensor_dtype, tensor_name
 from autodist.graph.batch import BY, Value
 from autodist.graph.batch import Kind as Batch
 from autodist.graph.batch import Rows as InBatch
-from autodist.graph.layouts._base import OWN, WHOLE, Cut, Layout, Multiple, Own, Part, Partial, Rows, Tile, Whole
+from autodist.graph.layouts._base import OWN, WHOLE, Cut, Layout, Multiple, Own, Partial, Tile
+from autodist.graph.layouts._batch_ranges import RANGES
 from autodist.graph.layouts._flows import is_flow
 from autodist.graph.layouts._meaning import Along, AlongTiles, Meaning, meaning_of
-from autodist.graph.layouts._part_changes import PartChange, changes_of_parts
+from autodist.graph.layouts._part_changes import changes_of_parts
 from autodist.graph.layouts._shapes import StepShapes
+from autodist.graph.layouts._way import Entry, Way, entries_at, local_entry, part_entry
 from autodist.graph.operators import Kind, Linearity, Reducer, is_kind, linearity_of, meaning
 
-__all__ = ["Entry", "Way", "Ways", "whole_way"]
-
-Entry: TypeAlias = "int | Multiple | Rows | Part"
+__all__ = ["Ways"]
 
 _PARTIAL = {
     Reducer.SUM: Partial(),
@@ -29,48 +28,6 @@ _PARTIAL = {
     Reducer.ALL: Partial(Reducer.ALL),
     Reducer.ANY: Partial(Reducer.ANY),
 }
-
-
-@dataclass(frozen=True)
-class Way:
-    """How replicas share the work of a node.
-
-    Attributes:
-        inputs: How each input must be shared.
-        outputs: How each output is shared then.
-        local: Inputs that hold lengths or places along the batch, each with its entries
-            as a replica has them.
-        passes: Whether the first input is passed on, whatever the others are.
-        draws: Whether it draws random numbers by a counter, of which a replica takes those of its own rows.
-        open_shape: Whether a shape among the attributes is no longer right.
-        takes_own: Whether each replica takes the one of its inputs that is its own: the parts of a tiled variable.
-        changes: By part, what else is different there, besides the sizes of tensors; empty if nothing is.
-
-    """
-
-    inputs: tuple[Layout, ...]
-    outputs: tuple[Layout, ...]
-    local: tuple[tuple[int, tuple[Entry, ...]], ...] = ()
-    passes: bool = False
-    draws: bool = False
-    open_shape: bool = False
-    takes_own: bool = False
-    changes: tuple[PartChange, ...] = ()
-
-    @property
-    def lengths(self) -> dict[int, tuple[Entry, ...]]:
-        """By input, its entries as a replica has them."""
-        return dict(self.local)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether each worker does all of it."""
-        return all(isinstance(layout, Whole) for layout in (*self.inputs, *self.outputs))
-
-
-def whole_way(node: Any, outputs: int) -> Way:
-    """Every worker does all of it."""
-    return Way((WHOLE,) * len(data_inputs(node)), (WHOLE,) * outputs)
 
 
 class Ways:
@@ -142,10 +99,13 @@ class Ways:
         if meaning is None:
             return None
         if isinstance(layout, Cut):
-            found = meaning.along(meaning.outputs[index], layout)
+            found: tuple[Along | AlongTiles, ...] = meaning.along(meaning.outputs[index], layout)
         elif layout == Partial():
             multiples = ((name, meaning.sizes[name]) for name, how in meaning.reduced.items() if how is Reducer.SUM)
             found = tuple(Along(name, size.times, 1) for name, size in multiples if isinstance(size, Multiple))
+        elif isinstance(layout, Tile):
+            along = meaning.along_tiles(meaning.outputs[index], layout, self._parts)
+            found = () if along is None or along.index not in meaning.masked else (along,)
         else:
             return None
         ways = (way for along in found for way in self._along(node, meaning, along))
@@ -169,7 +129,7 @@ class Ways:
         lengths = {k: self._shapes.numbers(t) for k, t in enumerate(tensors) if inputs[k] is None}
         if None in outputs or any(entries is None or None in entries for entries in lengths.values()):
             return None
-        local = tuple((k, tuple(_local(entry, True) for entry in entries or ())) for k, entries in lengths.items())
+        local = tuple((k, tuple(local_entry(entry, True) for entry in entries or ())) for k, entries in lengths.items())
         return Way(
             tuple(WHOLE if layout is None else layout for layout in inputs),
             tuple(layout for layout in outputs if layout is not None),
@@ -191,8 +151,10 @@ class Ways:
 
     def _along(self, node: Any, meaning: Meaning, along: Along | AlongTiles) -> Iterator[Way]:
         """The way that is cut along an index, if there is one."""
+        is_tiled = isinstance(along, AlongTiles)
         changes = changes_of_parts(node, self._shapes.cases, along) if isinstance(along, AlongTiles) else ()
-        if along.index in meaning.joined or changes is None:
+        masks = meaning.masked.get(along.index) if is_tiled else None
+        if (along.index in meaning.joined and masks is None) or changes is None:
             return
         inputs: list[Layout] = []
         for dims in meaning.inputs:
@@ -205,7 +167,7 @@ class Ways:
         local = self._lengths(node, meaning, along)
         if outputs is not None and local is not None:
             is_open = "shape" in node.attr and not local
-            yield Way(tuple(inputs), outputs, tuple(local.items()), open_shape=is_open, changes=changes)
+            yield Way(tuple(inputs), outputs, tuple(local.items()), open_shape=is_open, changes=changes, masks=masks)
 
     def _outputs(self, node: Any, meaning: Meaning, along: Along | AlongTiles) -> tuple[Layout, ...] | None:
         if along.index in meaning.reduced:
@@ -229,7 +191,7 @@ class Ways:
     def _lengths(self, node: Any, meaning: Meaning, along: Along | AlongTiles) -> dict[int, tuple[Entry, ...]] | None:
         """The entries of inputs that are lengths, as a replica has them; None if they are not known."""
         found: dict[int, tuple[Entry, ...]] = {}
-        local = _part if isinstance(along, AlongTiles) else _local
+        local = part_entry if isinstance(along, AlongTiles) else local_entry
         tensors = data_inputs(node)
         for position, places in meaning.lengths.items():
             if not any(place.factor(along.index) for place in places):
@@ -258,7 +220,7 @@ class Ways:
         shape, entries = self._shapes.shape(node.name) or (), self.numbers(node.input[0])
         if entries is None or not all(isinstance(size, int) for size in shape[1:]):
             return None
-        return Way((WHOLE,) * len(data_inputs(node)), (layout,), ((0, _at(entries, 0)),), draws=True)
+        return Way((WHOLE,) * len(data_inputs(node)), (layout,), ((0, entries_at(entries, 0)),), draws=True)
 
     # Parts of sums ---------------------------------------------------------------------------------------------------
 
@@ -284,7 +246,7 @@ class Ways:
 
     def _in_ranges(self, node: Any, position: int, cut: Cut) -> Iterator[Way]:
         """Batches one behind the other, and taken apart again."""
-        rule = _RANGES.get(node.op)
+        rule = RANGES.get(node.op)
         way = None if rule is None else rule(self, node, position, cut)
         if way is not None:
             yield way
@@ -313,85 +275,3 @@ class Ways:
             and len(a) == len(b)
             and all(x == y and x is not None for d, (x, y) in enumerate(zip(a, b, strict=True)) if d != dim)
         )
-
-
-def _local(entry: Any, is_cut: bool) -> Entry:
-    """A length as a replica has it."""
-    return Rows(entry.times) if is_cut and isinstance(entry, Multiple) else entry
-
-
-def _part(entry: Any, is_cut: bool) -> Entry:
-    """A length of a tiled tensor as a replica has it; one that is left to TensorFlow stays so."""
-    return Part(entry) if is_cut and isinstance(entry, int) and entry > 0 else entry
-
-
-def _at(entries: Sequence[Any], dim: int) -> tuple[Entry, ...]:
-    """Entries of which one is a place, or a length, along the batch."""
-    return tuple(_local(entry, d == dim) for d, entry in enumerate(entries))
-
-
-def _whole_batches(ways: Ways, tensor: str, cut: Cut) -> Cut | None:
-    """How another tensor is cut that has whole batches along the same dim."""
-    times = ways.length(tensor, cut.dim)
-    return None if times is None or times % cut.inner else Cut(cut.dim, times // cut.inner, cut.inner)
-
-
-def _behind_each_other(ways: Ways, node: Any, position: int, cut: Cut) -> Way | None:
-    """``ConcatV2`` along the dim of the batch."""
-    *tensors, axis = data_inputs(node)
-    at = ways.numbers(axis)
-    if at is None or at[0] % ways.rank(node.name) != cut.dim:
-        return None
-    parts = [_whole_batches(ways, tensor, cut) for tensor in tensors]
-    made = _whole_batches(ways, node.name, cut)
-    if made is None or None in parts:
-        return None
-    return Way((*(part for part in parts if part is not None), WHOLE), (made,))
-
-
-def _split(ways: Ways, node: Any, position: int, cut: Cut) -> Way | None:
-    """``Split`` into equal parts of whole batches."""
-    axis, tensor = data_inputs(node)
-    at = ways.numbers(axis)
-    if at is None or at[0] % ways.rank(tensor) != cut.dim:
-        return None
-    made = [_whole_batches(ways, f"{node.name}:{k}", cut) for k in range(ways.outputs_of(node))]
-    return None if None in made else Way((WHOLE, cut), tuple(part for part in made if part is not None))
-
-
-def _sliced(ways: Ways, node: Any, position: int, cut: Cut) -> Way | None:
-    """``Slice`` of whole batches."""
-    tensor, begin, size = data_inputs(node)
-    first, lengths, made = ways.numbers(begin), ways.numbers(size), _whole_batches(ways, node.name, cut)
-    if first is None or lengths is None or made is None or not ways.keeps_other_dims(tensor, node.name, cut.dim):
-        return None
-    if not _is_batch(first[cut.dim], cut):
-        return None
-    return Way((cut, WHOLE, WHOLE), (made,), ((1, _at(first, cut.dim)), (2, _at(lengths, cut.dim))))
-
-
-def _is_batch(place: Any, cut: Cut) -> bool:
-    return place == 0 or (isinstance(place, Multiple) and place.times % cut.inner == 0)
-
-
-def _strided(ways: Ways, node: Any, position: int, cut: Cut) -> Way | None:
-    """``StridedSlice`` of whole batches along the dim of the batch, and of nothing else."""
-    tensor, *bounds = data_inputs(node)
-    numbers = [ways.numbers(bound) for bound in bounds]
-    made = _whole_batches(ways, node.name, cut)
-    if made is None or None in numbers or not _is_plain(node) or not ways.keeps_other_dims(tensor, node.name, cut.dim):
-        return None
-    begin, end, strides = (entries or () for entries in numbers)
-    if any(stride != 1 for stride in strides) or len(begin) <= cut.dim:
-        return None
-    is_first = node.attr["begin_mask"].i >> cut.dim & 1
-    if not is_first and not _is_batch(begin[cut.dim], cut):
-        return None
-    return Way((cut, WHOLE, WHOLE, WHOLE), (made,), ((1, _at(begin, cut.dim)), (2, _at(end, cut.dim))))
-
-
-def _is_plain(node: Any) -> bool:
-    return not any(node.attr[f"{name}_mask"].i for name in ("new_axis", "ellipsis", "shrink_axis"))
-
-
-_RANGES = {"ConcatV2": _behind_each_other, "Split": _split, "Slice": _sliced, "StridedSlice": _strided}

@@ -15,6 +15,7 @@ from autodist.graph.operators._base import (
 from autodist.graph.operators._elementwise import pointwise
 from autodist.graph.operators._intervals import Cut, Tile, cuts, region, span, tiles
 from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind, Linearity, Passes, Reducer
+from autodist.graph.operators._made_of import Making
 from autodist.graph.operators._operator_registry import (
     BRANCHES,
     CALLS,
@@ -57,6 +58,7 @@ __all__ = [
     "Lengths",
     "Linearity",
     "Lookup",
+    "Making",
     "Operator",
     "Passes",
     "Reducer",

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind, Linearity, Passes, Reducer
+from autodist.graph.operators._made_of import MadeOf
 
 __all__ = [
     "WHOLE",
@@ -167,6 +168,8 @@ class Expression:
         inputs: What is taken.
         reduced: The indices that no output has, and how the values along them are put together.
         joined: Indices along which elements meet in a way that can't be cut: those of a softmax, of a filter.
+        masked: Of the joined indices, those of rows that the numbers in an input name, each with the position of that
+            input: a part that has some of the rows can do its share, if it leaves out the numbers of all others.
 
     """
 
@@ -175,6 +178,7 @@ class Expression:
     inputs: tuple[Operand, ...]
     reduced: Mapping[str, Reducer] = field(default_factory=lambda: MappingProxyType({}))
     joined: frozenset[str] = frozenset()
+    masked: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     def __str__(self) -> str:
         taken = ", ".join(str(operand) if isinstance(operand, Access) else ":" for operand in self.inputs)
@@ -295,6 +299,7 @@ class Operator:
         is_aligned: Whether each element of its result is made of those of its inputs at its place, although no index
             expression says so.
         makes_empty_list: Whether it makes a list of tensors that has none yet.
+        made_of: How others make its results, which can be cut along indices that it joins.
         draws_in_order: Whether it draws the elements of its result in order, a fixed number for each value of a counter
             (as TensorFlow does on a CPU).
 
@@ -328,4 +333,5 @@ class Operator:
     creates: bool = False
     is_aligned: bool = False
     makes_empty_list: bool = False
+    made_of: MadeOf | None = None
     draws_in_order: bool = False

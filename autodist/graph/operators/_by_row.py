@@ -7,6 +7,7 @@ from dataclasses import replace
 from autodist.graph.operators._base import WHOLE, Access, Describe, Expression, Operand, Operator, Signature, Size
 from autodist.graph.operators._elementwise import pointwise
 from autodist.graph.operators._kinds import Kind
+from autodist.graph.operators._made_of import arg_max, cross_entropy, log_softmax, softmax, sparse_cross_entropy
 
 __all__ = ["OPERATORS"]
 
@@ -106,10 +107,12 @@ _MATRICES = """
     MatrixTriangularSolve Qr Svd SelfAdjointEigV2 Eig MatrixLogarithm
     MatrixSquareRoot Lu FFT2D IFFT2D TridiagonalSolve TridiagonalMatMul
 """
-_ONE = "Softmax LogSoftmax FFT IFFT RGBToHSV HSVToRGB"
+_ONE = "FFT IFFT RGBToHSV HSVToRGB"
 
 OPERATORS = (
     *(Operator(name, Kind.BY_ROW, _last_dims(1)) for name in _ONE.split()),
+    Operator("Softmax", Kind.BY_ROW, _last_dims(1), made_of=softmax),
+    Operator("LogSoftmax", Kind.BY_ROW, _last_dims(1), made_of=log_softmax),
     *(Operator(name, Kind.BY_ROW, _last_dims(2)) for name in _MATRICES.split()),
     *(Operator(name, Kind.BY_ROW, _last_dims(1, 0)) for name in ("NthElement", "RFFT", "IRFFT")),
     Operator("TopKV2", Kind.BY_ROW, _last_dims(1, 0), picks=True),
@@ -128,9 +131,10 @@ OPERATORS = (
     *(Operator(name, Kind.BY_ROW, _rows(0, 2)) for name in ("ExtractGlimpse", "ExtractGlimpseV2")),
     *(Operator(name, Kind.BY_ROW, _rows(0, 1)) for name in ("DrawBoundingBoxes", "DrawBoundingBoxesV2")),
     Operator("CombinedNonMaxSuppression", Kind.BY_ROW, _rows(0, 1)),
-    *(Operator(name, Kind.BY_ROW, _along) for name in ("ArgMax", "ArgMin", "Cumsum", "Cumprod", "CumulativeLogsumexp")),
-    Operator("SoftmaxCrossEntropyWithLogits", Kind.BY_ROW, _rows(0, 1)),
-    Operator("SparseSoftmaxCrossEntropyWithLogits", Kind.BY_ROW, _rows(0, 1)),
+    *(Operator(name, Kind.BY_ROW, _along) for name in ("ArgMin", "Cumsum", "Cumprod", "CumulativeLogsumexp")),
+    Operator("ArgMax", Kind.BY_ROW, _along, made_of=arg_max),
+    Operator("SoftmaxCrossEntropyWithLogits", Kind.BY_ROW, _rows(0, 1), made_of=cross_entropy),
+    Operator("SparseSoftmaxCrossEntropyWithLogits", Kind.BY_ROW, _rows(0, 1), made_of=sparse_cross_entropy),
     Operator("InTopK", Kind.BY_ROW, _rows(0, 1)),
     Operator("InTopKV2", Kind.BY_ROW, _rows(0, 1)),
     Operator("ImageProjectiveTransformV2", Kind.BY_ROW, _rows(0, 1)),

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from autodist.graph.operators._base import WHOLE, Access, Affine, Expression, Lengths, Lookup, Operator, Signature, Size
+from autodist.graph.operators._base import (
+    WHOLE,
+    Access,
+    Affine,
+    Expression,
+    Lengths,
+    Lookup,
+    Operand,
+    Operator,
+    Signature,
+    Size,
+)
 from autodist.graph.operators._kinds import Handle, Kind, Linearity, Reducer
 
 __all__ = ["OPERATORS", "segments"]
@@ -21,10 +32,10 @@ def _gathered(signature: Signature) -> Expression | None:
     found = [*names[:shared], *(f"r{d}" for d in range(shared, len(rows)))]
     sizes: dict[str, Size] = dict(zip(names, table, strict=True))
     sizes |= {name: size for name, size in zip(found, rows, strict=True) if name not in sizes or sizes[name] is None}
-    del sizes[names[axis]]
     made = [*names[:axis], *found[shared:], *names[axis + 1 :]]
-    taken = Access.by(*(None if d == axis else name for d, name in enumerate(names)))
-    return Expression(sizes, (Access.by(*made),), (taken, Access.by(*found), *(WHOLE,) * (len(signature.inputs) - 2)))
+    inputs: tuple[Operand, ...] = (Access.by(*names), Access.by(*found), *(WHOLE,) * (len(signature.inputs) - 2))
+    row, masked = names[axis], {names[axis]: 1} if axis == shared == 0 else {}
+    return Expression(sizes, (Access.by(*made),), inputs, {row: Reducer.SUM}, frozenset({row}), masked)
 
 
 def _from_variable(signature: Signature) -> Expression | None:
@@ -59,7 +70,7 @@ _SEGMENTS = {
 
 
 def segments(signature: Signature) -> Expression | None:
-    """Rows of one number are put together; along the numbers themselves it could be cut by a mask only."""
+    """Rows of one number are put together; along the numbers themselves it can be cut by a mask only."""
     data, at = signature.inputs[:2]
     result = signature.outputs[0]
     if data is None or at is None or result is None:
@@ -69,9 +80,10 @@ def segments(signature: Signature) -> Expression | None:
     return Expression(
         sizes,
         (Access.by("v", *rest),),
-        (Access.by(*rows, *rest), Access.by(*rows), WHOLE),
+        (Access.by(*rows, *rest), Access.by(*rows), Lengths((Affine.of("v"),), is_scalar=True)),
         dict.fromkeys(rows, _SEGMENTS[signature.op]),
         frozenset({"v"}),
+        {"v": 1},
     )
 
 

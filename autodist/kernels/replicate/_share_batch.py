@@ -48,6 +48,7 @@ from autodist.kernels.replicate._draws import ReplicaDraws
 from autodist.kernels.replicate._exchange import Exchanges
 from autodist.kernels.replicate._filled_rows import FilledRows
 from autodist.kernels.replicate._joins import ROWS, ROWS_POINT, TOTAL, with_layers
+from autodist.kernels.replicate._masked_rows import MaskedRows
 from autodist.kernels.replicate._same_batches import BATCHES, compare_batches
 from autodist.kernels.replicate._shared_gradients import SharedGradients
 
@@ -127,6 +128,7 @@ class _Builder:
         self.rows = BatchRows(self.out, self.layout, self._only_rows(rows, counts), counts, TOTAL)
         self.exchanges = Exchanges(self.nodes, self.plan, self.out, self.layout, self.rows, self._point)
         self.filled = FilledRows(self.nodes, self.plan, self.out, self.layout, self.rows)
+        self.masked = MaskedRows(self.nodes, self.plan, self.out, self.layout)
         self.draws_by_row = CountedDraws(self.nodes, self.out, self.rows.starts)
         if self.layout.world_size == 1:
             return None
@@ -253,6 +255,8 @@ class _Builder:
         if way.draws:
             each = factor_of(self.plan.shapes.shape(node.name))  # elements of a row
             name = self.draws_by_row.own(node, copy, replica, each)
+        if way.masks is not None and way.inputs[0] == Tile(0):
+            name = self.masked.looked_up(node, name, replica)
         if node.op == "Mean" and isinstance(way.inputs[0], Cut | Tile) and isinstance(way.outputs[0], Partial):
             name = self._mean(node, copy, replica)
         if self.filled.is_needed(node, way) and way.outputs == (Cut(0),):
@@ -282,6 +286,8 @@ class _Builder:
                 value = found[0] if isinstance(way.inputs[k], Whole) else found[replica]
                 is_filled = way.inputs[k] == Cut(0) and self.filled.is_needed(node, way)
                 copy.input.append(self.filled.filled(value, tensor, replica) if is_filled else value)
+        if way.masks is not None:
+            copy.input[way.masks] = self.masked.numbers(node, way, copy.input[way.masks], replica)
         if way.changes:
             self._adapt(copy, way.changes[self.layout.first_replica + replica], tensors)
         copy.input.extend(self._controls(node))

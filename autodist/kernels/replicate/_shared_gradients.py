@@ -54,7 +54,8 @@ class SharedGradients:
             for gradient in variable.gradients if variable.role is Role.TRAINABLE else ():
                 marks = [m for m in gradient.tensors if m in self._plan.marks]
                 if marks and marks[0] in self._plan.tiled.gradients:
-                    self._own_gradient(marks[0], shapes[variable.name])
+                    for mark in marks:
+                        self._own_gradient(mark, shapes[variable.name])
                     continue
                 receiver = None if inner.intersection(marks) else variable.name
                 if marks and self._analysis.marks[marks[0]].part == "dense":
@@ -68,9 +69,11 @@ class SharedGradients:
         own, dtype = self._plan.tiled.gradients[mark], tensor_dtype(self._nodes, mark)
         replica = own.part - self._layout.first_replica
         if replica in range(len(self._layout.local_replicas)):
-            self._out.identity(mark, self._value(own.source, own.tile)[replica], dtype)
+            found = self._value(own.source, own.layout)
+            self._out.identity(mark, found[0 if isinstance(own.layout, Whole) else replica], dtype)
         else:  # that of another worker's part, which is not updated here
-            sizes = self._out.constant(f"{mark}/sizes", list(shape), "int32")
+            none = {"dense": shape, "values": (0, *shape[1:])}.get(self._analysis.marks[mark].part, (0,))
+            sizes = self._out.constant(f"{mark}/sizes", list(none), "int32")
             zero = self._out.constant(f"{mark}/zero", 0, dtype)
             self._out.add("Fill", mark, [sizes, zero], T=dtype, index_type="int32")
 

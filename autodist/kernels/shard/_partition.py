@@ -41,8 +41,9 @@ def _partitioned(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGrap
     if not cut_configs:
         return graph, strategy
     regions = graph.update_regions
+    tiled = _tiled(cut_configs)
     cuts = {
-        config.variable: _cut(number, regions, config)
+        config.variable: _cut(number, regions, config, is_tiled=config.variable in tiled)
         for number, config in enumerate(c for c in cut_configs if num_shards(c.partition) > 1)
     }
     trainable = {variable.name for variable in graph.trainable}
@@ -53,14 +54,14 @@ def _partitioned(graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGrap
     prepared = replace(
         graph,
         graph_def=cutting.build(),
-        variables=_variables(graph, cuts, _tiled(cut_configs)),
+        variables=_variables(graph, cuts, tiled),
         effects=tuple(new for new, _ in effects),
         lines=lines,
     )
     return prepared, replace(strategy, variables=tuple(configs))
 
 
-def _cut(number: int, regions: UpdateRegions, config: VariableConfig) -> ShardedVariable:
+def _cut(number: int, regions: UpdateRegions, config: VariableConfig, *, is_tiled: bool) -> ShardedVariable:
     region = regions.of(config.variable)
     if region.obstacles:
         raise StrategyError(
@@ -68,7 +69,7 @@ def _cut(number: int, regions: UpdateRegions, config: VariableConfig) -> Sharded
             f"{region.obstacles[0]}",
             hint="give the variable a strategy without a partition, or one scope per step",
         )
-    return ShardedVariable(number, region, shard_slices(config.partition, region.variable.shape))
+    return ShardedVariable(number, region, shard_slices(config.partition, region.variable.shape), is_tiled)
 
 
 def _configs(config: VariableConfig) -> Iterator[VariableConfig]:

@@ -43,11 +43,13 @@ class ShardedVariable:
         number: Unlike that of any other cut variable.
         region: The variable's update.
         shards: Its parts.
+        is_tiled: Whether replicas compute with their parts: then what they look up in these is not put together here.
     """
 
     number: int
     region: UpdateRegion
     shards: tuple[ShardSlice, ...]
+    is_tiled: bool = False
 
     @cached_property
     def grid(self) -> ShardGrid:
@@ -149,7 +151,7 @@ class VariableSharding:
             return None
         by_handle = node.op == "ResourceGather"
         cut = self._touched_cut(node) if by_handle else self._read_cut(node_of(node.input[0]))
-        return None if cut is None or node.name in cut.region.domains else cut
+        return None if cut is None or cut.is_tiled or node.name in cut.region.domains else cut
 
     def _slot_lookup_cut(self, node: Any) -> ShardedVariable | None:
         """The cut variable in which, or in a slot of which, its update looks rows up by its handle."""

@@ -1,5 +1,6 @@
 """Variables of which each replica has a part that it computes with."""
 
+from autodist.kernels.tile._made_for_tiles import MadeForTiles
 from autodist.kernels.tile._own_parts import OwnParts
 
-__all__ = ["OwnParts"]
+__all__ = ["MadeForTiles", "OwnParts"]

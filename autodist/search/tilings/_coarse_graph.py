@@ -9,7 +9,7 @@ from functools import cached_property
 from math import prod
 
 from autodist.cost.resharding import PARTIAL, WHOLE
-from autodist.graph.operators import Access, Expression, Linearity, cuts, tiles
+from autodist.graph.operators import Access, Cut, Expression, Linearity, cuts, tiles
 
 __all__ = ["CoarseGraph", "CoarseOperator", "CoarseTensor", "Form", "forms_of", "linear_forms"]
 
@@ -132,7 +132,8 @@ def forms_of(expression: Expression, shapes: Mapping[int, tuple[int, ...]]) -> t
     """
     operands = (*expression.inputs, *expression.outputs)
     found = []
-    for cut in cuts(expression):
+    by_rows = (Cut(index, expression.reduced.get(index)) for index in expression.masked)
+    for cut in (*cuts(expression), *by_rows):
         states, halos = [], []
         for place, shape in shapes.items():
             operand = operands[place]

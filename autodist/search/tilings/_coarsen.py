@@ -9,6 +9,7 @@ from typing import Any
 
 from autodist.cost.resharding import PARTIAL
 from autodist.graph import TrainingGraph, normalize, tensor_name
+from autodist.graph.layouts import can_be_made_of_others, made_of_others, with_reads
 from autodist.graph.operators import Kind, linearity_of, meaning
 from autodist.search.tilings._coarse_graph import (
     CoarseGraph,
@@ -56,6 +57,8 @@ def coarsen(graph: TrainingGraph, examples: int) -> CoarseStep:
         ValueError: The step can't be for so many examples.
 
     """
+    graph = with_reads(graph, [variable.handle for variable in graph.variables])
+    graph = made_of_others(graph, can_be_made_of_others(graph))
     tensors = StepTensors(graph, examples)
     return _Coarsening(graph, tensors).made()
 

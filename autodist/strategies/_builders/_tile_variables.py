@@ -34,7 +34,7 @@ def can_tile(graph: TrainingGraph, variable: str, dim: int, parts: int) -> bool:
 
     """
     found = graph.variable(variable)
-    fits = dim < len(found.shape) and found.shape[dim] % parts == 0 and not found.is_sparse
+    fits = dim < len(found.shape) and found.shape[dim] % parts == 0
     return fits and parts > 1 and can_split(graph, found, dim)
 
 

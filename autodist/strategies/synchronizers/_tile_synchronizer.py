@@ -124,9 +124,8 @@ def _parts(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iter
         allowed = f"equal parts of one dim that {len(replicas)} divides"
         if len(cut) > 1 or any(isinstance(entry, tuple) or variable.shape[dim] % entry for dim, entry in cut):
             yield Problem(name, "partition", f"{config.partition}", allowed, "replicas have parts of one size")
-        if variable.is_sparse:
-            reason = "rows are looked up in it, which a replica can't do in a part"
-            yield Problem(name, "synchronizer", "Tile", "PS or AllReduce", reason)
+        if variable.is_sparse and any(dim for dim, _ in cut):
+            yield Problem(name, "partition", f"{config.partition}", "parts of dim 0", "its gradient has rows")
         numbers = {shard.synchronizer.tiled_for for shard in config.shards}
         if len(numbers) > 1 or min(number or 0 for number in numbers) < 0:
             yield Problem(name, "examples", listed(map(str, numbers)), "one number, at least 0", "it is one plan")

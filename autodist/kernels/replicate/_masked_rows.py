@@ -1,0 +1,96 @@
+"""Rows of a table of which each replica has a part: numbers of rows that are in other parts are left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autodist.graph import NodeList, data_inputs, tensor_dtype
+from autodist.graph.layouts import BatchPlan, Partial, Way
+from autodist.kernels._base import Layout
+
+__all__ = ["MaskedRows"]
+
+_NONE = -1
+"""A number that names no row, where rows are put together."""
+
+
+class MaskedRows:
+    """Adds the nodes that make numbers of rows those of a replica's part.
+
+    As on one device, a number that no part has is an error.
+
+    Args:
+        nodes: The flat step, by name.
+        plan: How its tensors are shared.
+        out: Where to add nodes.
+        layout: Who this worker is.
+
+    """
+
+    def __init__(self, nodes: dict[str, Any], plan: BatchPlan, out: NodeList, layout: Layout) -> None:
+        self._nodes = nodes
+        self._plan = plan
+        self._out = out
+        self._layout = layout
+        self._own: dict[str, str] = {}
+
+    def numbers(self, node: Any, way: Way, given: str, replica: int) -> str:
+        """The numbers, counted from the part's first row; of others, what does no harm.
+
+        Args:
+            node: What takes them.
+            way: How it is cut.
+            given: The numbers of rows of the whole.
+            replica: Which local replica.
+
+        """
+        assert way.masks is not None
+        is_lookup, tensors = way.outputs == (Partial(),), data_inputs(node)
+        (rows, *_) = self._plan.shapes.shape(tensors[0] if is_lookup else node.name) or ()
+        assert isinstance(rows, int)
+        dtype, name = tensor_dtype(self._nodes, tensors[way.masks]), f"replica_{replica}/{node.name}/masked"
+        device, each = self._layout.replica_device(replica), rows // self._plan.tiled.parts
+        kinds = {"T": dtype, "device": device}
+        known = self._known(name, given, rows, dtype, device, may_lack=not is_lookup)
+        first = self._out.constant(f"{name}/first", (self._layout.first_replica + replica) * each, dtype)
+        local = self._out.add("Sub", f"{name}/local", [known, first], **kinds)
+        zero, end = (self._out.constant(f"{name}/{what}", at, dtype) for what, at in (("zero", 0), ("end", each)))
+        above = self._out.add("GreaterEqual", f"{name}/above", [local, zero], **kinds)
+        below = self._out.add("Less", f"{name}/below", [local, end], **kinds)
+        own = self._out.add("LogicalAnd", f"{name}/own", [above, below], device=device)
+        self._own[f"replica_{replica}/{node.name}"] = own
+        instead = zero if is_lookup else self._out.constant(f"{name}/none", _NONE, dtype)
+        return self._out.add("SelectV2", name, [own, local, instead], **kinds)
+
+    def _known(self, name: str, given: str, rows: int, dtype: str, device: str, *, may_lack: bool) -> str:
+        """The numbers, of which TensorFlow has seen that there are such rows; below 0 they may mean none."""
+        bounds = [self._out.constant(f"{name}/{what}", at, dtype) for what, at in (("b", 0), ("e", rows), ("s", 1))]
+        every = self._out.add("Range", f"{name}/rows", bounds, Tidx=dtype, device=device)
+        asked = given
+        if may_lack:
+            asked = self._out.add("Maximum", f"{name}/asked", [given, bounds[0]], T=dtype, device=device)
+        axis = self._out.constant(f"{name}/axis", 0, "int32")
+        kinds: dict[str, Any] = {"Tparams": dtype, "Tindices": dtype, "Taxis": "int32", "batch_dims": 0}
+        found = self._out.add("GatherV2", f"{name}/known", [every, asked, axis], device=device, **kinds)
+        if not may_lack:
+            return found
+        is_one = self._out.add("GreaterEqual", f"{name}/is_one", [given, bounds[0]], T=dtype, device=device)
+        return self._out.add("SelectV2", f"{name}/seen", [is_one, found, given], T=dtype, device=device)
+
+    def looked_up(self, node: Any, looked_up: str, replica: int) -> str:
+        """What a replica has of the rows that are asked for: zeros for those of other parts.
+
+        Args:
+            node: The lookup.
+            looked_up: What its copy finds.
+            replica: Which local replica.
+
+        """
+        table, dtype = data_inputs(node)[0], tensor_dtype(self._nodes, node.name)
+        name, own = f"{looked_up}/of_part", self._own[f"replica_{replica}/{node.name}"]
+        device = self._layout.replica_device(replica)
+        for dim in range(1, len(self._plan.shapes.shape(table) or ())):
+            last = self._out.constant(f"{name}/last_{dim}", -1, "int32")
+            own = self._out.add("ExpandDims", f"{name}/own_{dim}", [own, last], T="bool", Tdim="int32", device=device)
+        zero = self._out.constant(f"{name}/zero", 0, dtype)
+        return self._out.add("SelectV2", name, [own, looked_up, zero], T=dtype, device=device)

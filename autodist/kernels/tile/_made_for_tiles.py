@@ -1,0 +1,27 @@
+"""Made for tiles: what would gather parts of tensors to compute with them is made of operators that need not."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from autodist.graph import TrainingGraph
+from autodist.graph.layouts import step_for_tiles
+from autodist.kernels._base import Preparation
+from autodist.strategies import Strategy, tiled_dims
+
+__all__ = ["MadeForTiles"]
+
+
+class MadeForTiles(Preparation):
+    """Have a softmax of classes that replicas share, and lookups by handles, made of what each replica does in part."""
+
+    name: ClassVar[str] = "made-for-tiles"
+
+    def apply(self, graph: TrainingGraph, strategy: Strategy) -> tuple[TrainingGraph, Strategy]:
+        """See the class."""
+        here = {variable.name for variable in graph.variables}
+        dims = {name: dim for name, dim in tiled_dims(strategy).items() if name in here}
+        if not dims:
+            return graph, strategy
+        examples = max(c.synchronizer.tiled_for or 0 for c in strategy.variables if c.variable in dims)
+        return step_for_tiles(graph, dims, len(strategy.graph.replicas), examples), strategy

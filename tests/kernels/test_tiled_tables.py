@@ -1,0 +1,143 @@
+"""Tables of which each replica has some rows: weights are those of one device, lookups and gradients stay by rows."""
+
+from collections import Counter
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from autodist.graph import VariableNames, capture
+from autodist.graph.layouts import tile_exchanges
+
+from . import single
+
+layers = keras.layers
+WORDS, WIDTH, LENGTH = 9600, 12, 2
+
+
+def separate():
+    given = keras.Input((LENGTH,), dtype="int32")
+    hidden = layers.LayerNormalization()(layers.Embedding(WORDS, WIDTH)(given))
+    return keras.Model(given, layers.Dense(WORDS)(layers.Dense(WIDTH, activation="tanh")(hidden)))
+
+
+def tied():
+    given, table = keras.Input((LENGTH,), dtype="int32"), layers.ReversibleEmbedding(WORDS, WIDTH)
+    hidden = layers.Dense(WIDTH, activation="tanh")(layers.LayerNormalization()(table(given)))
+    return keras.Model(given, table(hidden, reverse=True))
+
+
+def step_of(model, optimizer):
+    loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            logits = model(x, training=True)
+            loss = loss_of(y, logits)
+        optimizer.apply_gradients(
+            zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables, strict=True)
+        )
+        return loss
+
+    return step
+
+
+def of_one_device(step, variables, data):
+    """Losses and values of one device; the variables are set back."""
+    before = [v.numpy() for v in variables]
+    compiled = tf.function(step)
+    losses = [compiled(*map(tf.constant, arrays)).numpy() for arrays in data]
+    after = [v.numpy() for v in variables]
+    for variable, value in zip(variables, before, strict=True):
+        variable.assign(value)
+    return losses, before, after
+
+
+def words(rows, seed=0):
+    numbers = np.random.default_rng(seed)
+    return [[numbers.integers(0, WORDS, (rows, LENGTH)).astype(np.int32) for _ in range(2)] for _ in range(2)]
+
+
+OPTIMIZERS = {
+    "sgd": lambda: keras.optimizers.SGD(0.5, momentum=0.9),
+    "adam": lambda: keras.optimizers.Adam(0.05),
+}
+
+
+TABLE, HEAD = "*/embeddings=0", "dense*/kernel=1"
+
+
+@pytest.mark.parametrize(
+    ("build", "dims", "optimizer"),
+    [
+        (separate, (TABLE, HEAD, "*=whole"), "adam"),
+        (tied, (TABLE, "*=whole"), "sgd"),
+        pytest.param(separate, (TABLE, "*=whole"), "adam", marks=pytest.mark.slow),
+        pytest.param(separate, (TABLE, HEAD), "sgd", marks=pytest.mark.slow),
+        pytest.param(tied, (TABLE, "*=whole"), "adam", marks=pytest.mark.slow),
+        pytest.param(tied, ("*/embeddings=1", "*=whole"), "sgd", marks=pytest.mark.slow),
+    ],
+)
+def test_each_replica_looks_up_its_rows(build, dims, optimizer):
+    keras.utils.set_random_seed(0)
+    model, rule = build(), OPTIMIZERS[optimizer]()
+    rule.build(model.trainable_variables)
+    step, data, sizes = step_of(model, rule), words(7), [3, 0, 4]
+    everything = [*model.variables, *rule.variables]
+    losses, before, after = of_one_device(step, [v.value for v in everything], data)
+
+    ran = single.run(step, data, sizes, strategy=f"Tiled(dims={dims!r})")
+
+    np.testing.assert_allclose([found[0] for found in ran.outputs], losses, rtol=1e-5)
+    assert not ran.warnings
+    named = {v.path: (b, a) for v, b, a in zip(everything, before, after, strict=True)}
+    for name, value in ran.variables.items():
+        expected = named[name][1]
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-5 * max(1.0, np.abs(expected).max()))
+    [table] = [v.path for v in model.trainable_variables if v.path.endswith("embeddings")]
+    assert np.abs(ran.variables[table] - named[table][0]).max() > 1e-3
+
+
+@pytest.mark.parametrize(("build", "dims"), [(separate, (TABLE, HEAD, "*=whole")), (tied, (TABLE, "*=whole"))])
+def test_logits_and_tables_stay_where_they_are(build, dims):
+    model, rule = build(), keras.optimizers.SGD(0.5)
+    rule.build(model.trainable_variables)
+    step, data = step_of(model, rule), words(6)
+    captured = capture(step, single.specs_of(data[0]), VariableNames()).graph
+    tiled = {v.name: 0 for v in captured.trainable if v.name.endswith("embeddings")}
+    tiled |= {v.name: 1 for v in captured.trainable if v.name.endswith("kernel") and HEAD in dims}
+
+    exchanged = tile_exchanges(captured, tiled, 3, 1024)
+
+    rows = 1024 * LENGTH
+    assert max(one.size_bytes for one in exchanged) <= rows * WIDTH * 4
+    graph = single.rewritten(step, data[0], 3, f"Tiled(dims={dims!r})")[1]
+    made = [one for one in graph.exchanged if "autodist/partition" not in one.node]  # numbers, in a form of their own
+    assert Counter(one.how for one in exchanged) == Counter(one.how for one in made)
+
+
+def test_rows_are_looked_up_by_handles_too():
+    """A table that nothing reads as a whole; and a number that no row has is an error, as on one device."""
+    numbers = np.random.default_rng(0)
+    table = tf.Variable(numbers.normal(size=(WORDS, WIDTH)).astype(np.float32), name="table")
+
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            found = tf.nn.embedding_lookup(table, x)
+            loss = tf.reduce_mean(tf.reduce_sum(tf.square(found - tf.cast(y, tf.float32)[..., None]), [1, 2]))
+        gradient = tape.gradient(loss, table)
+        table.assign_sub(0.1 * tf.convert_to_tensor(gradient))
+        return loss
+
+    data, sizes = words(5), [2, 3]
+    losses, _, after = of_one_device(step, [table], data)
+    ran = single.run(step, data, sizes, strategy="Tiled(dims=('table*=0',))")
+    np.testing.assert_allclose([found[0] for found in ran.outputs], losses, rtol=1e-5)
+    [value] = ran.variables.values()
+    np.testing.assert_allclose(value, after[0], rtol=1e-5, atol=1e-5)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="is not in"):
+        single.run(
+            step, [[np.full((5, LENGTH), WORDS, np.int32), data[0][1]]], sizes, strategy="Tiled(dims=('table*=0',))"
+        )
