@@ -293,6 +293,11 @@ class DistributedGraph:
         """The nodes by name."""
         return {node.name: node for node in self.graph_def.node}
 
+    @property
+    def has_tiles(self) -> bool:
+        """Whether replicas compute with parts of variables."""
+        return any(v.piece is not None and v.piece.tiled_for is not None for v in self.variables)
+
     def analyze(self, graph_def: Any | None = None) -> StepAnalysis:
         """An index of the graph (or of a changed copy of it)."""
         return StepAnalysis(self.graph_def if graph_def is None else graph_def, [v.handle for v in self.variables], ())

@@ -38,6 +38,8 @@ class ExchangeCosts:
         exchanged = step.graph.exchanged
         if not exchanged or self._hosts == 1 or not self._worker.is_chief:
             return
+        if step.graph.has_tiles:  # then activations travel in the place of gradients, as the strategy wants it
+            return
         times_s = self._times_s.setdefault(step, [])
         if len(times_s) == _WARM_UP + _MEASURED:
             return

@@ -140,6 +140,7 @@ class Explanation:
         cost: What a step sends; None without a graph.
         problems: Why the strategy does not fit; None without a graph.
         exchanged: What replicas exchange before their gradients, the largest first; None where no run has kept that.
+        has_tiles: Whether replicas compute with parts of any variable.
 
     """
 
@@ -155,6 +156,7 @@ class Explanation:
     cost: Cost | None = None
     problems: tuple[Problem, ...] | None = None
     exchanged: tuple[Exchanged, ...] | None = None
+    has_tiles: bool = False
 
 
 def explain(
@@ -209,6 +211,7 @@ def explain(
         rows=told,
         num_variables=len(strategy.variables),
         num_shards_by_synchronizer=dict(sorted(Counter(s.type for s in synchronizers).items())),
+        has_tiles=strategy.has_tiles,
         num_shards_by_destination=dict(sorted(homes.items())),
         num_groups=len(strategy.groups),
         cost=cost,

@@ -14,16 +14,21 @@ CHIEF = SimpleNamespace(is_chief=True)
 
 
 class Step:
-    graph = SimpleNamespace(exchanged=EXCHANGED)
+    def __init__(self, has_tiles=False):
+        self.graph = SimpleNamespace(exchanged=EXCHANGED, has_tiles=has_tiles)
 
 
 def spec(hosts):
     return ResourceSpec(tuple(Host(f"h{k}", f"h{k}") for k in range(hosts)))
 
 
-@pytest.mark.parametrize(("hosts", "step_s", "said"), [(2, 1.0, 1), (2, 2.5, 0), (1, 1.0, 0)])
-def test_more_than_a_twentieth_of_a_step_is_told_once(hosts, step_s, said, caplog):
-    costs, step = ExchangeCosts(CHIEF, spec(hosts)), Step()
+@pytest.mark.parametrize(
+    ("hosts", "step_s", "has_tiles", "said"),
+    [(2, 1.0, False, 1), (2, 2.5, False, 0), (1, 1.0, False, 0), (2, 1.0, True, 0)],
+)
+def test_more_than_a_twentieth_of_a_step_is_told_once(hosts, step_s, has_tiles, said, caplog):
+    """But not where tiles make activations travel in the place of gradients."""
+    costs, step = ExchangeCosts(CHIEF, spec(hosts)), Step(has_tiles)
     with caplog.at_level(logging.WARNING, "autodist"):
         for k in range(40):
             costs.after_step(step, 60.0 if k < 3 else step_s)  # the first ones take longer
