@@ -300,6 +300,7 @@ class Operator:
             expression says so.
         makes_empty_list: Whether it makes a list of tensors that has none yet.
         made_of: How others make its results, which can be cut along indices that it joins.
+        needs_rows: Whether it fails, or gives a result of another shape, where there is no example.
         draws_in_order: Whether it draws the elements of its result in order, a fixed number for each value of a counter
             (as TensorFlow does on a CPU).
 
@@ -334,4 +335,5 @@ class Operator:
     is_aligned: bool = False
     makes_empty_list: bool = False
     made_of: MadeOf | None = None
+    needs_rows: bool = False
     draws_in_order: bool = False

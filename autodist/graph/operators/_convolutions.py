@@ -277,12 +277,13 @@ def _weights(node: Any, kernel: tuple[int, ...]) -> float:
 
 
 def _operator(name: str, describe: Describe) -> Operator:
-    return Operator(name, Kind.CONVOLUTION, describe)
+    return Operator(name, Kind.CONVOLUTION, describe, needs_rows=True)
 
 
 def _product(name: str, describe: Describe | None, flops: Any, *, pads: bool = False) -> Operator:
     adapt = _padded_tile if pads else None
-    return Operator(name, Kind.CONVOLUTION, describe, adapt, linearity=Linearity.EACH, flops=flops, reducer=Reducer.SUM)
+    alike: dict[str, Any] = {"linearity": Linearity.EACH, "reducer": Reducer.SUM, "needs_rows": True}
+    return Operator(name, Kind.CONVOLUTION, describe, adapt, flops=flops, **alike)
 
 
 _PER_IMAGE = "LRN Dilation2D ExtractImagePatches ExtractVolumePatches"

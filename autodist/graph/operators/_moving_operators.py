@@ -301,7 +301,7 @@ OPERATORS = (
     _move("StridedSliceGrad", strided_back, linearity=None),
     _move("Pad", _padded, adapt=_padded_tile),
     _move("PadV2", _padded, adapt=_padded_tile, linearity=None),
-    _move("MirrorPad", _padded, adapt=_padded_tile),
+    _move("MirrorPad", _padded, adapt=_padded_tile, needs_rows=True),
     _move("Tile", _tiled, creates=True),
     _move("BroadcastTo", _broadcast, creates=True),
     _move("Fill", _filled, linearity=None, creates=True),

@@ -1,7 +1,8 @@
-"""Convolutions of replicas that have no rows: they are given one row of zeros, which adds nothing.
+"""Operators that need rows, of replicas that have none: they are given one row of zeros, which adds nothing.
 
 Of no rows, oneDNN's convolution gives a tensor of its input's shape, and its fused gradient of the filter gives nothing
-at all, which ends the step. Where there are rows, TensorFlow passes on what is to be filled and emptied as it is.
+at all, which ends the step; ``MirrorPad`` refuses them. Where there are rows, TensorFlow passes on what is to be filled
+and emptied as it is.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 from autodist.graph import NodeList, tensor_dtype
 from autodist.graph.layouts import BatchPlan, Rows, Way
-from autodist.graph.operators import Kind, is_kind
+from autodist.graph.operators import meaning
 from autodist.kernels._base import Layout
 from autodist.kernels.replicate._batch_rows import BatchRows
 
@@ -40,7 +41,7 @@ class FilledRows:
     def is_needed(self, node: Any, way: Way) -> bool:
         """Whether a replica's copy of a node must have rows: one that is told their number gives as many."""
         told = (entry for entries in way.lengths.values() for entry in entries)
-        return is_kind(node.op, Kind.CONVOLUTION) and not any(isinstance(entry, Rows) for entry in told)
+        return meaning(node.op).needs_rows and not any(isinstance(entry, Rows) for entry in told)
 
     def filled(self, value: str, tensor: str, replica: int) -> str:
         """A replica's rows of a tensor, or a row of zeros if it has none."""
@@ -56,14 +57,15 @@ class FilledRows:
     def emptied(self, made: str, tensor: str, replica: int) -> str:
         """As many rows of what comes of filled ones as the replica has."""
         rank = len(self._plan.shapes.shape(tensor) or ())
-        begin = self._out.constant(f"{made}/emptied/begin", [0] * rank, "int32")
+        name = f"{made.replace(':', '_')}/emptied"
+        begin = self._out.constant(f"{name}/begin", [0] * rank, "int32")
         size = self._rows.entries([Rows(1), *[-1] * (rank - 1)], replica, "int32")
         kinds = {
             "T": tensor_dtype(self._nodes, tensor),
             "Index": "int32",
             "device": self._layout.replica_device(replica),
         }
-        return self._out.add("Slice", f"{made}/emptied", [made, begin, size], **kinds)
+        return self._out.add("Slice", name, [made, begin, size], **kinds)
 
     def _missing(self, replica: int) -> str:
         """1 for a replica without rows, 0 for all others."""

@@ -259,9 +259,7 @@ class _Builder:
             name = self.masked.looked_up(node, name, replica)
         if node.op == "Mean" and isinstance(way.inputs[0], Cut | Tile) and isinstance(way.outputs[0], Partial):
             name = self._mean(node, copy, replica)
-        if self.filled.is_needed(node, way) and way.outputs == (Cut(0),):
-            name = self.filled.emptied(name, node.name, replica)
-        self._set(node.name, way, replica, name)
+        self._set(node.name, way, replica, name, is_filled=self.filled.is_needed(node, way))
 
     def _part_of(self, node: Any, way: Way, replica: int) -> tuple[str, Any]:
         """A replica's copy of a node, with its name."""
@@ -329,13 +327,15 @@ class _Builder:
         parts = [w for w in self.plan.ways[node.name] if not w.is_whole]
         return f"/way_{parts.index(way)}" if parts.index(way) else ""
 
-    def _set(self, name: str, way: Way, replica: int | None, made: str) -> None:
+    def _set(self, name: str, way: Way, replica: int | None, made: str, *, is_filled: bool = False) -> None:
         for k, layout in enumerate(way.outputs):
-            tensor = tensor_name(name, k)
+            tensor, given = tensor_name(name, k), tensor_name(made, k)
             found = self.values.setdefault((tensor, layout), [])
             if replica is None and found:
                 continue
-            found.append(tensor_name(made, k))
+            if is_filled and replica is not None and layout == Cut(0):
+                given = self.filled.emptied(given, tensor, replica)
+            found.append(given)
         self.copies.setdefault(name, []).append(made)
 
     def _value(self, tensor: str, layout: Layout) -> list[str]:

@@ -1,0 +1,41 @@
+"""Operators that need rows, on replicas that have none of the batch, where examples meet."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from .test_replicate import check
+
+START = np.random.default_rng(1).normal(size=(3, 3, 2, 4)).astype(np.float32) / 5
+
+
+def images(seed):
+    return np.random.default_rng(seed).normal(size=(8, 6, 6, 2)).astype(np.float32)
+
+
+def mirrored(x, w):
+    return tf.nn.conv2d(tf.pad(x, [[0, 0], [1, 1], [1, 1], [0, 0]], "REFLECT"), w, 1, "VALID")
+
+
+def edges(x, w):
+    return tf.image.sobel_edges(tf.nn.conv2d(x, w, 1, "SAME"))
+
+
+def pooled_with_places(x, w):
+    """What it gives of the row that it is filled with must not count in either of its two outputs."""
+    pooled, places = tf.nn.max_pool_with_argmax(tf.nn.conv2d(x, w, 1, "SAME") + 1.0, 2, 2, "SAME")
+    return pooled + tf.cast(places, tf.float32) / 100.0
+
+
+@pytest.mark.parametrize("program", [mirrored, edges, pooled_with_places])
+def test_what_needs_rows(program):
+    w = tf.Variable(START, name="w")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            value = tf.reduce_logsumexp(program(x, w))
+        w.assign_sub(0.1 * tape.gradient(value, w))
+        return [value]
+
+    ran = check(step, [[images(0)], [images(1)]], (3, 0, 4, 1), w)
+    assert np.abs(ran.variables["w"] - START).max() > 1e-3
