@@ -9,12 +9,17 @@ import numpy as np
 from autodist.errors import AutoDistError, StrategyError
 from autodist.search._memory_filter import MemoryFilter
 from autodist.search.tilings import Tiled, with_tiles
-from autodist.strategies import Strategy, check
+from autodist.strategies import Strategy, check, tile_waits
 
 if TYPE_CHECKING:
     from autodist.simulator import Domain, Simulator
 
 __all__ = ["can_tile_steps", "tiled_to_fit", "with_tiles_instead"]
+
+
+_EQUAL = 0.1
+"""By which share the expected times of strategies differ that count as equal. Of these that is taken whose computation
+waits least often: how long, depends on the slowest of all hosts each time, which none of them can know."""
 
 
 def with_tiles_instead(chosen: Strategy, domain: Domain, simulator: Simulator, margin: float) -> Strategy | None:
@@ -36,8 +41,10 @@ def with_tiles_instead(chosen: Strategy, domain: Domain, simulator: Simulator, m
     if not found:
         return None
     expected_s = simulator.predict(found, domain)
-    best = int(np.argmin(expected_s))
-    return found[best] if expected_s[best] < (1 - margin) * chosen_s else None
+    if expected_s.min() >= (1 - margin) * chosen_s:
+        return None
+    near = [s for s, time_s in zip(found, expected_s, strict=True) if time_s <= (1 + _EQUAL) * expected_s.min()]
+    return min(near, key=lambda strategy: tile_waits(strategy, domain.graph, domain.batch_size).waits)
 
 
 def tiled_to_fit(domain: Domain) -> dict[str, Strategy]:

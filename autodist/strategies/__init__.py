@@ -49,7 +49,7 @@ from autodist.strategies._strategy import (
     Strategy,
     VariableConfig,
 )
-from autodist.strategies._tile_waits import tiled_dims
+from autodist.strategies._tile_waits import tile_waits, tiled_dims
 from autodist.strategies._traffic import DEFAULT_BATCH_SIZE, traffic
 from autodist.strategies.checks import check, verify
 from autodist.strategies.synchronizers import (
@@ -141,6 +141,7 @@ __all__ = [
     "synchronizers",
     "tile_config",
     "tile_variables",
+    "tile_waits",
     "tiled_dims",
     "traffic",
     "verify",

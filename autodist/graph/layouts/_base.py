@@ -23,6 +23,7 @@ __all__ = [
     "Tile",
     "Whole",
     "factor_of",
+    "is_scattered",
 ]
 
 
@@ -116,3 +117,8 @@ def factor_of(shape: Shape) -> int:
 
     """
     return prod(size.times if isinstance(size, Multiple) else size or 1 for size in shape or ())
+
+
+def is_scattered(layout: Layout) -> bool:
+    """Whether each replica has its part in one piece: then a sum need not be made of all of it everywhere."""
+    return isinstance(layout, Tile) or (isinstance(layout, Cut) and layout.dim == 0 and layout.outer == 1)

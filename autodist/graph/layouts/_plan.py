@@ -25,8 +25,9 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.analysis import StepAnalysis
-from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Own, Partial, Shape, Tile, Whole
+from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Own, Partial, Shape, Tile, Whole, is_scattered
 from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, NoPlanError, asks_for_sizes, size_bytes
+from autodist.graph.layouts._looked_up import LookedUp
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._shapes_of import shapes_of
 from autodist.graph.layouts._sums import PartialRegion
@@ -100,6 +101,7 @@ class _Planner:
         self.exchanged: set[tuple[str, Layout]] = set()
         self.wanted: dict[str, dict[int, dict[Layout, None]]] = {}
         self.marks: dict[str, Layout] = {}
+        self.looked_up = LookedUp()
         self.put_together: set[str] = set()
         """Sums that are put together at once: all that takes them takes them whole."""
 
@@ -139,6 +141,7 @@ class _Planner:
         else:
             way = self._cheapest(node, count)
         self.primary[node.name] = way
+        self.looked_up.note(node.name, way)
         for k, layout in enumerate(way.outputs):
             self.layouts[tensor_name(node.name, k)] = layout
         if not (node.name in self.analysis.marks or node.name in self.tiled.slices or self._is_asked(node)):
@@ -153,15 +156,17 @@ class _Planner:
             return whole
         if _is_done_once(node):
             return whole
-        found = [whole, *(way for had in self._had(tensors, layouts) for way in self.ways.by_inputs(node, had))]
+        ways = (way for had in self._had(tensors, layouts) for way in self.ways.by_inputs(node, had))
+        found = [whole, *(way for way in ways if self.looked_up.allows(way, tensors))]
         costs = [self._cost(node, way, layouts, tensors) for way in found]
         return found[costs.index(min(costs))]
 
     def _had(self, tensors: Sequence[str], layouts: list[Layout]) -> Iterator[list[Layout]]:
-        """The layouts in which replicas have some tensors: arguments may be cut in several ways."""
+        """The layouts in which replicas have some tensors: arguments may be cut in several ways, sums by rows."""
         yield layouts
         for k, tensor in enumerate(tensors):
-            for other in self.tiled.inputs.get(node_of(tensor), ())[1:]:
+            given: tuple[Layout, ...] = self.tiled.inputs.get(node_of(tensor), ())[1:]
+            for other in (*given, *self.looked_up.by_rows(tensor, layouts[k], self._shape(tensor))):
                 yield [*layouts[:k], other, *layouts[k + 1 :]]
 
     def _inputs(self, node: Any) -> list[str]:
@@ -277,7 +282,7 @@ class _Planner:
 
     def _times_sent(self, tensor: str, target: Layout) -> float:
         """Bytes that are sent to put the parts of a sum together, all of them or each replica's rows."""
-        return (1 if _is_scattered(target) else 2) * self._bytes(tensor) + LATENCY_BYTES
+        return (1 if is_scattered(target) else 2) * self._bytes(tensor) + LATENCY_BYTES
 
     def _bytes(self, tensor: str) -> float:
         shape = self._shape(tensor)
@@ -336,7 +341,7 @@ class _Planner:
         """The exchanges that bring a tensor from one layout to another, perhaps by the whole tensor."""
         is_padded = isinstance(source, Tile) and target == Partial() and WHOLE not in wanted
         is_direct = isinstance(source, Whole) or isinstance(target, Whole) or is_padded
-        if is_direct or (source == Partial() and _is_scattered(target) and WHOLE not in wanted):
+        if is_direct or (source == Partial() and is_scattered(target) and WHOLE not in wanted):
             yield self._exchange(tensor, source, target)
         else:
             if WHOLE not in wanted:
@@ -383,11 +388,6 @@ class _Planner:
         if is_alone or isinstance(target, Own):
             raise NoPlanError(f"values that can't be sent, of `{tensor}` ({self.nodes[node_of(tensor)].op})")
         return Exchange(tensor, source, target)
-
-
-def _is_scattered(layout: Layout) -> bool:
-    """Whether each replica has its part in one piece: then a sum need not be made of all of it everywhere."""
-    return isinstance(layout, Tile) or (isinstance(layout, Cut) and layout.dim == 0 and layout.outer == 1)
 
 
 def _is_done_once(node: Any) -> bool:
