@@ -18,10 +18,7 @@ from autodist.cost._link_bytes import (
     ring_share,
 )
 from autodist.cost._scheme_floats import (
-    all_reduce_floats,
-    best_scheme,
     broadcast_floats,
-    factor_push_floats,
     server_floats,
 )
 from autodist.cost._served_bytes import Served, fetched_bytes, pushed_bytes
@@ -34,13 +31,10 @@ __all__ = [
     "Share",
     "Traffic",
     "added",
-    "all_reduce_floats",
-    "best_scheme",
     "broadcast_floats",
     "direct_gather",
     "direct_reduce",
     "direct_share",
-    "factor_push_floats",
     "fetched_bytes",
     "pushed_bytes",
     "ring_gather",

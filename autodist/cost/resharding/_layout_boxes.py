@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from math import inf, lcm, prod
+from math import inf, prod
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HasPlaces", "Places", "moved_share", "ordered_layouts", "pulled_elements", "pulled_matrix"]
+__all__ = ["HasPlaces", "Places", "ordered_layouts", "pulled_elements", "pulled_matrix"]
 
 
 class HasPlaces(Protocol):
@@ -52,33 +52,6 @@ def pulled_elements(source: HasPlaces, target: HasPlaces, shape: Sequence[int], 
 
     """
     return float(pulled_matrix([source], [target], shape, lengths)[0, 0])
-
-
-def moved_share(source: HasPlaces, target: HasPlaces, lengths: Mapping[str, int]) -> tuple[float, Places | None]:
-    """What moves, as a multiple of the tensor's size, and the layout in between that saves the most, if one does.
-
-    Sums are reduced before they are gathered, for one. More stops save nothing on two axes, and next to nothing on
-    three.
-
-    Example:
-        >>> moved_share(Places(((),), ("host",)), Places(((),)), {"host": 4})
-        (6.0, Places(dims=(('host',),), partial=()))
-
-    """
-    shape = [lcm(_count(s, lengths), _count(t, lengths)) for s, t in zip(source.dims, target.dims, strict=True)]
-    stops = [stop for stop in ordered_layouts(tuple(lengths), len(shape)) if set(stop.partial) <= set(source.partial)]
-    shape = [size * prod(lengths.values()) for size in shape]  # whatever a stop cuts is even
-    size = prod(shape)
-    direct = pulled_elements(source, target, shape, lengths)
-    by_stop = pulled_matrix([source], stops, shape, lengths)[0] + pulled_matrix(stops, [target], shape, lengths)[:, 0]
-    best = int(by_stop.argmin())
-    if by_stop[best] < direct:
-        return float(by_stop[best]) / size, stops[best]
-    return direct / size, None
-
-
-def _count(axes: tuple[str, ...], lengths: Mapping[str, int]) -> int:
-    return prod(lengths[axis] for axis in axes)
 
 
 def ordered_layouts(axes: tuple[str, ...], rank: int) -> Iterator[Places]:

@@ -112,7 +112,7 @@ class PSSynchronizer(Synchronizer):
     @classmethod
     def checks(cls) -> tuple[Check, ...]:
         """See the base class."""
-        return _destinations, _staleness, _transfer, _proxies, _alike, _relaxed, _waits_within_steps
+        return _destinations, _staleness, _transfer, _proxies, _alike, _asynchronous, _waits_within_steps
 
     def misfits(self, compressor: Compressor, variable: Variable, shape: Sequence[int]) -> Iterator[tuple[str, str]]:
         """See the base class."""
@@ -257,7 +257,7 @@ def _alike(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iter
                 yield Problem(None, f"{aspect} of coupled variables", given, "one value for all of them", reason)
 
 
-def _relaxed(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+def _asynchronous(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
     """Yield what a step can't do with a variable that changes alongside it."""
     asynchronous = {name: s for name, s in strategy.synchronized_by(PSSynchronizer) if s.is_asynchronous}
     if not asynchronous or graph.graph_def is None or spec.world_size == 1:
