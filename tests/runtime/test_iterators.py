@@ -53,3 +53,33 @@ def test_who_lets_go_of_an_iterator_does_not_wait_for_a_thread_that_is_asleep():
     assert 1.0 <= slow_s < 7.0
     assert numbers == [0, 1, 2]
     assert ended == 1, "what ends with an iterator has ended when it's gone, as without us"
+
+
+INTERRUPTED = """
+import _thread, threading, time, weakref
+from autodist.runtime.data import _iterators
+
+class Slow(list):
+    def clear(self):
+        time.sleep(0.5)
+
+class Object:
+    pass
+
+_iterators._USUAL_S = 10.0
+ending = Object()
+weakref.finalize(ending, _iterators._drop, Slow())
+threading.Timer(0.1, _thread.interrupt_main).start()
+try:
+    del ending
+    time.sleep(30)
+    print("lost")
+except KeyboardInterrupt:
+    print("heard")
+"""
+
+
+def test_an_interruption_while_an_iterator_ends_is_heard():
+    """What is raised in a finalizer, Python ignores."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["heard"], done.stderr

@@ -84,7 +84,7 @@ def _found(graph: TrainingGraph, plan: BatchPlan) -> Iterator[Exchanged]:
             if not exchange.travels:
                 continue
             name = node_of(tensor)
-            size = plan.bytes_of(tensor, graph.batch_size or 0) * _copies(exchange, plan)
+            size = plan.bytes_of(tensor, graph.batch_size or graph.fixed_rows or 0) * _copies(exchange, plan)
             yield Exchanged(name, nodes[name].op, graph.lines.get(name, ""), _kind(exchange), size)
 
 

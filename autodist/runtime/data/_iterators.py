@@ -8,6 +8,7 @@ minute (``CancellationManager::StartCancel`` runs callbacks first, ``Model::Opti
 
 from __future__ import annotations
 
+import _thread
 import threading
 import weakref
 from typing import Any
@@ -16,6 +17,8 @@ __all__ = ["let_go_of_iterators_in_time"]
 
 _USUAL_S = 1.0
 """By far enough for an iterator that is not asleep."""
+_AGAIN_S = 0.02
+"""By far enough for Python to leave what it calls when an object ends."""
 _HELD = "_autodist_held"
 
 
@@ -53,4 +56,9 @@ def _drop(held: list[Any]) -> None:
     """Let go of a resource in a thread, and wait for a moment, as plain TensorFlow waits."""
     thread = threading.Thread(target=held.clear, name="iterator's end", daemon=True)
     thread.start()
-    thread.join(_USUAL_S)
+    try:
+        thread.join(_USUAL_S)
+    except KeyboardInterrupt:  # Python ignores what is raised here; the program must hear of it
+        again = threading.Timer(_AGAIN_S, _thread.interrupt_main)
+        again.daemon = True
+        again.start()
