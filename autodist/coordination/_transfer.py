@@ -110,7 +110,9 @@ def digest(values: Iterable[np.ndarray]) -> str:
     for value in values:
         array = np.ascontiguousarray(value)
         found.update(str((array.dtype.str, array.shape)).encode())
-        found.update(repr(array.tolist()).encode() if array.dtype.kind == "O" else array.tobytes())
+        found.update(
+            repr(array.tolist()).encode() if array.dtype.kind == "O" else array.reshape(-1).view(np.uint8).data
+        )
     return found.hexdigest()
 
 

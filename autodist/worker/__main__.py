@@ -30,6 +30,7 @@ from autodist.worker._exceptions import note_of
 from autodist.worker._generated_code import keep_generated_code_in
 from autodist.worker._own_caches import keep_caches_apart
 from autodist.worker._parent_death import die_with_parent
+from autodist.worker._room import make_room
 from autodist.worker._run_script import Ending, run_module, run_script
 from autodist.worker._seeding import seed_when_imported
 
@@ -68,6 +69,7 @@ def _join_run() -> Worker:
     die_with_parent(environment.launcher_pid)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have had ignored
     _hook_into_imports(worker)
+    make_room(environment)
     if environment.seed is not None:
         seed_when_imported(environment.seed)
     if environment.scratch is not None:

@@ -30,8 +30,10 @@ from autodist.runtime.data._sharded_dataset import (
     is_pass,
     shard_dataset,
 )
+from autodist.runtime.data._values_in_files import FILED_VALUES
 
 __all__ = [
+    "FILED_VALUES",
     "ArgumentSplits",
     "Arguments",
     "BatchCheck",

@@ -1,5 +1,6 @@
 """Variables: the program's own, their copies in the session, and where these live."""
 
+from autodist.runtime.state._filed_variables import keep_values_in_files
 from autodist.runtime.state._handle_access import HandleAccess
 from autodist.runtime.state._lost_values import LOST_VALUES
 from autodist.runtime.state._parts import whole_name
@@ -11,5 +12,6 @@ __all__ = [
     "HandleAccess",
     "Placements",
     "StateStore",
+    "keep_values_in_files",
     "whole_name",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -11,11 +11,11 @@ import numpy as np
 
 from autodist.graph import Variable
 from autodist.kernels import DistributedGraph
-from autodist.runtime.data import aligned_copy, aligned_empty
+from autodist.runtime.data import FILED_VALUES, aligned_copy
 from autodist.runtime.state._eager_variables import assign_eager, read_eager, release_eager
 from autodist.runtime.state._lost_values import LOST_VALUES
 
-__all__ = ["ProgramVariable", "SessionVariable", "assembled", "holder", "whole_name"]
+__all__ = ["ProgramVariable", "SessionVariable", "assembled", "holder", "one_at_a_time", "whole_name"]
 
 _RELEASE_FROM_BYTES = 64 * 1024  # below, the bookkeeping costs more than the memory
 
@@ -116,8 +116,22 @@ def assembled(copy: ProgramVariable, values: Iterator[tuple[str, np.ndarray]]) -
     for part in copy.parts:
         name, value = next(values)
         assert name == part.name, (name, part.name)
-        whole = aligned_empty(copy.shape, value.dtype) if whole is None else whole
+        whole = FILED_VALUES.empty(copy.shape, value.dtype) if whole is None else whole
         whole[part.index] = value
         del value  # a part at a time alongside the whole
     assert whole is not None
+    FILED_VALUES.let_go(whole)
     return whole
+
+
+def one_at_a_time(read: Callable[[str], np.ndarray]) -> Callable[[str], np.ndarray]:
+    """Reads as `read` does, where nobody looks at a value any more when the next one is asked for."""
+    last: list[np.ndarray] = []
+
+    def read_next(name: str) -> np.ndarray:
+        if last:
+            FILED_VALUES.let_go(last.pop())
+        last.append(read(name))
+        return last[0]
+
+    return read_next

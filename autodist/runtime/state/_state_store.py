@@ -26,11 +26,11 @@ import numpy as np
 from autodist.coordination import Worker, adopt_chief_values, average_over_workers, holder_failures, wait_for_writers
 from autodist.graph import Role, Variable
 from autodist.kernels import DistributedGraph
-from autodist.runtime.data import aligned_copy
+from autodist.runtime.data import FILED_VALUES
 from autodist.runtime.session import SessionHost
 from autodist.runtime.state._eager_variables import handle_dtype
 from autodist.runtime.state._lost_values import LOST_VALUES, lost_with
-from autodist.runtime.state._parts import ProgramVariable, SessionVariable, assembled, holder, whole_name
+from autodist.runtime.state._parts import ProgramVariable, SessionVariable, assembled, holder, one_at_a_time, whole_name
 
 __all__ = ["StateStore"]
 
@@ -161,10 +161,11 @@ class StateStore:
         self._exchanges += 1
         key = f"initial/{self._scope}/{self._exchanges}"
         own = [name for name in names if not self._copies[name].is_frozen]  # frozen ones are compared with the graph
-        adopt_chief_values(self._worker, own, key, self._eager_value, self._assign_eager)
+        adopt_chief_values(self._worker, own, key, one_at_a_time(self._eager_value), self._assign_eager)
         with self._lock:
             self._write(names)
             self._release(names)
+        FILED_VALUES.tidy()
 
     def move(self, names: Iterable[str], graph: DistributedGraph) -> None:
         """Bring variables to servers, where a new step has them; earlier steps must be brought in again.
@@ -365,12 +366,13 @@ class StateStore:
     def _parts_to_write(self, name: str) -> Iterator[tuple[str, np.ndarray]]:
         """What this worker writes to the session of one variable."""
         mine = [part for part in self._copies[name].parts if part.is_mine]
-        value = self._eager_value(name) if mine else None
-        if value is not None and not self._copies[name].is_frozen:
-            value = aligned_copy(value)
+        if not mine:
+            return
+        value = self._eager_value(name)
         for part in mine:
-            assert value is not None
-            yield part.name, value[part.index] if len(self._copies[name].parts) > 1 else value
+            given = value[part.index] if len(self._copies[name].parts) > 1 else value
+            yield part.name, given if self._copies[name].is_frozen else FILED_VALUES.lent(given)
+        FILED_VALUES.let_go(value)
 
     def _wait_for_writers(self, names: list[str]) -> None:
         """No worker may read a shared variable before its owner has written it, who waits for all to have read it."""

@@ -1,0 +1,181 @@
+"""Whole values of variables outside of main memory, in files that are mapped: pages that nobody looks at cost nothing.
+
+A worker that trains a part of a model has the script make all of it. Each value goes into a file as soon as it is made,
+and values that are all zeros, such as an optimizer's slots, into no file at all: nothing has touched their pages yet.
+They are values as any other, whoever reads or changes them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import tempfile
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autodist.runtime.data._arrays import aligned_copy, aligned_empty
+
+__all__ = ["FILED_VALUES"]
+
+_FROM_BYTES = 1024 * 1024  # smaller values are no burden
+_STRETCH_BYTES = 256 * 1024 * 1024
+_IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
+
+
+@dataclass
+class _Stretch:
+    """A file that is mapped; the values in it hold the mapping, and the system has the file no longer than that."""
+
+    mapping: Any
+    descriptor: int
+    used: int = 0
+
+    @property
+    def size(self) -> int:
+        return len(self.mapping)
+
+
+class _FiledValues:
+    """The values of this process that are in files: none until a directory is given."""
+
+    def __init__(self) -> None:
+        self._directory: Path | None = None
+        self._room_bytes = 0
+        self._current: _Stretch | None = None
+        self._mappings: dict[int, weakref.ref[Any]] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether large values go into files."""
+        return self._directory is not None
+
+    def open(self, scratch: Path | None, room_bytes: int = 0) -> bool:
+        """Have large values go into files from now on.
+
+        Args:
+            scratch: Where files may be; else, or if that is in main memory, where temporary files are.
+            room_bytes: How many bytes of values may stay in main memory before.
+
+        Returns:
+            Whether there is a directory that is on a disk.
+        """
+        places = [scratch, Path(tempfile.gettempdir()), Path("/var/tmp")]
+        on_disk = [place for place in places if place is not None and _is_on_disk(place)]
+        self._directory = on_disk[0] if on_disk else None
+        self._room_bytes = room_bytes
+        return self.is_open
+
+    def empty(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
+        """An array to be filled, in a file if it is large."""
+        kind = np.dtype(dtype)
+        size = prod(shape) * kind.itemsize
+        if not self._is_for_file(kind, size):
+            return aligned_empty(shape, dtype)
+        stretch, begin = self._taken(size)
+        return _array_in(stretch.mapping, begin, shape, kind)
+
+    def moved(self, value: np.ndarray) -> np.ndarray:
+        """A value equal to this one bit for bit, in a file if it is large, or itself."""
+        if not self._is_for_file(value.dtype, value.nbytes) or self._mapping_of(value) is not None:
+            return value
+        content = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+        if not content.any():
+            zeros = mmap.mmap(-1, value.nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            return _array_in(zeros, 0, value.shape, value.dtype)
+        stretch, begin = self._taken(value.nbytes)
+        _write(stretch.descriptor, content, begin)
+        return _array_in(stretch.mapping, begin, value.shape, value.dtype)
+
+    def let_go(self, value: np.ndarray) -> None:
+        """Free the pages of a value that have been looked at, or written; the file has them."""
+        mapping = self._mapping_of(value)
+        if mapping is not None:
+            begin = value.ctypes.data - _address(mapping)
+            mapping.madvise(mmap.MADV_DONTNEED, begin, value.nbytes)
+
+    def lent(self, value: np.ndarray) -> np.ndarray:
+        """A copy to feed to a session, which takes its memory over; or, where memory is short, copies it once more.
+
+        What Python has made, TensorFlow frees only between two steps: the first one would have all variables twice.
+        """
+        return np.array(value) if self.is_open else aligned_copy(value)
+
+    def tidy(self) -> None:
+        """Give memory back to the system that values have been made in, which the C library keeps for others."""
+        if self.is_open:
+            getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)(0)
+
+    def _is_for_file(self, kind: Any, size: int) -> bool:
+        if self._directory is None or size < _FROM_BYTES or kind.hasobject:
+            return False
+        self._room_bytes -= size
+        return self._room_bytes < 0
+
+    def _taken(self, size: int) -> tuple[_Stretch, int]:
+        """A part of a file for a value, and where it begins."""
+        wanted = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        if self._current is None or self._current.used + wanted > self._current.size:
+            self._current = self._made(max(wanted, _STRETCH_BYTES))
+        begin = self._current.used
+        self._current.used += wanted
+        return self._current, begin
+
+    def _made(self, size: int) -> _Stretch:
+        with tempfile.TemporaryFile(dir=self._directory) as file:
+            os.ftruncate(file.fileno(), size)
+            descriptor = os.dup(file.fileno())
+            mapping = mmap.mmap(descriptor, size)
+        stretch = _Stretch(mapping, descriptor)
+        weakref.finalize(stretch, os.close, descriptor)
+        address = _address(mapping)
+        self._mappings[address] = weakref.ref(mapping)
+        weakref.finalize(mapping, self._mappings.pop, address, None)
+        return stretch
+
+    def _mapping_of(self, value: np.ndarray) -> Any:
+        """The mapping of a file that an array is in; None if it is in none."""
+        place = value.ctypes.data
+        for address, known in self._mappings.items():
+            mapping = known()
+            if mapping is not None and address <= place < address + len(mapping):
+                return mapping
+        return None
+
+
+FILED_VALUES = _FiledValues()
+
+
+def _array_in(mapping: Any, begin: int, shape: Sequence[int], kind: Any) -> np.ndarray:
+    content = np.frombuffer(mapping, np.uint8, prod(shape) * kind.itemsize, begin)
+    array: np.ndarray = content.view(kind).reshape(shape)
+    return array
+
+
+def _address(mapping: Any) -> int:
+    return int(np.frombuffer(mapping, np.uint8, 1).ctypes.data)
+
+
+def _write(descriptor: int, content: np.ndarray, begin: int) -> None:
+    left = content.data
+    while left:
+        count = os.pwrite(descriptor, left, begin)
+        left, begin = left[count:], begin + count
+
+
+def _is_on_disk(place: Path) -> bool:
+    """Whether files in a directory are not in main memory; mounts are as Linux tells them."""
+    try:
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+        real = place.resolve(strict=True)
+    except OSError:
+        return False
+    kinds = {point: kind for _, point, kind, *_ in mounts}
+    kind = next((kinds[str(point)] for point in (real, *real.parents) if str(point) in kinds), "")
+    return kind not in _IN_MEMORY and os.access(real, os.W_OK)

@@ -1,0 +1,122 @@
+"""Where memory is for a part of the model, building it does not take that of all of it; values are the same."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autodist.launch import Job, LocalLauncher
+from autodist.resource_spec import ResourceSpec
+from autodist.runtime.data._values_in_files import _FiledValues
+
+SCRIPT = Path(__file__).with_name("room_script.py")
+
+
+@pytest.fixture
+def filed(tmp_path):
+    values = _FiledValues()
+    assert values.open(tmp_path)
+    return values
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "complex64"])
+def test_values_in_files_are_the_same(filed, dtype):
+    value = np.random.default_rng(0).integers(0, 2, (3, 1 << 20)).astype(dtype)
+    moved = filed.moved(value)
+    assert not np.shares_memory(moved, value)
+    filed.let_go(moved)
+    assert moved.dtype == value.dtype
+    np.testing.assert_array_equal(moved, value)
+    assert filed.moved(moved) is moved
+
+
+def test_zeros_keep_their_signs(filed):
+    value = np.full((2, 1 << 20), -0.0, np.float32)
+    assert np.signbit(filed.moved(value)).all()
+    assert not np.signbit(filed.moved(-value)).any()
+
+
+def test_what_is_changed_in_place_stays(filed):
+    value = np.ones((2, 1 << 20), np.float32)
+    arrays = [filed.moved(value), filed.moved(0 * value), filed.empty(value.shape, value.dtype)]
+    for k, array in enumerate(arrays):
+        array[:] = k + 2
+        filed.let_go(array)
+    for k, array in enumerate(arrays):
+        np.testing.assert_array_equal(array, k + 2)
+
+
+def test_small_values_and_all_that_there_is_room_for_stay(filed, tmp_path):
+    value = np.ones((2, 1 << 20), np.float32)
+    assert filed.moved(value[0, :10]).base is not None
+    small = value[0, :10].copy()
+    assert filed.moved(small) is small
+    assert _FiledValues().moved(value) is value
+    roomy = _FiledValues()
+    roomy.open(tmp_path, value.nbytes)
+    assert roomy.moved(value) is value
+    assert roomy.moved(value) is not value
+
+
+def test_directories_in_main_memory_are_passed_over(tmp_path, monkeypatch):
+    monkeypatch.setattr("autodist.runtime.data._values_in_files._is_on_disk", lambda place: False)
+    assert not _FiledValues().open(tmp_path)
+
+
+def test_variables_and_tensors_of_them_are_as_ever(tmp_path):
+    program = """
+import sys
+import numpy as np, tensorflow as tf
+from pathlib import Path
+from autodist.runtime.data import FILED_VALUES
+from autodist.runtime.state import keep_values_in_files
+assert FILED_VALUES.open(Path(sys.argv[1]))
+keep_values_in_files()
+value = np.random.default_rng(0).normal(size=(600, 600)).astype(np.float32)
+v = tf.Variable(value)
+before = v.read_value()
+v.assign_add(tf.ones_like(v))
+np.testing.assert_array_equal(before, value)
+np.testing.assert_array_equal(v, value + 1)
+v.assign(2 * value)
+np.testing.assert_array_equal(v, 2 * value)
+zeros = tf.Variable(tf.zeros((600, 600)))
+read = zeros.read_value()
+zeros[2].assign(tf.ones(600))
+assert read.numpy().sum() == 0 and zeros.numpy().sum() == 600
+@tf.function
+def make():
+    return v * 2
+np.testing.assert_array_equal(make(), 4 * value)
+checkpoint = tf.train.Checkpoint(v=v)
+path = checkpoint.save(sys.argv[1] + "/c")
+v.assign(value)
+checkpoint.restore(path)
+np.testing.assert_array_equal(v, 2 * value)
+with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    w = tf.compat.v1.get_variable("w", initializer=value, use_resource=True)
+    session.run(w.initializer)
+    np.testing.assert_array_equal(session.run(w), value)
+"""
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=120)
+
+
+def test_building_a_model_does_not_take_the_memory_of_all_of_it(tmp_path):
+    arguments = (str(tmp_path),)
+    job = Job(SCRIPT, ResourceSpec.local(2), arguments, strategy="Tiled()", run_dir=tmp_path / "run")
+    result = LocalLauncher().launch(job)
+    assert result.exit_code == 0, result.failure
+    subprocess.run([sys.executable, str(SCRIPT), *arguments, "plainly"], check=True, timeout=300)
+
+    expected = np.load(tmp_path / "alone.npz")
+    alone = json.loads((tmp_path / "alone.json").read_text())
+    for rank in range(2):
+        found = np.load(tmp_path / f"{rank}.npz")
+        for name in expected.files:
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, atol=1e-6, err_msg=f"{name} on {rank}")
+        np.testing.assert_array_equal(found["initial"], expected["initial"])
+        peaks = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert peaks["built"] < alone["built"]
