@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from dataclasses import dataclass
@@ -144,7 +145,7 @@ class Host:
         if self.price_per_hour is not None and not 0 <= self.price_per_hour < math.inf:  # not-a-number is neither
             raise SpecError(f"price_per_hour of host `{self.name}` is {self.price_per_hour}, it must be 0 or more")
 
-    @property
+    @functools.cached_property
     def cpu_devices(self) -> tuple[Device, ...]:
         """Its CPU devices; variables of a parameter server live on the first."""
         return tuple(Device(self.name, "CPU", index) for index in range(self.cpus))

@@ -223,35 +223,43 @@ def tabulate(strategies: Sequence[Strategy], domain: Domain) -> ShardTable:
 
 def table_of(rows: Iterable[tuple[int, ShardMessages]], domain: Domain) -> ShardTable:
     """The table of messages, each with the number of its strategy."""
-    columns: dict[str, list[float]] = {field.name: [] for field in dataclasses.fields(ShardTable)}
-    for number, message in rows:
-        for name, value in _row(message, domain).items():
-            columns[name].append(value)
-        columns["strategy"].append(number)
-    return ShardTable(**{name: np.asarray(values, _dtype(name)) for name, values in columns.items()})
+    columns = [*zip(*(_row(number, message, domain) for number, message in rows), strict=True)]
+    names = [field.name for field in dataclasses.fields(ShardTable)]
+    found = dict(zip(names, columns, strict=True)) if columns else dict.fromkeys(names, ())
+    return ShardTable(**{name: np.asarray(values, _dtype(name)) for name, values in found.items()})
 
 
 def _dtype(column: str) -> type[np.generic]:
     return np.int32 if column in _INTS else np.bool_ if column in _BOOLS else np.float32
 
 
-def _row(message: ShardMessages, domain: Domain) -> dict[str, float]:
-    return {
-        "variable": domain.number_of[message.variable],
-        **_way(message, domain),
-        "is_packed": message.is_packed,
-        "is_coded": message.is_gradient_coded and domain.has_coded_links,
-        "messages": _messages(message),
-        "size_bytes": message.size_bytes,
-        "summed_bytes": message.summed_bytes,
-        "gathered_bytes": message.gathered_bytes,
-        "gathered_by_example": message.gathered_by_example,
-        "asked_by_example": message.asked_by_example,
-        "read_by_example": message.read_by_example,
-        "waited_bytes": message.waited_bytes,
-        "waits": message.waits,
-        "rebuilt_flops": message.rebuilt_flops,
-    }
+def _row(strategy: int, message: ShardMessages, domain: Domain) -> tuple[float, ...]:
+    """What a shard has in each column of the table, in their order; a large graph has tens of thousands of shards."""
+    terms = message.synchronizer.terms(message)
+    return (
+        strategy,
+        domain.number_of[message.variable],
+        terms.form.value,
+        -1 if terms.server is None else domain.ranks[host_of(terms.server)],
+        terms.group,
+        terms.has_own_connections,
+        terms.is_direct,
+        terms.is_joined,
+        terms.is_proxied,
+        message.is_packed,
+        message.is_gradient_coded and domain.has_coded_links,
+        _messages(message),
+        message.size_bytes,
+        message.summed_bytes,
+        message.gathered_bytes,
+        message.gathered_by_example,
+        message.asked_by_example,
+        terms.read_bytes,
+        message.read_by_example,
+        message.waited_bytes,
+        message.waits,
+        message.rebuilt_flops,
+    )
 
 
 def _messages(message: ShardMessages) -> float:
@@ -259,18 +267,3 @@ def _messages(message: ShardMessages) -> float:
     if not message.travels:
         return 0.0
     return _OF_ROWS if message.lookup_rows else 1.0
-
-
-def _way(message: ShardMessages, domain: Domain) -> dict[str, float]:
-    """How a shard is synchronized."""
-    terms = message.synchronizer.terms(message)
-    return {
-        "kind": terms.form.value,
-        "server": -1 if terms.server is None else domain.ranks[host_of(terms.server)],
-        "group": terms.group,
-        "has_own_connections": terms.has_own_connections,
-        "is_direct": terms.is_direct,
-        "is_joined": terms.is_joined,
-        "is_proxied": terms.is_proxied,
-        "read_bytes": terms.read_bytes,
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from autodist.cost import Share, shares_of
 from autodist.errors import StrategyError
 from autodist.strategies._encoders import encoder_of
 from autodist.strategies._shard_messages import ShardMessages, host_of
-from autodist.strategies._shards import shard_slices
+from autodist.strategies._shards import ShardSlice, shard_slices
 from autodist.strategies._strategy import ShardConfig, Strategy, VariableConfig, is_factors
 from autodist.strategies._tile_waits import tile_waits
 from autodist.strategies.synchronizers import AllReduceSynchronizer
@@ -51,9 +52,15 @@ def shard_messages(
             variable = known[config.variable]
             examples = batch_size / max(len(strategy.graph.replicas), 1)
             use = _scaled(graph.uses[variable.name], rows.get(variable.name), batch_size, examples)
-            for message in _of_variable(config, variable, use, graph):
-                sent = message.synchronizer.sent(message, strategy.graph, use.use.later_reads)
-                yield sent if message.synchronizer.tiled_for is None else tiled.shared_by(sent)
+            alike: dict[tuple[int, tuple[int, ...]], ShardMessages] = {}  # many shards of a variable are
+            for number, shard, part in _parts_of(config, variable):
+                if (id(shard), part.size) not in alike:
+                    message = _of_shard(shard, variable, part.size, use, graph)
+                    sent = message.synchronizer.sent(message, strategy.graph, use.use.later_reads)
+                    is_tiled = message.synchronizer.tiled_for is not None
+                    alike[id(shard), part.size] = tiled.shared_by(sent) if is_tiled else sent
+                found = alike[id(shard), part.size]
+                yield found if number is None else found.changed(shard=number)
 
 
 def state_messages(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> ShardMessages:
@@ -92,29 +99,20 @@ def _scaled(use: VariableUse, given: int | None, batch_size: int, examples: floa
     return _Rows(use, per_example if has_lookups else 0.0, per_example if has_rows else 0.0)
 
 
-def _of_variable(
-    config: VariableConfig, variable: Variable, rows: _Rows, graph: TrainingGraph
-) -> Iterator[ShardMessages]:
+def _parts_of(config: VariableConfig, variable: Variable) -> Iterator[tuple[int | None, ShardConfig, ShardSlice]]:
     try:
         slices = shard_slices(config.partition, variable.shape)
     except ValueError:
         return  # verification refuses it: there are no shards
     for number, (shard, part) in enumerate(zip(config.shards, slices, strict=False)):
-        index = None if config.partition is None else number
-        # Of the rows that a step touches, each shard has its part; and each row is as wide as the shard.
-        fraction = part.size[0] / variable.shape[0] if variable.shape and variable.shape[0] else 1.0
-        yield _of_shard(index, shard, variable, part.size, rows, fraction, graph)
+        yield None if config.partition is None else number, shard, part
 
 
 def _of_shard(
-    index: int | None,
-    shard: ShardConfig,
-    variable: Variable,
-    shape: tuple[int, ...],
-    rows: _Rows,
-    fraction: float,
-    graph: TrainingGraph,
+    shard: ShardConfig, variable: Variable, shape: tuple[int, ...], rows: _Rows, graph: TrainingGraph
 ) -> ShardMessages:
+    # Of the rows that a step touches, each shard has its part; and each row is as wide as the shard.
+    fraction = shape[0] / variable.shape[0] if variable.shape and variable.shape[0] else 1.0
     itemsize = _itemsize(variable.dtype)
     row_bytes = prod(shape[1:]) * itemsize
     dense = sum(not gradient.is_sparse for gradient in variable.gradients)
@@ -131,7 +129,7 @@ def _of_shard(
         dtype = message.dtype
     return ShardMessages(
         variable.name,
-        index,
+        None,
         shard.synchronizer,
         shape,
         prod(shape) * itemsize,
@@ -192,6 +190,7 @@ def _encoder(compressor: str | None, shape: tuple[int, ...], dtype: str) -> Comp
     return encoder if dtype in FLOATS and encoder.refusal(shape, dtype) is None else None
 
 
+@functools.cache
 def _itemsize(dtype: str) -> int:
     import numpy as np  # what only lists strategies need not wait for it
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autodist.transport import CODED_SHARE
@@ -105,8 +105,7 @@ class ShardMessages:
             CODED_SHARE if is_coded else 1.0 for is_coded in (self.is_gradient_coded, self.is_value_coded)
         )
         numbers = self.gathered_index_bytes
-        return replace(
-            self,
+        return self.changed(
             size_bytes=self.size_bytes * of_value,
             row_bytes=self.row_bytes * of_value,
             summed_bytes=self.summed_bytes * of_gradient,
@@ -117,7 +116,20 @@ class ShardMessages:
     @property
     def never_coded(self) -> ShardMessages:
         """The same as it travels where floats are never encoded."""
-        return replace(self, is_gradient_coded=False, is_value_coded=False)
+        return self.changed(is_gradient_coded=False, is_value_coded=False)
+
+    def changed(self, **fields: object) -> ShardMessages:
+        """The same with other fields, as `dataclasses.replace` makes it, in a tenth of the time.
+
+        Example:
+            >>> from autodist.strategies import AllReduceSynchronizer
+            >>> ShardMessages("w", None, AllReduceSynchronizer(0, "tcp")).changed(reads=2).reads
+            2
+
+        """
+        other = object.__new__(ShardMessages)
+        other.__dict__.update(self.__dict__, **fields)
+        return other
 
 
 def host_of(device: str) -> str:

@@ -146,7 +146,10 @@ def test_a_file_that_is_on_the_launching_machine_only(person):
     person.write("train.py", HEAD + "open('data.txt')\n")
     result = person.run("train.py", "-H", "h1,h2", "--bring", "data.txt")
     assert result.returncode == 1
-    assert re.search(r"hint: files are looked for on `h[12]`, .* `Path\(__file__\).parent`", result.stderr)
+    assert re.search(
+        r"hint: the script looked for it on `h[12]`.* `autodist run --bring PATH`, .* `Path\(__file__\).parent`",
+        result.stderr,
+    )
     person.write(
         "train.py", HEAD + "from pathlib import Path; print((Path(__file__).parent / 'data.txt').read_text())\n"
     )

@@ -16,6 +16,7 @@ from autodist.strategies import (
     ShardConfig,
     Strategy,
     VariableConfig,
+    shard_messages,
     traffic,
 )
 from tests.strategies.examples import fitting_strategies, graph, graphs, spec, specs, variable
@@ -184,3 +185,11 @@ def test_more_examples_never_send_less(data):
     size = data.draw(st.integers(1, 100))
     few, many = (traffic(s, g, d, batch_size=n * size * len(d.replicas)) for n in (1, 2))
     assert all(many.links[link] >= few.links[link] for link in few.links)
+
+
+def test_shards_that_are_one_object_are_told_apart():
+    g, shard = graph(variable("w", (10, 4))), ShardConfig(PSSynchronizer("a:CPU:0"))
+    config = VariableConfig("w", (shard, shard, shard), (3, 1))
+    sent = list(shard_messages(strategy(spec("a", "b"), config, communicator="tcp"), g, 8, {}))
+    assert [(one.shard, one.shape) for one in sent] == [(0, (4, 4)), (1, (3, 4)), (2, (3, 4))]
+    assert [one.size_bytes for one in sent] == [64, 48, 48]

@@ -30,8 +30,8 @@ _SIGNAL_HINTS = {
 }
 
 _FILE_HINT = (
-    "files are looked for on `{host}`, relative paths from the working directory there; what `--bring` sends is next "
-    "to the script, at `Path(__file__).parent`"
+    "the script looked for it on `{host}`. Copy it there; or name it in the command, `autodist run --bring PATH`, "
+    "which sends it along, and have the script read it next to itself, at `Path(__file__).parent`"
 )
 _EXIT = "sys.exit("
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -43,13 +44,14 @@ def configs_of(
     kind = kind_of(choice.synchronizer)
     stations = tuple(h.cpu_devices[0].name for h in spec.hosts if choice.transfer and len(h.replica_devices) > 1)
     nothing = [[0] * num_shards(choice.partition)] * len(unit.variables)
+
+    @functools.cache  # many shards of a variable are alike
+    def shard(rank: int, number: int) -> ShardConfig:
+        home = spec.hosts[rank].cpu_devices[0].name
+        return ShardConfig(kind.of_choice(choice, home, number, stations), choice.compressor)
+
     for variable, ranks, numbers in zip(unit.variables, servers or nothing, groups or nothing, strict=True):
-        synchronizers = (
-            kind.of_choice(choice, spec.hosts[rank].cpu_devices[0].name, number, stations)
-            for rank, number in zip(ranks, numbers, strict=True)
-        )
-        shards = tuple(ShardConfig(synchronizer, choice.compressor) for synchronizer in synchronizers)
-        yield VariableConfig(variable.name, shards, choice.partition)
+        yield VariableConfig(variable.name, tuple(map(shard, ranks, numbers)), choice.partition)
 
 
 def strategies_of_choices(units: Sequence[Unit], spec: ResourceSpec) -> Iterator[tuple[int, Strategy]]:

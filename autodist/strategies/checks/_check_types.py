@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from autodist.registry import raise_mistakes
@@ -28,7 +28,8 @@ def wrong_types(strategy: object) -> tuple[Problem, ...]:
         `graph.replicas` is ['a:CPU:0'], allowed: a tuple (a strategy is made of ...)
 
     """
-    return tuple(_wrong(Strategy, strategy, "", None))
+    # Nearly all are right, of which there is nothing to tell: that is found out first, several times as fast.
+    return () if _fit(Strategy)(strategy) else tuple(_wrong(Strategy, strategy, "", None))
 
 
 def require_types(*strategies: object) -> None:
@@ -56,6 +57,43 @@ def _wrong(hint: Any, value: Any, where: str, variable: str | None) -> Iterator[
         for field, its in _hints(cls).items():
             place = f"{where}.{field}" if where else field
             yield from _wrong(its, getattr(value, field), place, name if isinstance(name, str) else None)
+
+
+@functools.cache
+def _fit(hint: Any) -> Callable[[Any], bool]:
+    """Whether a value and all its parts have a type, as `_wrong` tells."""
+    arms = [(arm, _parts_fit(arm)) for arm in _arms(hint)]
+
+    def fits(value: Any) -> bool:
+        for arm, parts_fit in arms:
+            if _is(arm, value):
+                return parts_fit is None or parts_fit(value)
+        return False
+
+    return fits if hint is not str else _is_text
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _parts_fit(arm: Any) -> Callable[[Any], bool] | None:
+    """Whether all parts of a value have their types; None if it has none."""
+    if _origin(arm) is tuple:
+        fits = _fit(get_args(arm)[0])
+        return lambda parts: all(map(fits, {id(part): part for part in parts}.values()))  # many shards are one object
+    return None if arm in (str, int, bool, type(None)) or _origin(arm) is Literal else _fields_fit
+
+
+def _fields_fit(value: Any) -> bool:
+    kind: Any = type(value)
+    return all(fits(getattr(value, field)) for field, fits in _fits_of_fields(kind))
+
+
+@functools.cache  # by the value's own class: fields are of a base class
+def _fits_of_fields(cls: Any) -> tuple[tuple[str, Callable[[Any], bool]], ...]:
+    hints = _hints(cls) if hasattr(cls, "__dataclass_fields__") else {}
+    return tuple((field, _fit(its)) for field, its in hints.items())
 
 
 def _is(arm: Any, value: Any) -> bool:

@@ -37,8 +37,13 @@ def verify(
             :func:`autodist.carriers.names` to plan for other machines.
 
     """
-    if ill_typed := wrong_types(strategy):
-        return ill_typed
+    return wrong_types(strategy) or _misfits(strategy, graph, spec, available_communicators)
+
+
+def _misfits(
+    strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec, available_communicators: Collection[str] | None
+) -> tuple[Problem, ...]:
+    """The same of a strategy whose parts have their types."""
     found = [problem for aspect in CHECKS for problem in aspect(strategy, graph, spec)]
     available = installed_communicators() if available_communicators is None else available_communicators
     return (*found, *missing_communicators(strategy, available))
@@ -58,7 +63,7 @@ def check(
 
     """
     require_types(strategy)
-    problems = verify(strategy, graph, spec, available_communicators=available_communicators)
+    problems = _misfits(strategy, graph, spec, available_communicators)
     built = f" (built by {strategy.builder})" if strategy.builder else ""
     raise_mistakes(f"strategy {strategy.id}{built}", sentences(problems))
 

@@ -81,17 +81,17 @@ class PSSynchronizer(Synchronizer):
     def sent(self, message: ShardMessages, graph: GraphConfig, later_reads: int) -> ShardMessages:
         """A value comes once, a small one and its gradient in company."""
         if self.local_proxy:  # one copy of the value, from which all reads are served
-            message = replace(message, reads=min(message.reads, 1))
+            message = message.changed(reads=min(message.reads, 1))
         if self.is_asynchronous:
             return message.never_coded
-        message = replace(message, is_streamed=True) if graph.has_streams else message.never_coded
+        message = message.changed(is_streamed=True) if graph.has_streams else message.never_coded
         if self.local_proxy:
             return message
         has_rows = message.gathered_rows or message.lookup_rows
         is_packed = 0 < message.summed_bytes <= (graph.pack_bytes or 0) and not has_rows
         comes_once = graph.pack_bytes or graph.has_streams
         reads = min(message.reads - later_reads, 1) + later_reads if comes_once else message.reads
-        return replace(message, reads=reads, is_packed=is_packed)
+        return message.changed(reads=reads, is_packed=is_packed)
 
     def links(self, message: ShardMessages, cluster: Mapping[str, Share], sums: Mapping[str, float]) -> Links:
         """Every other worker's replicas push their gradients, and it fetches the value as often as the step reads it.
