@@ -27,7 +27,12 @@ def pooled_with_places(x, w):
     return pooled + tf.cast(places, tf.float32) / 100.0
 
 
-@pytest.mark.parametrize("program", [mirrored, edges, pooled_with_places])
+def frozen(x, w):
+    """Nothing but the convolution takes its input, so oneDNN may make one operator of it and what is before."""
+    return tf.nn.bias_add(tf.nn.conv2d(x, tf.constant(START), 1, "VALID"), tf.reduce_mean(w, [0, 1, 2]))
+
+
+@pytest.mark.parametrize("program", [frozen, mirrored, edges, pooled_with_places])
 def test_what_needs_rows(program):
     w = tf.Variable(START, name="w")
 

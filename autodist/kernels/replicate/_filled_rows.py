@@ -50,8 +50,11 @@ class FilledRows:
             device, rank = self._layout.replica_device(replica), len(self._plan.shapes.shape(tensor) or ())
             paddings = self._out.constant(f"{name}/behind", [(0, int(d == 0)) for d in range(rank)], "int32")
             missing = self._out.add("Mul", f"{name}/paddings", [paddings, self._missing(replica)], T="int32")
-            kinds = {"T": tensor_dtype(self._nodes, tensor), "Tpaddings": "int32", "device": device}
-            self._made[value, replica] = self._out.add("Pad", name, [value, missing], **kinds)
+            dtype = tensor_dtype(self._nodes, tensor)
+            zero = self._out.constant(f"{name}/zero", 0, dtype)
+            kinds = {"T": dtype, "Tpaddings": "int32", "device": device}
+            # Not `Pad`: oneDNN makes one operator of it and a convolution behind it, which does not pad the batch.
+            self._made[value, replica] = self._out.add("PadV2", name, [value, missing, zero], **kinds)
         return self._made[value, replica]
 
     def emptied(self, made: str, tensor: str, replica: int) -> str:
