@@ -36,6 +36,7 @@ CASES = {
     "shards_at_servers": ("PartitionedPS(communicator='tcp', min_shard_bytes=0)", 2, 1, True),
     "factors": (Factored(communicator="tcp"), 2, 1, True),
     "parts_at_replicas": ("Tiled(dims=('w=1', '*=whole'))", 2, 1, True),
+    "rows_at_replicas": ("Tiled(dims=('table=0',))", 2, 1, True),
     "asynchronous_servers": ("PSLoadBalancing(communicator='tcp', sync=False)", 2, 1, True),
 }
 
@@ -54,6 +55,23 @@ def small_step():
     return capture(step, [tf.TensorSpec([8, 3])], VariableNames()).graph
 
 
+def lookup_step():
+    """Rows of a table and their update."""
+    table = tf.Variable(tf.ones([4, 2]), name="table")
+
+    def step(numbers):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.gather(table, numbers))
+        table.scatter_sub(tape.gradient(loss, table))
+        return loss
+
+    return capture(step, [tf.TensorSpec([8], tf.int32)], VariableNames()).graph
+
+
+STEPS = {"rows_at_replicas": lookup_step}
+"""Those that are not of the small step."""
+
+
 def lines(graph):
     """A node each: its name, op, inputs and device."""
     found = []
@@ -65,10 +83,10 @@ def lines(graph):
     return found + [f"{variable} lives at {device}" for variable, device in sorted(graph.homes.items())]
 
 
-def told(strategy, workers, devices, overlap):
+def told(graph, strategy, workers, devices, overlap):
     """By kernel that changes the graph of the last worker: the nodes that went and those that came."""
     spec = ResourceSpec.local(workers=workers, cpus=devices)
-    graph, builder = small_step(), get(strategy) if isinstance(strategy, str) else strategy
+    builder = get(strategy) if isinstance(strategy, str) else strategy
     built = builder.build(graph, spec)
     layout = Layout.of(built, spec, workers - 1, server=workers > 1 and needs_servers(built))
     found, before = [], []
@@ -96,7 +114,7 @@ def told(strategy, workers, devices, overlap):
 
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_make_what_is_written(name):
-    text, file = told(*CASES[name]), GOLDEN / f"{name}.txt"
+    text, file = told(STEPS.get(name, small_step)(), *CASES[name]), GOLDEN / f"{name}.txt"
     if os.environ.get("AUTODIST_TESTS_WRITE") == "1":
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
