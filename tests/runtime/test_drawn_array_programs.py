@@ -133,7 +133,7 @@ def drawn(seed):
 @pytest.mark.parametrize("seed", [pytest.param(seed, marks=() if seed < 8 else pytest.mark.slow) for seed in range(80)])
 def test_a_random_function_finds_what_one_device_finds(seed, monkeypatch):
     for module in (_plan, _argument_cuts):  # small arrays are exchanged as large ones are
-        monkeypatch.setattr(module, "_LATENCY_BYTES", 0)
+        monkeypatch.setattr(module, "LATENCY_BYTES", 0)
     program, arrays, dims, replicas = drawn(seed)
     expected = tf.nest.flatten(tf.function(program)(*map(tf.constant, arrays)))
     with autodist.scope(ResourceSpec.local(cpus=replicas)):

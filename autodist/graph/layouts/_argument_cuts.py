@@ -13,7 +13,7 @@ from autodist.graph._variables import StepInput
 from autodist.graph.layouts._base import Partial, Whole
 from autodist.graph.layouts._batch_plan import BatchPlan, NoPlanError, size_bytes
 from autodist.graph.layouts._exchanged import exchanged_in
-from autodist.graph.layouts._plan import plan_batch
+from autodist.graph.layouts._plan import LATENCY_BYTES, plan_batch
 from autodist.graph.layouts._shapes_of import shapes_of
 from autodist.graph.layouts._tiled_variables import TiledVariables
 
@@ -28,8 +28,6 @@ _MOST_TRIED = 81
 """Up to so many ways to cut the arguments, all are tried; else one argument after the other is cut better."""
 _FEWEST_TRIED, _MOST_PLANNED = 4, 40_000
 """Of large programs fewer ways are tried: so many nodes are planned in all, which takes some ten seconds."""
-_LATENCY_BYTES = 10_000
-"""What an exchange costs, however small it is."""
 _COMPUTING = 0.05
 """What it costs to compute a byte of a result, besides sending one."""
 _WORTH_A_COPY = 0.9
@@ -193,7 +191,7 @@ class _Search:
             self._in_parts.add(dims)
         count = sum(one.travels for found in plan.exchanges.values() for one in found)
         moved = sent_bytes(self._graph, plan, self._parts)  # between devices of one host as well
-        return moved + _LATENCY_BYTES * count + _COMPUTING * sum(self._made(plan))
+        return moved + LATENCY_BYTES * count + _COMPUTING * sum(self._made(plan))
 
     def _made(self, plan: BatchPlan) -> Iterator[float]:
         """Bytes that a replica computes."""
