@@ -1,6 +1,8 @@
 """Where memory is for a part of the model, building it does not take that of all of it; values are the same."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +61,19 @@ def test_small_values_and_all_that_there_is_room_for_stay(filed, tmp_path):
     roomy.open(tmp_path, value.nbytes)
     assert roomy.moved(value) is value
     assert roomy.moved(value) is not value
+
+
+def test_on_a_full_disk_values_stay_in_memory(filed, monkeypatch, caplog):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    kept = filed.moved(np.ones((2, 1 << 20), np.float32))
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    value = np.full((2, 1 << 20), 3.0, np.float32)
+    assert filed.moved(value) is value
+    assert filed.empty(value.shape, value.dtype).shape == value.shape
+    np.testing.assert_array_equal(kept, 1.0)
+    assert [record.getMessage().count("No space left") for record in caplog.records] == [1]
 
 
 def test_directories_in_main_memory_are_passed_over(tmp_path, monkeypatch):

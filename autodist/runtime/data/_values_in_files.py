@@ -8,6 +8,7 @@ They are values as any other, whoever reads or changes them.
 from __future__ import annotations
 
 import ctypes
+import logging
 import mmap
 import os
 import tempfile
@@ -24,6 +25,7 @@ from autodist.runtime.data._arrays import aligned_copy, aligned_empty
 
 __all__ = ["FILED_VALUES"]
 
+_LOG = logging.getLogger("autodist")
 _FROM_BYTES = 1024 * 1024  # smaller values are no burden
 _STRETCH_BYTES = 256 * 1024 * 1024
 _IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
@@ -78,8 +80,8 @@ class _FiledValues:
         size = prod(shape) * kind.itemsize
         if not self._is_for_file(kind, size):
             return aligned_empty(shape, dtype)
-        stretch, begin = self._taken(size)
-        return _array_in(stretch.mapping, begin, shape, kind)
+        taken = self._taken(size)
+        return aligned_empty(shape, dtype) if taken is None else _array_in(taken[0].mapping, taken[1], shape, kind)
 
     def moved(self, value: np.ndarray) -> np.ndarray:
         """A value equal to this one bit for bit, in a file if it is large, or itself."""
@@ -89,7 +91,10 @@ class _FiledValues:
         if not content.any():
             zeros = mmap.mmap(-1, value.nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             return _array_in(zeros, 0, value.shape, value.dtype)
-        stretch, begin = self._taken(value.nbytes)
+        taken = self._taken(value.nbytes)
+        if taken is None:
+            return value
+        stretch, begin = taken
         _write(stretch.descriptor, content, begin)
         return _array_in(stretch.mapping, begin, value.shape, value.dtype)
 
@@ -118,12 +123,23 @@ class _FiledValues:
         self._room_bytes -= size
         return self._room_bytes < 0
 
-    def _taken(self, size: int) -> tuple[_Stretch, int]:
-        """A part of a file for a value, and where it begins."""
+    def _taken(self, size: int) -> tuple[_Stretch, int] | None:
+        """A part of a file for a value, and where it begins; None if the disk is full: then values stay in memory."""
         wanted = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
-        if self._current is None or self._current.used + wanted > self._current.size:
-            self._current = self._made(max(wanted, _STRETCH_BYTES))
-        begin = self._current.used
+        try:
+            if self._current is None or self._current.used + wanted > self._current.size:
+                self._current = self._made(max(wanted, _STRETCH_BYTES))
+            begin = self._current.used
+            # Whoever writes to a mapped page for which the disk has no block is ended by a signal, without a word.
+            os.posix_fallocate(self._current.descriptor, begin, wanted)
+        except OSError as error:
+            _LOG.warning(
+                "values of variables stay in main memory, `%s` has no room for them (%s): let TMPDIR name another one",
+                self._directory,
+                error.strerror,
+            )
+            self._directory = None
+            return None
         self._current.used += wanted
         return self._current, begin
 
