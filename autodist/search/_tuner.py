@@ -66,8 +66,8 @@ class SearchPlan:
         alpha: What a pair of candidates that are alike costs, in standard deviations of the scores.
         hopeless: A strategy that surely takes so many times the best's time is not measured to the end.
         alike: After so many failures for one reason, and nothing else, the search gives up.
-        reference: After how many trials the first one is measured again, so that a drift of the machines is seen; 0
-            for never.
+        reference: After how many measurements the first strategy is measured again, so that a drift of the machines is
+            seen; 0 for never.
         rounds: How often each strategy is measured, in turn with all others.
         finalists: How many of the best are measured again at the end, in turn with the best that users know.
         similarity: What candidates are compared by: how many choices they have in common, or the cosine of what the
@@ -191,18 +191,25 @@ class Tuner:
             least = min(counts.values(), default=self.plan.rounds)
             if least >= self.plan.rounds:
                 break
-            number = self._next_round
-            for one in chance.permutation([one for one, count in counts.items() if count == least]).tolist():
+            number, reference = self._next_round, self._reference
+            these = [one for one, count in counts.items() if count == least or one == reference]
+            for place, one in enumerate(chance.permutation(these).tolist(), 1):
                 [trial] = [trial for trial in self.trials if trial.number == one]
                 if self._has_time() and self._measure_again(number, trial, 0) is trial:
                     lost.add(one)
+                self._look_for_drift(place)
 
-    def _look_for_drift(self) -> None:
-        """Measure the first of all again, after some trials, for what a machine does otherwise it does to that too."""
+    def _look_for_drift(self, measured: int) -> None:
+        """Measure the first of all again, after some others, for what a machine does otherwise it does to that too."""
         every = self.plan.reference
-        reference = next((trial for trial in self.trials if trial.step_s is not None), None)
-        if every and reference is not None and not len(self.trials) % every and self._has_time():
+        if every and self._reference is not None and not measured % every and self._has_time():
+            [reference] = [trial for trial in self.trials if trial.number == self._reference]
             self._measure_again(self._next_round, reference, 0)
+
+    @property
+    def _reference(self) -> int | None:
+        """The number of what shows a drift: the first that was measured."""
+        return next((trial.number for trial in self.trials if trial.step_s is not None), None)
 
     @property
     def _next_round(self) -> int:
@@ -264,10 +271,11 @@ class Tuner:
 
     @property
     def run_off_s(self) -> float:
-        """About how long the best will be measured again at the end."""
+        """About how long strategies will be measured again: all in further rounds, and the best at the end."""
         tried = len(self.trials) - self._taken_up
         finalists = self.plan.finalists + 2 if self.plan.finalists else 0
-        return LEAST_ROUNDS * finalists * (time.monotonic() - self._begun_s) / tried if tried else 0.0
+        again = LEAST_ROUNDS * finalists + (self.plan.rounds - 1) * tried
+        return again * (time.monotonic() - self._begun_s) / tried if tried else 0.0
 
     def _tell_of(self, trials: Sequence[Trial]) -> None:
         """Let the searcher learn from trials of others, as far as they are in the space."""
@@ -297,7 +305,7 @@ class Tuner:
             trial = self._try(strategy, self.searcher.name, float(found.scores[number]))
             tried.append(number)
             times.append(_time_of(trial))
-            self._look_for_drift()
+            self._look_for_drift(len(self.trials))
         if tried:
             self.searcher.tell(found.proposals.take(np.array(tried, np.int32)), np.array(times, np.float32))
         return bool(tried)

@@ -1,6 +1,7 @@
 """Algorithm 8, with a simulator in the place of the cluster: its rules, not its gains."""
 
 import dataclasses
+import itertools
 import re
 from dataclasses import replace
 
@@ -260,23 +261,46 @@ def test_the_first_of_all_is_measured_again_after_some_trials(space):
     assert not search.verdict.is_confirmed, "it was measured again alone"
 
 
-def test_each_is_measured_in_rounds_with_all_others_and_goes_on_where_it_was_broken_off(space, monkeypatch):
+def test_each_is_measured_in_rounds_with_all_others_and_goes_on_where_it_was_broken_off(space):
     bench = Lucky({}, failing=(3,))
     plan = replace(SMALL, rounds=3)
     search = tuner(space, bench, trials=6, plan=plan)
-    monkeypatch.setattr("autodist.search._tuner.time.monotonic", lambda: float(len(bench.measured)))
-    search.budget = SearchBudget(6, 8.5)
-    search.run(baselines(space))
+
+    def broken_off(trial):
+        if len(bench.measured) == 9:
+            raise KeyboardInterrupt
+
+    search.keep = broken_off
+    with pytest.raises(KeyboardInterrupt):
+        search.run(baselines(space))
     assert [len(trial.again) for trial in search.trials].count(1) == 3, "three of the second round"
     more = tuner(space, bench, trials=6, plan=plan, trials_so_far=search.trials)
     more.run(baselines(space))
-    assert [len(trial.again) for trial in more.trials] == [2, 2, 2, 0, 2, 2]
+    assert [len(trial.again) for trial in more.trials] == [3, 2, 2, 0, 2, 2], "the reference is in each part"
     rounds = [{one.round for one in trial.again} for trial in more.trials if trial.again]
     assert set.intersection(*rounds), "one round has all of them"
     assert bench.measured[9:11] != bench.measured[6:8]
     assert more.verdict.is_confirmed
     with pytest.raises(UsageError, match="in 0 rounds, allowed: 1 or more"):
         SearchPlan(rounds=0)
+
+
+def test_a_drift_is_looked_for_in_all_rounds_and_further_rounds_have_their_time(space, monkeypatch):
+    bench = Lucky({})
+    search = tuner(space, bench, trials=12, plan=replace(SMALL, rounds=3, reference=4))
+    search.run(baselines(space))
+    places = [place for place, number in enumerate(bench.measured) if number == 0]
+    assert max(later - earlier for earlier, later in itertools.pairwise(places)) <= 10, places
+    assert len(places) >= 8
+    last = [{one.round for one in trial.again} for trial in search.trials]
+    assert len(set.intersection(*last)) == 2, "two rounds have all of them, the reference as well"
+    bench = Lucky({})
+    search = tuner(space, bench, trials=100, plan=replace(SMALL, rounds=2))
+    monkeypatch.setattr("autodist.search._tuner.time.monotonic", lambda: float(len(bench.measured)))
+    search.budget = SearchBudget(100, 40.5)
+    search.run(baselines(space))
+    assert 17 <= len(search.trials) <= 21, "half of the time is for the second round"
+    assert sum(len(trial.again) for trial in search.trials) >= len(search.trials) - 1
 
 
 class Noisy:

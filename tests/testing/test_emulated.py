@@ -165,6 +165,8 @@ def test_what_does_not_exist_is_told(emulate, tmp_path):
         emulate(1).cut("h2")
     with pytest.raises(UsageError, match="not open"):
         EmulatedCluster(1).cut("h1")
+    spec = EmulatedCluster(3, "1gbit", rates={"h2": "100mbit"}).spec
+    assert [(host.bandwidth_gbps, host.cores_shared_by) for host in spec.hosts] == [(1.0, 3), (0.1, 3), (1.0, 3)]
 
 
 def test_a_program_that_takes_too_long(emulate):

@@ -100,12 +100,15 @@ class EmulatedCluster:
 
     @property
     def spec(self) -> ResourceSpec:
-        """The hosts as a cluster, without ``head``, with the bandwidth that their links have now."""
+        """The hosts as a cluster, without ``head``, with the bandwidth that their links have now.
+
+        All of them compute on this machine's cores.
+        """
         numbers = {name: number for number, name in self._names.items() if number != HEAD}
         return ResourceSpec(tuple(self._described(name, number) for name, number in numbers.items()))
 
     def _described(self, name: str, number: int) -> Host:
-        host = Host(name, address_of(number), cpus=self.cpus)
+        host = Host(name, address_of(number), cpus=self.cpus, cores_shared_by=self.num_hosts)
         rate = self._rates.get(name)
         return host if rate is None else replace(host, bandwidth_gbps=gbps_of(rate))
 
