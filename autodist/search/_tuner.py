@@ -16,6 +16,7 @@ from autodist.errors import SearchFailed, SpaceEmpty, UsageError
 from autodist.search._memory_filter import MemoryFilter
 from autodist.search._run_off import LEAST_ROUNDS, run_off, with_measurement
 from autodist.search._selection import agreement, cosine, select
+from autodist.search._tiled_variants import TILED, TiledVariants
 from autodist.search._utility import Time, Utility
 from autodist.search._verdict import BASELINE, Verdict, verdict_of
 from autodist.search.searchers import Searcher
@@ -141,6 +142,7 @@ class Tuner:
         self._begun_s, self._taken_up = time.monotonic(), len(self.trials)
         self._end_s = self._begun_s + (self.budget.time_s or float("inf"))
         self._known = {trial.strategy.id for trial in self.trials}
+        self._tiled = TiledVariants(self.space.domain, self.space.rules)
         self.searcher.suggest(recognize(tuple(baselines.values()), self.space, self.catalogue)[0])
         for name, strategy in baselines.items():
             if strategy.id not in self._known and not self._is_over:
@@ -308,7 +310,19 @@ class Tuner:
             self._look_for_drift(len(self.trials))
         if tried:
             self.searcher.tell(found.proposals.take(np.array(tried, np.int32)), np.array(times, np.float32))
+            self._try_with_tiles(self.trials[-len(tried) :])
         return bool(tried)
+
+    def _try_with_tiles(self, batch: Sequence[Trial]) -> None:
+        """Try the fastest of a batch with tiles, where that is thinkable; no more of them once that has failed."""
+        measured = [trial for trial in batch if trial.step_s is not None]
+        if not measured or self._is_over:
+            return
+        fastest = min(measured, key=lambda trial: trial.step_s or 0.0)
+        strategy = self._tiled.of(fastest.strategy, self._known, self.plan.hopeless)
+        if strategy is not None:
+            self._tiled.is_over = isinstance(self._try(strategy, TILED, None).outcome, Failure)
+            self._look_for_drift(len(self.trials))
 
     def _ends_without_room(self, refusal: SpaceEmpty) -> bool:
         if not self.trials:

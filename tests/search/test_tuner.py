@@ -303,6 +303,26 @@ def test_a_drift_is_looked_for_in_all_rounds_and_further_rounds_have_their_time(
     assert sum(len(trial.again) for trial in search.trials) >= len(search.trials) - 1
 
 
+def test_the_fastest_of_a_batch_is_tried_with_tiles_until_one_fails():
+    from tests.search.tilings.keras_steps import dense
+
+    spec = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=0.1) for name in "abc"))
+    space = Space(Domain.of(dense(6, 384, 768, 96), spec), communicators=("tcp",))
+    found = tuner(space, trials=20)
+    found.run(baselines(space))
+    tiled = [trial for trial in found.trials if trial.origin == "tiled"]
+    assert len(tiled) > 1
+    assert all(trial.strategy.has_tiles for trial in tiled)
+    assert len({trial.strategy.id for trial in found.trials}) == len(found.trials) == 20
+    failing = tuner(space, Simulated(space.domain, failing=(tiled[0].number,)), trials=20)
+    failing.run(baselines(space))
+    assert [trial.origin for trial in failing.trials].count("tiled") == 1
+    ruled = Space(space.domain, (Rule.fix("*=ps"),), communicators=("tcp",))
+    without = tuner(ruled, trials=12)
+    without.run({})
+    assert "tiled" not in {trial.origin for trial in without.trials}, "tiles don't obey the rules"
+
+
 class Noisy:
     """Measures strategies with noise, those that were found by a share faster than the first one."""
 

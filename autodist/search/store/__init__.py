@@ -3,6 +3,7 @@
 from autodist.search.store._datasets import DataSet, data_sets, floor_of, graph_of
 from autodist.search.store._drift import Drift, drift_of, steady
 from autodist.search.store._excerpt import ExcerptBounds, excerpt
+from autodist.search.store._noise import Noise, noise_of
 from autodist.search.store._retargeting import are_alike, hardware_of, retargeted
 from autodist.search.store._store import Known, Study, TrialStore
 from autodist.search.store._study_file import export_studies, import_studies
@@ -15,6 +16,7 @@ __all__ = [
     "Failure",
     "Known",
     "Measurement",
+    "Noise",
     "Reason",
     "Study",
     "Trial",
@@ -28,6 +30,7 @@ __all__ = [
     "graph_of",
     "hardware_of",
     "import_studies",
+    "noise_of",
     "retargeted",
     "steady",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +18,10 @@ _LEAST = 3
 """Measurements of the reference strategy; with fewer nothing is known of a drift."""
 _AROUND = 3
 """How many measurements of it the median is taken of: one alone has its own noise."""
+_UNSEEN = 0.5
+"""A drift whose variance is less than this of the noise's is not seen: to take it out would add noise."""
+_OF_NORMAL = 0.6745
+"""The median of the distances from the mean, in standard deviations."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,22 @@ def drift_of(trials: Sequence[Trial]) -> Drift:
     usual = statistics.median(times)
     half = _AROUND // 2
     smooth = [statistics.median(times[max(k - half, 0) : k + half + 1]) for k in range(len(times))]
-    return Drift(tuple(one.ended_s for one in measured), tuple(one / usual for one in smooth))
+    weight = _weight([math.log(step_s) for step_s in times])
+    return Drift(tuple(one.ended_s for one in measured), tuple((one / usual) ** weight for one in smooth))
+
+
+def _weight(logs: Sequence[float]) -> float:
+    """What part of what the reference shows is drift and not its own noise, by how far its neighbours are apart.
+
+    Example:
+        >>> round(_weight([0.0, 0.0, 0.0, 1.0, 1.0, 1.0]), 2), _weight([0.0, 0.1, 0.0, 0.1, 0.0, 0.1])
+        (1.0, 0.0)
+
+    """
+    apart = statistics.median(abs(later - earlier) for earlier, later in itertools.pairwise(logs))
+    noise = (apart / _OF_NORMAL / math.sqrt(2)) ** 2
+    drift = statistics.variance(logs) - noise
+    return min(max(drift / noise - _UNSEEN, 0.0), 1.0) if noise else 1.0
 
 
 def _timed(trial: Trial) -> list[Measurement]:

@@ -22,7 +22,9 @@ _MANY_NODES = 5000
 """How many are made, and how many for a step with so many nodes: the exchanges of each are planned."""
 
 
-def with_tiles(graph: TrainingGraph, spec: ResourceSpec, others: Strategy) -> Iterator[Strategy]:
+def with_tiles(
+    graph: TrainingGraph, spec: ResourceSpec, others: Strategy, cut: Mapping[str, int] | None = None
+) -> Iterator[Strategy]:
     """Yield strategies in which the largest variables are tiled, and all others are as another strategy has them.
 
     The dims are those with which all tensors of the step together move the fewest bytes. Small variables may be worth
@@ -32,13 +34,15 @@ def with_tiles(graph: TrainingGraph, spec: ResourceSpec, others: Strategy) -> It
         graph: G, for a batch of known size.
         spec: D.
         others: A strategy for all devices.
+        cut: By variable that may be tiled, its dim; None to look for those dims.
 
     Raises:
         StrategyError: Nothing is known of the step, see :func:`~autodist.search.tilings.plan_tiling`.
 
     """
     parts = len(spec.replicas)
-    cut = plan_tiling(graph, Mesh.of(spec).flat()).cut_dims()
+    if cut is None:
+        cut = plan_tiling(graph, Mesh.of(spec).flat()).cut_dims()
     sizes = {
         v.name: v.size_bytes for v in graph.trainable if v.name in cut and can_tile(graph, v.name, cut[v.name], parts)
     }

@@ -1,0 +1,75 @@
+"""Measured strategies with tiles besides: what a search tries that it can't draw."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from autodist.errors import StrategyError
+from autodist.resource_spec import Mesh
+from autodist.search._memory_filter import MemoryFilter
+from autodist.search._with_tiles_instead import can_tile_steps
+from autodist.search.space import Rule, obeys
+from autodist.search.tilings import plan_tiling, with_tiles
+from autodist.simulator import Domain, EventSimulator
+from autodist.strategies import Strategy, check
+
+__all__ = ["TILED", "TiledVariants"]
+
+TILED = "tiled"
+"""The origin of such trials."""
+
+
+class TiledVariants:
+    """Strategies with their largest variables tiled, one at a time.
+
+    Which dims are cut depends on all of a step, so tiles are in no space in which variables are chosen one by one.
+
+    Args:
+        domain: What strategies are for.
+        rules: What is pinned and forbidden.
+
+    Attributes:
+        is_over: Whether there are none, or those that were tried have failed.
+
+    """
+
+    def __init__(self, domain: Domain, rules: Sequence[Rule] = ()) -> None:
+        self._domain = domain
+        self._rules = rules
+        self._room = MemoryFilter(domain)
+        self._cut: Mapping[str, int] | None = None
+        self.is_over = not can_tile_steps(domain)
+
+    def of(self, strategy: Strategy, known: Collection[str], hopeless: float) -> Strategy | None:
+        """The variant of a strategy that is expected to be the fastest of those that are not known; None without any.
+
+        Args:
+            strategy: For all devices.
+            known: Identities of what was tried.
+            hopeless: How many times as long as the strategy's its steps may be expected to be.
+
+        """
+        if self.is_over or strategy.has_tiles:
+            return None
+        graph, spec = self._domain.graph, self._domain.spec
+        try:
+            if self._cut is None:
+                self._cut = plan_tiling(graph, Mesh.of(spec).flat()).cut_dims()
+            drawn = list(with_tiles(graph, spec, strategy, self._cut))
+        except StrategyError:  # nothing is known of the step
+            self.is_over = True
+            return None
+        found = [one for one in drawn if one.id not in known and self._fits(one)]
+        if not found:
+            return None
+        own_s, *times_s = EventSimulator().predict([strategy, *found], self._domain).tolist()
+        return found[times_s.index(min(times_s))] if min(times_s) < hopeless * own_s else None
+
+    def _fits(self, strategy: Strategy) -> bool:
+        if not strategy.has_tiles or not obeys(strategy, self._rules) or self._room.why_not(strategy):
+            return False
+        try:
+            check(strategy, self._domain.graph, self._domain.spec)
+        except StrategyError:
+            return False
+        return True

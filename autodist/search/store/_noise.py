@@ -1,0 +1,134 @@
+"""How far measurements of the same strategies are apart, and so how well anybody can rank strategies by them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from autodist.search.store._drift import drift_of, steady
+from autodist.search.store._trials import Measurement, Trial
+from autodist.simulator import accuracy_of
+
+__all__ = ["Noise", "noise_of"]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What is known of the noise in the trials of one search.
+
+    Attributes:
+        trials: Strategies that were measured.
+        failed: Strategies that were not.
+        several: Strategies that were measured at least twice.
+        measurements: How often any was measured.
+        spread: Spread of a measurement around the strategy's true time, as a share: rewriting, and other times.
+        raw_spread: The same with the drift that the reference shows.
+        drift: By which share the slowest time of the machines was slower than the fastest.
+        agreement: Which share of the pairs of strategies two of their measurements order alike.
+        ceiling: Which share of the pairs who knows all true times would order as one measurement does.
+        seconds: From the first to the last measurement, without the time between sessions.
+
+    Shares are not numbers where nothing was measured twice.
+
+    """
+
+    trials: int
+    failed: int
+    several: int
+    measurements: int
+    spread: float
+    raw_spread: float
+    drift: float
+    agreement: float
+    ceiling: float
+    seconds: float
+
+    @property
+    def per_minute(self) -> float:
+        """How many measurements were made in a minute."""
+        return 60 * self.measurements / self.seconds if self.seconds else math.nan
+
+
+_PAUSE_S = 300.0
+"""Measurements that are further apart are of different sessions."""
+_DRAWS = 200
+
+
+def noise_of(trials: Sequence[Trial]) -> Noise:
+    """The noise in the trials of one search.
+
+    Args:
+        trials: As they were measured.
+
+    """
+    measured = [trial for trial in trials if trial.step_s is not None]
+    taken = {trial.number: _measurements(trial) for trial in measured}
+    raw = _repeated(taken.values())
+    several = _repeated([_measurements(trial) for trial in steady(measured)])
+    spread = _spread(several)
+    return Noise(
+        trials=len(measured),
+        failed=len(trials) - len(measured),
+        several=sum(len(own) > 1 for own in taken.values()),
+        measurements=sum(map(len, taken.values())),
+        spread=spread,
+        raw_spread=_spread(raw),
+        drift=drift_of(measured).share,
+        agreement=_agreement(several),
+        ceiling=_ceiling(several, spread),
+        seconds=_seconds([one.ended_s for own in taken.values() for one in own if one.ended_s]),
+    )
+
+
+def _measurements(trial: Trial) -> list[Measurement]:
+    first = [trial.outcome] if isinstance(trial.outcome, Measurement) else []
+    return [one for one in (*first, *trial.again) if one.step_s > 0]
+
+
+def _repeated(taken: Collection[list[Measurement]]) -> list[list[Measurement]]:
+    """What was measured several times; what shows the drift is not judged by it, if there is anything else."""
+    repeated = [own for own in taken if len(own) > 1]
+    most = max(map(len, repeated), default=0)
+    return [own for own in repeated if len(own) < most] or repeated
+
+
+def _logs(measurements: Sequence[Measurement]) -> list[float]:
+    return [math.log(one.step_s) for one in measurements]
+
+
+def _spread(several: Sequence[Sequence[Measurement]]) -> float:
+    """The spread within strategies, all of them together."""
+    freedom = sum(len(own) - 1 for own in several)
+    squares = sum((len(own) - 1) * statistics.variance(_logs(own)) for own in several)
+    return math.sqrt(squares / freedom) if freedom else math.nan
+
+
+def _agreement(several: Sequence[Sequence[Measurement]]) -> float:
+    if len(several) < 2:
+        return math.nan
+    first, second = (np.array([own[k].step_s for own in several], np.float32) for k in (0, 1))
+    return accuracy_of(first, second).pairwise
+
+
+def _ceiling(several: Sequence[Sequence[Measurement]], spread: float) -> float:
+    """What an oracle reaches: true times are spread as means are, less by the noise that these have themselves."""
+    if len(several) < 2:
+        return math.nan
+    means = np.array([statistics.fmean(_logs(own)) for own in several])
+    of_means = spread**2 * statistics.fmean(1 / len(own) for own in several)
+    between = max(float(means.var(ddof=1)) - of_means, 0.0)
+    shrunk = math.sqrt(between / max(float(means.var(ddof=1)), 1e-12))
+    true = means.mean() + shrunk * (means - means.mean())
+    drawn = np.random.default_rng(0).normal(true, spread, (_DRAWS, len(true)))
+    one, other = np.triu_indices(len(true), 1)
+    return float((np.sign(true[one] - true[other]) == np.sign(drawn[:, one] - drawn[:, other])).mean())
+
+
+def _seconds(ended_s: Sequence[float]) -> float:
+    pauses = [later - earlier for earlier, later in itertools.pairwise(sorted(ended_s))]
+    return sum(pause for pause in pauses if pause < _PAUSE_S)
