@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import os
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
-from typing import Any, Generic, Protocol, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, get_type_hints
 
 from autodist.errors import StrategyError
 from autodist.registry._named import Named
 from autodist.registry._parse_call import parameters
 from autodist.registry._typed import suggestion
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["PluginWarning", "Registered", "Registry"]
 
@@ -107,11 +113,8 @@ class Registry(Generic[T]):
         return suggestion(name, [one.name for one in known]), [f"  {one.name} - {one.summary}" for one in known]
 
     def _loaders(self) -> dict[str, Callable[[], type[T]]]:
-        from importlib.metadata import entry_points  # 30 ms, which `import autodist` need not pay
-
         loaders = {self._name(cls): _given(cls) for cls in self.own}
-        # A set: a package that is found twice on the path (an editable install and its metadata) is no duplicate.
-        for entry in sorted(set(entry_points(group=self.group)), key=lambda entry: (entry.name, entry.value)):
+        for entry in _entries(self.group, _places()):
             if entry.name in loaders:
                 raise StrategyError(
                     f"two packages bring a {self.kind} named `{entry.name}`, one of them is `{entry.value}`",
@@ -140,6 +143,20 @@ class Registry(Generic[T]):
 
     def _name(self, cls: Any) -> Any:
         return getattr(cls, self.tag, None)
+
+
+def _places() -> tuple[tuple[str, int], ...]:
+    """Where packages are installed, and when something was last installed there."""
+    return tuple((path, os.stat(path).st_mtime_ns) for path in map(os.path.abspath, sys.path) if os.path.isdir(path))
+
+
+@functools.lru_cache(maxsize=16)
+def _entries(group: str, places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    """The entry points of a group, in order; to look them up takes as long as to build a strategy."""
+    from importlib.metadata import entry_points  # 30 ms, which `import autodist` need not pay
+
+    # A set: a package that is found twice on the path (an editable install and its metadata) is no duplicate.
+    return tuple(sorted(set(entry_points(group=group)), key=lambda entry: (entry.name, entry.value)))
 
 
 def _given(cls: type[T]) -> Callable[[], type[T]]:

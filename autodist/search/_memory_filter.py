@@ -50,6 +50,8 @@ class MemoryFilter:
 
     def why_not(self, strategy: Strategy) -> str:
         """Why a strategy does not fit; empty if it does."""
+        if not self._is_bounded:
+            return ""
         table = tabulate([strategy], self.domain)
         return self._described(memory_needs(table, self.domain, 1)[0]) if self.load(table, 1)[0] > 1 else ""
 

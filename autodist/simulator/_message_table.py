@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -40,6 +40,7 @@ Ints: TypeAlias = "npt.NDArray[np.int32]"
 Floats: TypeAlias = "npt.NDArray[np.float32]"
 Bools: TypeAlias = "npt.NDArray[np.bool_]"
 Rows: TypeAlias = "npt.NDArray[np.intp]"
+Column: TypeAlias = "npt.NDArray[np.generic]"
 
 SERVER, ALL_REDUCE, BROADCAST = (form.value for form in (Form.SERVED, Form.REDUCED, Form.REBUILT))
 _MOST_CELLS_PER_ROW = 64
@@ -118,11 +119,11 @@ class ShardTable:
     def __len__(self) -> int:
         return len(self.strategy)
 
-    def take(self, rows: Rows | Bools | slice) -> ShardTable:
+    def take(self, rows: Rows | Bools | Ints | slice) -> ShardTable:
         """The shards of these rows."""
-        if not isinstance(rows, slice) and rows.dtype == np.bool_:
-            rows = np.flatnonzero(rows)  # once, and not for each column
-        return ShardTable(*(getattr(self, field.name)[rows] for field in dataclasses.fields(self)))
+        if isinstance(rows, slice):
+            return ShardTable(*(getattr(self, name)[rows] for name in _COLUMNS))
+        return _PickedShards(self, _numbers(rows), {})
 
     @property
     def by_host(self) -> ServedColumns:
@@ -132,14 +133,71 @@ class ShardTable:
     @classmethod
     def joined(cls, tables: Sequence[ShardTable]) -> ShardTable:
         """The shards of all these tables, one after the other."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        return cls(*(np.concatenate([getattr(table, name) for table in tables]) for name in names))
+        first = tables[0]
+        if isinstance(first, _PickedShards):
+            picked = [table for table in tables if isinstance(table, _PickedShards) and table.source is first.source]
+            if len(picked) == len(tables):
+                return _PickedShards.of_one_source(picked)
+        return ShardTable(*(np.concatenate([getattr(table, name) for table in tables]) for name in _COLUMNS))
 
-    def replaced(self, **columns: npt.NDArray[np.generic]) -> ShardTable:
+    def replaced(self, **columns: Column) -> ShardTable:
         """The same with other columns."""
         return dataclasses.replace(self, **columns)  # type: ignore[arg-type]
 
 
+class _PickedShards(ShardTable):
+    """Rows of another table; a column is picked when it is asked for, as many tables only lead to the next one.
+
+    Args:
+        source: The other table.
+        rows: Numbers of its rows.
+        own: Columns, by name, that are not those of the other table.
+
+    """
+
+    source: ShardTable
+    rows: Rows
+    own: Mapping[str, Column]
+
+    def __init__(self, source: ShardTable, rows: Rows, own: Mapping[str, Column]) -> None:
+        self.__dict__.update(own, source=source, rows=rows, own=own)
+
+    def __getattr__(self, name: str) -> Column:
+        if name not in _COLUMNS:
+            raise AttributeError(name)
+        column: Column = getattr(self.source, name).take(self.rows)
+        self.__dict__[name] = column
+        return column
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, rows: Rows | Bools | Ints | slice) -> ShardTable:
+        """The shards of these rows."""
+        numbers = np.arange(len(self))[rows] if isinstance(rows, slice) else _numbers(rows)
+        own = {name: column.take(numbers) for name, column in self.own.items()}
+        return _PickedShards(self.source, self.rows.take(numbers), own)
+
+    def replaced(self, **columns: Column) -> ShardTable:
+        """The same with other columns."""
+        found = _PickedShards(self.source, self.rows, {**self.own, **columns})
+        found.__dict__.update({name: self.__dict__[name] for name in _COLUMNS if name in self.__dict__} | columns)
+        return found
+
+    @classmethod
+    def of_one_source(cls, tables: Sequence[_PickedShards]) -> _PickedShards:
+        """The shards of all these tables, which are of one other table."""
+        names = dict.fromkeys(name for table in tables for name in table.own)
+        own = {name: np.concatenate([getattr(table, name) for table in tables]) for name in names}
+        return cls(tables[0].source, np.concatenate([table.rows for table in tables]), own)
+
+
+def _numbers(rows: Rows | Bools | Ints) -> Rows:
+    """Numbers of rows, once and not for each column."""
+    return np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.intp, copy=False)
+
+
+_COLUMNS = tuple(field.name for field in dataclasses.fields(ShardTable))
 _BOOLS = frozenset({"has_own_connections", "is_direct", "is_joined", "is_proxied", "is_packed", "is_coded"})
 _INTS = frozenset({"strategy", "variable", "kind", "server", "group"})
 
@@ -224,8 +282,7 @@ def tabulate(strategies: Sequence[Strategy], domain: Domain) -> ShardTable:
 def table_of(rows: Iterable[tuple[int, ShardMessages]], domain: Domain) -> ShardTable:
     """The table of messages, each with the number of its strategy."""
     columns = [*zip(*(_row(number, message, domain) for number, message in rows), strict=True)]
-    names = [field.name for field in dataclasses.fields(ShardTable)]
-    found = dict(zip(names, columns, strict=True)) if columns else dict.fromkeys(names, ())
+    found = dict(zip(_COLUMNS, columns, strict=True)) if columns else dict.fromkeys(_COLUMNS, ())
     return ShardTable(**{name: np.asarray(values, _dtype(name)) for name, values in found.items()})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from dataclasses import dataclass
 from math import prod
@@ -59,6 +60,12 @@ def shard_slices(partition: Partition | None, shape: tuple[int, ...]) -> tuple[S
         return (ShardSlice((0,) * len(shape), shape),)
     if len(partition) != len(shape):
         raise ValueError(f"the partition {partition} has {len(partition)} entries for {len(shape)} dims")
+    return _cut(partition, shape)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _cut(partition: Partition, shape: tuple[int, ...]) -> tuple[ShardSlice, ...]:
+    """The same of a partition with an entry for each dim; a search asks for those of each several times."""
     parts = [_parts(entry, dim) for entry, dim in zip(partition, shape, strict=True)]
     return tuple(
         ShardSlice(tuple(begin for begin, _ in corner), tuple(size for _, size in corner))

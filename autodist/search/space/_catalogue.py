@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autodist.search.space._configs import strategies_of_choices
 from autodist.simulator import Floats, Ints, ShardTable, tabulate
 from autodist.strategies import Choice
 from autodist.strategies.synchronizers import words_of
@@ -65,7 +64,7 @@ class Catalogue:
     def of(cls, space: Space) -> Catalogue:
         """The catalogue of a space."""
         first = np.cumsum([0, *(len(unit.choices) for unit in space.units)]).astype(np.int32)
-        numbers, strategies = zip(*strategies_of_choices(space.units, space.domain.spec), strict=True)
+        numbers, strategies = zip(*space.single_choices, strict=True)
         table = tabulate(strategies, space.domain)
         choice = first[space.unit_of[table.variable]] + np.array(numbers, np.int32)[table.strategy]
         order = np.argsort(choice, kind="stable")

@@ -87,6 +87,9 @@ class Space:
         communicators: What carries collectives; by default what is installed here.
         allowed: What may carry anything; None for all.
 
+    Attributes:
+        single_choices: Strategies that together have every choice of every unit once, each with its number.
+
     Raises:
         SpaceEmpty: The rules leave nothing for some variable; names the rules.
         UsageError: Rules name no variable, or a choice that there is not; names all of them.
@@ -128,7 +131,7 @@ class Space:
     def _choose(self) -> None:
         """Set what the rules leave."""
         allowed = (Unit(unit, self._allowed(unit, options)) for unit, options in self._given)
-        self.units = self._fitting(tuple(allowed))
+        self._fit(tuple(allowed))
         self.families = tuple(family for family in _families() if self._is_possible(family))
 
     def _emptied(self) -> set[str]:
@@ -146,16 +149,18 @@ class Space:
         names = [variable.name for variable in unit]
         return tuple(c for c in choices if all(rule.allows(name, c) for rule in self.rules for name in names))
 
-    def _fitting(self, units: tuple[Unit, ...]) -> tuple[Unit, ...]:
-        """The units without choices that verification refuses, such as encoders that can't have a gradient."""
+    def _fit(self, units: tuple[Unit, ...]) -> None:
+        """Take the units without choices that verification refuses, such as encoders that can't have a gradient."""
+        found = tuple(strategies_of_choices(units, self.domain.spec))
         refused: set[tuple[str, int]] = set()
-        for number, strategy in strategies_of_choices(units, self.domain.spec):
+        for number, strategy in found:
             problems = verify(strategy, self.domain.graph, self.domain.spec, available_communicators=carriers.names())
             refused.update((p.variable, number) for p in problems if p.variable is not None and p.aspect != "config")
-        return tuple(
+        self.units = tuple(
             Unit(unit.variables, tuple(c for k, c in enumerate(unit.choices) if not self._is_refused(unit, k, refused)))
             for unit in units
         )
+        self.single_choices = tuple(strategies_of_choices(self.units, self.domain.spec)) if refused else found
 
     @staticmethod
     def _is_refused(unit: Unit, number: int, refused: Collection[tuple[str, int]]) -> bool:

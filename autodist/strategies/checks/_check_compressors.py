@@ -27,8 +27,8 @@ def compressors(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) ->
     read = functools.cache(_read)
     for config in strategy.variables:
         variable = variables.get(config.variable)
-        if variable is None:  # that is another check's to tell
-            continue
+        if variable is None or all(shard.compressor is None for shard in config.shards):
+            continue  # that there is no such variable is another check's to tell
         for shape, shard in zip(_shapes(config, variable), config.shards, strict=False):
             if shard.compressor is None or is_factors(shard.compressor):  # these have a check of their own
                 continue

@@ -64,6 +64,8 @@ def check(
     """
     require_types(strategy)
     problems = _misfits(strategy, graph, spec, available_communicators)
+    if not problems:
+        return  # the strategy's id takes longer than some checks
     built = f" (built by {strategy.builder})" if strategy.builder else ""
     raise_mistakes(f"strategy {strategy.id}{built}", sentences(problems))
 
