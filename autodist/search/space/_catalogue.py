@@ -64,7 +64,7 @@ class Catalogue:
     def of(cls, space: Space) -> Catalogue:
         """The catalogue of a space."""
         first = np.cumsum([0, *(len(unit.choices) for unit in space.units)]).astype(np.int32)
-        numbers, strategies = zip(*space.single_choices, strict=True)
+        numbers, strategies = zip(*space.single_choices(), strict=True)
         table = tabulate(strategies, space.domain)
         choice = first[space.unit_of[table.variable]] + np.array(numbers, np.int32)[table.strategy]
         order = np.argsort(choice, kind="stable")

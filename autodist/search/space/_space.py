@@ -24,7 +24,7 @@ from autodist.strategies.synchronizers import is_served
 if TYPE_CHECKING:
     from autodist.graph import Variable
     from autodist.simulator import Domain, Ints
-    from autodist.strategies import Communicator
+    from autodist.strategies import Communicator, Strategy
 
 __all__ = ["Family", "Space", "Unit"]
 
@@ -87,9 +87,6 @@ class Space:
         communicators: What carries collectives; by default what is installed here.
         allowed: What may carry anything; None for all.
 
-    Attributes:
-        single_choices: Strategies that together have every choice of every unit once, each with its number.
-
     Raises:
         SpaceEmpty: The rules leave nothing for some variable; names the rules.
         UsageError: Rules name no variable, or a choice that there is not; names all of them.
@@ -134,6 +131,11 @@ class Space:
         self._fit(tuple(allowed))
         self.families = tuple(family for family in _families() if self._is_possible(family))
 
+    def single_choices(self) -> tuple[tuple[int, Strategy], ...]:
+        """Strategies that together have every choice of every unit once, each with the number of its choices."""
+        units, found = self._verified
+        return found if units is self.units else tuple(strategies_of_choices(self.units, self.domain.spec))
+
     def _emptied(self) -> set[str]:
         """The units for which nothing is left; all of them, if no family has something for each."""
         return {u.name for u in self.units if not u.choices or not self.families}
@@ -160,7 +162,7 @@ class Space:
             Unit(unit.variables, tuple(c for k, c in enumerate(unit.choices) if not self._is_refused(unit, k, refused)))
             for unit in units
         )
-        self.single_choices = tuple(strategies_of_choices(self.units, self.domain.spec)) if refused else found
+        self._verified = (units if refused else self.units), found
 
     @staticmethod
     def _is_refused(unit: Unit, number: int, refused: Collection[tuple[str, int]]) -> bool:
