@@ -27,12 +27,24 @@ class CollectivePlace:
         rank: This worker.
         world_size: How many workers there are.
         step: Name of the compiled step: names of collectives repeat between steps.
+        members: The workers that take part, in ascending order; None for all.
 
     """
 
     rank: int
     world_size: int
     step: str
+    members: tuple[int, ...] | None = None
+
+    @property
+    def among(self) -> tuple[int, ...]:
+        """The workers that take part, in ascending order."""
+        return tuple(range(self.world_size)) if self.members is None else self.members
+
+    @property
+    def index(self) -> int:
+        """The place of this worker among those that take part."""
+        return self.among.index(self.rank)
 
 
 @dataclass(frozen=True)
@@ -173,6 +185,9 @@ class Carrier(Named, abc.ABC):
 
     carries_strings: ClassVar[bool] = False
     """Whether tensors of strings can be gathered."""
+
+    has_groups: ClassVar[bool] = False
+    """Whether some of the workers can have collectives of their own, which the others know nothing of."""
 
     summed: ClassVar[frozenset[str]] = _FLOATS
     """Which floats it sums as they are."""

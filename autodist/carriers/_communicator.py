@@ -69,4 +69,4 @@ class Communicator(abc.ABC):
 
         """
         total = self.all_reduce_varying(nodes, name, scattered.tensor, dtype)
-        return rows_of(nodes, f"{name}/rows", scattered, place.rank, dtype, total)
+        return rows_of(nodes, f"{name}/rows", scattered, place.index, dtype, total)

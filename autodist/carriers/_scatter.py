@@ -17,7 +17,7 @@ class Scattered:
 
     Attributes:
         tensor: This worker's part of the sum, of all rows.
-        firsts: By worker, the first of its rows: a vector.
+        firsts: By worker that takes part, the first of its rows: a vector.
         counts: By worker, how many rows it has: a vector.
         dims: Number of dims.
     """
@@ -29,7 +29,7 @@ class Scattered:
 
 
 def rows_of(nodes: NodeList, name: str, scattered: Scattered, rank: int, dtype: str, tensor: str | None = None) -> str:
-    """A worker's rows of what a sum is made of, or of another tensor of all rows."""
+    """A worker's rows, by its place among those that take part, of what a sum is made of, or of another tensor."""
     begin = _vector(nodes, f"{name}/begin", scattered.firsts, rank, scattered.dims, 0)
     size = _vector(nodes, f"{name}/size", scattered.counts, rank, scattered.dims, -1)
     return nodes.add("Slice", name, [tensor or scattered.tensor, begin, size], T=dtype, Index="int32")

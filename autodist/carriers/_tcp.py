@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from autodist.carriers._base import Carrier, CollectivePlace, Load, Process
 from autodist.carriers._communicator import Communicator
-from autodist.carriers._scatter import Scattered, rows_of
+from autodist.carriers._scatter import Scattered
 from autodist.carriers._strings import gathered_strings
+from autodist.carriers._tcp_group import TcpGroup
 from autodist.carriers._widened import SMALL, Widened
 from autodist.cost import Links, added, direct_gather, direct_reduce
 from autodist.transport import connect, disconnect, is_built, is_coded, owner_places, reduction_shares, register
@@ -32,6 +33,7 @@ class Tcp(Carrier):
     encrypts: ClassVar[bool] = True
     codes_floats: ClassVar[bool] = True
     carries_strings: ClassVar[bool] = True
+    has_groups: ClassVar[bool] = True
     missing: ClassVar[str] = "not built"
     remedy: ClassVar[str] = "install AutoDist there where there is a compiler of C++ (`apt-get install g++`)"
     cost: ClassVar[str] = (
@@ -52,6 +54,8 @@ class Tcp(Carrier):
 
     def communicator(self, place: CollectivePlace) -> Communicator:
         """See the base class."""
+        if place.members is not None:
+            return Widened(TcpGroup(place), SMALL, {})
         return Widened(_TcpCommunicator(place.step, place.world_size), SMALL, {})
 
     def open(self, process: Process) -> None:
@@ -111,31 +115,4 @@ class _TcpCommunicator(Communicator):
         self, nodes: NodeList, name: str, scattered: Scattered, own: str, dtype: str, place: CollectivePlace
     ) -> str:
         """Each worker sends every other one its rows: no byte goes to whom it does not concern."""
-        rank, others = place.rank, [other for other in range(place.world_size) if other != place.rank]
-        sent = []
-        for other in others:
-            part = rows_of(nodes, f"{name}/to_{other}", scattered, other, dtype)
-            sent.append(
-                nodes.add(
-                    "AutodistSend",
-                    f"{name}/sent_{other}",
-                    [part],
-                    T=[dtype],
-                    collective=f"{self.step}/{name}/{rank}_{other}",
-                    ranks=[other],
-                )
-            )
-        arrived = [
-            nodes.add(
-                "AutodistReceive",
-                f"{name}/from_{other}",
-                [f"^{node}" for node in sent],
-                T=[dtype],
-                collective=f"{self.step}/{name}/{other}_{rank}",
-                ranks=[other],
-            )
-            for other in others
-        ]
-        # In the order of the workers, so that every run adds up alike.
-        terms = [*arrived[:rank], own, *arrived[rank:]]
-        return nodes.sum(f"{name}/rows", terms, dtype)
+        return TcpGroup(place).reduce_scatter(nodes, name, scattered, own, dtype, place)

@@ -1,8 +1,9 @@
 """Kernels: the rewritings that turn G into what one worker runs, one concern each."""
 
-from autodist.kernels._base import Combine, DistributedGraph, Kernel, Layout, Refresher, Serving, SyncPoint
+from autodist.kernels._base import Combine, DistributedGraph, Kernel, Refresher, Serving, SyncPoint
 from autodist.kernels._encode import Encode
 from autodist.kernels._extra import ExtraKernel
+from autodist.kernels._layout import Layout
 from autodist.kernels._pipeline import KernelTiming, kernels_for, prepare, rewrite
 from autodist.kernels._place import Place
 from autodist.kernels._prune import Prune

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import abc
 import enum
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from autodist.carriers import CollectivePlace, Scattered
+from autodist.carriers import Scattered
 from autodist.graph import GraphEditor, StepAnalysis, TrainingGraph, Variable
 from autodist.graph.layouts import Exchanged
+from autodist.kernels._layout import Layout
 from autodist.kernels._questions import QuestionSet
-from autodist.resource_spec import Device, ResourceSpec
 from autodist.strategies import Strategy
 
 __all__ = [
@@ -29,106 +28,6 @@ __all__ = [
     "Serving",
     "SyncPoint",
 ]
-
-_TASK = re.compile(r"/job:worker/replica:0/task:(\d+)/")
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Who this worker is, and how devices of the strategy are called in TensorFlow.
-
-    Attributes:
-        rank: This worker, 0 is the chief.
-        hosts: Names of all hosts, in rank order; one worker each.
-        replicas: Per rank, the devices that hold a copy of the graph; none for a host that only serves variables.
-        server: Whether the workers see each other's devices through TensorFlow servers. Else each has a session of its
-            own, which can't run what is on the device of another, and Horovod or AutoDist's own library connects them.
-    """
-
-    rank: int
-    hosts: tuple[str, ...]
-    replicas: tuple[tuple[Device, ...], ...]
-    server: bool
-
-    @classmethod
-    def of(cls, strategy: Strategy, spec: ResourceSpec, rank: int, *, server: bool) -> Layout:
-        """The layout of a strategy on a cluster, seen from one worker."""
-        hosts = tuple(host.name for host in spec.hosts)
-        devices = [Device.parse(name) for name in strategy.graph.replicas]
-        replicas = tuple(tuple(d for d in devices if d.host == host) for host in hosts)
-        return cls(rank, hosts, replicas, server)
-
-    @property
-    def world_size(self) -> int:
-        """Number of workers."""
-        return len(self.hosts)
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether there is one replica and no other worker: nothing meets anything."""
-        return self.world_size == 1 and self.num_replicas == 1
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether this worker has no share of any batch, but serves variables."""
-        return not self.replicas[self.rank]
-
-    @property
-    def local_replicas(self) -> tuple[Device, ...]:
-        """The copies of the graph on this worker; an idle worker has one that gets no examples."""
-        return self.copies(self.rank)
-
-    @property
-    def senders(self) -> tuple[int, ...]:
-        """The workers that have gradients."""
-        return tuple(rank for rank, devices in enumerate(self.replicas) if devices)
-
-    @property
-    def num_replicas(self) -> int:
-        """Number of replicas on all workers."""
-        return sum(len(devices) for devices in self.replicas)
-
-    @property
-    def first_replica(self) -> int:
-        """Global number of this worker's first replica."""
-        return sum(len(devices) for devices in self.replicas[: self.rank])
-
-    def copies(self, rank: int) -> tuple[Device, ...]:
-        """The copies of the graph on a worker."""
-        return self.replicas[rank] or (Device(self.hosts[rank], "CPU", 0),)
-
-    def rank_of(self, device: str) -> int:
-        """The worker that a device belongs to."""
-        return self.hosts.index(Device.parse(device).host)
-
-    def tf_device(self, device: str | Device) -> str:
-        """TensorFlow's full name of a device of the strategy."""
-        parsed = Device.parse(device) if isinstance(device, str) else device
-        rank = self.hosts.index(parsed.host)
-        job, task = ("worker", rank) if self.server or rank != self.rank else ("localhost", 0)
-        return f"/job:{job}/replica:0/task:{task}/device:{parsed.kind}:{parsed.index}"
-
-    def rank_of_tf(self, device: str) -> int:
-        """The worker that a device of :meth:`tf_device` belongs to."""
-        found = _TASK.match(device)
-        return int(found[1]) if found else self.rank
-
-    def main_device_of(self, rank: int) -> str:
-        """Where a worker keeps its own copies of variables and does what is done once per worker."""
-        return self.tf_device(self.copies(rank)[0])
-
-    @property
-    def main_device(self) -> str:
-        """That of this worker."""
-        return self.main_device_of(self.rank)
-
-    def replica_device(self, replica: int) -> str:
-        """TensorFlow's name of the device of a local replica."""
-        return self.tf_device(self.local_replicas[replica])
-
-    def place(self, step: str) -> CollectivePlace:
-        """Where collectives of a compiled step are added on this worker."""
-        return CollectivePlace(self.rank, self.world_size, step)
 
 
 class Combine(enum.Enum):
@@ -160,6 +59,7 @@ class SyncPoint:
         even: Whether the tensors to be concatenated have the same, static shape on all workers.
         scattered: Where it is a sum of which each worker gets its own rows, what that is made of; `local` are these
             rows of this worker's own part.
+        members: The workers that meet there, in ascending order; None for all.
     """
 
     name: str
@@ -173,6 +73,7 @@ class SyncPoint:
     parts: tuple[tuple[str, ...], ...] = ()
     even: bool = False
     scattered: Scattered | None = None
+    members: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import ClassVar, Generic, TypeVar, final
 from autodist.errors import StrategyError
 from autodist.kernels._base import DistributedGraph, Kernel, SyncPoint
 from autodist.kernels._extra import ExtraKernel
-from autodist.strategies import Strategy, Synchronizer
+from autodist.strategies import Strategy, Synchronizer, TileSynchronizer
 
 __all__ = ["SynchronizerKernel", "bound", "given_to", "refuse_orphans"]
 
@@ -18,10 +18,15 @@ S = TypeVar("S", bound=Synchronizer)
 
 
 def given_to(kind: type[S], strategy: Strategy, variable: str | None) -> S | None:
-    """A variable's synchronizer, if it is of a kind: exactly of it, for what is derived from it has other kernels."""
+    """A variable's synchronizer, if it is of a kind: exactly of it, for what is derived from it has other kernels.
+
+    Gradients of a part of a tiled variable are those of what synchronizes it between groups of replicas.
+    """
     if variable is None:
         return None
-    found = strategy.config(variable).synchronizer
+    found: Synchronizer | None = strategy.config(variable).synchronizer
+    if isinstance(found, TileSynchronizer) and kind is not TileSynchronizer:
+        found = found.between
     return found if type(found) is kind else None
 
 

@@ -277,6 +277,8 @@ def _read_union(arms: tuple[Any, ...], value: Any, where: _Where, mistakes: list
     if all(_tag(arm) for arm in arms):
         return _read_tagged({_tag(arm): arm for arm in arms}, value, where, mistakes)
     objects = [arm for arm in arms if dataclasses.is_dataclass(arm)]
+    if isinstance(value, dict) and objects and all(map(_tag, objects)):
+        return _read_tagged({_tag(arm): arm for arm in objects}, value, where, mistakes)
     if isinstance(value, dict) and len(objects) == 1:
         return _read_dataclass(objects[0], value, where, mistakes)
     for arm in arms:

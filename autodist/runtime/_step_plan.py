@@ -122,11 +122,12 @@ def plan_step(
     Raises:
         StrategyError: The strategy does not fit the step, or the steps before it.
     """
-    training, prepared = prepare(captured.graph, before.homes.with_known_parts(strategy, captured.graph))
+    with_parts = before.homes.with_known_parts(strategy, captured.graph)
+    training, prepared = prepare(captured.graph, with_parts)
     written = tuple(written_by(training))
     if setting.spec.world_size > 1:
         before.homes.check(prepared, training, written)
-    layout = _layout(before, strategy, setting)
+    layout = replace(_layout(before, strategy, setting), groups=with_parts.groups_of_replicas)
     graph = _rewritten(training, prepared, layout, prefix, before.homes, setting)
     step = PlannedStep(captured, strategy, training, prepared, graph, written, prefix)
     known, homes = before.wholes, before.homes.after(strategy, captured.graph, prepared, training)
@@ -172,12 +173,14 @@ def _rewritten(
 
 def _again(step: PlannedStep, homes: Placements, *, is_recut: bool, server: bool, setting: Setting) -> PlannedStep:
     """An earlier step, which reads variables where they are now, and in the parts that they are in now."""
+    layout = replace(step.graph.layout, server=server)
     if is_recut:
         graph = step.captured.graph
-        training, prepared = prepare(graph, homes.with_known_parts(step.strategy, graph))
+        with_parts = homes.with_known_parts(step.strategy, graph)
+        training, prepared = prepare(graph, with_parts)
         step = replace(step, training=training, prepared=prepared, written=tuple(written_by(training)))
+        layout = replace(layout, groups=with_parts.groups_of_replicas)
     step = replace(step, revision=step.revision + 1)
-    layout = replace(step.graph.layout, server=server)
     return replace(step, graph=_rewritten(step.training, step.prepared, layout, step.name, homes, setting))
 
 

@@ -17,7 +17,7 @@ from autodist import carriers
 from autodist.carriers import CarrierName, one_of
 from autodist.errors import StrategyError
 from autodist.registry import Tagged, plain, raise_mistakes, read, shared, suggestion
-from autodist.strategies.synchronizers import AllReduceSynchronizer, Synchronizer, synchronizers
+from autodist.strategies.synchronizers import AllReduceSynchronizer, Synchronizer, TileSynchronizer, synchronizers
 
 __all__ = [
     "PACK_BYTES",
@@ -191,6 +191,11 @@ class Strategy:
     def has_tiles(self) -> bool:
         """Whether replicas compute with parts of any variable."""
         return any(synchronizer.tiled_for is not None for _, synchronizer in self.synchronizers)
+
+    @property
+    def groups_of_replicas(self) -> int:
+        """Into how many groups replicas fall, each of which has all parts of tiled variables."""
+        return max((tile.groups for _, tile in self.synchronized_by(TileSynchronizer)), default=1)
 
     @property
     def is_asynchronous(self) -> bool:

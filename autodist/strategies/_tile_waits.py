@@ -56,10 +56,12 @@ def tile_waits(strategy: Strategy, graph: TrainingGraph, batch_size: int) -> Til
 
     shards = sum(len(config.shards) for config in tiled)
     dims = tiled_dims(strategy)
-    found = tile_exchanges(graph, dims, len(strategy.graph.replicas), batch_size)
+    groups = strategy.groups_of_replicas
+    group = strategy.graph.replicas[: len(strategy.graph.replicas) // groups]
+    found = tile_exchanges(graph, dims, len(group), max(1, batch_size // groups))
     if found is None:
         return TileWaits(float("inf"), 0, shards)
-    hosts = len(set(map(host_of, strategy.graph.replicas)))
+    hosts = len(set(map(host_of, group)))
     return TileWaits(sum(one.sent_bytes(hosts) for one in found), len(found), shards)
 
 

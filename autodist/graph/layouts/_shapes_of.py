@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from autodist.graph._graph_def import ancestors
+from autodist.graph._nodes import NodeList
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.analysis import StepAnalysis
 from autodist.graph.layouts._batch_plan import NoPlanError
@@ -34,7 +36,7 @@ def shapes_of(graph: TrainingGraph, tiled: TiledVariables, *, by_rows: bool) -> 
     has_batch = not tiled.inputs
     try:
         return StepShapes(
-            _with_batch(analysis, tiled) if has_batch else analysis.graph_def,
+            _unsized(_with_batch(analysis, tiled), tiled.meetings) if has_batch else analysis.graph_def,
             analysis.split,
             {v.handle: (v.dtype, v.shape) for v in graph.variables},
             Flows(graph, by_rows=by_rows),
@@ -58,3 +60,18 @@ def _with_batch(analysis: StepAnalysis, tiled: TiledVariables) -> Any:
         if node.name in kept:
             part.node.add().CopyFrom(node)
     return part
+
+
+def _unsized(graph_def: Any, meetings: Collection[str]) -> Any:
+    """A step in which nothing is known of what groups of replicas make of their values: it has other sizes."""
+    if not meetings:
+        return graph_def
+    nodes = NodeList()
+    for node in graph_def.node:
+        if node.name in meetings:
+            nodes.add("Placeholder", node.name, dtype=node.attr["T"].type)
+        else:
+            nodes.nodes.append(node)
+    found = type(graph_def)(versions=graph_def.versions, library=graph_def.library)
+    found.node.extend(nodes.nodes)
+    return found

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from autodist.graph._graph_def import data_inputs, node_of
@@ -42,6 +42,8 @@ class TiledVariables:
         slices: The nodes that cut the gradients of whole variables.
         inputs: By placeholder of an argument of which replicas get parts, how it is cut; in several ways if they get
             a part of each.
+        meetings: Nodes by which groups of replicas make their values those of the whole batch: what is taken of them
+            is the same on all workers, and of another size than what a group has.
 
     """
 
@@ -51,6 +53,11 @@ class TiledVariables:
     gradients: Mapping[str, OwnGradient] = field(default_factory=lambda: MappingProxyType({}))
     slices: frozenset[str] = frozenset()
     inputs: Mapping[str, tuple[Tile, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    meetings: frozenset[str] = frozenset()
+
+    def in_groups(self, groups: int, meetings: Iterable[str]) -> TiledVariables:
+        """The same in a group of replicas, which has its part of the examples, and meets the others at these nodes."""
+        return replace(self, examples=self.examples // groups, meetings=frozenset(meetings))
 
     @classmethod
     def of_arguments(cls, graph: TrainingGraph, parts: int) -> TiledVariables:

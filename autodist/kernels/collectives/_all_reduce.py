@@ -52,7 +52,7 @@ class AllReduceGradients(Kernel):
             synchronizer = given_to(AllReduceSynchronizer, self.strategy, point.variable)
             if synchronizer is not None:
                 # Of a group, what lies behind another point (an update that the next gradient sees) can't go with it.
-                label = f"group_{synchronizer.group}/layer_{point.layer}"
+                label = f"group_{synchronizer.group}/layer_{point.layer}{_among(point)}"
                 groups.setdefault(label, (synchronizer.communicator, []))[1].append(point)
         return _reduced(graph, groups, self.step, _JOINED_BYTES)
 
@@ -78,7 +78,7 @@ class AllReduceState(Kernel):
         groups: dict[str, tuple[str, list[SyncPoint]]] = {}
         for point in graph.points:
             if point.variable is None:
-                label = f"state_{point.dtypes[0]}/layer_{point.layer}"
+                label = f"state_{point.dtypes[0]}/layer_{point.layer}{_among(point)}"
                 groups.setdefault(label, (carrier, []))[1].append(point)
         return _reduced(graph, groups, self.step, 0)
 
@@ -100,16 +100,17 @@ def _reduced(
     inputs: dict[str, str] = {}
     sizes: dict[str, dict[str, int]] = {}  # of what is not joined, by carrier
     for label, (carrier, points) in groups.items():
-        carry = carriers.get(carrier).communicator(graph.layout.place(step))
+        place = graph.layout.place(step, points[0].members)
+        carry = carriers.get(carrier).communicator(place)
         for dtype, sums in _by_dtype([p for p in points if p.combine is Combine.SUM]).items():
             name = f"autodist/all_reduce/{label}/{dtype}"
             for label_of_message, together in _messages(sums, carry.joins_all, joined_bytes):
                 message = f"{name}{label_of_message}"
                 is_static = all(map(_is_static, together))
                 inputs |= _fused(nodes, message, together, carry.all_reduce if is_static else carry.all_reduce_varying)
-                if not carry.joins_all:
+                if not carry.joins_all and place.members is None:
                     sizes.setdefault(carrier, {})[message] = sum(_size_bytes(point) or 0 for point in together)
-        inputs |= _scattered(nodes, f"autodist/reduce_scatter/{label}", points, carry, graph.layout.place(step))
+        inputs |= _scattered(nodes, f"autodist/reduce_scatter/{label}", points, carry, place)
         messages = [p for p in points if p.combine is Combine.CONCAT and p.even]
         if messages:
             inputs |= _gathered(nodes, f"autodist/all_gather/{label}", messages, carry)
@@ -122,6 +123,11 @@ def _reduced(
     for carrier, found in sizes.items():
         carriers.get(carrier).communicator(graph.layout.place(step)).spread(nodes, found)
     return graph.edited(nodes, inputs)
+
+
+def _among(point: SyncPoint) -> str:
+    """The end of a label, for what some of the workers join."""
+    return "" if point.members is None else f"/among_{'_'.join(map(str, point.members))}"
 
 
 def _scattered(

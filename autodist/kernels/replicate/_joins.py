@@ -26,7 +26,7 @@ from autodist.kernels.replicate._same_batches import compare_batches
 from autodist.kernels.replicate._shares import BatchShares
 from autodist.kernels.replicate._weights import GradientWeights
 
-__all__ = ["ROWS", "ROWS_POINT", "TOTAL", "ReplicaJoins", "with_layers"]
+__all__ = ["ROWS", "ROWS_POINT", "TOTAL", "ReplicaJoins", "has_constant_part", "with_layers"]
 
 ROWS = "autodist/rows"
 """The placeholder for the numbers of examples of the local replicas."""
@@ -277,7 +277,7 @@ class ReplicaJoins:
     def _term(self, name: str, tensor: str, weight: str, share: str, dtype: str, replica: int) -> str:
         """One replica's part of a sum. What does not depend on the batch is a part of each, so it counts by share."""
         node = self.analysis.nodes[node_of(tensor)]
-        if weight == "active" and self._has_constant_part(tensor):
+        if weight == "active" and has_constant_part(self.analysis, tensor):
             terms = enumerate(data_inputs(node))
             parts = [self._term(f"{name}/{k}", t, weight, share, dtype, replica) for k, t in terms]
             count = {"N": len(parts)} if node.op == "AddN" else {}
@@ -296,13 +296,6 @@ class ReplicaJoins:
             T=dtype,
             device=self._layout.replica_device(replica),
         )
-
-    def _has_constant_part(self, tensor: str) -> bool:
-        node = self.analysis.nodes[node_of(tensor)]
-        if node.op not in _ADDITIONS or node.name not in self.analysis.scalings:
-            return False
-        inputs = data_inputs(node)
-        return any(node_of(t) not in self.analysis.scalings or self._has_constant_part(t) for t in inputs)
 
     def _rows(self, label: str, tensor: str, dtype: str, weight: str | None, dim: int = 0) -> list[str]:
         """The rows of each active replica, perhaps weighted."""
@@ -351,6 +344,15 @@ class ReplicaJoins:
             return names
         self.points.append(SyncPoint(label, variable, combine, local, names, dtypes, shapes, parts=parts))
         return names
+
+
+def has_constant_part(analysis: StepAnalysis, tensor: str) -> bool:
+    """Whether a tensor is a sum of terms of which some do not depend on the batch."""
+    node = analysis.nodes[node_of(tensor)]
+    if node.op not in _ADDITIONS or node.name not in analysis.scalings:
+        return False
+    inputs = data_inputs(node)
+    return any(node_of(t) not in analysis.scalings or has_constant_part(analysis, t) for t in inputs)
 
 
 def with_layers(graph_def: Any, points: Sequence[SyncPoint]) -> tuple[SyncPoint, ...]:

@@ -13,7 +13,8 @@ is a mean) or sums, as the caller says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,9 +33,11 @@ from autodist.graph import (
 from autodist.graph.batch import BY_REPLICA
 from autodist.graph.layouts import BatchPlan, NoPlanError, TiledVariables, plan_batch
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
+from autodist.kernels._layout import Layout
 from autodist.kernels.replicate._counted_draws import CountedDraws, elements_of_rows
 from autodist.kernels.replicate._demand import NodeDemand
 from autodist.kernels.replicate._draws import ReplicaDraws
+from autodist.kernels.replicate._group_meetings import GroupMeetings
 from autodist.kernels.replicate._joins import ROWS, TOTAL, ReplicaJoins, with_layers
 from autodist.kernels.replicate._same_batches import BATCHES
 from autodist.kernels.replicate._share_batch import share_batch
@@ -68,8 +71,11 @@ class Replicate(Kernel):
             return graph
         analysis = self.graph.analysis
         demand = NodeDemand(analysis, self.graph)
-        plan = self._exact_plan(graph, demand)
         halves = () if self.own_state else notes_of_halves(self.graph)
+        grouped = self._in_groups(graph, demand) if graph.layout.groups > 1 else None
+        if grouped is not None:
+            return grouped.replace(notes=(*grouped.notes, *halves))
+        plan = self._exact_plan(graph, demand)
         if plan is not None:
             shared = share_batch(graph, self.graph, plan)
             return shared.replace(notes=(*shared.notes, *halves))
@@ -90,7 +96,7 @@ class Replicate(Kernel):
             return plan_batch(self.graph, arguments)
         tiled = TiledVariables.of(self.graph)
         if tiled.parts:
-            return self._tiled_plan(demand, tiled)
+            return self._tiled_plan(demand, tiled, graph.layout)
         synchronized = [name for name in demand.analysis.synchronized if name in demand.replica]
         if self.own_state or self.gradient_reduction != "auto" or not demand.analysis.split:
             why = "replicas combine the gradients of their own losses"
@@ -108,19 +114,43 @@ class Replicate(Kernel):
         is_by_replica = any(BY_REPLICA in demand.analysis.nodes[name].attr for name in demand.replica)
         return plan if is_needed or plan.is_apart or not is_by_replica else None
 
-    def _tiled_plan(self, demand: NodeDemand, tiled: TiledVariables) -> BatchPlan | None:
-        """The plan of a step with tiled variables: one that trains them can't be shared in another way."""
+    def _in_groups(self, graph: DistributedGraph, demand: NodeDemand) -> DistributedGraph | None:
+        """The step that groups share, and replicas of a group tensor by tensor; None without tiled variables."""
+        tiled = TiledVariables.of(self.graph)
+        if not tiled.parts:
+            return None
+        with self._refused(tiled):
+            self._check_exact(demand)
+            meetings = GroupMeetings.of(self.graph, demand)
+            _check_parts(tiled, graph.layout)
+            tiled = TiledVariables.of(meetings.graph).in_groups(graph.layout.groups, meetings.scalings)
+            return share_batch(graph, meetings.graph, plan_batch(meetings.graph, tiled), meetings)
+        return None
+
+    def _check_exact(self, demand: NodeDemand) -> None:
+        """See that replicas may share the step tensor by tensor."""
+        if self.own_state or self.gradient_reduction != "auto" or not demand.analysis.split:
+            raise NoPlanError("replicas combine the gradients of their own losses")
+
+    @contextlib.contextmanager
+    def _refused(self, tiled: TiledVariables) -> Iterator[None]:
+        """Refuse a step that trains tiled variables, where there is no plan; any other goes on without one."""
         try:
-            if self.own_state or self.gradient_reduction != "auto" or not demand.analysis.split:
-                raise NoPlanError("replicas combine the gradients of their own losses")
-            return plan_batch(self.graph, tiled)
+            yield
         except NoPlanError as error:
-            if not tiled.gradients:
-                return None
-            raise StrategyError(
-                f"variables are tiled, and this step can't be shared tensor by tensor: {error}",
-                hint="take a strategy without tiled variables, synchronous and without `gradient_reduction=`",
-            ) from error
+            if tiled.gradients:
+                raise StrategyError(
+                    f"variables are tiled, and this step can't be shared tensor by tensor: {error}",
+                    hint="take a strategy without tiled variables, synchronous and without `gradient_reduction=`",
+                ) from error
+
+    def _tiled_plan(self, demand: NodeDemand, tiled: TiledVariables, layout: Layout) -> BatchPlan | None:
+        """The plan of a step with tiled variables: one that trains them can't be shared in another way."""
+        with self._refused(tiled):
+            self._check_exact(demand)
+            _check_parts(tiled, layout)
+            return plan_batch(self.graph, tiled)
+        return None
 
     def _refuse_statistics(self, nodes: Sequence[str], why: str, remedy: str) -> None:
         """Refuse batch normalization by the whole batch where each replica has its part alone."""
@@ -130,6 +160,12 @@ class Replicate(Kernel):
                 f"batch normalization at {line} can't be synchronized in this step: {why}",
                 hint=f"{remedy}, or let the layer normalize by replica: `batch_norm='replica'`, `synchronized=False`",
             )
+
+
+def _check_parts(tiled: TiledVariables, layout: Layout) -> None:
+    """See that each replica of a group has one part of each tiled variable."""
+    if tiled.parts * layout.groups != layout.num_replicas:
+        raise NoPlanError(f"variables are cut into {tiled.parts} parts, by steps with other groups of replicas")
 
 
 def _writes_by_replicas(demand: NodeDemand) -> list[str]:

@@ -8,6 +8,7 @@ meet.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,41 +48,47 @@ from autodist.kernels.replicate._counted_draws import CountedDraws
 from autodist.kernels.replicate._draws import ReplicaDraws
 from autodist.kernels.replicate._exchange import Exchanges
 from autodist.kernels.replicate._filled_rows import FilledRows
+from autodist.kernels.replicate._group_joins import GROUP_TOTAL, GroupJoins
+from autodist.kernels.replicate._group_meetings import GroupMeetings
 from autodist.kernels.replicate._joins import ROWS, ROWS_POINT, TOTAL, with_layers
 from autodist.kernels.replicate._masked_rows import MaskedRows
+from autodist.kernels.replicate._only_rows import only_rows
 from autodist.kernels.replicate._same_batches import BATCHES, compare_batches
 from autodist.kernels.replicate._shared_gradients import SharedGradients
 
-__all__ = ["OTHER_ROWS", "share_batch"]
-
-OTHER_ROWS = "autodist: the parts of the batch that the workers have are together not the rows that the step is for,"
-"""How the error begins that ends a step that was traced for one number of rows."""
+__all__ = ["share_batch"]
 
 
-def share_batch(source: DistributedGraph, graph: TrainingGraph, plan: BatchPlan) -> DistributedGraph:
+def share_batch(
+    source: DistributedGraph, graph: TrainingGraph, plan: BatchPlan, meetings: GroupMeetings | None = None
+) -> DistributedGraph:
     """The part of a step that a worker does, with its replicas.
 
     Args:
         source: The step before replication.
         graph: The same, with the description of its variables.
-        plan: How replicas share it.
+        plan: How replicas share it; those of a group, if there are groups.
+        meetings: Where groups of replicas meet in it; None where all replicas are one.
 
     """
-    return _Builder(source, graph, plan).build()
+    return _Builder(source, graph, plan, meetings).build()
 
 
 class _Builder:
-    def __init__(self, source: DistributedGraph, graph: TrainingGraph, plan: BatchPlan) -> None:
-        self.source = source
+    def __init__(
+        self, source: DistributedGraph, graph: TrainingGraph, plan: BatchPlan, meetings: GroupMeetings | None
+    ) -> None:
+        self.source = source.replace(outputs=tuple(output.tensor for output in graph.outputs))
         self.graph = graph
         self.plan = plan
         self.analysis: StepAnalysis = graph.analysis
         self.nodes = self.analysis.nodes
-        self.layout = source.layout
+        self.layout = source.layout if meetings is None else source.layout.within
         self.count = len(self.layout.local_replicas)
         self.has_batch = bool(self.analysis.split)
         self.out = NodeList(device=self.layout.main_device)
         self.points: list[SyncPoint] = []
+        self.groups = None if meetings is None else GroupJoins(meetings, self.out, source.layout, self.points)
         self.checks: list[str] = []
         self.values: dict[tuple[str, Layout], list[str]] = {}
         self.copies: dict[str, list[str]] = {}
@@ -95,7 +102,9 @@ class _Builder:
         for name in self.plan.order:
             if name not in self.plan.marks:
                 self._add(self.nodes[name])
-        gradients = SharedGradients(self.graph, self.plan, self.out, self.layout, self.exchanges, self._value)
+        gradients = SharedGradients(
+            self.graph, self.plan, self.out, self.layout, self.exchanges, self._value, self.groups
+        )
         self.points.extend(gradients.points())
         local_outputs = tuple(self._local(tensor) for tensor in self.source.outputs)
         self.editor.extend(self.out.nodes)
@@ -122,37 +131,29 @@ class _Builder:
         else:  # nothing is cut in proportion to it
             rows = self.out.constant(ROWS, [1.0] * self.count, "float32")
             counts = self.out.constant(f"{ROWS}/all", [1.0] * self.layout.num_replicas, "float32")
-        if self.layout.world_size > 1 and self.has_batch:
+        workers = self.source.layout.world_size
+        if workers > 1 and self.has_batch:
             local = self.out.identity("autodist/counts", rows, "float32")
-            counts = self._point(ROWS_POINT, Combine.CONCAT, local, "float32", None)
-        self.rows = BatchRows(self.out, self.layout, self._only_rows(rows, counts), counts, TOTAL)
+            counts = self._point(ROWS_POINT, Combine.CONCAT, local, "float32", None, is_of_all=True)
+        if self.groups is not None:
+            counts = self.groups.own_counts(counts, TOTAL)
+        total = TOTAL if self.groups is None else GROUP_TOTAL
+        if self.graph.fixed_rows is not None:
+            rows, check = only_rows(self.out, rows, counts, self.graph.fixed_rows)
+            self.checks.append(check)
+        self.rows = BatchRows(self.out, self.layout, rows, counts, total)
         self.exchanges = Exchanges(self.nodes, self.plan, self.out, self.layout, self.rows, self._point)
         self.filled = FilledRows(self.nodes, self.plan, self.out, self.layout, self.rows)
         self.masked = MaskedRows(self.nodes, self.plan, self.out, self.layout)
         self.draws_by_row = CountedDraws(self.nodes, self.out, self.rows.starts)
-        if self.layout.world_size == 1:
+        if workers == 1:
             return None
         return compare_batches(
             self.out,
-            self.layout.world_size,
-            self.rows.total,
-            lambda label, local: self._point(label, Combine.SUM, local, "float32", (2,)),
+            workers,
+            self.rows.total if self.groups is None else self.groups.total,
+            lambda label, local: self._point(label, Combine.SUM, local, "float32", (2,), is_of_all=True),
         )
-
-    def _only_rows(self, rows: str, counts: str) -> str:
-        """The numbers of rows, if the whole batch has as many as the step is for; else the step fails with a word."""
-        expected = self.graph.fixed_rows
-        if expected is None:
-            return rows
-        name = "autodist/only"
-        dim = self.out.constant(f"{name}/dim", [0], "int32")
-        found = self.out.add("Sum", f"{name}/sum", [counts, dim], T="float32", Tidx="int32", keep_dims=False)
-        number = self.out.constant(f"{name}/rows", float(expected), "float32")
-        equal = self.out.add("Equal", f"{name}/equal", [found, number], T="float32")
-        told = self.out.constant(f"{name}/told", f"{OTHER_ROWS} {expected}", "string")
-        check = self.out.add("Assert", f"{name}/same", [equal, told], T=["string"])
-        self.checks.append(check)
-        return self.out.add("Identity", name, [rows, f"^{check}"], T="float32")
 
     def _given(self, node: Any, replica: int) -> str:
         """What is fed to a replica: nothing where it has no rows; of what it only borrows, it takes none."""
@@ -161,7 +162,7 @@ class _Builder:
         none = self.out.constant(f"{name}/none", np.zeros(sizes), dtype)
         given = self._copied(node, name, self.layout.replica_device(replica), [none])
         given.op = "PlaceholderWithDefault"
-        _open_rows(given)
+        given.attr["shape"].shape.dim[0].size = -1  # in a step for one number of rows as well, of which it has fewer
         begin, stride = (
             self.out.constant(f"{name}/{what}", [k], "int32") for k, what in enumerate(("begin", "stride"))
         )
@@ -223,7 +224,7 @@ class _Builder:
         if node.name in self.analysis.writes:
             copy.input.extend(f"^{check}" for check in self.checks)
         self.draws.seed(copy)
-        self._set(node.name, way, None, node.name)
+        self._set(node.name, way, None, node.name if self.groups is None else self.groups.met(node.name))
 
     def _sizes(self, node: Any) -> list[str] | None:
         """Of a node that asks for sizes which are known, what each of its outputs is."""
@@ -355,6 +356,8 @@ class _Builder:
     def _local(self, tensor: str) -> str:
         """An output for local batches: of rows, those of this worker, before they are gathered."""
         tensor = tensor.removesuffix(":0")
+        if node_of(tensor) in self.plan.tiled.meetings:
+            tensor = self.nodes[tensor].input[0].removesuffix(":0")
         exchanges = self.plan.exchanges.get(tensor, ())
         is_gathered = any(e.source == Cut(0) and isinstance(e.target, Whole) for e in exchanges)
         return self.exchanges.local_rows(tensor) if is_gathered else self._value(tensor, WHOLE)[0]
@@ -369,19 +372,19 @@ class _Builder:
         dtype: str,
         shape: tuple[int | None, ...] | None,
         scattered: Scattered | None = None,
+        *,
+        is_of_all: bool = False,
     ) -> str:
         name = self.out.identity(f"autodist/synced/{label}", local, dtype)
-        self.points.append(SyncPoint(label, None, combine, (local,), (name,), (dtype,), (shape,), scattered=scattered))
+        members = None if is_of_all or self.groups is None else self.source.layout.members
+        if members is None or len(members) > 1:
+            point = SyncPoint(label, None, combine, (local,), (name,), (dtype,), (shape,), scattered=scattered)
+            self.points.append(replace(point, members=members))
         return name
 
 
 def _part_name(name: str, tile: Tile, replica: int) -> str:
     return f"replica_{replica}/{name}/tile_{tile.dim}"
-
-
-def _open_rows(placeholder: Any) -> None:
-    """Have an input take any number of rows: a replica of a step that is for just one number has fewer."""
-    placeholder.attr["shape"].shape.dim[0].size = -1
 
 
 def _pass_on(copy: Any) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from autodist.graph import NodeList, Role, TrainingGraph, tensor_dtype
+from autodist.graph import ID_DTYPE, NodeList, Role, TrainingGraph, tensor_dtype
 from autodist.graph.layouts import WHOLE, BatchPlan, Layout, Partial, Whole
 from autodist.kernels._base import Combine, SyncPoint
 from autodist.kernels._base import Layout as Workers
 from autodist.kernels.replicate._demand import tensor_shape
 from autodist.kernels.replicate._exchange import Exchanges
+from autodist.kernels.replicate._group_joins import GroupJoins
 
 __all__ = ["SharedGradients"]
 
@@ -24,6 +25,7 @@ class SharedGradients:
         workers: Who this worker is.
         exchanges: What brings tensors into other layouts.
         value: The tensors of this worker that are one in a layout.
+        groups: Where groups of replicas meet; None where there is one.
 
     """
 
@@ -35,6 +37,7 @@ class SharedGradients:
         workers: Workers,
         exchanges: Exchanges,
         value: Callable[[str, Layout], list[str]],
+        groups: GroupJoins | None,
     ) -> None:
         self._graph = graph
         self._plan = plan
@@ -42,6 +45,7 @@ class SharedGradients:
         self._layout = workers
         self._exchanges = exchanges
         self._value = value
+        self._groups = groups
         self._analysis = graph.analysis
         self._nodes = graph.analysis.nodes
         self._points: list[SyncPoint] = []
@@ -54,8 +58,7 @@ class SharedGradients:
             for gradient in variable.gradients if variable.role is Role.TRAINABLE else ():
                 marks = [m for m in gradient.tensors if m in self._plan.marks]
                 if marks and marks[0] in self._plan.tiled.gradients:
-                    for mark in marks:
-                        self._own_gradient(mark, shapes[variable.name])
+                    self._own_gradient(variable.name, tuple(marks), shapes[variable.name])
                     continue
                 receiver = None if inner.intersection(marks) else variable.name
                 if marks and self._analysis.marks[marks[0]].part == "dense":
@@ -64,18 +67,30 @@ class SharedGradients:
                     self._join_rows(tuple(marks), receiver)
         return self._points
 
-    def _own_gradient(self, mark: str, shape: tuple[int | None, ...]) -> None:
-        """The gradient of a part of a tiled variable, which its own replica alone has."""
-        own, dtype = self._plan.tiled.gradients[mark], tensor_dtype(self._nodes, mark)
-        replica = own.part - self._layout.first_replica
-        if replica in range(len(self._layout.local_replicas)):
-            found = self._value(own.source, own.layout)
-            self._out.identity(mark, found[0 if isinstance(own.layout, Whole) else replica], dtype)
-        else:  # that of another worker's part, which is not updated here
+    def _own_gradient(self, variable: str, marks: tuple[str, ...], shape: tuple[int | None, ...]) -> None:
+        """The gradient of a part of a tiled variable, which its own replica alone has, one of each group."""
+        own = {mark: self._plan.tiled.gradients[mark] for mark in marks}
+        replica = own[marks[0]].part - self._layout.first_replica
+        if replica not in range(len(self._layout.local_replicas)):
+            self._gradient_elsewhere(marks, shape)
+            return
+        values = [self._value(own[mark].source, own[mark].layout) for mark in marks]
+        is_whole = [isinstance(own[mark].layout, Whole) for mark in marks]
+        found = tuple(given[0 if whole else replica] for given, whole in zip(values, is_whole, strict=True))
+        if self._groups is not None:
+            self._points.append(self._groups.of_part(variable, marks, found, shape))
+            return
+        for mark, tensor in zip(marks, found, strict=True):
+            self._out.identity(mark, tensor, tensor_dtype(self._nodes, mark))
+
+    def _gradient_elsewhere(self, marks: tuple[str, ...], shape: tuple[int | None, ...]) -> None:
+        """Nothing in the place of the gradient of another worker's part, which is not updated here."""
+        for mark in marks:
             none = {"dense": shape, "values": (0, *shape[1:])}.get(self._analysis.marks[mark].part, (0,))
             sizes = self._out.constant(f"{mark}/sizes", list(none), "int32")
-            zero = self._out.constant(f"{mark}/zero", 0, dtype)
-            self._out.add("Fill", mark, [sizes, zero], T=dtype, index_type="int32")
+            zero = self._out.constant(f"{mark}/zero", 0, tensor_dtype(self._nodes, mark))
+            kinds = {"T": tensor_dtype(self._nodes, mark), "index_type": "int32"}
+            self._out.add("Fill", mark, [sizes, zero], **kinds)
 
     def _inner_marks(self) -> set[str]:
         """Gradients of which other ones are made: all workers go on with them."""
@@ -84,14 +99,19 @@ class SharedGradients:
         return {m for k, m in enumerate(marks) if any(reached.get(o, 0) >> k & 1 for o in marks if o != m)}
 
     def _join_dense(self, mark: str, variable: str | None, shape: tuple[int | None, ...]) -> None:
-        dtype = tensor_dtype(self._nodes, mark)
-        if isinstance(self._plan.marks[mark], Whole):  # then every worker has it
-            self._out.identity(mark, self._value(self._nodes[mark].input[0], WHOLE)[0], dtype)
+        dtype, source = tensor_dtype(self._nodes, mark), self._nodes[mark].input[0]
+        groups, is_whole = self._groups, isinstance(self._plan.marks[mark], Whole)
+        if is_whole and groups is None:  # then every worker has it
+            self._out.identity(mark, self._value(source, WHOLE)[0], dtype)
             return
-        terms = self._value(self._nodes[mark].input[0], Partial())
+        terms = self._value(source, WHOLE if is_whole else Partial())
+        if groups is not None and is_whole:
+            terms = [groups.part_of_worker(mark, terms[0], dtype)]
+        elif groups is not None:
+            terms = [groups.gradient(mark, term, dtype, r) for r, term in enumerate(terms)]
         local = self._out.sum(f"autodist/local/{mark}", terms, dtype)
         self._out.identity(mark, local, dtype)
-        parts = tuple((term,) for term in terms)
+        parts = () if is_whole else tuple((term,) for term in terms)
         self._points.append(SyncPoint(mark, variable, Combine.SUM, (local,), (mark,), (dtype,), (shape,), parts=parts))
 
     def _rows_given(self, mark: str) -> list[str]:
@@ -99,11 +119,20 @@ class SharedGradients:
         values = self._value(tensor, layout)
         return self._exchanges.rows_once(mark, values[0]) if isinstance(layout, Whole) else values
 
+    def _weighted_rows(self, marks: tuple[str, ...], dtypes: tuple[str, ...]) -> list[list[str]]:
+        """By mark, the rows of each replica; of two factors, the first that can be weighted is."""
+        found = [self._rows_given(mark) for mark in marks]
+        if self._groups is not None:
+            k = next(k for k, dtype in enumerate(dtypes) if dtype != ID_DTYPE)
+            weighted = (self._groups.gradient(marks[k], rows, dtypes[k], r) for r, rows in enumerate(found[k]))
+            found[k] = list(weighted)
+        return found
+
     def _join_rows(self, marks: tuple[str, ...], variable: str | None) -> None:
         order = {"values": 0, "left": 0, "indices": 1, "right": 1}
         marks = tuple(sorted(marks, key=lambda mark: order[self._analysis.marks[mark].part]))
         dtypes = tuple(tensor_dtype(self._nodes, mark) for mark in marks)
-        found = [self._rows_given(m) for m in marks]
+        found = self._weighted_rows(marks, dtypes)
         local = tuple(
             self._out.concat(f"autodist/local/{mark}", rows, dtype)
             for mark, rows, dtype in zip(marks, found, dtypes, strict=True)

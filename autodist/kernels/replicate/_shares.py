@@ -43,6 +43,10 @@ class BatchShares:
         dim = self._out.constant(f"{name}/dim", [0], "int32")
         return self._out.add("Sum", f"{name}/sum", [name, dim], T="float32", Tidx="int32", keep_dims=False)
 
+    def take_rows(self, rows: str) -> None:
+        """Take the numbers of examples from a tensor in the place of the placeholder."""
+        self._rows = rows
+
     def add_total(self, name: str, default: str) -> None:
         """Add the size of the global batch, which can be fed where it is known; one without rows is shared evenly."""
         total = self._out.add("PlaceholderWithDefault", name, [default], dtype="float32", shape=[])

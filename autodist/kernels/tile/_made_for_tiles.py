@@ -24,4 +24,6 @@ class MadeForTiles(Preparation):
         if not dims:
             return graph, strategy
         examples = max(c.synchronizer.tiled_for or 0 for c in strategy.variables if c.variable in dims)
-        return step_for_tiles(graph, dims, len(strategy.graph.replicas), examples), strategy
+        groups = strategy.groups_of_replicas
+        parts = len(strategy.graph.replicas) // groups
+        return step_for_tiles(graph, dims, parts, examples // groups), strategy

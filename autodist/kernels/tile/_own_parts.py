@@ -56,7 +56,7 @@ class OwnParts(Kernel):
             is_own = variable.owners or variable.coupled
             found = given_to(TileSynchronizer, self.strategy, owner) if is_own else None
             if found is not None:
-                homes[variable.name] = graph.layout.tf_device(found.destination)
+                homes[variable.name] = graph.layout.tf_device(found.home_in(graph.layout.group))
         return homes
 
 

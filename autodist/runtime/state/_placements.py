@@ -30,6 +30,8 @@ class Placements:
     _configs: Mapping[str, VariableConfig] = field(default_factory=dict)
     _partitions: Mapping[str, VariableConfig] = field(default_factory=dict)
     """By partitioned variable or slot, a config that says into what it is cut."""
+    _lines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By part of a tiled variable or slot that several groups of replicas have, its device in each."""
 
     def settle(self, strategy: Strategy, graph: TrainingGraph) -> Strategy:
         """The strategy, with the partitions and destinations that earlier steps have decided.
@@ -130,11 +132,14 @@ class Placements:
             if len(config.shards) > 1:
                 for name in (variable.name, *_slots(config, captured)):
                     partitions.setdefault(name, replace(config, variable=name))
-        return Placements({**self._servers, **_served(prepared, training)}, configs, partitions)
+        lines = {**self._lines, **_lines_of(prepared, training)}
+        return Placements({**self._servers, **_served(prepared, training)}, configs, partitions, lines)
 
     def known(self, names: Iterable[str], layout: Layout) -> dict[str, str]:
-        """The TensorFlow devices of those variables that live at servers."""
-        return {name: layout.tf_device(self._servers[name]) for name in names if name in self._servers}
+        """The TensorFlow devices of those variables that live at servers, or in parts with this worker's group."""
+        homes = {name: self._servers[name] for name in names if name in self._servers}
+        homes |= {name: self._lines[name][layout.group] for name in homes if name in self._lines}
+        return {name: layout.tf_device(home) for name, home in homes.items()}
 
     def newly_served(self, strategy: Strategy, graph: TrainingGraph) -> list[str]:
         """Variables that this step gives to a server, and no step before."""
@@ -189,3 +194,13 @@ def _served(strategy: Strategy, graph: TrainingGraph) -> Mapping[str, str]:
         if home is not None:
             served.update(dict.fromkeys(_members(unit, graph), home))
     return served
+
+
+def _lines_of(strategy: Strategy, graph: TrainingGraph) -> Mapping[str, tuple[str, ...]]:
+    """By part of a variable or slot that several groups of replicas have, its devices."""
+    found = {}
+    for unit in _units(graph):
+        synchronizer = strategy.config(unit[0].name).synchronizer
+        if synchronizer.tiled_for is not None and len(synchronizer.devices) > 1:
+            found.update(dict.fromkeys(_members(unit, graph), synchronizer.devices))
+    return found

@@ -34,9 +34,12 @@ class Tiled(StrategyBuilder):
         dims: Texts ``"PATTERN=DIM"``: a pattern of names and the dim that is cut, or ``whole``; the first that fits
             counts. For variables that no pattern fits it is searched.
         memory_gb: What each device may keep of variables, slots and activations, in GB; None for no limit.
+        groups: Into how many groups replicas fall, one behind the other. Each group has all parts, and is one replica
+            to the others: the batch is cut between groups, and gradients of each part are all-reduced between them.
 
     Raises:
-        StrategyError: A text is no such rule, or the limit no number above 0.
+        StrategyError: A text is no such rule, the limit no number above 0, or the number of groups not at least 1; on
+            building, the groups do not divide the replicas.
 
     Example:
         >>> str(Tiled(dims=("*/kernel=1",)))
@@ -47,16 +50,23 @@ class Tiled(StrategyBuilder):
     name: ClassVar[str] = "Tiled"
     dims: tuple[str, ...] = ()
     memory_gb: float | None = None
+    groups: int = 1
 
     def __post_init__(self) -> None:
         mistakes = [f"`dims` has {text!r}, allowed: `PATTERN=DIM`" for text in self.dims if not _rule(text)]
         if self.memory_gb is not None and not self.memory_gb > 0:
             mistakes.append(f"`memory_gb` is {self.memory_gb}, allowed: a number above 0, or None")
+        if self.groups < 1:
+            mistakes.append(f"`groups` is {self.groups}, allowed: a whole number of at least 1")
         raise_mistakes(self.name, mistakes)
 
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""
-        parts = len(spec.replicas)
+        replicas = len(spec.replicas)
+        if replicas % self.groups:
+            text = f"`groups` is {self.groups}, allowed: a divisor of the {replicas} replicas"
+            raise_mistakes(self.name, [text])
+        parts = replicas // self.groups
         if parts == 1:
             return tile_variables(self, graph, spec, {})
         searched, remark = self._searched(graph, spec)
@@ -65,7 +75,7 @@ class Tiled(StrategyBuilder):
         free = {name: dim for name, dim in searched.items() if named[name] is None}
         dims = {name: dim for name, dim in free.items() if can_tile(graph, name, dim, parts)}
         dims |= {name: int(dim) for name, dim in named.items() if dim is not None and dim != _WHOLE}
-        return tile_variables(self, graph, spec, dims, remark)
+        return tile_variables(self, graph, spec, dims, remark, self.groups)
 
     def _check(self, graph: TrainingGraph, named: Mapping[str, str | None]) -> None:
         """Refuse dims that variables do not have."""
@@ -89,14 +99,27 @@ class Tiled(StrategyBuilder):
             return {}, ""
         limit = None if self.memory_gb is None else int(self.memory_gb * 1e9)
         try:
-            found = plan_tiling(graph, Mesh.of(spec).flat(), limit)
+            found = plan_tiling(self._of_group(graph), self._mesh(spec), limit)
         except StrategyError as error:
             if limit is not None:
                 raise
             remark = f"dims in turns, since nothing is known of the step: {error.message}"
-            return dict(_alternating(graph, len(spec.replicas))), remark
+            return dict(_alternating(graph, len(spec.replicas) // self.groups)), remark
         cut = found.cut_dims()
         return {name: cut[name] for name in trainable if name in cut}, ""
+
+    def _mesh(self, spec: ResourceSpec) -> Mesh:
+        """The devices of a group."""
+        mesh = Mesh.of(spec).flat()
+        [(name, length)] = mesh.axes
+        size = length // self.groups
+        return mesh if self.groups == 1 else Mesh(((name, size),), mesh.devices[:size])
+
+    def _of_group(self, graph: TrainingGraph) -> TrainingGraph:
+        """The step for the examples of a group."""
+        if self.groups == 1 or graph.batch_size is None:
+            return graph
+        return graph.with_batch_size(max(1, graph.batch_size // self.groups))
 
 
 def _alternating(graph: TrainingGraph, parts: int) -> Iterator[tuple[str, int]]:

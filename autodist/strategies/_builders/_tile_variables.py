@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from autodist import carriers
 from autodist.strategies._builders._assemble import assemble
 from autodist.strategies._builders._base import StrategyBuilder, replica_names
 from autodist.strategies._builders._collectives import carrier_of, chunks, grouped, in_backward_order
 from autodist.strategies._builders._partitions import can_split, split
 from autodist.strategies._strategy import ShardConfig, VariableConfig
-from autodist.strategies.synchronizers import TileSynchronizer
+from autodist.strategies.synchronizers import AllReduceSynchronizer, TileSynchronizer
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -38,23 +40,42 @@ def can_tile(graph: TrainingGraph, variable: str, dim: int, parts: int) -> bool:
     return fits and parts > 1 and can_split(graph, found, dim)
 
 
-def tile_config(graph: TrainingGraph, spec: ResourceSpec, variable: str, dim: int) -> VariableConfig:
-    """Return how a variable is tiled over all replicas, for the graph's batch.
+def tile_config(
+    graph: TrainingGraph, spec: ResourceSpec, variable: str, dim: int, groups: int = 1, group: int = 0
+) -> VariableConfig:
+    """Return how a variable is tiled over all replicas, or over those of each group, for the graph's batch.
 
     Args:
         graph: G.
         spec: D.
         variable: Its name.
         dim: The dim that is cut.
+        groups: How many groups of replicas have all parts.
+        group: Number of the buffer in which its gradients travel between groups.
 
     """
     replicas = replica_names(spec)
-    shards = tuple(ShardConfig(TileSynchronizer(device, graph.batch_size or 0)) for device in replicas)
-    return VariableConfig(variable, shards, split(graph.variable(variable), len(replicas), dim))
+    size, examples = len(replicas) // groups, graph.batch_size or 0
+    tiles = [TileSynchronizer(device, examples) for device in replicas[:size]]
+    if groups > 1:
+        between = AllReduceSynchronizer(group, carrier_of_groups())
+        copies = (replicas[k + size :: size] for k in range(size))
+        tiles = [replace(tile, copies=found, between=between) for tile, found in zip(tiles, copies, strict=True)]
+    return VariableConfig(variable, tuple(map(ShardConfig, tiles)), split(graph.variable(variable), size, dim))
+
+
+def carrier_of_groups() -> str:
+    """What carries collectives of some of the workers."""
+    return carriers.names_of(lambda carrier: carrier.has_groups)[0]
 
 
 def tile_variables(
-    builder: StrategyBuilder, graph: TrainingGraph, spec: ResourceSpec, dims: Mapping[str, int], remark: str = ""
+    builder: StrategyBuilder,
+    graph: TrainingGraph,
+    spec: ResourceSpec,
+    dims: Mapping[str, int],
+    remark: str = "",
+    groups: int = 1,
 ) -> Strategy:
     """Return the strategy in which variables are tiled, and all others are all-reduced.
 
@@ -64,11 +85,15 @@ def tile_variables(
         spec: D.
         dims: By variable that is tiled, the dim that is cut.
         remark: What the builder did otherwise than it is asked for, and why.
+        groups: How many groups of replicas have all parts of tiled variables.
 
     """
     carrier = carrier_of(builder)
-    configs = {name: tile_config(graph, spec, name, dim) for name, dim in dims.items()}
     rest = [variable for variable in in_backward_order(graph) if variable.name not in dims]
-    groups = chunks(rest, _CHUNK_SIZE)
-    configs.update((v.name, grouped(v, groups[v.name], carrier)) for v in rest)
+    numbers = chunks(rest, _CHUNK_SIZE)
+    configs = {v.name: grouped(v, numbers[v.name], carrier) for v in rest}
+    first = 1 + max((number for found in numbers.values() for number in found), default=-1)
+    tiled = chunks([v for v in in_backward_order(graph) if v.name in dims], _CHUNK_SIZE)
+    for name, dim in dims.items():
+        configs[name] = tile_config(graph, spec, name, dim, groups, first + tiled[name][0])
     return assemble(builder, graph, spec, configs, carrier, remark)

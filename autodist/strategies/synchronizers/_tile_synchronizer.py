@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from autodist import carriers
+from autodist.resource_spec import Device
 from autodist.strategies._problem import Problem, listed
+from autodist.strategies.synchronizers._all_reduce_synchronizer import AllReduceSynchronizer
 from autodist.strategies.synchronizers._base import Check, Columns, Form, Synchronizer, Terms
 from autodist.strategies.synchronizers._choice import Choice
 
@@ -27,10 +30,16 @@ class TileSynchronizer(Synchronizer):
     The variable is cut along one dim into as many equal parts as there are replicas. What is computed of them is
     computed where they are, so activations travel in the place of gradients (SoyBean, Tofu).
 
+    Or replicas fall into groups: each group has all parts, and computes with them as one replica does with the whole
+    variable. Then gradients of a part travel between the replicas, one of each group, that have it.
+
     Attributes:
-        destination: The device of the replica that has this part, ``"host:CPU:0"``.
+        destination: The device of the replica that has this part, ``"host:CPU:0"``; in the first group, if there are
+            several.
         examples: The number of examples of a step for which workers decide what travels, which all must do alike; 0 for
             one that is as good as any.
+        copies: The devices of the replicas of the other groups that have the part as well; None for one group.
+        between: How the gradient is synchronized between groups; None for one group.
 
     Example:
         >>> TileSynchronizer("a:CPU:0").columns().where
@@ -43,6 +52,31 @@ class TileSynchronizer(Synchronizer):
     verb: ClassVar[str] = "tiled"
     destination: str
     examples: int = 0
+    copies: tuple[str, ...] | None = None
+    between: AllReduceSynchronizer | None = None
+
+    @property
+    def groups(self) -> int:
+        """Into how many groups replicas fall, each of which has all parts."""
+        return 1 + len(self.copies or ())
+
+    @property
+    def carrier(self) -> str | None:
+        """See the base class."""
+        return None if self.between is None else self.between.carrier
+
+    @property
+    def group_number(self) -> int | None:
+        """See the base class."""
+        return None if self.between is None else self.between.group_number
+
+    def in_group(self, number: int) -> TileSynchronizer:
+        """See the base class."""
+        return self if self.between is None else replace(self, between=self.between.in_group(number))
+
+    def home_in(self, group: int) -> str:
+        """The device that has the part in a group."""
+        return (self.destination, *(self.copies or ()))[group]
 
     @property
     def tiled_for(self) -> int:
@@ -57,11 +91,12 @@ class TileSynchronizer(Synchronizer):
     @property
     def devices(self) -> tuple[str, ...]:
         """See the base class."""
-        return (self.destination,)
+        return (self.destination, *(self.copies or ()))
 
     def renamed(self, name: Callable[[str], str]) -> TileSynchronizer:
         """See the base class."""
-        return replace(self, destination=name(self.destination))
+        copies = None if self.copies is None else tuple(map(name, self.copies))
+        return replace(self, destination=name(self.destination), copies=copies)
 
     def at(self, home: str) -> TileSynchronizer:
         """See the base class."""
@@ -79,7 +114,7 @@ class TileSynchronizer(Synchronizer):
     @classmethod
     def checks(cls) -> tuple[Check, ...]:
         """See the base class."""
-        return (_parts,)
+        return _parts, _groups
 
     def columns(self) -> Columns:
         """See the base class."""
@@ -105,23 +140,25 @@ class TileSynchronizer(Synchronizer):
 
 
 def _parts(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    """Yield what is not one equal part for each replica, in their order."""
-    replicas = strategy.graph.replicas
+    """Yield what is not one equal part for each replica of a group, in their order."""
+    groups = strategy.groups_of_replicas
     for config in strategy.variables:
         kinds = {type(shard.synchronizer) for shard in config.shards}
         if TileSynchronizer not in kinds:
             continue
         name, variable = config.variable, graph.variable(config.variable)
-        found = [shard.synchronizer.home or "" for shard in config.shards]
-        if len(kinds) > 1 or found != list(replicas):
+        parts = _lines(strategy, groups)
+        found = [shard.synchronizer.devices for shard in config.shards]
+        if len(kinds) > 1 or found != parts:
+            given, wanted = ([" and ".join(one) for one in several] for several in (found, parts))
             reason = "each replica computes with its own part, in the order of the replicas"
-            yield Problem(name, "tiles", listed(found), listed(replicas), reason)
+            yield Problem(name, "tiles", listed(given), listed(wanted), reason)
         cut = [
             (dim, entry)
             for dim, entry in enumerate((config.partition or ())[: len(variable.shape)])
             if (len(entry) if isinstance(entry, tuple) else entry) > 1
         ]
-        allowed = f"equal parts of one dim that {len(replicas)} divides"
+        allowed = f"equal parts of one dim that {len(parts)} divides"
         if len(cut) > 1 or any(isinstance(entry, tuple) or variable.shape[dim] % entry for dim, entry in cut):
             yield Problem(name, "partition", f"{config.partition}", allowed, "replicas have parts of one size")
         if variable.is_sparse and any(dim for dim, _ in cut):
@@ -130,4 +167,38 @@ def _parts(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iter
         if len(numbers) > 1 or min(number or 0 for number in numbers) < 0:
             yield Problem(name, "examples", listed(map(str, numbers)), "one number, at least 0", "it is one plan")
         if any(shard.compressor for shard in config.shards):
-            yield Problem(name, "compressor", f"{config.shards[0].compressor}", "None", "no gradient travels")
+            yield Problem(name, "compressor", f"{config.shards[0].compressor}", "None", "no gradient is encoded")
+
+
+def _lines(strategy: Strategy, groups: int) -> list[tuple[str, ...]]:
+    """By part of a tiled variable, the replicas that have it: one of each group."""
+    replicas = strategy.graph.replicas
+    size = len(replicas) // groups
+    return [replicas[k::size] if size else () for k in range(size)]
+
+
+def _groups(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    """Yield what keeps replicas from falling into groups."""
+    groups, replicas = strategy.groups_of_replicas, strategy.graph.replicas
+    if groups == 1:
+        return
+    for name, tile in strategy.synchronized_by(TileSynchronizer):
+        if tile.groups != groups or (tile.between is None):
+            reason = "replicas fall into the same groups for all variables, and gradients travel between these"
+            yield Problem(name, "copies", listed(tile.copies or ()), f"{groups - 1}, with a `between`", reason)
+    if len(replicas) % groups:
+        reason = "each group has all parts of tiled variables"
+        yield Problem(None, "groups", f"{groups}", f"divisors of the {len(replicas)} replicas", reason)
+        return
+    size = len(replicas) // groups
+    counts = [sum(device.host == host.name for device in map(Device.parse, replicas)) for host in spec.hosts]
+    if len(set(counts)) > 1 or size % max(1, counts[0]):
+        reason = "a worker computes what is whole in its group once for all of its replicas"
+        told = f"{size} replicas in each group, and {listed(map(str, counts))} on hosts"
+        yield Problem(None, "groups", told, "groups of whole hosts, with equally many replicas on each", reason)
+    tiles = (tile.carrier for _, tile in strategy.synchronized_by(TileSynchronizer))
+    for carrier in sorted({strategy.graph.communicator, *filter(None, tiles)}):
+        found = carriers.find(carrier)
+        if found is not None and not found.has_groups:
+            allowed = " or ".join(map(repr, carriers.names_of(lambda one: one.has_groups)))
+            yield Problem(None, "communicator", f"{carrier!r}", allowed, "workers of a group meet without the others")

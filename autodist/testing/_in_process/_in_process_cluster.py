@@ -35,7 +35,7 @@ class InProcessCluster:
         step: A training step on variables, which keep their values.
         batch: A batch, for the shapes and types of its arrays; any number of rows may follow.
         strategy: A builder, a strategy, a builder's name, a file, or a function from the captured graph to a strategy.
-        spec: The cluster: at most 3 hosts with at most 2 CPU devices each.
+        spec: The cluster: at most 4 hosts with at most 2 CPU devices each.
 
     Attributes:
         captured: The captured step.
@@ -99,7 +99,7 @@ class InProcessCluster:
             worker.settle([steps] * len(self.workers))
 
     def values(self) -> dict[str, list[Array]]:
-        """By variable, its value: one where a server holds it, else each worker's own by rank."""
+        """By variable, or part of one, its value: one where a server holds it, else each worker's own by rank."""
         found: dict[str, list[Array]] = {}
         for worker in self.workers:
             for name, value in worker.values().items():

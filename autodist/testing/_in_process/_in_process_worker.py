@@ -52,14 +52,17 @@ class InProcessWorker:
         """Set the variables that live here, and begin to serve.
 
         Args:
-            values: By name, at least of these variables.
+            values: By name, at least of these variables; of the whole, where a part lives here.
 
         """
         with self._imported.as_default():
-            for variable in self._captured.graph.variables:
-                home = self.graph.homes[variable.name]
-                if f"task:{self.rank}/" in home:
+            for variable in self.graph.variables:
+                home, piece = self.graph.homes[variable.name], variable.piece
+                if f"task:{self.rank}/" in home and piece is None:
                     self._set(variable, home, values[variable.name])
+                elif f"task:{self.rank}/" in home and piece is not None:
+                    part = tuple(slice(b, b + n) for b, n in zip(piece.begin, variable.shape, strict=True))
+                    self._set(variable, home, values[piece.whole][part])
         self.run(self.graph.initializers)
         self.servers = [
             Server(serving, self._callable(serving.targets), self._callable(serving.stops))

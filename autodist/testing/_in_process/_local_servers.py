@@ -11,7 +11,7 @@ from autodist.runtime.session import keep_orderings_in_session, number_requests_
 
 __all__ = ["MOST_DEVICES", "MOST_WORKERS", "server_targets", "session_config"]
 
-MOST_WORKERS = 3
+MOST_WORKERS = 4
 MOST_DEVICES = 2  # CPU devices of each
 
 

@@ -1,0 +1,126 @@
+"""Collectives of some of the workers: what each sends goes straight to each other one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, final
+
+from autodist.carriers._base import CollectivePlace
+from autodist.carriers._communicator import Communicator
+from autodist.carriers._scatter import Scattered, rows_of
+from autodist.carriers._strings import gathered_strings
+from autodist.transport import register
+
+if TYPE_CHECKING:
+    from autodist.graph import NodeList
+
+__all__ = ["TcpGroup"]
+
+
+@final
+@dataclass(frozen=True)
+class TcpGroup(Communicator):
+    """Sends and receives by AutoDist's own library, which finds the partners of a message by its name.
+
+    Attributes:
+        place: Who takes part.
+    """
+
+    joins_all: ClassVar[bool] = False
+    place: CollectivePlace
+
+    def __post_init__(self) -> None:
+        """Register the library's ops with TensorFlow."""
+        register()
+
+    def all_reduce(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
+        """Each member adds up one part of the elements, and gives the others that sum.
+
+        Of two members each sends the other all it has, which is as many bytes, and one message less.
+        """
+        members = len(self.place.among)
+        if members == 2:
+            return nodes.sum(name, self._exchanged(nodes, name, [tensor] * 2, dtype), dtype)
+        flat = nodes.reshape(f"{name}/elements", tensor, [-1], dtype)
+        parts = self._parts(nodes, f"{name}/parts", flat, dtype)
+        own = nodes.sum(f"{name}/own", self._exchanged(nodes, f"{name}/summed", parts, dtype), dtype)
+        found = self._exchanged(nodes, f"{name}/given", [own] * members, dtype)
+        whole = nodes.concat(f"{name}/all", found, dtype)
+        shape = nodes.add("Shape", f"{name}/shape", [tensor], T=dtype, out_type="int32")
+        return nodes.add("Reshape", name, [whole, shape], T=dtype, Tshape="int32")
+
+    def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
+        """See the base class."""
+        if dtype == "string":
+            return gathered_strings(self.all_gather, nodes, name, tensor)
+        found = self._exchanged(nodes, name, [tensor] * len(self.place.among), dtype)
+        return nodes.concat(name, found, dtype)
+
+    def reduce_scatter(
+        self, nodes: NodeList, name: str, scattered: Scattered, own: str, dtype: str, place: CollectivePlace
+    ) -> str:
+        """Each member sends every other one its rows: no byte goes to whom it does not concern."""
+        index, members = place.index, place.among
+        parts = [
+            own if k == index else rows_of(nodes, f"{name}/to_{other}", scattered, k, dtype)
+            for k, other in enumerate(members)
+        ]
+        return nodes.sum(f"{name}/rows", self._exchanged(nodes, name, parts, dtype), dtype)
+
+    def _exchanged(self, nodes: NodeList, name: str, parts: Sequence[str], dtype: str) -> list[str]:
+        """What every member has for this one, in their order, so that every run adds up alike.
+
+        Args:
+            nodes: Where to add nodes.
+            name: Theirs, the same for all members.
+            parts: What this member has for each.
+            dtype: The element type.
+
+        """
+        rank, step, members = self.place.rank, self.place.step, self.place.among
+        sent = [
+            nodes.add(
+                "AutodistSend",
+                f"{name}/sent_{other}",
+                [part],
+                T=[dtype],
+                collective=f"{step}/{name}/{rank}_{other}",
+                ranks=[other],
+            )
+            for other, part in zip(members, parts, strict=True)
+            if other != rank
+        ]
+        waits = [f"^{node}" for node in sent]
+        return [
+            part
+            if other == rank
+            else nodes.add(
+                "AutodistReceive",
+                f"{name}/from_{other}",
+                waits,
+                T=[dtype],
+                collective=f"{step}/{name}/{other}_{rank}",
+                ranks=[other],
+            )
+            for other, part in zip(members, parts, strict=True)
+        ]
+
+    def _parts(self, nodes: NodeList, name: str, flat: str, dtype: str) -> list[str]:
+        """Nearly equal parts of a vector, one for each member."""
+        count = len(self.place.among)
+        size = nodes.add("Size", f"{name}/size", [flat], T=dtype, out_type="int64")
+        shares = nodes.constant(f"{name}/shares", range(count + 1), "int64")
+        times = nodes.add("Mul", f"{name}/times", [shares, size], T="int64")
+        number = nodes.constant(f"{name}/count", count, "int64")
+        bounds = nodes.add("FloorDiv", f"{name}/bounds", [times, number], T="int64")
+        one = nodes.constant(f"{name}/one", [1], "int64")
+        found = []
+        for k in range(count):
+            first, last = (nodes.constant(f"{name}/{k}/{what}", [k + d], "int64") for d, what in enumerate("ab"))
+            begin, end = (
+                nodes.add("Slice", f"{at}/bound", [bounds, at, one], T="int64", Index="int64") for at in (first, last)
+            )
+            stride = nodes.constant(f"{name}/{k}/stride", [1], "int64")
+            found.append(nodes.add("StridedSlice", f"{name}/{k}", [flat, begin, end, stride], T=dtype, Index="int64"))
+        return found

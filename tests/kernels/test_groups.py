@@ -1,0 +1,145 @@
+"""Groups of replicas: tiled inside of each, the batch cut between them; weights are those of one device."""
+
+import random
+import re
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from autodist.errors import StrategyError
+from autodist.graph import VariableNames, capture
+from autodist.resource_spec import Host, ResourceSpec
+from autodist.strategies import Strategy, compose
+from autodist.testing import InProcessCluster
+
+from . import single
+from .test_tiled import convolutions, drawn_dims, perceptron, recurrent, shared, trained, transformer
+
+layers = keras.layers
+FOUR = ResourceSpec(tuple(Host(name, name) for name in "abcd"))
+TWO_OF_TWO = ResourceSpec(tuple(Host(name, name, cpus=2) for name in "ab"))
+
+
+def dense():
+    hidden = [layers.Dense(24, activation="tanh", kernel_regularizer="l2"), layers.Dense(24, activation="relu")]
+    return keras.Sequential([keras.Input((12,)), *hidden, layers.Dense(12, activation="softmax")])
+
+
+def plain_convolutions():
+    body = [layers.Conv2D(8, 3, padding="same", activation="relu"), layers.MaxPooling2D(2), layers.Flatten()]
+    return keras.Sequential([keras.Input((8, 8, 4)), *body, layers.Dense(24), layers.Dense(8)])
+
+
+def prepared(build, rows, seed=0):
+    """A model's step, batches of so many rows, and what one device makes of them."""
+    keras.utils.set_random_seed(seed)
+    model = build()
+    optimizer = keras.optimizers.SGD(0.05, momentum=0.9)
+    optimizer.build(model.trainable_variables)
+    numbers = np.random.default_rng(seed)
+    shapes = (model.input_shape[1:], model.output_shape[1:])
+    data = [[numbers.normal(size=(n, *shape)).astype(np.float32) for shape in shapes] for n in rows]
+    return model, data, *trained(model, optimizer, data)
+
+
+def wholes(values):
+    """By the program's variable, what each worker or group has of it; parts are put together."""
+    found = {name: every for name, every in values.items() if "/shard_" not in name}
+    parts = {}
+    for name, every in values.items():
+        whole, marked, number = name.partition("/shard_")
+        if marked:
+            parts.setdefault(whole, {})[int(number)] = every
+    for name, by_number in parts.items():
+        found[name] = [[by_number[k][group] for k in sorted(by_number)] for group in range(len(by_number[0]))]
+    return found
+
+
+def assert_same(values, after):
+    for name, every in wholes(values).items():
+        expected, bound = after[name], 1e-5 * max(1.0, np.abs(after[name]).max())
+        for value in every:
+            if isinstance(value, list):
+                cut = (dim for dim, size in enumerate(expected.shape) if value[0].shape[dim] != size)
+                value = np.concatenate(value, next(cut))
+            np.testing.assert_allclose(value, expected, rtol=1e-5, atol=bound, err_msg=name)
+
+
+def with_marks(build, spec):
+    return pytest.param(build, spec, marks=() if build is dense and spec is FOUR else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(
+    ("build", "spec"),
+    [
+        *(with_marks(build, FOUR) for build in (dense, shared, plain_convolutions, transformer, recurrent)),
+        with_marks(dense, TWO_OF_TWO),
+    ],
+    ids=lambda value: getattr(value, "__name__", "hosts" if value is FOUR else "hosts of two"),
+)
+def test_groups_have_parts_of_the_batch_and_their_replicas_parts_of_weights(build, spec):
+    model, data, step, losses, after = prepared(build, (8, 7, 1))
+    dims = drawn_dims(model, random.Random(build.__name__), 2)
+    with InProcessCluster(step, data[0], f"Tiled(dims={dims!r}, groups=2)", spec) as cluster:
+        for batch, loss in zip(data, losses, strict=True):
+            for [found] in cluster.step(*batch):
+                np.testing.assert_allclose(found, loss, rtol=1e-5)
+        assert_same(cluster.values(), after)
+        for worker in cluster.workers if spec is FOUR else ():
+            points = worker.graph.points
+            gradients = {point.members for point in points if "/shard_" in (point.variable or "")}
+            assert gradients == {(worker.rank % 2, worker.rank % 2 + 2)}  # between those who have a part
+            first = worker.rank // 2 * 2
+            assert {(first, first + 1)} <= {point.members for point in points} <= {(first, first + 1), *gradients, None}
+
+
+def test_a_strategy_with_groups_is_read_back():
+    _, data, step, _, _ = prepared(dense, (8,))
+    graph = capture(step, single.specs_of(data[0]), VariableNames()).graph
+    strategy = compose("Tiled(dims=('*/kernel=1', '*=whole'), groups=2)", graph, FOUR)
+    again = Strategy.from_json(strategy.to_json())
+    assert again == strategy
+    assert again.groups_of_replicas == 2
+    tile = next(s for _, s in again.synchronizers if s.tiled_for is not None)
+    assert (tile.destination, tile.copies, tile.between.communicator) == ("a:CPU:0", ("c:CPU:0",), "tcp")
+
+
+@pytest.mark.parametrize(
+    ("groups", "spec", "said"),
+    [
+        (3, FOUR, "`groups` is 3, allowed: a divisor of the 4 replicas"),
+        (2, ResourceSpec((Host("a", "a", cpus=3), Host("b", "b"))), "allowed: groups of whole hosts"),
+        (2, ResourceSpec((Host("a", "a", cpus=4),)), "allowed: groups of whole hosts"),
+    ],
+)
+def test_groups_that_do_not_fit_the_cluster_are_refused(groups, spec, said):
+    _, data, step, _, _ = prepared(dense, (8,))
+    graph = capture(step, single.specs_of(data[0]), VariableNames()).graph
+    with pytest.raises(StrategyError, match=re.escape(said)):
+        compose(f"Tiled(dims=('*dense*/kernel=1', '*=whole'), groups={groups})", graph, spec)
+
+
+@pytest.mark.parametrize(
+    ("build", "said"), [(perceptron, "draws random numbers by example"), (convolutions, "batch normalization takes")]
+)
+def test_steps_that_groups_can_not_share_are_refused(build, said):
+    model, data, step, _, _ = prepared(build, (8,))
+    dims = drawn_dims(model, random.Random(1), 2)
+    with pytest.raises(StrategyError, match=f"groups of replicas have parts of the batch, and .*{said}"):
+        InProcessCluster(step, data[0], f"Tiled(dims={dims!r}, groups=2)", FOUR)
+
+
+def test_examples_that_meet_in_a_loss_are_refused():
+    weight = tf.Variable(tf.ones([4, 4]), name="weight")
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            made = x @ weight
+            loss = tf.reduce_mean(tf.matmul(made, made, transpose_b=True))
+        weight.assign_sub(0.1 * tape.gradient(loss, weight))
+        return loss
+
+    with pytest.raises(StrategyError, match="groups of replicas have parts of the batch, and the loss: "):
+        InProcessCluster(step, [np.ones((8, 4), np.float32)], "Tiled(dims=('*=0',), groups=2)", FOUR)
