@@ -1,4 +1,4 @@
-"""What TensorFlow and the libraries below it say about themselves whenever they start: no news for anyone."""
+"""What TensorFlow and other libraries say about themselves when they start: no news for anyone."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ _ANYWHERE = (
     "oneDNN supports DT_BOOL only on platforms with AVX-512",
     "MLIR V1 optimization pass is not enabled",
     "OUT_OF_RANGE: End of sequence",
+    "Matplotlib is building the font cache",
 )
 _CHATTER = re.compile("|".join((_NOTE, *_START, *(f".*{text}" for text in _ANYWHERE))))
 

@@ -45,6 +45,8 @@ def test_chatter_is_for_the_verbose():
     chatter = (0, OutputLine("I0000 00:00:1795187763.226950    8095 port.cc:153] oneDNN", is_error=True))
     assert show(chatter) == ("", "")
     assert "oneDNN" in show(chatter, is_verbose=True)[1]
+    font = (0, OutputLine("Matplotlib is building the font cache; this may take a moment.", is_error=True))
+    assert show(font) == ("", "")
 
 
 def test_what_all_but_the_chief_leave_to_it_is_said_once():

@@ -26,6 +26,15 @@ ODD = {
     "`one's own`": r"\bone's own\b",
     "`nothing needs to be`: say what is needed": r"\b[Nn]othing (?:needs|has) to be\b",
     "`so many times`": r"\bso many times\b",
+    "`stands` of words: write `is`, `says`": r"\bstands? (?:under|above|in (?:the|\[)|there once)\b",
+    "`that there is`: name it": r"\bthat there (?:is|are)\b",
+    "`as it comes`: write `unchanged`": r"\bas it comes\b",
+    "`behind` of time: write `after`": r"\b[Bb]ehind the (?:batches|source)\b",
+    "`who` of a strategy or a program": r"\b[Ww]ho (?:proposes|chooses|ranks|scores|seem(?:s|ed)|is (?:slow|fast)er)\b",
+    "`nobody knows`: say whom": r"\b(?:that|which) nobody knows\b",
+    "an object before its subject": r"\) you (?:copy|give|take|write)\b",
+    "`put aside`: write `ignored`, `moved`": r"\b(?:is|are) put aside\b",
+    "a word twice": r"\b(\w+) \1\b(?<!that that)(?<!had had)",
 }
 FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 FIRST_WORDS = ("Of", "For", "Who", "Whose", "So", "After", "To", "Where", "Under", "By")
@@ -43,6 +52,12 @@ def found(text: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_is_in_plain_english(page: Path):
     assert found(page.read_text()) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_sentence_does_not_begin_with_a_block_of_code(page: Path):
+    """Nor does what follows the block go on with its sentence: who reads on does not know what the subject is."""
+    assert re.findall(r"^```\n\n([a-z].*)", page.read_text(), re.MULTILINE) == []
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "docs" / "what_works.md"], ids=lambda page: page.name)
@@ -94,4 +109,6 @@ def test_the_global_batch_size_is_called_by_its_name():
 def test_what_is_odd_is_found():
     odd = "Of a cluster it takes one.\nNothing needs to be installed beside Python.\nA worker who waits. It is told of."
     assert len(found(odd)) == 5
+    odd = "How sure it is stands under it. The carrier that there is. Who seemed faster. What it reads (all) you copy."
+    assert len(found(odd)) == 4
     assert found("Of course. `who` it is told apart") == []
