@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autodist.cli.options import SubjectOptions, debug_option, find_subject, subject_options
+from autodist.cli.options import Subject, SubjectOptions, debug_option, find_subject, subject_options
 
 if TYPE_CHECKING:
     from autodist.strategies import Explanation
@@ -49,7 +49,8 @@ def explain(
         batch_size=subject.batch_size,
         rows=subject.rows,
     )
-    explanation = replace(explanation, exchanged=subject.exchanged)
+    memory_bytes = None if explanation.problems else _memory_bytes(subject)
+    explanation = replace(explanation, exchanged=subject.exchanged, memory_bytes=memory_bytes)
     if as_json:
         click.echo(_json(explanation))
     else:
@@ -57,6 +58,16 @@ def explain(
 
         show_explanation(explanation, show_all=show_all)
     return _DOES_NOT_FIT if explanation.problems else 0
+
+
+def _memory_bytes(subject: Subject) -> dict[str, float] | None:
+    """By host, what its worker needs; None without a graph and a cluster."""
+    from autodist.simulator import Domain, peak_needs
+
+    if subject.graph is None or subject.spec is None:
+        return None
+    domain = Domain.of(subject.graph, subject.spec, batch_size=subject.batch_size)
+    return peak_needs(subject.strategies[0], domain)
 
 
 def _json(explanation: Explanation) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -153,8 +153,19 @@ def _totals(explanation: Explanation) -> str:
         "collectives": f"over {' and '.join(carriers)}" if carriers else "",
         "replicas": f"{len(explanation.replicas)} ({_some(explanation.replicas)})",
         "loss, metrics": f"over {explanation.communicator}",
+        "memory": _memory(explanation.memory_bytes or {}),
     }
     return "\n".join(f"{name:>13}  {value}" for name, value in lines.items() if value)
+
+
+def _memory(by_host: Mapping[str, float]) -> str:
+    """What the fullest host needs."""
+    if not by_host:
+        return ""
+    fullest = max(by_host, key=lambda host: by_host[host])
+    is_even = min(by_host.values()) > 0.99 * by_host[fullest]
+    where = "each host" if is_even and len(by_host) > 1 else fullest
+    return f"{megabytes(by_host[fullest])} MB on {where}, about, beyond what Python and TensorFlow take"
 
 
 def _show_cost(cost: Cost, console: Console, show_all: bool) -> None:

@@ -4,7 +4,7 @@ from autodist.simulator._accuracy import cross_validated, trained, transferred
 from autodist.simulator._base import Simulator
 from autodist.simulator._domain import Domain
 from autodist.simulator._measured import MeasuredStrategies
-from autodist.simulator._memory_use import memory_needs, serving_needs
+from autodist.simulator._memory_use import memory_needs, peak_needs, serving_needs
 from autodist.simulator._message_table import ALL_REDUCE, BROADCAST, SERVER, Floats, Ints, ShardTable, tabulate
 from autodist.simulator.features import NAMES, Encoding, Messages, encode, global_features, messages
 from autodist.simulator.formulas import (
@@ -70,6 +70,7 @@ __all__ = [
     "memory_needs",
     "messages",
     "pairs",
+    "peak_needs",
     "save_simulator",
     "serving_needs",
     "tabulate",

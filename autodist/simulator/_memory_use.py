@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autodist.simulator._base import chunked
-from autodist.simulator._message_table import BROADCAST, SERVER, Bools, Floats, ShardTable
+from autodist.simulator._message_table import BROADCAST, SERVER, Bools, Floats, ShardTable, tabulate
 from autodist.simulator.features import server_flows
 
 if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
+    from autodist.strategies import Strategy
 
-__all__ = ["memory_needs", "serving_needs"]
+__all__ = ["memory_needs", "peak_needs", "serving_needs"]
 
 _CELLS = 1 << 20
 
@@ -49,6 +50,19 @@ def memory_needs(table: ShardTable, domain: Domain, num_strategies: int) -> Floa
     shards = np.concatenate(parts) if parts else np.zeros((0, len(domain.replicas)), np.float32)
     needs: Floats = shards + always
     return needs
+
+
+def peak_needs(strategy: Strategy, domain: Domain) -> dict[str, float]:
+    """By host, the most bytes that a strategy is expected to take at any time of a step.
+
+    Besides :func:`memory_needs` it is what the update of the largest shard works in: its temporaries take as much as
+    the values that it changes, its own and its slots'.
+    """
+    table = tabulate([strategy], domain)
+    is_here = (table.kind != SERVER)[:, None] | _at_server(table, domain)
+    updates = np.where(is_here, _state(table, domain), np.float32(0))
+    most = memory_needs(table, domain, 1)[0] + updates.max(0, initial=0.0)
+    return {host.name: float(size) for host, size in zip(domain.spec.hosts, most, strict=True)}
 
 
 def serving_needs(table: ShardTable, domain: Domain) -> Floats:

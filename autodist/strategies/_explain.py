@@ -141,6 +141,8 @@ class Explanation:
         problems: Why the strategy does not fit; None without a graph.
         exchanged: What replicas exchange before their gradients, the largest first; None where no run has kept that.
         has_tiles: Whether replicas compute with parts of any variable.
+        memory_bytes: By host, what its worker is expected to need while it trains, beyond what imports take; None where
+            nobody has estimated it.
 
     """
 
@@ -157,6 +159,7 @@ class Explanation:
     problems: tuple[Problem, ...] | None = None
     exchanged: tuple[Exchanged, ...] | None = None
     has_tiles: bool = False
+    memory_bytes: Mapping[str, float] | None = None
 
 
 def explain(

@@ -16,7 +16,7 @@ from autodist.cli.options._options import NamesOption, RanksType, debug_option, 
 from autodist.cli.options._output_files import check_output, write_output
 from autodist.cli.options._script import ScriptWords, script_argument
 from autodist.cli.options._sections import ScriptCommand
-from autodist.cli.options._subject import SubjectOptions, find_subject, run_meant, subject_options
+from autodist.cli.options._subject import Subject, SubjectOptions, find_subject, run_meant, subject_options
 
 __all__ = [
     "DEFAULT_SPEC",
@@ -28,6 +28,7 @@ __all__ = [
     "RanksType",
     "ScriptCommand",
     "ScriptWords",
+    "Subject",
     "SubjectOptions",
     "bill_of",
     "check_output",
