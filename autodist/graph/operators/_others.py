@@ -21,7 +21,7 @@ _RANDOM = """
     StatelessRandomGetCounter RngReadAndSkip RngSkip SampleDistortedBoundingBox SampleDistortedBoundingBoxV2
     StatelessSampleDistortedBoundingBox FractionalMaxPool FractionalAvgPool
     UniformCandidateSampler LogUniformCandidateSampler LearnedUnigramCandidateSampler FixedUnigramCandidateSampler
-    AllCandidateSampler ThreadUnsafeUnigramCandidateSampler ComputeAccidentalHits
+    AllCandidateSampler ThreadUnsafeUnigramCandidateSampler
 """
 _READS = "ReadVariableOp VariableV2 Variable TemporaryVariable _ReadVariablesOp DisableCopyOnRead"
 _WRITES = """
@@ -55,7 +55,7 @@ _LISTS = """
 """
 _DATA = """
     InvertPermutation Where Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 DynamicPartition Range LinSpace ListDiff
-    CTCLoss CTCLossV2 CTCGreedyDecoder EditDistance NonMaxSuppressionV3 NonMaxSuppressionV5
+    CTCLoss CTCLossV2 CTCGreedyDecoder ComputeAccidentalHits EditDistance NonMaxSuppressionV3 NonMaxSuppressionV5
     SpaceToBatchND BatchToSpaceND     Conv FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 MaxPoolGradGrad
     MaxPoolGradV2 ResizeBilinearGrad ResizeNearestNeighborGrad ResizeBicubicGrad CropAndResizeGradImage
     CropAndResizeGradBoxes LRNGrad Dilation2DBackpropInput Dilation2DBackpropFilter MirrorPadGrad
