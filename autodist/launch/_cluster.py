@@ -33,6 +33,7 @@ from autodist.launch.machines import (
     expected_sites,
     is_here,
     machines_with_ranks,
+    missing_data,
     plan_workers,
     prepare,
     strategy_argument,
@@ -177,6 +178,8 @@ class _Run:
         if job.check_versions:
             for notice in self._run(loop, compare_software(job, fleet)):
                 self._observer.notice(notice)
+        for notice in self._run(loop, missing_data(job, fleet)) if self._num_remote else ():
+            self._observer.notice(notice)
         sites = self._run(loop, prepare(job, self._directory, fleet, port))
         self._run(loop, neighbours.listen(sites))
         self._run(loop, neighbours.require(job.cut))

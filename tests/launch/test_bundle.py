@@ -8,6 +8,7 @@ from autodist.errors import UsageError
 from autodist.launch._program import Program
 from autodist.launch.machines import _bundle
 from autodist.launch.machines._bundle import Bundle
+from autodist.launch.machines._data_files import ReadFiles
 
 
 @pytest.fixture
@@ -52,6 +53,43 @@ def test_named_files_go_as_well(project, monkeypatch):
     monkeypatch.chdir("/")
     assert names(Bundle.of(Program.of(script), [type(script)("model.py")])) == always
     assert names(Bundle.of(Program.of(script), [])) == always
+
+
+READS = """
+import json, os, numpy as np
+from pathlib import Path
+HERE, WORDS = Path(__file__).parent, "words.txt"
+HOME = Path(__file__).resolve().parent
+TABLE = "table.npz"
+np.load(TABLE)
+open("rows.csv")
+Path("labels.json").read_text()
+model.save("saved.keras")
+open("log.txt", "w")
+Path("log.txt").open("a")
+open("/etc/hostname")
+open("nowhere.txt")
+json.load((HOME / "notes.txt").open())
+(Path(__file__).parent / "data" / "big.bin").read_bytes()
+open(os.path.join(os.path.dirname(__file__), "more.txt"))
+model.save(HOME / "saved.keras")
+(HOME / ".env").read_text()
+"""
+
+
+def test_small_data_that_the_script_reads_next_to_itself_go_as_well(project, monkeypatch):
+    for name in ("table.npz", "rows.csv", "labels.json", "saved.keras", "log.txt", "more.txt", ".env"):
+        (project / name).write_text("here")
+    script = project / "train it.py"
+    always = names(Bundle.of(Program.of(script)))
+    script.write_text(READS)
+    monkeypatch.chdir(project)
+    found = ReadFiles.of(Program.of(script))
+    assert found.next_to_script == ("data/big.bin", "more.txt", "notes.txt")
+    assert found.in_directory == ("labels.json", "rows.csv", "table.npz")
+    assert sorted(names(Bundle.of(Program.of(script)))) == sorted([*always, *found.next_to_script])
+    monkeypatch.setattr(_bundle, "_MOST_DATA_BYTES", 3)
+    assert names(Bundle.of(Program.of(script))) == always, "much data goes along only if it is named"
 
 
 def test_what_is_not_beside_the_script_is_refused(project):

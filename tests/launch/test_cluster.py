@@ -146,6 +146,7 @@ def test_a_file_that_is_on_the_launching_machine_only(person):
     person.write("train.py", HEAD + "open('data.txt')\n")
     result = person.run("train.py", "-H", "h1,h2", "--bring", "data.txt")
     assert result.returncode == 1
+    assert "autodist: the script reads `data.txt`, which is not in the working directory on h1, h2: " in result.stderr
     assert re.search(
         r"hint: the script looked for it on `h[12]`.* `autodist run --bring PATH`, .* `Path\(__file__\).parent`",
         result.stderr,
@@ -153,8 +154,9 @@ def test_a_file_that_is_on_the_launching_machine_only(person):
     person.write(
         "train.py", HEAD + "from pathlib import Path; print((Path(__file__).parent / 'data.txt').read_text())\n"
     )
-    result = person.run("train.py", "-H", "h1,h2", "--bring", "data.txt")
+    result = person.run("train.py", "-H", "h1,h2")  # what the script reads next to itself goes along
     assert sorted(result.stdout.splitlines()) == ["[0] here", "[1] here"]
+    assert "which is not in the working directory" not in result.stderr
 
 
 def test_different_software_is_told_before_anything_starts(person, tmp_path):

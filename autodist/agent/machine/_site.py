@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from autodist.agent.machine._addresses import reached_by
 
-__all__ = ["expand", "has_files", "ping", "place"]
+__all__ = ["expand", "has_files", "missing", "ping", "place"]
 
 _CHUNK_BYTES = 1 << 20
 
@@ -39,6 +39,11 @@ def place(address: str, others: Sequence[str]) -> dict[str, str]:
 def has_files(root: str, digests: Mapping[str, str]) -> bool:
     """Whether all these files are there with this content: SHA-256 by path below the root."""
     return all(_digest(os.path.join(root, path)) == digest for path, digest in digests.items())
+
+
+def missing(root: str, names: Sequence[str]) -> list[str]:
+    """Return the names for which nothing is below the root, where ``~`` is the login's home."""
+    return [name for name in names if not os.path.exists(os.path.join(os.path.expanduser(root), name))]
 
 
 def expand(texts: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from autodist.launch.machines._fleet import Fleet
 from autodist.launch.machines._launch_plan import Rendezvous, plan_workers
 from autodist.launch.machines._machines import is_here, machines_with_ranks
 from autodist.launch.machines._permission_checks import check_permission
-from autodist.launch.machines._preparation import compare_software, prepare
+from autodist.launch.machines._preparation import compare_software, missing_data, prepare
 from autodist.launch.machines._sites import Site, expected_sites
 from autodist.launch.machines._strategy_argument import strategy_argument
 
@@ -19,6 +19,7 @@ __all__ = [
     "expected_sites",
     "is_here",
     "machines_with_ranks",
+    "missing_data",
     "plan_workers",
     "prepare",
     "strategy_argument",

@@ -11,11 +11,14 @@ from pathlib import Path, PurePosixPath
 
 from autodist.errors import UsageError
 from autodist.launch._program import Program
+from autodist.launch.machines._data_files import ReadFiles
 
 __all__ = ["Bundle"]
 
 _MOST_FILES = 2000
 _MOST_BYTES = 64 * 1024 * 1024
+_MOST_DATA_FILES, _MOST_DATA_BYTES = 500, 16 * 1024 * 1024
+"""Of data that go along without being named on the command line."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,8 @@ class Bundle:
         Args:
             program: The script, or a module.
             bring: Files and directories below the script's directory that go along, besides the Python modules and
-                packages that are next to the script. For a module, it is the directory of its top package.
+                packages that are next to the script, and small data that it reads there by constant names. For a
+                module, it is the directory of its top package.
 
         Raises:
             UsageError: Something is not there or lies elsewhere.
@@ -49,6 +53,8 @@ class Bundle:
         found = {*_modules_beside(root), *_named(bring or (), root)}
         if program.module:
             found |= {*_below(root / program.module.partition(".")[0])}
+        else:
+            found |= _small_data(program, root)
         others = sorted({path.relative_to(root).as_posix() for path in found} - {first})
         return cls(root, tuple(map(PurePosixPath, (first, *others))))
 
@@ -96,6 +102,17 @@ def _modules_beside(root: Path) -> Iterator[Path]:
             yield path
         elif os.path.isfile(path / "__init__.py"):
             yield from _below(path)
+
+
+def _small_data(program: Program, root: Path) -> set[Path]:
+    """What a script reads at ``Path(__file__).parent``; nothing if that is much, which the user shall decide about."""
+    found: set[Path] = set()
+    for name in ReadFiles.of(program).next_to_script:
+        whole = root / name
+        found.update(_below(whole) if whole.is_dir() else [whole])
+    if len(found) > _MOST_DATA_FILES or sum(map(_size, found)) > _MOST_DATA_BYTES:
+        return set()
+    return {path for path in found if os.access(path, os.R_OK)}
 
 
 def _named(paths: Sequence[Path], root: Path) -> Iterator[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from autodist.errors import LaunchError
 from autodist.launch._base import Job
 from autodist.launch._secrets import without_secrets
 from autodist.launch.machines._bundle import Bundle
+from autodist.launch.machines._data_files import ReadFiles
 from autodist.launch.machines._fleet import Fleet
 from autodist.launch.machines._machines import is_here
 from autodist.launch.machines._sites import INPUT, OUTPUT, SPEC, Site, local_site, remote_site, strategy_file
@@ -19,7 +21,7 @@ from autodist.launch.machines._software import Software, check_alone, check_can_
 from autodist.launch.run_files import RunDirectory
 from autodist.remote import Machine
 
-__all__ = ["compare_software", "prepare"]
+__all__ = ["compare_software", "missing_data", "prepare"]
 
 _LOOKUP_S = 30.0
 _VERSIONS_S = 90.0
@@ -97,6 +99,33 @@ async def prepare(job: Job, directory: RunDirectory, fleet: Fleet, port: int) ->
     sites = await fleet.on_agents(one)
     by_rank = {rank: sites[machine] for machine, ranks in fleet.machines.items() for rank in ranks}
     return [by_rank[rank] for rank in sorted(by_rank)]
+
+
+async def missing_data(job: Job, fleet: Fleet) -> list[str]:
+    """Say which files that the script reads in its working directory are here, and on other machines are not."""
+    names = [] if job.program.module else list(ReadFiles.of(job.program).in_directory)
+    if not names:
+        return []
+
+    async def ask(machine: Machine, agent: Agent) -> list[str]:
+        host = job.spec.hosts[fleet.machines[machine][0]]
+        root = host.directory or os.getcwd()
+        lacks: list[str] = [] if is_here(machine) else await agent.call(
+            "site.missing", timeout_s=_LOOKUP_S, root=root, names=names
+        )  # fmt: skip
+        return lacks
+
+    lacking = await fleet.on_agents(ask)
+    told = []
+    for name in names:
+        hosts = [job.spec.hosts[fleet.machines[machine][0]].name for machine, lacks in lacking.items() if name in lacks]
+        if hosts:
+            place = f"not in the working directory on {', '.join(hosts)}"
+            told.append(
+                f"the script reads `{name}`, which is {place}: copy it there, or have the script read it at "
+                f"`Path(__file__).parent / {name!r}`, from where it is sent along"
+            )
+    return told
 
 
 async def _remote(job: Job, machine: Machine, agent: Agent, bundle: Bundle, others: list[str], port: int) -> Site:
