@@ -33,7 +33,7 @@ from autodist.runtime.hooks import (
 )
 from autodist.runtime.keras import FilesAside, hook_evaluation, hook_fit, hook_keras2
 from autodist.runtime.measuring import engine_class
-from autodist.strategies import Strategy, StrategyBuilder, get, installed_communicators
+from autodist.strategies import Strategy, StrategyBuilder, fitting, installed_communicators
 
 __all__ = ["AutoDist", "function", "scope"]
 
@@ -96,7 +96,9 @@ class AutoDist:
         strategy = strategy_builder if strategy is None else strategy
         worker = current_worker()
         self.spec = _resolve_spec(spec, worker)
-        chosen = _permitted(worker.environment.strategy or strategy or worker.environment.default_strategy, worker)
+        chosen = _permitted(
+            worker.environment.strategy or strategy or worker.environment.default_strategy, worker, self.spec
+        )
         self._replicas = _planned_replicas(chosen, self.spec)
         self._sessions: dict[Any, GraphSession] = {}
         recorder = Recorder.from_environ()
@@ -368,10 +370,10 @@ def _way_to_workers(spec: ResourceSpec) -> str:
 
 
 def _permitted(
-    wanted: str | os.PathLike[str] | StrategyBuilder | Strategy, worker: Worker
+    wanted: str | os.PathLike[str] | StrategyBuilder | Strategy, worker: Worker, spec: ResourceSpec
 ) -> StrategyBuilder | Strategy:
     """Who makes the strategy, or the strategy itself; one that chooses chooses among what the run may have."""
-    chosen, permission = get(wanted), worker.environment.permission
+    chosen, permission = fitting(wanted, spec), worker.environment.permission
     permission.check_chosen(str(wanted), chosen, installed_communicators())
     return chosen if isinstance(chosen, Strategy) else chosen.confined(permission.carriers)
 

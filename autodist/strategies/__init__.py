@@ -8,7 +8,7 @@
 from autodist.carriers import installed_communicators
 from autodist.cost import Flow, Share, Traffic
 from autodist.registry import PluginWarning
-from autodist.strategies._builder_registry import BuilderInfo, builders, compose, get, names_builder
+from autodist.strategies._builder_registry import BuilderInfo, builders, compose, fitting, get, names_builder
 from autodist.strategies._builders import (
     PS,
     SFB,
@@ -38,6 +38,7 @@ from autodist.strategies._explain import Cost, Explanation, ExplanationRow, Host
 from autodist.strategies._messages import shard_messages
 from autodist.strategies._permission import Permission, needs_servers
 from autodist.strategies._problem import Problem, sentences
+from autodist.strategies._retargeted import RetargetedWarning
 from autodist.strategies._shard_messages import ShardMessages, host_of
 from autodist.strategies._shards import Partition, ShardSlice, num_shards, shard_slices
 from autodist.strategies._strategy import (
@@ -105,6 +106,7 @@ __all__ = [
     "Poseidon",
     "Problem",
     "RandomAxisPartitionAR",
+    "RetargetedWarning",
     "Scene",
     "ShardConfig",
     "ShardMessages",
@@ -127,6 +129,7 @@ __all__ = [
     "coupled_units",
     "diff",
     "explain",
+    "fitting",
     "get",
     "host_of",
     "in_backward_order",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from autodist.errors import StrategyError
 from autodist.registry import Registered, Registry, instantiate, split_call
 from autodist.strategies._builders import BUILDERS, Manual, StrategyBuilder
+from autodist.strategies._retargeted import Retargeted, is_of_another_cluster
 from autodist.strategies._strategy import Strategy
 from autodist.strategies.checks import check
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["ENTRY_POINT_GROUP", "BuilderInfo", "builders", "compose", "get", "names_builder"]
+__all__ = ["ENTRY_POINT_GROUP", "BuilderInfo", "builders", "compose", "fitting", "get", "names_builder"]
 
 ENTRY_POINT_GROUP = "autodist.strategies"
 
@@ -87,14 +88,32 @@ def compose(
 ) -> Strategy:
     """Make a checked strategy: :func:`get` it, build it if need be, :func:`check` it.
 
+    A file of another cluster is fitted to this one, which a :class:`RetargetedWarning` tells.
+
     Raises:
         StrategyError: For the reasons of :func:`get` and :func:`check`.
 
     """
-    found = get(what)
+    found = fitting(what, spec)
     strategy = found if isinstance(found, Strategy) else found.build(graph, spec)
     check(strategy, graph, spec, available_communicators=available_communicators)
     return strategy
+
+
+def fitting(
+    what: str | os.PathLike[str] | StrategyBuilder | Strategy, spec: ResourceSpec
+) -> StrategyBuilder | Strategy:
+    """:func:`get` what is meant; of a file that is for another cluster, who fits it to this one.
+
+    Raises:
+        StrategyError: For the reasons of :func:`get`.
+
+    """
+    found = get(what)
+    is_of_file = isinstance(found, Strategy) and isinstance(what, str | os.PathLike)
+    if isinstance(found, Strategy) and is_of_file and is_of_another_cluster(found, spec):
+        return Retargeted(found, str(what))
+    return found
 
 
 def builders() -> tuple[BuilderInfo, ...]:

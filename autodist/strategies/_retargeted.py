@@ -1,0 +1,163 @@
+"""A strategy's file on another cluster than it was made for: with other names, or another number of hosts."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, final
+
+from autodist.errors import StrategyError
+from autodist.strategies._builders import StrategyBuilder, can_tile, tile_config
+from autodist.strategies._shard_messages import host_of
+from autodist.strategies._strategy import ShardConfig, Strategy, VariableConfig
+from autodist.strategies.synchronizers import PSSynchronizer
+
+if TYPE_CHECKING:
+    from autodist.graph import TrainingGraph
+    from autodist.resource_spec import ResourceSpec
+    from autodist.strategies._strategy import Communicator, GraphCommunicator
+
+__all__ = ["Retargeted", "RetargetedWarning", "is_of_another_cluster", "retargeted_to"]
+
+
+class RetargetedWarning(UserWarning):
+    """A strategy of another cluster that is used on this one."""
+
+
+@final
+@dataclass(frozen=True)
+class Retargeted(StrategyBuilder):
+    """A strategy's file for any cluster: see :func:`retargeted_to`.
+
+    Attributes:
+        strategy: What is in the file.
+        path: Its name, for people.
+
+    """
+
+    name: ClassVar[str] = "Retargeted"
+    strategy: Strategy
+    path: str
+
+    def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
+        """Return the strategy for this cluster, and tell that it was for another one."""
+        found = retargeted_to(self.strategy, graph, spec)
+        told = f"the strategy `{self.path}` is of another cluster, and was fitted to this one: {found.builder}"
+        warnings.warn(told, RetargetedWarning, stacklevel=2)
+        return found
+
+    def carriers(self, installed: Sequence[Communicator]) -> tuple[GraphCommunicator, ...]:
+        """Return what carries it."""
+        return self.strategy.carriers
+
+    def __str__(self) -> str:
+        return self.path
+
+
+def is_of_another_cluster(strategy: Strategy, spec: ResourceSpec) -> bool:
+    """Whether a strategy uses devices that a cluster does not have, or leaves a host with nothing to do.
+
+    Args:
+        strategy: S.
+        spec: D.
+
+    """
+    used, known = set(_devices(strategy)), {device.name for device in spec.devices}
+    hosts = {host_of(device) for device in used}
+    return not used <= known or any(host.name not in hosts for host in spec.hosts)
+
+
+def retargeted_to(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
+    """The strategy for another cluster: the same choices, for all its devices.
+
+    All devices hold replicas, and what was tiled over all replicas is tiled over these. On as many hosts as before,
+    what was on one is on the one of the same rank; on more or fewer hosts, servers are balanced anew by the bytes that
+    they serve, in proportion to what hosts' links carry.
+
+    Args:
+        strategy: S, for a cluster of which it knows the devices' names alone.
+        graph: G.
+        spec: The other cluster.
+
+    Raises:
+        StrategyError: What is tiled can't be cut into as many parts as there are replicas.
+
+    Example:
+        >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable
+        >>> from autodist.resource_spec import Host, ResourceSpec
+        >>> from autodist.strategies import PSLoadBalancing
+        >>> variables = [Variable(n, n, (100, 25), "float32", Role.TRAINABLE, (Gradient(n),)) for n in "vwx"]
+        >>> graph = TrainingGraph(None, tuple(variables), (), (), ())
+        >>> two, three = (ResourceSpec(tuple(Host(name, name) for name in names)) for names in ("ab", "cde"))
+        >>> found = retargeted_to(PSLoadBalancing().build(graph, two), graph, three)
+        >>> sorted(synchronizer.home for _, synchronizer in found.synchronizers)
+        ['c:CPU:0', 'd:CPU:0', 'e:CPU:0']
+
+    """
+    before = list(dict.fromkeys(map(host_of, _devices(strategy))))
+    homes = _Homes(before, spec)
+    variables = tuple(_config(config, graph, spec, homes) for config in strategy.variables)
+    replicas = tuple(device.name for device in spec.replicas)
+    others = "" if len(before) == len(spec.hosts) or not strategy.has_servers else ", with its servers balanced anew"
+    builder = f"{strategy.builder or 'a file'}; made for {', '.join(before)}, used on {len(spec.hosts)} hosts{others}"
+    return replace(strategy, graph=replace(strategy.graph, replicas=replicas), variables=variables, builder=builder)
+
+
+def _devices(strategy: Strategy) -> Iterator[str]:
+    yield from strategy.graph.replicas
+    yield from (synchronizer.home for _, synchronizer in strategy.synchronizers if synchronizer.home is not None)
+
+
+class _Homes:
+    """Where servers come: by rank, or balanced anew if the number of hosts is another one."""
+
+    def __init__(self, before: list[str], spec: ResourceSpec) -> None:
+        self._spec = spec
+        self._by_rank = {}
+        if len(before) == len(spec.hosts):
+            self._by_rank = {name: host.cpu_devices[0].name for name, host in zip(before, spec.hosts, strict=True)}
+        self._seconds = dict.fromkeys((host.cpu_devices[0].name for host in spec.hosts), 0.0)
+
+    def of(self, home: str, size_bytes: float) -> str:
+        """The home of a shard whose home is on another cluster."""
+        if self._by_rank:
+            return self._by_rank[host_of(home)]
+        rates = {host.cpu_devices[0].name: host.bandwidth_gbps for host in self._spec.hosts}
+        found = min(rates, key=lambda device: self._seconds[device] + size_bytes / rates[device])
+        self._seconds[found] += size_bytes / rates[found]
+        return found
+
+    @property
+    def stations(self) -> tuple[str, ...]:
+        """Where hosts with several replicas sum their gradients."""
+        return tuple(host.cpu_devices[0].name for host in self._spec.hosts if len(host.replica_devices) > 1)
+
+
+def _config(config: VariableConfig, graph: TrainingGraph, spec: ResourceSpec, homes: _Homes) -> VariableConfig:
+    if config.synchronizer.tiled_for is not None:
+        return _tiled(config, graph, spec)
+    size = graph.variable(config.variable).size_bytes / len(config.shards)
+    return replace(config, shards=tuple(_shard(shard, size, homes) for shard in config.shards))
+
+
+def _shard(shard: ShardConfig, size_bytes: float, homes: _Homes) -> ShardConfig:
+    synchronizer = shard.synchronizer
+    if synchronizer.home is None:
+        return shard
+    moved = synchronizer.at(homes.of(synchronizer.home, size_bytes))
+    if isinstance(moved, PSSynchronizer) and moved.transfer:
+        moved = replace(moved, transfer=homes.stations)
+    return replace(shard, synchronizer=moved)
+
+
+def _tiled(config: VariableConfig, graph: TrainingGraph, spec: ResourceSpec) -> VariableConfig:
+    dim = next((dim for dim, cut in enumerate(config.partition or ()) if cut != 1), 0)
+    parts = len(spec.replicas)
+    if not can_tile(graph, config.variable, dim, parts):
+        raise StrategyError(
+            f"the strategy cuts dim {dim} of `{config.variable}` over {len(config.shards)} replicas, here are {parts}, "
+            f"and its shape {graph.variable(config.variable).shape} has no {parts} equal parts",
+            hint="take as many hosts as it was made for, or have another one made by `autodist search`",
+        )
+    return tile_config(graph, spec, config.variable, dim)

@@ -1,0 +1,84 @@
+"""Files of strategies on another cluster than the one that they were made for."""
+
+import dataclasses
+import warnings
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autodist.errors import StrategyError
+from autodist.resource_spec import Host, ResourceSpec
+from autodist.strategies import (
+    AllReduce,
+    HierarchicalPS,
+    PartitionedPS,
+    PSLoadBalancing,
+    RetargetedWarning,
+    check,
+    compose,
+    tile_config,
+)
+
+from .examples import graph, spec, variable
+
+GRAPH = graph(*(variable(f"w{n}", (64, 10 * (1 + n)), order=n) for n in range(8)))
+
+
+def used_on(strategy, there, path):
+    path.write_text(strategy.to_json())
+    return compose(path, GRAPH, there)
+
+
+@given(
+    builder=st.sampled_from([AllReduce(), PSLoadBalancing(), PartitionedPS(), HierarchicalPS()]),
+    before=st.integers(1, 4),
+    after=st.integers(1, 5),
+    cpus=st.integers(1, 2),
+)
+def test_a_file_of_any_number_of_hosts_fits_any_other(tmp_path_factory, builder, before, after, cpus):
+    here, there = (
+        spec(*(f"{name}{n}" for n in range(count)), cpus=cpus) for name, count in (("a", before), ("b", after))
+    )
+    strategy = builder.build(GRAPH, here)
+    path = tmp_path_factory.mktemp("files") / "best.json"
+    with pytest.warns(RetargetedWarning, match="is of another cluster"):
+        found = used_on(strategy, there, path)
+    check(found, GRAPH, there)
+    assert found.graph.replicas == tuple(device.name for device in there.replicas)
+    assert [config.partition for config in found.variables] == [config.partition for config in strategy.variables]
+    if before == after:
+        again = used_on(found, there, path)
+        assert again == found
+        assert [s.home and s.home[1:] for _, s in found.synchronizers] == [
+            s.home and s.home[1:] for _, s in strategy.synchronizers
+        ]
+
+
+def test_servers_are_balanced_anew_by_what_links_carry(tmp_path):
+    strategy = PSLoadBalancing().build(GRAPH, spec("a", "b"))
+    there = ResourceSpec((Host("c", "c"), Host("d", "d", bandwidth_gbps=0.1), Host("e", "e"), Host("f", "f")))
+    with pytest.warns(RetargetedWarning, match=r"made for a, b, used on 4 hosts, with its servers balanced anew"):
+        found = used_on(strategy, there, tmp_path / "best.json")
+    sizes = dict.fromkeys("cdef", 0)
+    for name, synchronizer in found.synchronizers:
+        sizes[synchronizer.home[0]] += GRAPH.variable(name).size_bytes
+    assert sizes["d"] < min(sizes[name] for name in "cef")
+
+
+def test_what_fits_is_left_alone_and_a_strategy_in_python_is_no_file(tmp_path):
+    strategy = PSLoadBalancing().build(GRAPH, spec("a", "b"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert used_on(strategy, spec("a", "b"), tmp_path / "best.json") == strategy
+    with pytest.raises(StrategyError, match="no such device"):
+        compose(strategy, GRAPH, spec("c", "d"))
+
+
+def test_what_is_tiled_is_cut_into_as_many_parts_or_told_why_not(tmp_path):
+    here = spec("a", "b")
+    config = tile_config(GRAPH, here, "w0", 0)
+    strategy = AllReduce().build(GRAPH, here)
+    strategy = dataclasses.replace(strategy, variables=(config, *strategy.variables[1:]))
+    with pytest.raises(StrategyError, match=r"cuts dim 0 of `w0` over 2 replicas, here are 3, .* has no 3 equal parts"):
+        used_on(strategy, spec("a", "b", "c"), tmp_path / "best.json")
