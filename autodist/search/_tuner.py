@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -164,12 +165,21 @@ class Tuner:
         winner = [earlier.best] if earlier is not None and earlier.is_confirmed else []
         default = sorted(known, key=lambda trial: trial.number)[:1]
         finalists = list({t.number: t for t in (*best, *winner, *known[:1], *default)}.values())
+        if len(finalists) > (most := max(2, self._affordable)):  # then at least the best and what users know
+            finalists = list({t.number: t for t in (*best[:1], *known[:1], *finalists)}.values())[:most]
         if not self.plan.finalists or len(finalists) < 2:
             return
         first = self._next_round
         # Where differences stay below the noise, half of all that is measured is enough.
         self.again_left = max(LEAST_ROUNDS * len(finalists), len(self.trials))
         run_off(finalists, partial(self._measure_again, first), self._challengers, self._has_rounds)
+
+    @property
+    def _affordable(self) -> int:
+        """How many trials can be measured again, as often as it takes about, in the time that is left."""
+        each_s = LEAST_ROUNDS * (time.monotonic() - self._begun_s) / max(1, len(self.trials) - self._taken_up)
+        left_s = self._end_s - time.monotonic()
+        return len(self.trials) if math.isinf(left_s) else int(left_s / max(each_s, 1e-9))
 
     def _has_rounds(self) -> bool:
         return self.again_left > 0 and self._has_time()
@@ -266,7 +276,10 @@ class Tuner:
 
     @property
     def _is_over(self) -> bool:
-        return len(self.trials) >= self.budget.trials or not self._has_time(self.run_off_s)
+        # What is measured again has at most half of the time, or that of all rounds but one.
+        share = max(0.5, 1 - 1 / self.plan.rounds)
+        kept_s = min(self.run_off_s, share * (self.budget.time_s or 0.0))
+        return len(self.trials) >= self.budget.trials or not self._has_time(kept_s)
 
     def _has_time(self, besides_s: float = 0.0) -> bool:
         return time.monotonic() + besides_s < self._end_s

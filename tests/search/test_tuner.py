@@ -388,6 +388,19 @@ def test_time_is_left_to_measure_the_best_again(space, monkeypatch):
     assert first + len(again) <= 31
 
 
+def test_a_search_with_little_time_keeps_half_of_it_for_what_is_measured_first(space, monkeypatch):
+    bench = Lucky({})
+    monkeypatch.setattr("autodist.search._tuner.time.monotonic", lambda: float(len(bench.measured)))
+    search = tuner(space, bench, plan=replace(SMALL, finalists=3), budget=SearchBudget(20, 12.5))
+    search.run(baselines(space))
+    first = len(search.trials)
+    assert 6 <= first <= 7, "as long as one trial takes, three rounds of five finalists would take longer than all"
+    assert set(bench.measured[first:]) == {trial.number for trial in search.trials if trial.again}
+    assert len(set(bench.measured[first:])) == 2, "two are measured again, for more there is no time"
+    assert search.verdict.is_confirmed
+    assert len(bench.measured) <= 14
+
+
 def test_who_breaks_the_rules_is_no_finalist(space):
     bench = Lucky({})
     without_servers = Space(space.domain, (Rule.exclude("ps"),), communicators=("tcp", "collective"))
