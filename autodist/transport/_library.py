@@ -10,7 +10,7 @@ from pathlib import Path
 
 from autodist.errors import LaunchError
 
-__all__ = ["can_encrypt", "connect", "disconnect", "is_built", "refuse", "register", "withdraw"]
+__all__ = ["connect", "disconnect", "is_built", "refuse", "register", "withdraw"]
 
 _NAME = "_collectives*.so"
 KEY_BYTES = 32
@@ -39,11 +39,6 @@ def register() -> None:
             "AutoDist's library for collectives does not work with this TensorFlow",
             hint="choose another communicator, as in `--strategy \"AllReduce(communicator='collective')\"`",
         )
-
-
-def can_encrypt() -> bool:
-    """Whether this machine has the library of OpenSSL that encryption needs; loads it."""
-    return bool(_library().autodist_can_encrypt())
 
 
 def connect(
@@ -133,7 +128,6 @@ def _library() -> ctypes.CDLL:
             "`python setup.py build_ext --inplace` does)",
         )
     library.autodist_register.restype = ctypes.c_int
-    library.autodist_can_encrypt.restype = ctypes.c_int
     library.autodist_refuse.restype = ctypes.c_int
     library.autodist_withdraw.restype = None
     library.autodist_connect.restype = ctypes.c_char_p

@@ -22,28 +22,30 @@ OTHER_MEANINGS = {
 }  # fmt: skip
 
 
-def trees():
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text())
+@pytest.fixture(scope="module")
+def nodes():
+    """By file, all nodes of its syntax tree: read once for all that is asked of them."""
+    files = sorted(PACKAGE.rglob("*.py"))
+    return {file.relative_to(PACKAGE).as_posix(): list(ast.walk(ast.parse(file.read_text()))) for file in files}
 
 
-def test_no_other_file_has_the_name_of_a_carrier():
+def test_no_other_file_has_the_name_of_a_carrier(nodes):
     names = set(carriers.names())
     found = {
         file
-        for file, tree in trees()
-        for node in ast.walk(tree)
+        for file, of_file in nodes.items()
+        for node in of_file
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names
     }
     assert {file for file in found if not file.startswith("carriers/")} <= OTHER_MEANINGS
 
 
 @pytest.mark.parametrize("kind", synchronizers().values(), ids=lambda kind: kind.type)
-def test_nobody_asks_whether_a_synchronizer_is_of_a_class(kind):
+def test_nobody_asks_whether_a_synchronizer_is_of_a_class(nodes, kind):
     found = [
         f"{file}:{node.lineno}"
-        for file, tree in trees()
-        for node in ast.walk(tree)
+        for file, of_file in nodes.items()
+        for node in of_file
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance"
         if any(isinstance(part, ast.Name) and part.id == kind.__name__ for part in ast.walk(node.args[1]))
     ]
