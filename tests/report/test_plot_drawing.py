@@ -25,6 +25,26 @@ def page_of(picture, tmp_path):
     return ET.parse(path).getroot()
 
 
+@pytest.fixture(scope="module")
+def saved(picture, tmp_path_factory):
+    """The file of the page that shows both searches: drawn once for all that look at it."""
+    path = tmp_path_factory.mktemp("both") / "search.html"
+    save_picture(picture, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def page(saved):
+    """What it holds."""
+    return ET.parse(saved).getroot()
+
+
+@pytest.fixture(scope="module")
+def page_of_first(searches, tmp_path_factory):
+    """The same of the first search alone."""
+    return page_of(picture_of([searches[0]], GRAPH), tmp_path_factory.mktemp("first"))
+
+
 def text_of(element):
     return " ".join(" ".join(element.itertext()).split())
 
@@ -45,8 +65,7 @@ def names_of_figures(page):
     return [figure.get("class") for figure in page.iter(f"{XHTML}figure")]
 
 
-def test_the_page_is_well_formed_and_says_what_the_data_say(picture, tmp_path):
-    page = page_of(picture, tmp_path)
+def test_the_page_is_well_formed_and_says_what_the_data_say(picture, page):
     standings, choices = tables_of(page)
     columns = picture.choices.columns
     assert choices == [list(columns), *map(list, zip(*columns.values(), strict=True))]
@@ -58,8 +77,7 @@ def test_the_page_is_well_formed_and_says_what_the_data_say(picture, tmp_path):
     assert names_of_figures(page) == ["progress", "predictions", "kinds", "variables"]
 
 
-def test_figures_have_a_text_and_ids_of_their_own(picture, tmp_path):
-    page = page_of(picture, tmp_path)
+def test_figures_have_a_text_and_ids_of_their_own(page, saved):
     figures = list(page.iter(f"{SVG}svg"))
     assert len(figures) == 4
     for figure in figures:
@@ -69,15 +87,14 @@ def test_figures_have_a_text_and_ids_of_their_own(picture, tmp_path):
         assert figure.get("width") is None, "as wide as its place"
     ids = [element.get("id") for element in page.iter() if element.get("id")]
     assert len(ids) == len(set(ids))
-    source = (tmp_path / "search.html").read_text()
+    source = saved.read_text()
     used = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', source))
     assert used
     assert {one or other for one, other in used} <= set(ids)
 
 
-def test_the_page_needs_no_network_and_takes_its_colours_from_the_reader(picture, tmp_path):
-    page_of(picture, tmp_path)
-    source = (tmp_path / "search.html").read_text()
+def test_the_page_needs_no_network_and_takes_its_colours_from_the_reader(saved):
+    source = saved.read_text()
     namespaces = r'xmlns(:xlink)?="http://[^"]+"'
     assert "//" not in re.sub(namespaces, "", source)
     assert "<script" not in source
@@ -87,21 +104,17 @@ def test_the_page_needs_no_network_and_takes_its_colours_from_the_reader(picture
     assert INK not in COLOURS
 
 
-def test_baselines_and_failures_are_labelled(searches, tmp_path):
-    page = page_of(picture_of([searches[0]], GRAPH), tmp_path)
-    progress = text_of(next(page.iter(f"{SVG}svg")))
+def test_baselines_and_failures_are_labelled(page_of_first):
+    progress = text_of(next(page_of_first.iter(f"{SVG}svg")))
     assert "1.00\N{MULTIPLICATION SIGN} AllReduce (collective)" in progress
     assert re.search(r"0\.\d\d\N{MULTIPLICATION SIGN} PSLoadBalancing", progress)
     assert "failed (memory 2, timeout 1)" in progress
     assert "speed relative to the fastest baseline" in progress
 
 
-def test_the_same_picture_is_the_same_page(picture, tmp_path):
-    pages = []
-    for name in ("a.html", "b.html"):
-        save_picture(picture, tmp_path / name)
-        pages.append((tmp_path / name).read_bytes())
-    assert pages[0] == pages[1]
+def test_the_same_picture_is_the_same_page(picture, saved, tmp_path):
+    save_picture(picture, tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_bytes() == saved.read_bytes()
 
 
 def test_the_image_is_an_image(picture, tmp_path):
@@ -150,15 +163,14 @@ def test_hostile_labels(tmp_path, ending):
         assert not list(page.iter(f"{XHTML}script"))
 
 
-def test_users_own_settings_of_matplotlib_are_left_alone(picture, tmp_path):
+def test_users_own_settings_of_matplotlib_are_left_alone(picture, saved, tmp_path):
     import matplotlib as mpl
 
     with mpl.rc_context({"lines.linewidth": 17.0, "axes.titlesize": 40.0}):
         before = dict(mpl.rcParams)
         save_picture(picture, tmp_path / "own.html")
         assert dict(mpl.rcParams) == before
-    save_picture(picture, tmp_path / "default.html")
-    assert (tmp_path / "own.html").read_bytes() == (tmp_path / "default.html").read_bytes()
+    assert (tmp_path / "own.html").read_bytes() == saved.read_bytes()
 
 
 def test_what_can_not_be_drawn_is_told(picture, tmp_path, monkeypatch):
@@ -193,11 +205,10 @@ def titles_of(page, group):
     return [text_of(use.find(f"{SVG}title")) for use in element.iter(f"{SVG}use")]
 
 
-def test_points_tell_their_trial(searches, tmp_path):
+def test_points_tell_their_trial(searches, page_of_first):
     picture = picture_of([searches[0]], GRAPH)
-    page = page_of(picture, tmp_path)
     found = [trial for trial in searches[0].measured if not trial.origin.startswith("baseline")]
-    told = titles_of(page, f"progress-trials-{searches[0].study.id}")
+    told = titles_of(page_of_first, f"progress-trials-{searches[0].study.id}")
     assert len(told) == len(found) > 20
     for trial, text in zip(found, told, strict=True):
         assert text.startswith(f"trial {trial.number}, {trial.origin}: {trial.strategy.mixture}, ")
@@ -205,7 +216,7 @@ def test_points_tell_their_trial(searches, tmp_path):
     predicted = [
         text
         for kind in {point.kind for point in picture.predictions.points}
-        for text in titles_of(page, f"predictions-{kind}")
+        for text in titles_of(page_of_first, f"predictions-{kind}")
     ]
     assert sorted(predicted) == sorted(point.name for point in picture.predictions.points)
     assert "" not in predicted
