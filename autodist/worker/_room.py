@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from types import ModuleType
 
 from autodist.after_import import after_import
@@ -18,11 +19,22 @@ _SYSTEM_ALLOCATOR = "TF_ONEDNN_USE_SYSTEM_ALLOCATOR"
 _SHARE_FOR_VALUES = 1 / 16
 """Of the memory that a host has; values that are more than that go into files."""
 
+_SHARE_THAT_IS_AMPLE = 1 / 2
+"""Of the memory that a host has; values that are more than that leave little of it to gradients and all else."""
+
+
+@dataclass(frozen=True)
+class _Room:
+    """How many bytes of values may be in main memory, and from how many on it is scarce; None: it never is."""
+
+    values_bytes: int
+    ample_bytes: int | None
+
 
 def make_room(environment: WorkerEnvironment) -> None:
     """Have values of variables go into files, once the script has imported TensorFlow, if memory is limited."""
-    room_bytes = _room_bytes(environment)
-    if room_bytes is None:
+    room = _room(environment)
+    if room is None:
         return
 
     os.environ.setdefault(_SYSTEM_ALLOCATOR, "1")
@@ -31,7 +43,7 @@ def make_room(environment: WorkerEnvironment) -> None:
         from autodist.runtime.data import FILED_VALUES
         from autodist.runtime.state import keep_values_in_files
 
-        if FILED_VALUES.open(environment.scratch, room_bytes):
+        if FILED_VALUES.open(environment.scratch, room.values_bytes, room.ample_bytes):
             keep_values_in_files()
         elif environment.is_chief:
             sys.stderr.write(
@@ -42,11 +54,13 @@ def make_room(environment: WorkerEnvironment) -> None:
     after_import("tensorflow", keep_in_files)
 
 
-def _room_bytes(environment: WorkerEnvironment) -> int | None:
-    """How many bytes of values may be in main memory; None for any number."""
+def _room(environment: WorkerEnvironment) -> _Room | None:
+    """The room that values have; None for any."""
     if environment.world_size == 1 or environment.spec_path is None:
         return None
-    if (environment.strategy or "").startswith("Tiled"):
-        return 0
     host = ResourceSpec.from_json(environment.spec_path.read_text()).hosts[environment.rank]
-    return None if host.memory_gb is None else int(host.memory_gb * 1e9 * _SHARE_FOR_VALUES)
+    memory_bytes = None if host.memory_gb is None else host.memory_gb * 1e9
+    ample_bytes = None if memory_bytes is None else int(memory_bytes * _SHARE_THAT_IS_AMPLE)
+    if (environment.strategy or "").startswith("Tiled"):
+        return _Room(0, ample_bytes)
+    return None if memory_bytes is None else _Room(int(memory_bytes * _SHARE_FOR_VALUES), ample_bytes)

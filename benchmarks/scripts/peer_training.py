@@ -185,9 +185,18 @@ SYSTEMS = {
 }
 
 
+def system_named(name, build, addresses):
+    """One of the systems; a run of AutoDist refuses optimizers outside of a scope, where others have theirs."""
+    from keras.src.optimizers.base_optimizer import BaseOptimizer
+
+    if name != "autodist":
+        BaseOptimizer.apply = getattr(BaseOptimizer.apply, "__wrapped__", BaseOptimizer.apply)
+    return SYSTEMS[name](build, addresses)
+
+
 def main():
     name, model, size, batch_size, addresses, path = sys.argv[1:]
-    system = SYSTEMS[name](lambda: models.get(model).build(size, batch_size=int(batch_size)), addresses.split(","))
+    system = system_named(name, lambda: models.get(model).build(size, batch_size=int(batch_size)), addresses.split(","))
     batches = [system.batch(number) for number in range(_BATCHES)]
     with system.scope(), socket.socket(socket.AF_UNIX) as end:
         first = block(system, batches, 1)

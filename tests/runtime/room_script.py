@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import autodist
 
-WIDTH, ROWS, STEPS = 3584, 8, 2
+WIDTH, LAYERS, ROWS, STEPS = 2048, 8, 8, 2
 
 
 def peak_mb():
@@ -27,7 +27,7 @@ def main():
     base, peaks = peak_mb(), {}
     keras.utils.set_random_seed(0)
     with contextlib.nullcontext() if plainly else autodist.scope():
-        dense = [keras.layers.Dense(WIDTH, activation="relu") for _ in range(3)]
+        dense = [keras.layers.Dense(WIDTH, activation="relu") for _ in range(LAYERS)]
         model = keras.Sequential([keras.Input((WIDTH,)), *dense])
         optimizer = keras.optimizers.Adam(0.001)
         initial = model.layers[1].kernel.numpy()[::7, ::7].copy()
@@ -43,6 +43,7 @@ def main():
 
         random = np.random.default_rng(0)
         losses = [float(step(*random.normal(size=(2, ROWS, WIDTH)).astype(np.float32))) for _ in range(STEPS)]
+        peaks["trained"] = peak_mb() - base
     peaks["left"] = peak_mb() - base
     name = os.environ.get("RANK", "alone")
     values = {f"value_{k}": v.numpy().ravel()[::7] for k, v in enumerate(model.variables + optimizer.variables)}

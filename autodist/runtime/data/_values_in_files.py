@@ -27,7 +27,9 @@ __all__ = ["FILED_VALUES"]
 
 _LOG = logging.getLogger("autodist")
 _FROM_BYTES = 1024 * 1024  # smaller values are no burden
+_MOST_KEPT_BYTES = 32 * 1024 * 1024  # as the C library has it
 _STRETCH_BYTES = 256 * 1024 * 1024
+_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # of mallopt
 _IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
 
 
@@ -50,6 +52,7 @@ class _FiledValues:
     def __init__(self) -> None:
         self._directory: Path | None = None
         self._room_bytes = 0
+        self._ample_bytes = float("inf")
         self._current: _Stretch | None = None
         self._mappings: dict[int, weakref.ref[Any]] = {}
 
@@ -58,12 +61,13 @@ class _FiledValues:
         """Whether large values go into files."""
         return self._directory is not None
 
-    def open(self, scratch: Path | None, room_bytes: int = 0) -> bool:
+    def open(self, scratch: Path | None, room_bytes: int = 0, ample_bytes: int | None = None) -> bool:
         """Have large values go into files from now on.
 
         Args:
             scratch: Where files may be; else, or if that is in main memory, where temporary files are.
             room_bytes: How many bytes of values may stay in main memory before.
+            ample_bytes: How many bytes of values there may be before main memory counts as scarce; None for any number.
 
         Returns:
             Whether there is a directory that is on a disk.
@@ -71,7 +75,9 @@ class _FiledValues:
         places = [scratch, Path(tempfile.gettempdir()), Path("/var/tmp")]
         on_disk = [place for place in places if place is not None and _is_on_disk(place)]
         self._directory = on_disk[0] if on_disk else None
-        self._room_bytes = room_bytes
+        self._room_bytes, self._ample_bytes = room_bytes, float("inf") if ample_bytes is None else ample_bytes
+        if self.is_open:
+            _give_back_from(_FROM_BYTES)
         return self.is_open
 
     def empty(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
@@ -113,14 +119,20 @@ class _FiledValues:
         return np.array(value) if self.is_open else aligned_copy(value)
 
     def tidy(self) -> None:
-        """Give memory back to the system that values have been made in, which the C library keeps for others."""
+        """Give memory back to the system that values have been made in, which the C library keeps for others.
+
+        In steps it keeps it, unless memory is scarce: it takes a while to get it again.
+        """
         if self.is_open:
+            if self._ample_bytes >= 0:
+                _give_back_from(_MOST_KEPT_BYTES)
             getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)(0)
 
     def _is_for_file(self, kind: Any, size: int) -> bool:
         if self._directory is None or size < _FROM_BYTES or kind.hasobject:
             return False
         self._room_bytes -= size
+        self._ample_bytes -= size
         return self._room_bytes < 0
 
     def _taken(self, size: int) -> tuple[_Stretch, int] | None:
@@ -166,6 +178,15 @@ class _FiledValues:
 
 
 FILED_VALUES = _FiledValues()
+
+
+def _give_back_from(size: int) -> None:
+    """Have the C library give memory of this size and more back to the system when it is freed.
+
+    By default that begins with little and ends with 32 MB; below it keeps pieces that not all tensors fit in.
+    """
+    for threshold in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
+        getattr(ctypes.CDLL(None), "mallopt", lambda *_: None)(threshold, size)
 
 
 def _array_in(mapping: Any, begin: int, shape: Sequence[int], kind: Any) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 from autodist.coordination import Worker
 from autodist.graph import Variable
 from autodist.kernels import DistributedGraph, QuestionSet, Refresher, proxy_name
+from autodist.runtime.data import FILED_VALUES
 from autodist.runtime.session._orderings import keep_orderings_in_session
 from autodist.runtime.session._question_server import QuestionServer
 from autodist.runtime.session._remote_values import REMOTE_VALUES
@@ -21,6 +22,8 @@ from autodist.runtime.session._tensorflow_server import PROCESS_SERVER
 __all__ = ["SessionConnections", "SessionHost"]
 
 _CHUNK_BYTES = 64 * 2**20
+_CHUNK_BYTES_OF_FILED = 32 * 2**20
+"""Where memory is short: what is on its way is there twice."""
 _LEADER = "/job:worker/replica:0/task:0"
 
 
@@ -296,12 +299,14 @@ class SessionHost:
 
     def write(self, values: Iterator[tuple[str, np.ndarray]]) -> None:
         """Assign values to variables, a bounded number of bytes at a time."""
+        most = _CHUNK_BYTES_OF_FILED if FILED_VALUES.is_open else _CHUNK_BYTES
         pending: list[tuple[str, np.ndarray]] = []
         size = 0
         for name, value in values:
             pending.append((name, value))
             size += value.nbytes
-            if size > _CHUNK_BYTES:
+            del value  # the list alone has it
+            if size > most:
                 self._write_now(pending)
                 pending, size = [], 0
         self._write_now(pending)
