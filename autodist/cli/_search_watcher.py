@@ -48,7 +48,7 @@ class Watcher:
         self.console.notice(f"space: about 10^{space.log10_size:.0f} strategies; profile: {domain.profile.source}")
         for aspect in self._request.not_simulated:
             self.console.notice(
-                f"{aspect}: simulators suppose that all workers wait in a step, so only trials tell what not waiting "
+                f"{aspect}: simulators assume that all workers wait in a step, so only trials tell what not waiting "
                 "gains, and none tells how many steps more a training takes"
             )
         if earlier:

@@ -30,7 +30,7 @@ def strategies(name: str | None, as_json: bool) -> None:
         chosen = tuple(info for info in infos if info.name == name)
         if not chosen:
             get(name)  # says which ones there are
-            raise click.UsageError(f"`{name}` is no builder's name, see `autodist strategies`")
+            raise click.UsageError(f"`{name}` is not a builder's name, see `autodist strategies`")
         infos = chosen
     if as_json:
         click.echo(_json(infos))

@@ -88,7 +88,8 @@ class Program:
 def _module(name: str) -> Program:
     if not all(part.isidentifier() for part in name.split(".")) or name.endswith(".py"):
         raise UsageError(
-            f"`-m {name}`: this is no module's name", hint="write it like `-m package.train`; a file goes without `-m`"
+            f"`-m {name}`: this is not a module's name",
+            hint="write it like `-m package.train`; a file goes without `-m`",
         )
     file, root = _found(name)
     return Program(file, name, root)

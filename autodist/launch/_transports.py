@@ -24,6 +24,6 @@ def make_transport(name: TransportName) -> Transport:
 
     makers = {"asyncssh": "AsyncsshTransport", "ssh": "OpensshTransport", "srun": "SrunTransport"}
     if name not in makers:
-        raise UsageError(f"`{name}` is no transport, there are {', '.join(f'`{known}`' for known in TRANSPORTS)}")
+        raise UsageError(f"`{name}` is not a transport, there are {', '.join(f'`{known}`' for known in TRANSPORTS)}")
     transport: Transport = getattr(remote, makers[name])()
     return transport

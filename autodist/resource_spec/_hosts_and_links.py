@@ -61,7 +61,7 @@ class Device:
         """
         match = _DEVICE.fullmatch(text)
         if match is None:
-            raise SpecError(f"`{text}` is no device, expected `host:CPU:index` or `host:GPU:index`")
+            raise SpecError(f"`{text}` is not a device, expected `host:CPU:index` or `host:GPU:index`")
         return cls(match[1], "CPU" if match[2] == "CPU" else "GPU", int(match[3]))
 
 

@@ -115,7 +115,7 @@ def _library() -> ctypes.CDLL:
     path = _path()
     if path is None:
         raise LaunchError(
-            "AutoDist's library for collectives is not on this machine: there was no compiler of C++ when AutoDist was "
+            "AutoDist's library for collectives is not on this machine: there was no C++ compiler when AutoDist was "
             "installed",
             hint="install a compiler (`apt-get install g++`) and AutoDist again, on all hosts; or choose another "
             "communicator, as in `--strategy \"AllReduce(communicator='collective')\"`",

@@ -76,7 +76,7 @@ def offline_simulator(request: SearchRequest) -> Simulator:
     if request.not_simulated:
         aspects = " and ".join(f"`{aspect}`" for aspect in request.not_simulated)
         raise UsageError(
-            f"simulators can't rank strategies that differ in {aspects}: they suppose that all workers wait in a step",
+            f"simulators can't rank strategies that differ in {aspects}: they assume that all workers wait in a step",
             hint=f"leave {aspects} out, or measure: leave out `--simulate-only`",
         )
     if name.endswith(".npz"):

@@ -98,7 +98,7 @@ def test_a_script_runs_here_once_up_to_its_first_step(shell):
         ([TRAIN, "--simulate-only", "--simulator", "rnn"], ["`rnn` knows nothing without measured trials", "analytic"]),
         (
             [TRAIN, "--simulate-only", "--allow", "staleness"],
-            ["simulators can't rank strategies that differ in `staleness`: they suppose that all workers wait"],
+            ["simulators can't rank strategies that differ in `staleness`: they assume that all workers wait"],
         ),
         ([TRAIN, "--simulate-only", "--simulator", "none"], ["`none` knows nothing without measured trials"]),
         ([TRAIN, "--proposals", "9"], ["`--proposals` says how much a search without trials looks at"]),

@@ -79,4 +79,4 @@ def test_a_search_says_what_simulators_know_nothing_of(capsys):
         request = SearchRequest(Path("unused"), allowed=allowed)
         Watcher(request).captured(request.space_of(domain), ())
         shown = " ".join(capsys.readouterr().err.split())
-        assert shown.count("staleness: simulators suppose that all workers wait in a step") == told
+        assert shown.count("staleness: simulators assume that all workers wait in a step") == told

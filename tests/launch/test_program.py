@@ -77,8 +77,8 @@ def test_modules_are_found_without_being_imported(project, name, file):
     [
         ("pkg", "has no `__main__.py`", "`-m pkg.train`"),
         ("pkg.nope", "there is no such module", "PYTHONPATH"),
-        ("pkg/train.py", "no module's name", "without `-m`"),
-        ("beside.py", "no module's name", "without `-m`"),
+        ("pkg/train.py", "not a module's name", "without `-m`"),
+        ("beside.py", "not a module's name", "without `-m`"),
     ],
 )
 def test_modules_that_are_none(project, name, message, hint):

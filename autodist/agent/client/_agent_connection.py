@@ -190,7 +190,7 @@ class AgentConnection:
         reason = f": {self._loss}" if self._loss else ""
         return HostUnreachable(
             f"the agent on `{self._machine}` is gone{reason}",
-            hint="see whether the machine is up and reachable, and whether its memory sufficed",
+            hint="see whether the machine is up and reachable, and whether it had enough memory",
             address=self._machine.address,
         )
 

@@ -70,7 +70,7 @@ def _check_resources(variables: Iterable[Any]) -> None:
     if found:
         raise CaptureError(
             f"{', '.join(f'`{name}`' for name in found)} are reference variables, allowed: resource variables",
-            hint="call `tf.compat.v1.enable_resource_variables()` behind `disable_v2_behavior()`, or give `use_resource"
+            hint="call `tf.compat.v1.enable_resource_variables()` after `disable_v2_behavior()`, or give `use_resource"
             "=True`",
         )
 

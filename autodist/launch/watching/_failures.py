@@ -25,7 +25,7 @@ _FRAME = re.compile(r'  File "(?P<file>.+)", line (?P<line>\d+) in ')
 _SIGNAL_HINTS = {
     "SIGKILL": "the kernel may have ended it because memory ran out (see `dmesg`), or somebody has killed it",
     "SIGSEGV": "native code has crashed; the log ends with the Python stack at that moment",
-    "SIGABRT": "native code has given up; the reason stands above the Python stack in the log",
+    "SIGABRT": "native code has given up; the log has the reason above the Python stack",
     "SIGBUS": "native code has crashed; is `/dev/shm` or a mapped file's disk full?",
 }
 

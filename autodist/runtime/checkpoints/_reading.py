@@ -113,7 +113,7 @@ def _read_bytes(directory: Path, name: str) -> None:
 def _unreadable(path: Path, error: OSError) -> CheckpointFailed:
     return CheckpointFailed(
         f"the checkpoint `{path}` can't be read at the moment: {said_by(error)}",
-        hint="nothing was changed: see to the disk and to the rights of the file, and start again",
+        hint="nothing was changed: check the disk and the file's permissions, and start again",
     )
 
 

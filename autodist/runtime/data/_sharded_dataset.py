@@ -280,7 +280,7 @@ def _check_order(dataset: Any) -> None:
         raise UsageError(
             f"`shard` was given a dataset whose {operation} has `deterministic=False`: each worker gets another order, "
             "and elements would be lost",
-            hint="leave `deterministic` out; or, if it stands behind the source of a dataset, `shard(..., "
+            hint="leave `deterministic` out; or, if it comes after the source of a dataset, `shard(..., "
             "by='element')` or `by='file'`",
         )
     if has_unseeded_shuffle(dataset):
