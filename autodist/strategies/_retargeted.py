@@ -72,7 +72,7 @@ def retargeted_to(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) 
     """The strategy for another cluster: the same choices, for all its devices.
 
     All devices hold replicas, and what was tiled over all replicas is tiled over these. On as many hosts as before,
-    what was on one is on the one of the same rank; on more or fewer hosts, servers are balanced anew by the bytes that
+    what was on one is on the one of the same rank; on more or fewer hosts, servers are balanced again by the bytes that
     they serve, in proportion to what hosts' links carry.
 
     Args:
@@ -99,7 +99,7 @@ def retargeted_to(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) 
     homes = _Homes(before, spec)
     variables = tuple(_config(config, graph, spec, homes) for config in strategy.variables)
     replicas = tuple(device.name for device in spec.replicas)
-    others = "" if len(before) == len(spec.hosts) or not strategy.has_servers else ", with its servers balanced anew"
+    others = "" if len(before) == len(spec.hosts) or not strategy.has_servers else ", with its servers balanced again"
     builder = f"{strategy.builder or 'a file'}; made for {', '.join(before)}, used on {len(spec.hosts)} hosts{others}"
     return replace(strategy, graph=replace(strategy.graph, replicas=replicas), variables=variables, builder=builder)
 
@@ -110,7 +110,7 @@ def _devices(strategy: Strategy) -> Iterator[str]:
 
 
 class _Homes:
-    """Where servers come: by rank, or balanced anew if the number of hosts is another one."""
+    """Where servers come: by rank, or balanced again if the number of hosts is another one."""
 
     def __init__(self, before: list[str], spec: ResourceSpec) -> None:
         self._spec = spec
