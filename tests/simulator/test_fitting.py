@@ -55,6 +55,15 @@ def test_a_few_wild_measurements_do_not_spoil_it():
     assert accuracy_of(found.score(unseen.table, unseen.domain, len(unseen)), unseen.step_s).error < 0.15
 
 
+def test_of_several_clusters_each_says_its_constants_and_one_that_is_unlike_changes_little():
+    usual = [
+        taken_by(EventSimulator(TRUE), measured(where, 40, seed=seed)) for seed, where in enumerate((ALIKE, ONE_SLOW))
+    ]
+    odd = taken_by(EventSimulator(replace(TRUE, servers=20.0)), measured(ALIKE, 40, seed=2))
+    found = calibrated(EventSimulator(), [*usual, odd]).calibration
+    assert found.servers == pytest.approx(TRUE.servers, rel=0.25)
+
+
 def test_without_measurements_there_is_nothing_to_calibrate_by():
     with pytest.raises(SimulatorError, match="nothing to calibrate by"):
         calibrated(EventSimulator(), [])

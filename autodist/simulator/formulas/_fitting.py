@@ -23,8 +23,8 @@ _Formulas = TypeVar("_Formulas", bound=Calibrated)
 _Logs: TypeAlias = "npt.NDArray[np.float64]"
 _Residuals: TypeAlias = Callable[[_Logs], _Logs]
 
-_SPREAD = 1.5
-"""Spread of the logarithms of constants around what is assumed of them without trials."""
+_SPREAD = 0.7
+"""Spread of the logarithms of constants around what is assumed of them without trials: a factor of two."""
 _SPREADS = {"computation": 0.3}
 """Spreads that are known better: how long a step computes was measured, or follows from the sizes."""
 _NOISE = 0.1
@@ -34,17 +34,23 @@ _TOLERANCE = 1e-4
 _SHARDS = 60_000
 """Trials with so many shards in all are enough."""
 _LEAST = 20
+_ENOUGH = 12
+"""Trials of a graph on a cluster that say something of its constants."""
+_SEVERAL = 3
+"""So many graphs on clusters have a median."""
 
 
 def calibrated(simulator: _Formulas, data: Sequence[MeasuredStrategies]) -> _Formulas:
     """The simulator with the constants that explain best what was measured.
 
-    The most likely ones, if the logarithm of each is known beforehand to about a factor of five, and that of each
-    measured time is off by a tenth: so a constant that the trials say nothing of stays as it was.
+    The most likely ones, if each is known beforehand as well as physics lets it be, and that the logarithm of each
+    measured time is off by a tenth: so a constant that the trials say nothing of stays as it was. Of several graphs
+    and clusters each says its own, and each constant is the median of what they say: a cluster that is unlike all
+    others changes little.
 
     Args:
         simulator: Simulator of formulas; its constants are the beginning.
-        data: Strategies of one cluster or of several that are alike in their constants.
+        data: Strategies of graphs on clusters.
 
     Raises:
         SimulatorError: Nothing is measured.
@@ -52,6 +58,19 @@ def calibrated(simulator: _Formulas, data: Sequence[MeasuredStrategies]) -> _For
     """
     if not sum(map(len, data)):
         raise SimulatorError("there is nothing to calibrate by", hint="measure strategies by `autodist search`")
+    large = [measured for measured in data if len(measured) >= _ENOUGH]
+    if len(large) < _SEVERAL:
+        return _calibrated_together(simulator, data)
+    found = [_calibrated_together(simulator, [measured]).calibration for measured in large]
+    names = [field.name for field in fields(Calibration)]
+    logs = np.log([[max(getattr(one, name), 1e-9) for name in names] for one in found])
+    return replace(
+        simulator, calibration=Calibration(**dict(zip(names, np.exp(np.median(logs, 0)).tolist(), strict=True)))
+    )
+
+
+def _calibrated_together(simulator: _Formulas, data: Sequence[MeasuredStrategies]) -> _Formulas:
+    """The constants that explain all of the trials best."""
     names = [field.name for field in fields(Calibration)]
     prior = np.log([max(getattr(simulator.calibration, name), 1e-9) for name in names])
 
