@@ -32,7 +32,16 @@ def frozen(x, w):
     return tf.nn.bias_add(tf.nn.conv2d(x, tf.constant(START), 1, "VALID"), tf.reduce_mean(w, [0, 1, 2]))
 
 
-@pytest.mark.parametrize("program", [frozen, mirrored, edges, pooled_with_places])
+def in_a_loop(x, w):
+    """A convolution forward, one backward, and a pool, of what keeps its size and of what does not."""
+    kept = tf.zeros([tf.shape(x)[0], 2, 2, 4])
+    for _ in tf.range(2):
+        x = tf.nn.conv2d(tf.nn.conv2d(x, w, 1, "SAME") * 0.5, tf.transpose(w, [0, 1, 3, 2]), 1, "SAME")
+        kept += tf.nn.max_pool2d(tf.nn.conv2d(x, w, 1, "VALID"), 2, 2, "VALID")
+    return kept
+
+
+@pytest.mark.parametrize("program", [frozen, mirrored, edges, pooled_with_places, in_a_loop])
 def test_what_needs_rows(program):
     w = tf.Variable(START, name="w")
 

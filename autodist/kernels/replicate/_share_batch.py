@@ -47,6 +47,7 @@ from autodist.kernels.replicate._batch_rows import BatchRows
 from autodist.kernels.replicate._counted_draws import CountedDraws
 from autodist.kernels.replicate._draws import ReplicaDraws
 from autodist.kernels.replicate._exchange import Exchanges
+from autodist.kernels.replicate._filled_functions import fill_functions
 from autodist.kernels.replicate._filled_rows import FilledRows
 from autodist.kernels.replicate._group_joins import GROUP_TOTAL, GroupJoins
 from autodist.kernels.replicate._group_meetings import GroupMeetings
@@ -93,6 +94,8 @@ class _Builder:
         self.values: dict[tuple[str, Layout], list[str]] = {}
         self.copies: dict[str, list[str]] = {}
         self.editor = GraphEditor.like(self.analysis.graph_def)
+        if self.has_batch:
+            fill_functions(self.editor.library)
         self.draws = ReplicaDraws(self.out, self.editor.library)
 
     def build(self) -> DistributedGraph:
