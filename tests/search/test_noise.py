@@ -55,6 +55,8 @@ def test_a_drift_that_the_reference_shows_is_no_noise():
     assert math.isnan(once.ceiling)
     assert once.several <= 1
     assert noise_of([]).trials == 0
+    alike = [Trial(n, strategy(n), Measurement((1 + n % 2,)), "", again=(Measurement((2 - n % 2,)),)) for n in range(6)]
+    assert noise_of(alike).ceiling == 0.5, "nothing but noise"
 
 
 def test_the_card_says_what_a_store_has(tmp_path):

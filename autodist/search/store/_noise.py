@@ -54,8 +54,8 @@ class Noise:
         return 60 * self.measurements / self.seconds if self.seconds else math.nan
 
 
-_PAUSE_S = 300.0
-"""Measurements that are further apart are of different sessions."""
+_PAUSE = 5.0
+"""Measurements that are so many times as far apart as usual are of different sessions."""
 _DRAWS = 200
 
 
@@ -122,6 +122,8 @@ def _ceiling(several: Sequence[Sequence[Measurement]], spread: float) -> float:
     means = np.array([statistics.fmean(_logs(own)) for own in several])
     of_means = spread**2 * statistics.fmean(1 / len(own) for own in several)
     between = max(float(means.var(ddof=1)) - of_means, 0.0)
+    if not between:
+        return 0.5
     shrunk = math.sqrt(between / max(float(means.var(ddof=1)), 1e-12))
     true = means.mean() + shrunk * (means - means.mean())
     drawn = np.random.default_rng(0).normal(true, spread, (_DRAWS, len(true)))
@@ -131,4 +133,4 @@ def _ceiling(several: Sequence[Sequence[Measurement]], spread: float) -> float:
 
 def _seconds(ended_s: Sequence[float]) -> float:
     pauses = [later - earlier for earlier, later in itertools.pairwise(sorted(ended_s))]
-    return sum(pause for pause in pauses if pause < _PAUSE_S)
+    return sum(pause for pause in pauses if pause < _PAUSE * statistics.median(pauses))
