@@ -59,7 +59,7 @@ def run_cell(line: str, cell: str) -> None:
         )
 
 
-_HEAD = "# Written from a cell of a notebook by %%autodist: a further run of the cell writes it again.\n"
+_HEAD = "# Written from a cell of a notebook by %%autodist: a further run of the cell writes it anew.\n"
 
 
 def _words(line: str) -> tuple[list[str], Path]:

@@ -164,7 +164,7 @@ class SessionSteps:
         old = self._state.host
         assert old is not None
         self._state.pull_all()
-        self.barrier(self.agreement.next("connected again"))  # before, others may still ask this session for values
+        self.barrier(self.agreement.next("connected anew"))  # before, others may still ask this session for values
         self._state.forget(self._state.names)
         old.close()
         host = SessionHost(self._worker, replace(old.wiring, server=True), container=self._setting.container)

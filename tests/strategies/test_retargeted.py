@@ -58,7 +58,7 @@ def test_a_file_of_any_number_of_hosts_fits_any_other(tmp_path_factory, builder,
 def test_servers_are_balanced_anew_by_what_links_carry(tmp_path):
     strategy = PSLoadBalancing().build(GRAPH, spec("a", "b"))
     there = ResourceSpec((Host("c", "c"), Host("d", "d", bandwidth_gbps=0.1), Host("e", "e"), Host("f", "f")))
-    with pytest.warns(RetargetedWarning, match=r"made for a, b, used on 4 hosts, with its servers balanced anew"):
+    with pytest.warns(RetargetedWarning, match=r"made for a, b, used on 4 hosts, with its servers balanced again"):
         found = used_on(strategy, there, tmp_path / "best.json")
     sizes = dict.fromkeys("cdef", 0)
     for name, synchronizer in found.synchronizers:
