@@ -8,11 +8,12 @@ from pathlib import Path
 
 from measuring import SCRIPTS
 
+from autodist.resource_spec import ResourceSpec, to_yaml
 from autodist.testing import EmulatedCluster
 
 __all__ = ["train_on_hosts"]
 
-_RUNS = "/root/runs"
+_RUNS, _CLUSTER = "/root/runs", "/root/cluster_of_run.yml"
 
 
 def train_on_hosts(
@@ -22,10 +23,17 @@ def train_on_hosts(
     arguments: tuple[str, ...],
     timeout_s: float,
     options: tuple[str, ...] = (),
+    spec: ResourceSpec | None = None,
 ) -> Path:
-    """Run a script of the benchmarks on all hosts; what it wrote into its run's directory is in the one returned."""
-    hosts = ",".join(host.name for host in cluster.spec.hosts)
+    """Run a script of the benchmarks on all hosts, or on those of a spec.
+
+    What it wrote into its run's directory is in the one returned.
+    """
+    where = ["-H", ",".join(host.name for host in cluster.spec.hosts)]
     number = sum(1 for _ in (cluster.disk("head") / _RUNS[1:]).glob("*"))
+    if spec is not None:
+        (cluster.disk("head") / _CLUSTER[1:]).write_text(to_yaml(spec))
+        where = ["--spec", _CLUSTER]
     run_dir = f"{_RUNS}/{number}"
     # Sources that are not installed are known to the hosts by this variable only.
     path = ("--env", "PYTHONPATH") if "PYTHONPATH" in os.environ else ()
@@ -35,8 +43,7 @@ def train_on_hosts(
         "autodist",
         "run",
         str(SCRIPTS / script),
-        "-H",
-        hosts,
+        *where,
         "--strategy",
         strategy,
         *options,

@@ -25,9 +25,9 @@ _NAMES = (
     "overlap", "agents", "fit", "inputs", "checkpoint", "leak", "batch_norm", "scoring", "choosing",
 )  # fmt: skip
 _LONG = (
-    "tuning", "accuracy", "searchers", "gains", "peers", "smoke", "compute_bound", "growth", "scaling", "host_memory",
-    "frozen", "comparison", "encryption", "negatives", "tiled", "tilings", "arrays", "first_command", "carrier_costs",
-    "versions",
+    "tuning", "accuracy", "searchers", "gains", "peers", "smoke", "compute_bound", "growth", "scaling",
+    "host_memory", "limited_memory", "frozen", "comparison", "encryption", "negatives", "tiled", "tilings", "arrays",
+    "first_command", "carrier_costs", "versions",
 )  # fmt: skip
 """Only where they are asked for by name."""
 _TIMEOUT_S = 1790.0  # of all benchmarks together
