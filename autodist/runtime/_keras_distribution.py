@@ -6,6 +6,7 @@ import glob
 import re
 import sys
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 from autodist.errors import StrategyError
@@ -34,25 +35,46 @@ def tiling_of_keras(graph: TrainingGraph, spec: ResourceSpec) -> str | None:
         return None
     mesh = found.device_mesh
     lengths = dict(zip(mesh.axis_names, mesh.shape, strict=True))
-    names = [variable.name for variable in graph.trainable]
-    mistakes = [*_of_mesh(lengths, spec), *_of_layouts(list(found._layout_map), names)]
+    names, batch = [variable.name for variable in graph.trainable], found.batch_dim_name
+    layouts = list(found._layout_map)
+    mistakes = [*_of_mesh(lengths, batch, spec), *_of_layouts(layouts, names)]
+    if not mistakes:
+        mistakes = list(_along_the_batch({key: found._layout_map[key] for key in layouts}, lengths, batch))
     if mistakes:
         raise StrategyError(
             f"the script's `keras.distribution.ModelParallel` can't be followed: {'; '.join(mistakes)}",
             hint="mend the mesh or the LayoutMap; or leave out `set_distribution()`, and run with `--strategy Tiled`",
         )
     rules = [f"{glob.escape(name)}={dim}" for name in names for dim in _cut_dims(found._layout_map[name], lengths)]
-    return f"Tiled(dims={(*rules, '*=whole')!r})"
+    groups = lengths[batch] if len(_long(lengths)) > 1 else 1
+    return f"Tiled(dims={(*rules, '*=whole')!r}{f', groups={groups}' if groups > 1 else ''})"
 
 
-def _of_mesh(lengths: dict[str, int], spec: ResourceSpec) -> Iterator[str]:
-    replicas = len(spec.replicas)
-    long = [f"`{axis}` of {length}" for axis, length in lengths.items() if length > 1]
-    if len(long) > 1:
-        yield f"its mesh has the axes {' and '.join(long)}, allowed: one axis longer than 1, such as (1, {replicas})"
-    elif max(lengths.values(), default=1) != replicas:
-        shape = tuple(lengths.values())
+def _long(lengths: dict[str, int]) -> list[str]:
+    """The axes that are longer than 1."""
+    return [axis for axis, length in lengths.items() if length > 1]
+
+
+def _of_mesh(lengths: dict[str, int], batch: str, spec: ResourceSpec) -> Iterator[str]:
+    replicas, shape, long = len(spec.replicas), tuple(lengths.values()), _long(lengths)
+    if prod(shape) != replicas:
         yield f"its mesh is {shape}, the cluster has {replicas} replicas, as `keras.distribution.list_devices()` says"
+    told = " and ".join(f"`{axis}` of {lengths[axis]}" for axis in long)
+    if len(long) > 2 or (len(long) == 2 and long[0] != batch):
+        yield (
+            f"its mesh has the axes {told}, allowed: one axis longer than 1, or two, of which the first is that of the "
+            f"batch, `{batch}`"
+        )
+
+
+def _along_the_batch(layouts: dict[str, Any], lengths: dict[str, int], batch: str) -> Iterator[str]:
+    """What a mesh of two axes does not allow: weights that are cut along that of the batch."""
+    for key, layout in layouts.items() if len(_long(lengths)) > 1 else ():
+        if layout is not None and batch in layout.axes:
+            yield (
+                f"its LayoutMap cuts {key!r} along `{batch}`, the axis of the batch, allowed: along the other one, "
+                "since each group of replicas has all parts of a weight"
+            )
 
 
 def _of_layouts(keys: list[str], names: list[str]) -> Iterator[str]:

@@ -1,4 +1,7 @@
-"""A script as it is written for Keras on JAX: a mesh of all devices, and layouts by names. Writes weights to a file."""
+"""A script as it is written for Keras on JAX: a mesh of all devices, and layouts by names.
+
+`mesh_script.py FILE GROUPS`: writes weights to a file.
+"""
 
 import sys
 
@@ -9,7 +12,8 @@ from keras.distribution import DeviceMesh, LayoutMap, ModelParallel, list_device
 import autodist
 
 devices = list_devices()
-mesh = DeviceMesh((1, len(devices)), ["batch", "model"], devices)
+groups = int(sys.argv[2])
+mesh = DeviceMesh((groups, len(devices) // groups), ["batch", "model"], devices)
 layouts = LayoutMap(mesh)
 layouts["block/up/kernel"] = (None, "model")
 layouts[".*down/kernel"] = ("model", None)

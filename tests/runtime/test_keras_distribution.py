@@ -21,20 +21,24 @@ NAMES = ("block/up/kernel", "block/up/bias", "block/down/kernel")
 GRAPH = SimpleNamespace(trainable=[SimpleNamespace(name=name) for name in NAMES])
 
 
-def test_a_script_for_a_mesh_trains_as_on_one_device(tmp_path):
-    environment = {"PYTHONPATH": python_path(TESTS)}
-    job = Job(SCRIPT, ResourceSpec.local(2), (str(tmp_path / "two.npz"),), run_dir=tmp_path / "run", env=environment)
-    result = LocalLauncher().launch(job)
+@pytest.mark.parametrize(
+    ("workers", "groups"), [(2, 1), pytest.param(4, 2, marks=pytest.mark.slow)], ids=["one axis", "two axes"]
+)
+def test_a_script_for_a_mesh_trains_as_on_one_device(tmp_path, workers, groups):
+    environment, spec = {"PYTHONPATH": python_path(TESTS)}, ResourceSpec.local(workers)
+    arguments = (str(tmp_path / "several.npz"), f"{groups}")
+    result = LocalLauncher().launch(Job(SCRIPT, spec, arguments, run_dir=tmp_path / "run", env=environment))
     assert result.exit_code == 0, result.failure
-    subprocess.run([sys.executable, str(SCRIPT), str(tmp_path / "one.npz")], check=True, timeout=120)
+    subprocess.run([sys.executable, str(SCRIPT), str(tmp_path / "one.npz"), "1"], check=True, timeout=120)
 
-    one, two = np.load(tmp_path / "one.npz"), np.load(tmp_path / "two.npz")
-    assert (one["devices"], two["devices"]) == (1, 2)
+    one, several = np.load(tmp_path / "one.npz"), np.load(tmp_path / "several.npz")
+    assert (one["devices"], several["devices"]) == (1, workers)
     assert one["moved"].min() > 1e-3
     for name in set(one.files) - {"devices", "moved"}:
-        np.testing.assert_allclose(two[name], one[name], rtol=1e-5, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(several[name], one[name], rtol=1e-5, atol=1e-5, err_msg=name)
     log = (tmp_path / "run" / "logs" / "0.log").read_text()
-    assert "strategy Tiled(dims=('block/up/kernel=1', 'block/down/kernel=0', '*=whole'))" in log
+    more = ", groups=2" if groups > 1 else ""
+    assert f"strategy Tiled(dims=('block/up/kernel=1', 'block/down/kernel=0', '*=whole'){more})" in log
 
 
 @pytest.fixture
@@ -70,10 +74,6 @@ def test_all_that_can_not_be_followed_is_said(distributed):
     distributed(layouts_of((2, 2), ("batch", "model"), **{"up/kernel": ("model",), "block/up/kernel": ("model",)}))
     with pytest.raises(StrategyError) as caught:
         tiling_of_keras(GRAPH, ResourceSpec.local(workers=4))
-    assert (
-        "the axes `batch` of 2 and `model` of 2, allowed: one axis longer than 1, such as (1, 4)"
-        in caught.value.message
-    )
     assert "LayoutMap has 'up/kernel', which is the name of no trained variable" in caught.value.message
     distributed(layouts_of((1, 4), ("batch", "model"), **{"block/up/.*": ("model",), ".*/kernel": ("model",)}))
     with pytest.raises(
@@ -83,3 +83,28 @@ def test_all_that_can_not_be_followed_is_said(distributed):
     distributed(layouts_of((1, 2), ("batch", "model"), **{"block/up/kernel": ("model",)}))
     with pytest.raises(StrategyError, match=r"its mesh is \(1, 2\), the cluster has 4 replicas"):
         tiling_of_keras(GRAPH, ResourceSpec.local(workers=4))
+
+
+def test_a_mesh_of_two_axes_is_groups_of_replicas(distributed):
+    spec = ResourceSpec.local(workers=4)
+    layouts = {"block/up/.*": (None, "model"), "block/down/kernel": ("model", None)}
+    distributed(layouts_of((2, 2), ("batch", "model"), **layouts))
+    wanted = "Tiled(dims=('block/up/kernel=1', 'block/up/bias=1', 'block/down/kernel=0', '*=whole'), groups=2)"
+    assert tiling_of_keras(GRAPH, spec) == wanted
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "batch", "layout", "said"),
+    [
+        ((2, 2), ("model", "batch"), "batch", ("model",), "of which the first is that of the batch, `batch`"),
+        ((2, 2, 2), ("batch", "model", "more"), "batch", ("model",), "`batch` of 2 and `model` of 2 and `more` of 2"),
+        ((2, 2), ("batch", "model"), "batch", ("batch", "model"), "cuts 'block/up/kernel' along `batch`, the axis of"),
+        ((2, 4), ("batch", "model"), "batch", ("model",), r"its mesh is \(2, 4\), the cluster has 4 replicas"),
+    ],
+)
+def test_two_axes_that_can_not_be_followed_are_said(distributed, shape, axes, batch, layout, said):
+    found = layouts_of(shape, axes, **{"block/up/kernel": layout})
+    found._batch_dim_name = batch
+    distributed(found)
+    with pytest.raises(StrategyError, match=said):
+        tiling_of_keras(GRAPH, ResourceSpec.local(workers=int(np.prod(shape)) if len(shape) > 2 else 4))
