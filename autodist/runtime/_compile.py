@@ -355,15 +355,21 @@ class Compiler:
     def _propose(self, captured: CapturedStep) -> Strategy:
         wanted = tiling_of_keras(captured.graph, self._spec) or self._wanted
         strategy = self._settled(wanted, captured)
-        builder = get(wanted) if strategy.has_tiles else strategy
-        safer = builder.safer if isinstance(builder, StrategyBuilder) else None
-        if safer is None:
-            return strategy
-        try:
-            self._planned = strategy, self._plan(captured, strategy)
-        except AutoDistError as error:
-            _LOG.info("what `auto` chose can't be compiled, so it chooses again without tiles: %s", error.message)
-            return self._settled(safer, captured)
+        chooser = get(wanted) if strategy.has_tiles else strategy
+        while isinstance(chooser, StrategyBuilder):
+            safer = chooser.safer_than(strategy)
+            if safer is None:
+                return strategy
+            try:
+                self._planned = strategy, self._plan(captured, strategy)
+            except AutoDistError as error:
+                what = "groups of replicas" if strategy.groups_of_replicas > 1 else "tiles"
+                _LOG.info(
+                    "what `auto` chose can't be compiled, so it chooses again without %s: %s", what, error.message
+                )
+                chooser, strategy = safer, self._settled(safer, captured)
+            else:
+                return strategy
         return strategy
 
     def _settled(self, wanted: _Wanted, captured: CapturedStep) -> Strategy:

@@ -89,6 +89,7 @@ class Auto(StrategyBuilder):
             ``collective``. None allows what the run does.
         tiles: Whether it may cut large weights over all replicas, as :class:`~autodist.search.tilings.Tiled` does; it
             does not where several strategies are tried.
+        groups: Whether then replicas may fall into groups, of which each has all parts.
 
     """
 
@@ -100,6 +101,7 @@ class Auto(StrategyBuilder):
     online: int = 1
     over: str | None = None
     tiles: bool = True
+    groups: bool = True
 
     def __post_init__(self) -> None:
         numbers = {"proposals": 1 if self.proposals is None else self.proposals, "online": self.online}
@@ -117,10 +119,11 @@ class Auto(StrategyBuilder):
         """Yes."""
         return True
 
-    @property
-    def safer(self) -> Auto | None:
-        """One that cuts no weights over replicas, which some steps do not allow."""
-        return replace(self, tiles=False) if self.tiles else None
+    def safer_than(self, strategy: Strategy) -> Auto | None:
+        """One without groups of replicas, or one that cuts no weights at all, which some steps do not allow."""
+        if self.tiles and self.groups and strategy.groups_of_replicas > 1:
+            return replace(self, groups=False)
+        return replace(self, tiles=False) if self.tiles and strategy.has_tiles else None
 
     def confined(self, allowed: Collection[str]) -> Auto:
         """Return one that chooses only what these carry, of what it may choose already; itself if nothing is left."""
@@ -271,7 +274,8 @@ class Auto(StrategyBuilder):
             replace(one.strategy, builder=f"auto: {_name(one)}, expected to be number {place} of {of}{so} by {source}")
             for one, place, so in said
         )
-        tiled = with_tiles_instead(told[0], domain, advice.in_seconds, advice.margin) if may_tile else None
+        given = told[0], domain, advice.in_seconds, advice.margin
+        tiled = with_tiles_instead(*given, may_group=self.groups) if may_tile else None
         if tiled is None:
             return told
         why = f"auto: {tiled.builder}, expected to be faster than the best of {of} by {source}"

@@ -22,7 +22,9 @@ _EQUAL = 0.1
 waits least often: how long, depends on the slowest of all hosts each time, which none of them can know."""
 
 
-def with_tiles_instead(chosen: Strategy, domain: Domain, simulator: Simulator, margin: float) -> Strategy | None:
+def with_tiles_instead(
+    chosen: Strategy, domain: Domain, simulator: Simulator, margin: float, *, may_group: bool
+) -> Strategy | None:
     """Return a strategy with tiles that is expected to be faster than a chosen one; None if there is none.
 
     Args:
@@ -30,6 +32,7 @@ def with_tiles_instead(chosen: Strategy, domain: Domain, simulator: Simulator, m
         domain: What it is for.
         simulator: One whose scores are seconds.
         margin: By which share it must be faster.
+        may_group: Whether replicas may fall into groups.
 
     """
     if not can_tile_steps(domain):
@@ -37,7 +40,7 @@ def with_tiles_instead(chosen: Strategy, domain: Domain, simulator: Simulator, m
     chosen_s = float(simulator.predict([chosen], domain)[0])
     if domain.compute_s > (1 - margin) * chosen_s:
         return None  # it is the computation that takes so long
-    found = _fitting(chosen, domain)
+    found = _fitting(chosen, domain, may_group=may_group)
     if not found:
         return None
     expected_s = simulator.predict(found, domain)
@@ -72,10 +75,10 @@ def can_tile_steps(domain: Domain) -> bool:
     return is_known and len(domain.spec.hosts) > 1 and bool((domain.replicas > 0).all())
 
 
-def _fitting(chosen: Strategy, domain: Domain) -> list[Strategy]:
+def _fitting(chosen: Strategy, domain: Domain, *, may_group: bool) -> list[Strategy]:
     room, found = MemoryFilter(domain), []
     try:
-        for strategy in with_tiles(domain.graph, domain.spec, chosen):
+        for strategy in with_tiles(domain.graph, domain.spec, chosen, may_group=may_group):
             check(strategy, domain.graph, domain.spec)
             if not room.why_not(strategy):
                 found.append(strategy)

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from autodist.graph.batch import BY_REPLICA
+from autodist.graph.operators import Kind, is_kind
 from autodist.resource_spec import Mesh
 from autodist.search.tilings._plan_tiling import plan_tiling
 from autodist.strategies import Strategy, can_tile, tile_config
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
     from autodist.resource_spec import ResourceSpec
 
-__all__ = ["with_tiles"]
+__all__ = ["numbers_of_groups", "with_tiles"]
 
 _MOST = 4
 _FEW = 2
@@ -23,7 +25,12 @@ _MANY_NODES = 5000
 
 
 def with_tiles(
-    graph: TrainingGraph, spec: ResourceSpec, others: Strategy, cut: Mapping[str, int] | None = None
+    graph: TrainingGraph,
+    spec: ResourceSpec,
+    others: Strategy,
+    cut: Mapping[str, int] | None = None,
+    *,
+    may_group: bool = False,
 ) -> Iterator[Strategy]:
     """Yield strategies in which the largest variables are tiled, and all others are as another strategy has them.
 
@@ -35,27 +42,83 @@ def with_tiles(
         spec: D.
         others: A strategy for all devices.
         cut: By variable that may be tiled, its dim; None to look for those dims.
+        may_group: Whether there are some with groups of replicas as well.
 
     Raises:
         StrategyError: Nothing is known of the step, see :func:`~autodist.search.tilings.plan_tiling`.
 
     """
-    parts = len(spec.replicas)
-    if cut is None:
-        cut = plan_tiling(graph, Mesh.of(spec).flat()).cut_dims()
-    sizes = {
-        v.name: v.size_bytes for v in graph.trainable if v.name in cut and can_tile(graph, v.name, cut[v.name], parts)
-    }
+    of_all = plan_tiling(graph, Mesh.of(spec).flat()).cut_dims() if cut is None else cut
+    sizes = _sizes(graph, of_all, len(spec.replicas))
     is_large = graph.graph_def is None or len(graph.graph_def.node) > _MANY_NODES
     for least in _thresholds(sizes, _FEW if is_large else _MOST):
-        dims = {name: cut[name] for name, size in sizes.items() if size >= least}
-        configs = (
-            tile_config(graph, spec, c.variable, dims[c.variable]) if c.variable in dims else c
-            for c in others.variables
+        dims = {name: of_all[name] for name, size in sizes.items() if size >= least}
+        yield _tiled(graph, spec, others, dims)
+    if cut is None and may_group and not is_large and can_group(graph):
+        yield from _in_groups(graph, spec, others)
+
+
+def _in_groups(graph: TrainingGraph, spec: ResourceSpec, others: Strategy) -> Iterator[Strategy]:
+    """Those in which groups of replicas have all parts, for each number of groups that the hosts make."""
+    mesh, examples = Mesh.of(spec).flat(), graph.batch_size or 0
+    for groups in numbers_of_groups(spec):
+        parts = mesh.size // groups
+        if examples < groups or parts < 2:
+            continue
+        [(axis, _)] = mesh.axes
+        of_group = Mesh(((axis, parts),), mesh.devices[:parts])
+        cut = plan_tiling(graph.with_batch_size(examples // groups), of_group).cut_dims()
+        dims = {name: cut[name] for name in _sizes(graph, cut, parts)}
+        if dims:
+            yield _tiled(graph, spec, others, dims, groups)
+
+
+def numbers_of_groups(spec: ResourceSpec) -> tuple[int, ...]:
+    """Into how many groups of whole hosts, more than one of each, replicas may fall.
+
+    Example:
+        >>> from autodist.resource_spec import ResourceSpec
+        >>> numbers_of_groups(ResourceSpec.local(workers=8))
+        (2, 4)
+
+    """
+    hosts, counts = len(spec.hosts), {len(host.replica_devices) for host in spec.hosts}
+    return tuple(n for n in range(2, hosts) if hosts % n == 0) if len(counts) == 1 else ()
+
+
+def can_group(graph: TrainingGraph) -> bool:
+    """Whether nothing speaks against groups of replicas that have parts of the batch, as far as a glance tells.
+
+    Random numbers by example do, and batch normalization.
+    """
+    analysis = graph.analysis
+    nodes = (analysis.nodes[name] for name in analysis.scalings)
+    differs = analysis.synchronized or any(BY_REPLICA in n.attr or is_kind(n.op, Kind.RANDOM) for n in nodes)
+    return not differs and graph.fixed_rows is None
+
+
+def _sizes(graph: TrainingGraph, cut: Mapping[str, int], parts: int) -> dict[str, int]:
+    """By variable that is cut and can be, its bytes."""
+    return {
+        v.name: v.size_bytes for v in graph.trainable if v.name in cut and can_tile(graph, v.name, cut[v.name], parts)
+    }
+
+
+def _tiled(
+    graph: TrainingGraph, spec: ResourceSpec, others: Strategy, dims: Mapping[str, int], groups: int = 1
+) -> Strategy:
+    """A strategy like another one, but for the variables that are tiled."""
+    group = 1 + max(others.groups, default=-1)
+    configs = []
+    for config in others.variables:
+        is_tiled = config.variable in dims
+        configs.append(
+            tile_config(graph, spec, config.variable, dims[config.variable], groups, group) if is_tiled else config
         )
-        yield replace(
-            others, variables=tuple(configs), builder=f"Tiled, {len(dims)} of {len(others.variables)} variables"
-        )
+        group += is_tiled
+    told = f" in {groups} groups" if groups > 1 else ""
+    builder = f"Tiled{told}, {len(dims)} of {len(others.variables)} variables"
+    return replace(others, variables=tuple(configs), builder=builder)
 
 
 def _thresholds(sizes: Mapping[str, int], most: int) -> list[int]:

@@ -47,9 +47,8 @@ class StrategyBuilder(Named, abc.ABC):
         """Whether it chooses among many kinds of strategies, so that what carries them is not known beforehand."""
         return False
 
-    @property
-    def safer(self) -> StrategyBuilder | None:
-        """Who builds instead where a step can't be compiled with what this one chose; None if there is nobody."""
+    def safer_than(self, strategy: Strategy) -> StrategyBuilder | None:
+        """Return who builds instead where a step can't be compiled as this one chose; None if there is nobody."""
         return None
 
     def confined(self, allowed: Collection[str]) -> StrategyBuilder:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from autodist import carriers
+from autodist.cost import added, direct_gather, direct_reduce
 from autodist.resource_spec import Device
 from autodist.strategies._problem import Problem, listed
+from autodist.strategies._shard_messages import host_of
 from autodist.strategies.synchronizers._all_reduce_synchronizer import AllReduceSynchronizer
 from autodist.strategies.synchronizers._base import Check, Columns, Form, Synchronizer, Terms
 from autodist.strategies.synchronizers._choice import Choice
@@ -103,13 +105,36 @@ class TileSynchronizer(Synchronizer):
         return replace(self, destination=home)
 
     def sent(self, message: ShardMessages, graph: GraphConfig, later_reads: int) -> ShardMessages:
-        """Nothing: neither the value nor its gradient leaves the replica."""
-        nothing = replace(message, summed_bytes=0.0, gathered_bytes=0.0, gathered_rows=0.0, reads=0, lookup_rows=0.0)
-        return replace(nothing, gradient_rows=0.0).never_coded
+        """Nothing, with one group: neither the value nor its gradient leaves the replica.
+
+        Of several groups one host of each has a part. What these send is told as what all hosts would send of a smaller
+        gradient, so that the parts together come to what a host sends and keeps.
+        """
+        kept = message.changed(reads=0, lookup_rows=0.0).never_coded
+        if self.between is None:
+            return kept.changed(summed_bytes=0.0, gathered_bytes=0.0, gathered_rows=0.0, gradient_rows=0.0)
+        hosts = len(set(map(host_of, graph.replicas)))
+        share = self._share(hosts)
+        return kept.changed(
+            size_bytes=message.size_bytes * self.groups / max(1, hosts),
+            summed_bytes=message.summed_bytes * share,
+            gathered_rows=message.gathered_rows * share,
+        )
+
+    def _share(self, hosts: int) -> float:
+        """Between how many other groups a gradient goes, in relation to the other hosts."""
+        return (self.groups - 1) / max(1, hosts - 1)
 
     def links(self, message: ShardMessages, cluster: Mapping[str, Share], sums: Mapping[str, float]) -> Links:
         """See the base class."""
-        return {}
+        if self.between is None:
+            return {}
+        hosts, share = [host for host in map(host_of, self.devices) if host in cluster], self._share(len(cluster))
+        if len(hosts) < 2:
+            return {}
+        summed = direct_reduce(message.summed_bytes / share, dict.fromkeys(hosts, 1 / len(hosts)))
+        rows = message.gathered_rows / share * sum(own.examples for own in cluster.values()) / self.groups
+        return added(summed, direct_gather(dict.fromkeys(hosts, rows * message.gathered_row_bytes)))
 
     @classmethod
     def checks(cls) -> tuple[Check, ...]:
@@ -118,7 +143,11 @@ class TileSynchronizer(Synchronizer):
 
     def columns(self) -> Columns:
         """See the base class."""
-        return Columns(self.type, where=self.destination)
+        if self.between is None:
+            return Columns(self.type, where=self.destination)
+        told = f"{self.type} (in {self.groups} groups)"
+        where, between = " and ".join(self.devices), self.between
+        return Columns(told, where=where, group=between.group_number, communicator=between.communicator)
 
     @classmethod
     def of_choice(cls, choice: Choice, home: str, group: int, stations: tuple[str, ...]) -> TileSynchronizer:
@@ -136,7 +165,9 @@ class TileSynchronizer(Synchronizer):
 
     def terms(self, message: ShardMessages) -> Terms:
         """See the base class."""
-        return Terms(self.form, server=self.destination, has_own_connections=True)
+        if self.between is None:
+            return Terms(self.form, server=self.destination, has_own_connections=True)
+        return Terms(Form.REDUCED, group=self.between.group, has_own_connections=True, is_direct=True)
 
 
 def _parts(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:

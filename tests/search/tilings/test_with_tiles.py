@@ -1,0 +1,60 @@
+"""Strategies with tiles instead of others: over all hosts, or in groups, each of which has all parts."""
+
+import keras
+import pytest
+import tensorflow as tf
+
+from autodist.resource_spec import Host, ResourceSpec
+from autodist.search._with_tiles_instead import with_tiles_instead
+from autodist.search.tilings import with_tiles
+from autodist.simulator import Domain, EventSimulator, memory_needs, tabulate
+from autodist.strategies import check, compose, traffic
+
+from .keras_steps import captured, dense
+
+layers = keras.layers
+FOUR = ResourceSpec(tuple(Host(name, name, bandwidth_gbps=1.0) for name in "abcd"))
+ALL_REDUCE = "AllReduce(communicator='tcp')"
+
+
+def perceptron(rows):
+    return dense(rows, 512, 512, 512, 512, 512)
+
+
+@pytest.mark.parametrize(("rows", "groups"), [(128, 1), (512, 2)])
+def test_groups_are_taken_where_activations_are_about_as_large_as_weights(rows, groups):
+    """With few examples activations are small, and travel; with many, weights are, whose gradients travel then."""
+    domain = Domain.of(perceptron(rows), FOUR)
+    chosen = compose(ALL_REDUCE, domain.graph, FOUR)
+    found = with_tiles_instead(chosen, domain, EventSimulator(), 0.1, may_group=True)
+    assert found.groups_of_replicas == groups
+    check(found, domain.graph, FOUR)
+    without = with_tiles_instead(chosen, domain, EventSimulator(), 0.1, may_group=False)
+    assert without is None or without.groups_of_replicas == 1
+
+
+def test_what_groups_send_and_keep_is_told():
+    """Of two groups of two, each host keeps a half of the weights, and sends the other group its gradient once."""
+    graph = perceptron(512)
+    whole, tiled = (
+        compose(text, graph, FOUR) for text in (ALL_REDUCE, "Tiled(dims=('*/kernel=1', '*=whole'), groups=2)")
+    )
+    weights = sum(v.size_bytes for v in graph.trainable if len(v.shape) > 1)
+    sent = [flow.sent for flow in traffic(tiled, graph, FOUR).flows if flow.shard is not None]
+    assert {host: sum(one.get(host, 0) for one in sent) for host in "abcd"} == dict.fromkeys("abcd", weights / 2)
+    assert all(set(one) in ({"a", "c"}, {"b", "d"}) for one in sent)
+    domain = Domain.of(graph, FOUR)
+    kept = [memory_needs(tabulate([one], domain), domain, 1)[0][0] for one in (whole, tiled)]
+    assert kept[0] - kept[1] >= weights / 2
+
+
+@pytest.mark.parametrize(("layer", "is_shared"), [("Dropout", False), ("BatchNormalization", False), ("Dense", True)])
+def test_no_groups_are_proposed_for_steps_that_they_can_not_share(layer, is_shared):
+    between = {"Dropout": layers.Dropout(0.5), "BatchNormalization": layers.BatchNormalization()}
+    model = keras.Sequential(
+        [keras.Input((512,)), layers.Dense(512), between.get(layer, layers.Dense(512)), layers.Dense(512)]
+    )
+    specs = [tf.TensorSpec([512, 512])] * 2
+    graph = captured(model, keras.losses.MeanSquaredError(), keras.optimizers.SGD(0.1), *specs)
+    found = with_tiles(graph, FOUR, compose(ALL_REDUCE, graph, FOUR), may_group=True)
+    assert any(one.groups_of_replicas > 1 for one in found) == is_shared
