@@ -10,7 +10,7 @@ from autodist.graph import NodeList
 from autodist.graph.layouts import Entry, Multiple, Rows
 from autodist.kernels._base import Layout
 
-__all__ = ["BatchRows", "FirstRows"]
+__all__ = ["BatchRows", "FirstRows", "entry_of"]
 
 
 class FirstRows:
@@ -21,6 +21,7 @@ class FirstRows:
         layout: Who this worker is.
         counts: The numbers of rows of all replicas of all workers, in their order.
         name: What the names of the nodes begin with.
+        prefix: The same of those of replicas' first rows.
 
     Attributes:
         firsts: The first row of each replica of all workers.
@@ -28,14 +29,14 @@ class FirstRows:
 
     """
 
-    def __init__(self, out: NodeList, layout: Layout, counts: str, name: str) -> None:
+    def __init__(self, out: NodeList, layout: Layout, counts: str, name: str, prefix: str = "autodist") -> None:
         whole = out.cast(f"{name}/counts/int", counts, "float32", "int32")
         behind = out.constant(f"{name}/counts/axis", 0, "int32")
         self.ends = out.add("Cumsum", f"{name}/counts/ends", [whole, behind], T="int32", Tidx="int32")
         self.firsts = out.add("Sub", f"{name}/counts/firsts", [self.ends, whole], T="int32")
         before = sum(len(layout.copies(rank)) for rank in range(layout.rank))
         count = len(layout.local_replicas)
-        self._first = [entry_of(out, f"autodist/first_{r}", self.firsts, before + r) for r in range(count)]
+        self._first = [entry_of(out, f"{prefix}/first_{r}", self.firsts, before + r) for r in range(count)]
 
     def first(self, replica: int) -> str:
         """The first row of a local replica."""

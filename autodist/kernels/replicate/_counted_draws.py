@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 from autodist.graph import NodeList, StepAnalysis, node_of, tensor_dtype
 from autodist.graph.batch import Batch
 from autodist.graph.operators import meaning
-from autodist.kernels.replicate._batch_rows import FirstRows
 
 __all__ = ["CountedDraws", "elements_of_rows"]
 
@@ -36,6 +35,13 @@ def elements_of_rows(analysis: StepAnalysis, name: str) -> int | None:
     return prod(sizes) if first == Batch(Fraction(1)) and len(sizes) == len(others) else None
 
 
+class Starts(Protocol):
+    """Where rows begin in the batch."""
+
+    def first(self, replica: int) -> str:
+        """The first row of a local replica, as a scalar."""
+
+
 class CountedDraws:
     """Changes copies of random operators.
 
@@ -46,7 +52,7 @@ class CountedDraws:
 
     """
 
-    def __init__(self, nodes: dict[str, Any], out: NodeList, rows: FirstRows) -> None:
+    def __init__(self, nodes: dict[str, Any], out: NodeList, rows: Starts) -> None:
         self._nodes = nodes
         self._out = out
         self._rows = rows

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from autodist.graph import BatchScaling, NodeList, tensor_dtype
+from autodist.graph.operators import Kind, is_kind
 from autodist.kernels._base import Combine, SyncPoint
 from autodist.kernels._layout import Layout
+from autodist.kernels.replicate._batch_rows import FirstRows, entry_of
+from autodist.kernels.replicate._counted_draws import CountedDraws, elements_of_rows
 from autodist.kernels.replicate._demand import tensor_shape
 from autodist.kernels.replicate._group_meetings import GroupMeetings
 from autodist.kernels.replicate._shares import BatchShares
@@ -17,6 +21,17 @@ GROUP_TOTAL = "autodist/group/total"
 """The size of the part of the batch that a group has."""
 
 _ROWS = frozenset({BatchScaling.ROWS, BatchScaling.SUBSET})
+
+
+@dataclass(frozen=True)
+class _GroupStart:
+    """Where the rows of a group begin in the batch."""
+
+    tensor: str
+
+    def first(self, replica: int) -> str:
+        """The first row of any of its replicas, which compute the same."""
+        return self.tensor
 
 
 class GroupJoins:
@@ -37,6 +52,8 @@ class GroupJoins:
         self._layout = layout
         self._points = points
         self._shares = BatchShares(out, 1, layout.groups, is_idle=False)
+        self.starts: FirstRows
+        """Where the rows of this worker's replicas begin in the batch of all groups."""
 
     def own_counts(self, counts: str, total: str) -> str:
         """The numbers of rows of the replicas of this group.
@@ -56,6 +73,8 @@ class GroupJoins:
         rows = self._out.add("Sum", f"{name}/sum", [own, dim], **sums)
         self._shares.take_rows(self._out.reshape(f"{name}/rows", rows, [1], "float32"))
         self._shares.add_total(total, everywhere)
+        self.starts = FirstRows(self._out, self._layout, counts, f"{name}/all", f"{name}/all")
+        self._start = _GroupStart(entry_of(self._out, f"{name}/first", self.starts.firsts, self._layout.group * size))
         return own
 
     @property
@@ -63,7 +82,20 @@ class GroupJoins:
         """The size of the batch of all groups."""
         return self._shares.total
 
-    def met(self, name: str) -> str:
+    def made(self, node: Any, copy: Any) -> str:
+        """What a node of a group makes, of which each of its workers computes all.
+
+        Args:
+            node: The node of the step.
+            copy: The group's: one that draws is made to draw what one device does for the group's rows.
+
+        """
+        each = elements_of_rows(self._meetings.graph.analysis, node.name) if is_kind(node.op, Kind.RANDOM) else None
+        if each is not None and node.name in self._meetings.graph.analysis.scalings:
+            return CountedDraws(self._nodes, self._out, self._start).own(node, copy, 0, each)
+        return self._met(str(node.name))
+
+    def _met(self, name: str) -> str:
         """The value of all groups of a node at which they meet; any other node is itself."""
         scaling = self._meetings.scalings.get(name)
         if scaling is None:

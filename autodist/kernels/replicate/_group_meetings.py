@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from autodist.graph import BatchScaling, GraphEditor, TrainingGraph, data_inputs, node_of, normalize, tensor_dtype
 from autodist.graph.batch import BY_REPLICA
 from autodist.graph.layouts import NoPlanError
+from autodist.kernels.replicate._counted_draws import elements_of_rows
 from autodist.kernels.replicate._demand import NodeDemand, tensor_shape
 from autodist.kernels.replicate._joins import has_constant_part
 from autodist.kernels.replicate._warnings import inexact_of
@@ -59,7 +60,7 @@ def _refuse(graph: TrainingGraph, demand: NodeDemand) -> None:
         *(f"batch normalization takes all examples, `{name}`" for name in sorted(normal)),
         *inexact_of(graph, demand),
         *(f"`{name}` changes variables by example" for name in demand.analysis.writes if name in demand.replica),
-        *(f"`{name}` draws random numbers by example" for name in demand.draws),
+        *(f"`{name}` draws random numbers that no counter gives" for name in _drawn_apart(demand)),
         *(f"it goes on with gradients, `{name}`" for name in sorted(demand.intermediate)),
         *(f"it goes on with gradients, `{name}`" for name in demand.cuts if name in demand.analysis.joined),
     ]
@@ -67,6 +68,11 @@ def _refuse(graph: TrainingGraph, demand: NodeDemand) -> None:
         found.append(f"it is for batches of {graph.fixed_rows} rows only")
     if found:
         raise NoPlanError(f"groups of replicas have parts of the batch, and {found[0]}")
+
+
+def _drawn_apart(demand: NodeDemand) -> list[str]:
+    """The nodes that draw for examples, and can't draw what one device does for those of a group."""
+    return [name for name in demand.draws if elements_of_rows(demand.analysis, name) is None]
 
 
 class _Meetings:

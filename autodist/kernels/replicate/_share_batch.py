@@ -148,7 +148,7 @@ class _Builder:
         self.exchanges = Exchanges(self.nodes, self.plan, self.out, self.layout, self.rows, self._point)
         self.filled = FilledRows(self.nodes, self.plan, self.out, self.layout, self.rows)
         self.masked = MaskedRows(self.nodes, self.plan, self.out, self.layout)
-        self.draws_by_row = CountedDraws(self.nodes, self.out, self.rows.starts)
+        self.draws_by_row = CountedDraws(self.nodes, self.out, (self.groups or self.rows).starts)
         if workers == 1:
             return None
         return compare_batches(
@@ -227,7 +227,7 @@ class _Builder:
         if node.name in self.analysis.writes:
             copy.input.extend(f"^{check}" for check in self.checks)
         self.draws.seed(copy)
-        self._set(node.name, way, None, node.name if self.groups is None else self.groups.met(node.name))
+        self._set(node.name, way, None, node.name if self.groups is None else self.groups.made(node, copy))
 
     def _sizes(self, node: Any) -> list[str] | None:
         """Of a node that asks for sizes which are known, what each of its outputs is."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autodist.graph.batch import BY_REPLICA
-from autodist.graph.operators import Kind, is_kind
+from autodist.graph.operators import Kind, is_kind, meaning
 from autodist.resource_spec import Mesh
 from autodist.search.tilings._plan_tiling import plan_tiling
 from autodist.strategies import Strategy, can_tile, tile_config
@@ -89,12 +89,16 @@ def numbers_of_groups(spec: ResourceSpec) -> tuple[int, ...]:
 def can_group(graph: TrainingGraph) -> bool:
     """Whether nothing speaks against groups of replicas that have parts of the batch, as far as a glance tells.
 
-    Random numbers by example do, and batch normalization.
+    Random numbers that no counter gives do, and batch normalization.
     """
     analysis = graph.analysis
     nodes = (analysis.nodes[name] for name in analysis.scalings)
-    differs = analysis.synchronized or any(BY_REPLICA in n.attr or is_kind(n.op, Kind.RANDOM) for n in nodes)
-    return not differs and graph.fixed_rows is None
+    return not (analysis.synchronized or any(map(_differs, nodes))) and graph.fixed_rows is None
+
+
+def _differs(node: Any) -> bool:
+    draws_apart = is_kind(node.op, Kind.RANDOM) and not meaning(node.op).draws_in_order
+    return BY_REPLICA in node.attr or draws_apart
 
 
 def _sizes(graph: TrainingGraph, cut: Mapping[str, int], parts: int) -> dict[str, int]:
