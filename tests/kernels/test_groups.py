@@ -2,6 +2,7 @@
 
 import random
 import re
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -11,7 +12,7 @@ import tensorflow as tf
 from autodist.errors import StrategyError
 from autodist.graph import VariableNames, capture
 from autodist.resource_spec import Host, ResourceSpec
-from autodist.strategies import Strategy, compose
+from autodist.strategies import PSSynchronizer, Strategy, VariableConfig, compose
 from autodist.testing import InProcessCluster
 
 from . import single
@@ -104,6 +105,66 @@ def test_groups_have_parts_of_the_batch_and_their_replicas_parts_of_weights(buil
             assert gradients == {(worker.rank % 2, worker.rank % 2 + 2)}  # between those who have a part
             first = worker.rank // 2 * 2
             assert {(first, first + 1)} <= {point.members for point in points} <= {(first, first + 1), *gradients, None}
+
+
+def at_server(graph, text):
+    """A strategy whose variables that are not tiled are at a server."""
+    strategy = compose(text, graph, FOUR)
+    others = (
+        c if c.synchronizer.tiled_for is not None else whole_at(c.variable, "b:CPU:0") for c in strategy.variables
+    )
+    return replace(strategy, variables=tuple(others))
+
+
+def whole_at(variable, device):
+    return VariableConfig.whole(variable, PSSynchronizer(device))
+
+
+@pytest.mark.slow
+def test_other_variables_have_what_they_are_given():
+    _, data, step, losses, after = prepared(dense, (8, 7, 1))
+    text = "Tiled(dims=('*dense*/kernel=1', '*=whole'), groups=2)"
+    with InProcessCluster(step, data[0], lambda graph: at_server(graph, text), FOUR) as cluster:
+        for batch, loss in zip(data, losses, strict=True):
+            for [found] in cluster.step(*batch):
+                np.testing.assert_allclose(found, loss, rtol=1e-5)
+        cluster.settle(len(data))
+        assert_same(cluster.values(), after)
+
+
+@pytest.mark.parametrize(
+    "dims", ["('words=0', 'more=whole', 'scale=0')", pytest.param("('words=whole', 'more=0')", marks=pytest.mark.slow)]
+)
+def test_rows_of_tables_are_joined_between_groups(dims):
+    """Each group looks up what its own examples have; a word may be in several, or in none of a group's."""
+    random_numbers = np.random.default_rng(0)
+    first = {name: random_numbers.normal(size=(6, 4)).astype(np.float32) for name in ("words", "more")}
+    words, more = (tf.Variable(value, name=name) for name, value in first.items())
+    scale = tf.Variable(tf.ones(4), name="scale")
+
+    def step(ids, y):
+        with tf.GradientTape() as tape:
+            found = tf.nn.embedding_lookup(words, ids) * scale + tf.gather(more, ids)
+            loss = tf.reduce_mean(tf.reduce_sum((tf.reduce_sum(found, 1) - y) ** 2, -1))
+        for variable, gradient in zip((words, more, scale), tape.gradient(loss, (words, more, scale)), strict=True):
+            if isinstance(gradient, tf.IndexedSlices):
+                variable.scatter_sub(tf.IndexedSlices(0.1 * gradient.values, gradient.indices))
+            else:
+                variable.assign_sub(0.1 * gradient)
+        return loss, found
+
+    data = [[random_numbers.integers(0, 6, (n, 3)), np.ones((n, 4), np.float32)] for n in (8, 5, 1)]
+    compiled = tf.function(step)
+    expected = [[np.asarray(x) for x in compiled(*map(tf.constant, arrays))] for arrays in data]
+    after = {v.name.removesuffix(":0"): v.numpy() for v in (words, more, scale)}
+    for variable, value in ((words, first["words"]), (more, first["more"]), (scale, np.ones(4))):
+        variable.assign(value)
+    with InProcessCluster(step, data[0], f"Tiled(dims={dims}, groups=2)", FOUR) as cluster:
+        for batch, wanted in zip(data, expected, strict=True):
+            for outputs in cluster.step(*batch):
+                for found, value in zip(outputs, wanted, strict=True):
+                    np.testing.assert_allclose(found, value, rtol=1e-5, atol=1e-6)
+        assert_same(cluster.values(), after)
 
 
 def test_a_strategy_with_groups_is_read_back():
