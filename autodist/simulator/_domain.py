@@ -18,7 +18,7 @@ from autodist.transport import CODED_SHARE, is_coded, reduction_shares
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph, Variable
-    from autodist.resource_spec import Host, Link, ResourceSpec
+    from autodist.resource_spec import Link, ResourceSpec
     from autodist.simulator._message_table import Bools, Floats
 
 __all__ = ["Domain"]
@@ -233,14 +233,7 @@ class Domain:
         """The time of the replica with the most examples as a share of the profile's, which had all its cores."""
         if self.floor_s is not None and self.profile.step_s > 0:
             return self.floor_s / self.profile.step_s
-        return self._largest_share * max(map(self._sharers, self.spec.hosts))
-
-    def _sharers(self, host: Host) -> int:
-        """How many workers compute on a host's processors at the same time: also those of the same machine."""
-        if host.gpus:
-            return 1
-        neighbours = sum(other.address == host.address and not other.gpus for other in self.spec.hosts)
-        return max(host.cores_shared_by, neighbours)
+        return self._largest_share * max(host.cores_shared_by for host in self.spec.hosts)
 
     @property
     def _largest_share(self) -> float:

@@ -53,8 +53,6 @@ def test_where_all_workers_were_measured_at_once_that_time_counts_and_not_the_pr
     shared = ResourceSpec(tuple(Host(name, name, cores_shared_by=4) for name in "abcd"))
     supposed = Domain.of(g, shared, batch_size=128, profile=profile)
     assert supposed.compute_s == pytest.approx(0.4), "hosts that share cores compute one after the other"
-    local = ResourceSpec(tuple(Host(f"a#{n}", "a") for n in range(4)))
-    assert Domain.of(g, local, batch_size=128, profile=profile).compute_s == pytest.approx(0.4), "so do local workers"
     assert Domain.of(g, shared, batch_size=128, profile=profile, floor_s=0.5).compute_s == pytest.approx(0.5)
     strategy = PSLoadBalancing(communicator="tcp").build(g, spec)
     times = [float(EventSimulator(CALIBRATION).predict([strategy], domain)[0]) for domain in (alone, together)]
