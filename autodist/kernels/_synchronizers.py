@@ -10,7 +10,7 @@ from typing import ClassVar, Generic, TypeVar, final
 from autodist.errors import StrategyError
 from autodist.kernels._base import DistributedGraph, Kernel, SyncPoint
 from autodist.kernels._extra import ExtraKernel
-from autodist.strategies import Strategy, Synchronizer, TileSynchronizer
+from autodist.strategies import Strategy, Synchronizer
 
 __all__ = ["SynchronizerKernel", "bound", "given_to", "refuse_orphans"]
 
@@ -24,9 +24,9 @@ def given_to(kind: type[S], strategy: Strategy, variable: str | None) -> S | Non
     """
     if variable is None:
         return None
-    found: Synchronizer | None = strategy.config(variable).synchronizer
-    if isinstance(found, TileSynchronizer) and kind is not TileSynchronizer:
-        found = found.between
+    found: Synchronizer = strategy.config(variable).synchronizer
+    if type(found) is not kind and found.between_groups is not None:
+        found = found.between_groups
     return found if type(found) is kind else None
 
 

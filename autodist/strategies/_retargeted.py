@@ -11,7 +11,6 @@ from autodist.errors import StrategyError
 from autodist.strategies._builders import StrategyBuilder, can_tile, tile_config
 from autodist.strategies._shard_messages import host_of
 from autodist.strategies._strategy import ShardConfig, Strategy, VariableConfig
-from autodist.strategies.synchronizers import PSSynchronizer
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -146,9 +145,7 @@ def _shard(shard: ShardConfig, size_bytes: float, homes: _Homes) -> ShardConfig:
     if synchronizer.home is None:
         return shard
     moved = synchronizer.at(homes.of(synchronizer.home, size_bytes))
-    if isinstance(moved, PSSynchronizer) and moved.transfer:
-        moved = replace(moved, transfer=homes.stations)
-    return replace(shard, synchronizer=moved)
+    return replace(shard, synchronizer=moved.with_transfer(homes.stations))
 
 
 def _tiled(config: VariableConfig, graph: TrainingGraph, spec: ResourceSpec) -> VariableConfig:

@@ -126,6 +126,16 @@ class Synchronizer(abc.ABC):
         return None
 
     @property
+    def between_groups(self) -> Synchronizer | None:
+        """What synchronizes gradients of a part between groups of replicas; None where there is one group."""
+        return None
+
+    def with_transfer(self, devices: tuple[str, ...]) -> Synchronizer:
+        """The same whose values go over these devices, if they go over any."""
+        del devices
+        return self
+
+    @property
     def is_asynchronous(self) -> bool:
         """Whether a worker may go on before the others' gradients have been applied."""
         return False

@@ -78,6 +78,10 @@ class PSSynchronizer(Synchronizer):
         """See the base class."""
         return replace(self, destination=home)
 
+    def with_transfer(self, devices: tuple[str, ...]) -> PSSynchronizer:
+        """See the base class."""
+        return replace(self, transfer=devices) if self.transfer else self
+
     def sent(self, message: ShardMessages, graph: GraphConfig, later_reads: int) -> ShardMessages:
         """A value comes once, a small one and its gradient in company."""
         if self.local_proxy:  # one copy of the value, from which all reads are served

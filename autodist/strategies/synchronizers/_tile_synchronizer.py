@@ -58,6 +58,11 @@ class TileSynchronizer(Synchronizer):
     between: AllReduceSynchronizer | None = None
 
     @property
+    def between_groups(self) -> AllReduceSynchronizer | None:
+        """See the base class."""
+        return self.between
+
+    @property
     def groups(self) -> int:
         """Into how many groups replicas fall, each of which has all parts."""
         return 1 + len(self.copies or ())
