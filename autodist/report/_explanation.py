@@ -153,7 +153,7 @@ def _totals(explanation: Explanation) -> str:
         "collectives": f"over {' and '.join(carriers)}" if carriers else "",
         "replicas": f"{len(explanation.replicas)} ({_some(explanation.replicas)})",
         "loss, metrics": f"over {explanation.communicator}",
-        "memory": _memory(explanation.memory_bytes or {}),
+        "model memory": _memory(explanation.memory_bytes or {}),
     }
     return "\n".join(f"{name:>13}  {value}" for name, value in lines.items() if value)
 
@@ -165,7 +165,7 @@ def _memory(by_host: Mapping[str, float]) -> str:
     fullest = max(by_host, key=lambda host: by_host[host])
     is_even = min(by_host.values()) > 0.99 * by_host[fullest]
     where = "each host" if is_even and len(by_host) > 1 else fullest
-    return f"{megabytes(by_host[fullest])} MB on {where}, about, beyond what Python and TensorFlow take"
+    return f"about {megabytes(by_host[fullest])} MB on {where}"
 
 
 def _show_cost(cost: Cost, console: Console, show_all: bool) -> None:

@@ -70,9 +70,9 @@ def is_of_another_cluster(strategy: Strategy, spec: ResourceSpec) -> bool:
 def retargeted_to(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
     """The strategy for another cluster: the same choices, for all its devices.
 
-    All devices hold replicas, and what was tiled over all replicas is tiled over these. On as many hosts as before,
-    what was on one is on the one of the same rank; on more or fewer hosts, servers are balanced again by the bytes that
-    they serve, in proportion to what hosts' links carry.
+    All devices hold replicas, and what was tiled over all replicas is tiled over these; there are as many groups of
+    replicas as before. On as many hosts, what was on one is on the one of the same rank; on more or fewer hosts,
+    servers are balanced again by the bytes that they serve, in proportion to what hosts' links carry.
 
     Args:
         strategy: S, for a cluster of which it knows the devices' names alone.
@@ -96,7 +96,13 @@ def retargeted_to(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) 
     """
     before = list(dict.fromkeys(map(host_of, _devices(strategy))))
     homes = _Homes(before, spec)
-    variables = tuple(_config(config, graph, spec, homes) for config in strategy.variables)
+    groups = strategy.groups_of_replicas
+    variables = tuple(
+        _tiled(config, graph, spec, groups)
+        if config.synchronizer.tiled_for is not None
+        else _placed(config, graph, homes)
+        for config in strategy.variables
+    )
     replicas = tuple(device.name for device in spec.replicas)
     others = "" if len(before) == len(spec.hosts) or not strategy.has_servers else ", with its servers balanced again"
     builder = f"{strategy.builder or 'a file'}; made for {', '.join(before)}, used on {len(spec.hosts)} hosts{others}"
@@ -133,9 +139,7 @@ class _Homes:
         return tuple(host.cpu_devices[0].name for host in self._spec.hosts if len(host.replica_devices) > 1)
 
 
-def _config(config: VariableConfig, graph: TrainingGraph, spec: ResourceSpec, homes: _Homes) -> VariableConfig:
-    if config.synchronizer.tiled_for is not None:
-        return _tiled(config, graph, spec)
+def _placed(config: VariableConfig, graph: TrainingGraph, homes: _Homes) -> VariableConfig:
     size = graph.variable(config.variable).size_bytes / len(config.shards)
     return replace(config, shards=tuple(_shard(shard, size, homes) for shard in config.shards))
 
@@ -148,13 +152,17 @@ def _shard(shard: ShardConfig, size_bytes: float, homes: _Homes) -> ShardConfig:
     return replace(shard, synchronizer=moved.with_transfer(homes.stations))
 
 
-def _tiled(config: VariableConfig, graph: TrainingGraph, spec: ResourceSpec) -> VariableConfig:
+def _tiled(config: VariableConfig, graph: TrainingGraph, spec: ResourceSpec, groups: int) -> VariableConfig:
     dim = next((dim for dim, cut in enumerate(config.partition or ()) if cut != 1), 0)
-    parts = len(spec.replicas)
+    hint = "take as many hosts as it was made for, or have another one made by `autodist search`"
+    parts, rest = divmod(len(spec.replicas), groups)
+    if rest:
+        told = f"the strategy has {groups} groups of equally many replicas, here are {len(spec.replicas)} replicas"
+        raise StrategyError(f"{told}, allowed: a multiple of {groups}", hint=hint)
     if not can_tile(graph, config.variable, dim, parts):
         raise StrategyError(
             f"the strategy cuts dim {dim} of `{config.variable}` over {len(config.shards)} replicas, here are {parts}, "
             f"and its shape {graph.variable(config.variable).shape} has no {parts} equal parts",
-            hint="take as many hosts as it was made for, or have another one made by `autodist search`",
+            hint=hint,
         )
-    return tile_config(graph, spec, config.variable, dim)
+    return tile_config(graph, spec, config.variable, dim, groups, config.synchronizer.group_number or 0)

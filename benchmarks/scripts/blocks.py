@@ -1,7 +1,8 @@
-"""Blocks of steps that are timed in turns, and a network of dense layers: what several scripts of this folder need."""
+"""Blocks of steps that are timed in turns, and layers that several scripts of this folder need."""
 
 import time
 
+import keras
 import tensorflow as tf
 
 
@@ -23,6 +24,17 @@ def make_step(features, width, layers):
         return loss
 
     return step
+
+
+def attention(hidden, num_layers, num_heads, width):
+    """Layers of attention, each followed by two dense ones, as in an encoder."""
+    layers = keras.layers
+    for _ in range(num_layers):
+        attended = layers.MultiHeadAttention(num_heads, width // num_heads)(hidden, hidden)
+        hidden = layers.LayerNormalization()(hidden + attended)
+        wide = layers.Dense(4 * width, activation="gelu")(hidden)
+        hidden = layers.LayerNormalization()(hidden + layers.Dense(width)(wide))
+    return hidden
 
 
 def block(step, batch, steps):

@@ -13,6 +13,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
+from blocks import attention
 from peer_training import RANK, system_named
 
 layers = keras.layers
@@ -38,12 +39,7 @@ def convolutions():
 def transformer():
     """Four layers of attention over 1024 numbers, and a table of 16,000 words that go in and come out: 267 MB."""
     given, table = keras.Input((LENGTH,), dtype="int32"), layers.ReversibleEmbedding(VOCABULARY, WIDTH)
-    hidden = layers.LayerNormalization()(table(given))
-    for _ in range(4):
-        attended = layers.MultiHeadAttention(8, WIDTH // 8)(hidden, hidden)
-        hidden = layers.LayerNormalization()(hidden + attended)
-        wide = layers.Dense(4 * WIDTH, activation="gelu")(hidden)
-        hidden = layers.LayerNormalization()(hidden + layers.Dense(WIDTH)(wide))
+    hidden = attention(layers.LayerNormalization()(table(given)), 4, 8, WIDTH)
     return keras.Model(given, table(hidden, reverse=True))
 
 

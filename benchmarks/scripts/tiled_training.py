@@ -11,7 +11,7 @@ import sys
 import keras
 import numpy as np
 import tensorflow as tf
-from blocks import block
+from blocks import attention, block
 
 import autodist
 from autodist.testing import sent_bytes, wire_bytes
@@ -49,12 +49,7 @@ class Positions(layers.Layer):
 def words():
     """A small BERT: two layers of attention, a vocabulary of 30,000, one table for words that go in and come out."""
     given, table = keras.Input((LENGTH,), dtype="int32"), layers.ReversibleEmbedding(VOCABULARY, WIDTH)
-    hidden = layers.LayerNormalization()(Positions()(table(given)))
-    for _ in range(2):
-        attended = layers.MultiHeadAttention(4, WIDTH // 4)(hidden, hidden)
-        hidden = layers.LayerNormalization()(hidden + attended)
-        wide = layers.Dense(4 * WIDTH, activation="gelu")(hidden)
-        hidden = layers.LayerNormalization()(hidden + layers.Dense(WIDTH)(wide))
+    hidden = attention(layers.LayerNormalization()(Positions()(table(given))), 2, 4, WIDTH)
     return keras.Model(given, table(hidden, reverse=True))
 
 

@@ -67,7 +67,7 @@ def test_what_is_named_comes_first(script, monkeypatch):
     worker = Worker(replace(current_worker().environment, default_strategy="PS"))
     monkeypatch.setattr(api, "current_worker", lambda: worker)
     taken = []
-    monkeypatch.setattr(api, "_permitted", lambda wanted, worker: taken.append(wanted) or get(wanted))
+    monkeypatch.setattr(api, "_permitted", lambda wanted, worker, spec: taken.append(wanted) or get(wanted))
     for named in (None, "AllReduce"):
         api.AutoDist(strategy=named)
     assert taken == ["PS", "AllReduce"]

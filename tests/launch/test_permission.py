@@ -74,14 +74,14 @@ def test_what_opens_none_does_not(job, monkeypatch, strategy):
 
 
 def test_what_a_script_chooses_itself_is_refused_where_it_does(monkeypatch):
-    worker = Worker(WorkerEnvironment(world_size=2))
+    worker, spec = Worker(WorkerEnvironment(world_size=2)), ResourceSpec.local(workers=2)
     with pytest.raises(StrategyError, match="`--allow-open-ports`"):
-        api._permitted("AllReduce(communicator='collective')", worker)
-    assert api._permitted(Auto(online=2), worker) == Auto(online=2, over="horovod tcp")
-    assert api._permitted("AllReduce", worker) == AllReduce()
+        api._permitted("AllReduce(communicator='collective')", worker, spec)
+    assert api._permitted(Auto(online=2), worker, spec) == Auto(online=2, over="horovod tcp")
+    assert api._permitted("AllReduce", worker, spec) == AllReduce()
     alone = Worker(WorkerEnvironment())
-    assert api._permitted(Auto(), alone) == Auto()
-    assert api._permitted("PS(communicator='tcp')", alone) == PS(communicator="tcp")
+    assert api._permitted(Auto(), alone, ResourceSpec.local()) == Auto()
+    assert api._permitted("PS(communicator='tcp')", alone, ResourceSpec.local()) == PS(communicator="tcp")
 
 
 def test_one_worker_has_nobody_to_speak_to(job):

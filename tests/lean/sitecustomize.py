@@ -27,17 +27,18 @@ class _PassedOver:
             raise ModuleNotFoundError(f"No module named {name!r}: passed over while {by} is imported", name=name)
 
 
-class _Uncollected:
-    """A finder of packages during whose import the garbage collector rests."""
+class _Changing:
+    """A finder of modules that are executed in another way."""
 
-    names = ("tensorflow", "keras")
+    def __init__(self, names, change):
+        self.names, self.change = names, change
 
     def find_spec(self, name, path=None, target=None):
         if name not in self.names:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader.exec_module = _resting(spec.loader.exec_module)
+            spec.loader.exec_module = self.change(spec.loader.exec_module)
         return spec
 
 
@@ -79,18 +80,6 @@ class _LaterSignature(inspect.Signature):
 
     def __reduce__(self):
         return self._made().__reduce__()
-
-
-class _SignaturesLater:
-    """A finder of the module in which TensorFlow makes signatures of what it has asked of functions."""
-
-    def find_spec(self, name, path=None, target=None):
-        if name != "tensorflow.python.util.tf_decorator":
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader.exec_module = _making_later(spec.loader.exec_module)
-        return spec
 
 
 def _making_later(execute):
@@ -150,4 +139,10 @@ def _asked_once():
         inspect.getfullargspec = arguments_of
 
 
-sys.meta_path[:0] = [_PassedOver(), _Uncollected(), _SignaturesLater()]
+sys.meta_path[:0] = [
+    _PassedOver(),
+    # While these are imported the garbage collector rests.
+    _Changing(("tensorflow", "keras"), _resting),
+    # This one makes signatures of what TensorFlow has asked of functions.
+    _Changing(("tensorflow.python.util.tf_decorator",), _making_later),
+]

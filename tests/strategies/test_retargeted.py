@@ -82,3 +82,17 @@ def test_what_is_tiled_is_cut_into_as_many_parts_or_told_why_not(tmp_path):
     strategy = dataclasses.replace(strategy, variables=(config, *strategy.variables[1:]))
     with pytest.raises(StrategyError, match=r"cuts dim 0 of `w0` over 2 replicas, here are 3, .* has no 3 equal parts"):
         used_on(strategy, spec("a", "b", "c"), tmp_path / "best.json")
+
+
+def test_groups_of_replicas_stay_as_many_or_it_is_told_why_not(tmp_path):
+    here, path = spec("a", "b", "c", "d"), tmp_path / "best.json"
+    strategy = AllReduce(communicator="tcp").build(GRAPH, here)
+    config = tile_config(GRAPH, here, "w0", 0, 2, 1)
+    strategy = dataclasses.replace(strategy, variables=(config, *strategy.variables[1:]))
+    with pytest.warns(RetargetedWarning, match="is of another cluster"):
+        found = used_on(strategy, spec(*"efghijkl"), path)
+    assert found.groups_of_replicas == 2
+    assert found.variables[0].partition == (4, 1)
+    assert found.variables[0].synchronizer.group_number == 1
+    with pytest.raises(StrategyError, match=r"2 groups .* here are 3 replicas, allowed: a multiple of 2"):
+        used_on(strategy, spec(*"efg"), path)

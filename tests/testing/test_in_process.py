@@ -16,7 +16,7 @@ def test_the_example_runs():
     assert (result.failed, result.attempted > 5) == (0, True)
 
 
-@pytest.mark.parametrize("cpus", [(1, 1, 1, 1), (1, 3)], ids=["four hosts", "three devices"])
+@pytest.mark.parametrize("cpus", [(1, 1, 1, 1, 1), (1, 3)], ids=["five hosts", "three devices"])
 def test_too_large_a_cluster_is_refused(cpus):
     spec = ResourceSpec(tuple(Host(f"h{k}", f"h{k}", cpus=count) for k, count in enumerate(cpus)))
     with pytest.raises(UsageError, match=f"the cluster has {len(cpus)} hosts with up to {max(cpus)} devices"):

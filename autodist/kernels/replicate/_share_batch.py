@@ -28,12 +28,10 @@ from autodist.graph.layouts import (
     WHOLE,
     BatchPlan,
     Cut,
-    Dim,
     Entry,
     Layout,
     Multiple,
     Part,
-    PartChange,
     Partial,
     Shape,
     Tile,
@@ -43,6 +41,7 @@ from autodist.graph.layouts import (
     factor_of,
 )
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
+from autodist.kernels.replicate._adapted import adapt, open_rows, pass_on
 from autodist.kernels.replicate._batch_rows import BatchRows
 from autodist.kernels.replicate._counted_draws import CountedDraws
 from autodist.kernels.replicate._draws import ReplicaDraws
@@ -220,7 +219,7 @@ class _Builder:
             return
         copy = self._copied(node, node.name, self.layout.main_device)
         if way.passes:
-            _pass_on(copy)
+            pass_on(copy)
         kept = way.inputs[:1] if way.passes else way.inputs
         copy.input.extend(self._value(t, WHOLE)[0] for t, _ in zip(data_inputs(node), kept, strict=False))
         copy.input.extend(self._controls(node))
@@ -271,12 +270,12 @@ class _Builder:
         copy = self._copied(node, name, self.layout.replica_device(replica))
         tensors = data_inputs(node)
         if way.passes:
-            _pass_on(copy)
+            pass_on(copy)
             tensors = tensors[:1]
         if any(isinstance(layout, Tile) for layout in (*way.inputs, *way.outputs)):
             copy.attr.pop("_output_shapes", None)  # those of the whole
         if way.open_shape:
-            self._open(copy, self.plan.shapes.shape(node.name) or ())
+            open_rows(copy, self.plan.shapes.shape(node.name) or ())
         for k, tensor in enumerate(tensors):
             if k in way.lengths:
                 dtype = tensor_dtype(self.nodes, tensor)
@@ -291,31 +290,14 @@ class _Builder:
         if way.masks is not None:
             copy.input[way.masks] = self.masked.numbers(node, way, copy.input[way.masks], replica)
         if way.changes:
-            self._adapt(copy, way.changes[self.layout.first_replica + replica], tensors)
+            adapt(copy, way.changes[self.layout.first_replica + replica], tensors, self.nodes, self.out)
         copy.input.extend(self._controls(node))
         return name, copy
-
-    def _adapt(self, copy: Any, change: PartChange, tensors: Sequence[str]) -> None:
-        """Have a copy do what is to be done for a part."""
-        for key, value in change.attributes:
-            if isinstance(value, int):
-                copy.attr[key].i = value
-            else:
-                copy.attr[key].list.i[:] = value
-        for k, shape, entries in change.constants:
-            given, dtype = np.reshape(entries, shape), tensor_dtype(self.nodes, tensors[k])
-            copy.input[k] = self.out.constant(f"{copy.name}/given_{k}", given, dtype)
 
     def _entries(self, entries: Sequence[Entry]) -> list[Entry]:
         """Lengths, those of parts of tiled tensors as they are for all replicas."""
         parts = self.plan.tiled.parts
         return [entry.whole // parts if isinstance(entry, Part) else entry for entry in entries]
-
-    def _open(self, copy: Any, shape: Sequence[Dim]) -> None:
-        """Leave open how many rows a shape among the attributes has, not its rank: `EnsureShape` needs that."""
-        copy.attr["shape"].shape.Clear()
-        for size in shape:
-            copy.attr["shape"].shape.dim.add().size = size if isinstance(size, int) else -1
 
     def _mean(self, node: Any, copy: Any, replica: int) -> str:
         """A replica's part of a mean: the sum of its elements over the number of all."""
@@ -388,14 +370,6 @@ class _Builder:
 
 def _part_name(name: str, tile: Tile, replica: int) -> str:
     return f"replica_{replica}/{name}/tile_{tile.dim}"
-
-
-def _pass_on(copy: Any) -> None:
-    """Have a copy of an ``IdentityN`` pass on its first input alone."""
-    kind = copy.attr["T"].list.type[0]
-    copy.op = "Identity"
-    copy.attr.clear()
-    copy.attr["T"].type = kind
 
 
 def _power(shape: Shape) -> int:
