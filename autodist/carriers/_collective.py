@@ -33,6 +33,7 @@ class Collective(Carrier):
         "step then aborts what servers compute for another's"
     )
     needs_servers: ClassVar[bool] = True
+    carries_strings: ClassVar[bool] = True
     missing: ClassVar[str] = ""
     peer_messages: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("Collective ops is aborted", "from remote target"),

@@ -33,6 +33,7 @@ class Horovod(Carrier):
 
     name: ClassVar[str] = "horovod"
     called: ClassVar[str] = "Horovod"
+    carries_strings: ClassVar[bool] = True
     summed: ClassVar[frozenset[str]] = frozenset({"float16", "float32", "float64"})
     missing: ClassVar[str] = "not built for TensorFlow"
     remedy: ClassVar[str] = "install Horovod there"

@@ -1,4 +1,4 @@
-"""Strings, gathered by what carries numbers alone: their bytes one after another, and how many each has."""
+"""Strings, gathered by what carries numbers alone: the bytes of all, as TensorFlow writes tensors into files."""
 
 from __future__ import annotations
 
@@ -12,9 +12,20 @@ __all__ = ["gathered_strings"]
 
 _AllGather: TypeAlias = "Callable[[NodeList, str, str, str], str]"
 
+_OF_STRINGS = bytes([0x08, 7])
+"""Of a `TensorProto`: ``dtype``, strings."""
+_ONE_DIM = bytes([0x12, 8, 0x12, 6, 0x08])
+"""Of a `TensorProto`: ``tensor_shape`` of one dim, whose size follows, a number of five bytes."""
+_STRING = bytes([0x42])
+"""Of a `TensorProto`: one of ``string_val``; its length follows, and then its bytes."""
+_PLACES = (0, 7, 14, 21, 28)
+
 
 def gathered_strings(all_gather: _AllGather, nodes: NodeList, name: str, tensor: str) -> str:
     """Add the concatenation, in rank order, along dim 0, of tensors of strings.
+
+    Each worker sends its strings, each with its length before it, as a `TensorProto` has them: then no one has to look
+    at single bytes or to cut a long string, as TensorFlow reads all of them at once.
 
     Args:
         all_gather: The same of numbers: given where to add nodes, a name, a tensor and its dtype.
@@ -23,20 +34,47 @@ def gathered_strings(all_gather: _AllGather, nodes: NodeList, name: str, tensor:
         tensor: This worker's strings.
     """
     flat = nodes.reshape(f"{name}/flat", tensor, [-1], "string")
-    own = nodes.add("StringLength", f"{name}/lengths", [flat], unit="BYTE")
+    lengths = nodes.add("StringLength", f"{name}/lengths", [flat], unit="BYTE")
+    fields = [nodes.constant(f"{name}/field", _STRING, "string"), _number(nodes, f"{name}/length", lengths), flat]
+    records = nodes.add("StringJoin", f"{name}/records", fields, N=len(fields), separator="")
     dim = nodes.constant(f"{name}/dim", 0, "int32")
-    text = nodes.add("ReduceJoin", f"{name}/text", [flat, dim], keep_dims=False, separator="")
+    text = nodes.add("ReduceJoin", f"{name}/text", [records, dim], keep_dims=False, separator="")
     content = nodes.add("DecodeRaw", f"{name}/bytes", [text], out_type="uint8", little_endian=True)
-    lengths = all_gather(nodes, f"{name}/all_lengths", own, "int32")
-    places = nodes.cast(f"{name}/places", all_gather(nodes, f"{name}/all_bytes", content, "uint8"), "uint8", "int32")
-    letters = nodes.constant(f"{name}/letters", [bytes([k]) for k in range(256)], "string")
-    spelled = nodes.add(
-        "GatherV2", f"{name}/spelled", [letters, places, dim], Tparams="string", Tindices="int32", Taxis="int32"
+    of_all = _text(nodes, f"{name}/all_text", all_gather(nodes, f"{name}/all_bytes", content, "uint8"))
+    shape = _shape(all_gather, nodes, name, tensor)
+    dims = nodes.constant(f"{name}/dims", [0], "int32")
+    count = nodes.add("Prod", f"{name}/count", [shape, dims], T="int32", Tidx="int32", keep_dims=False)
+    head = nodes.constant(f"{name}/head", _OF_STRINGS + _ONE_DIM, "string")
+    parts = [head, _number(nodes, f"{name}/counted", count), of_all]
+    written = nodes.add("StringJoin", f"{name}/written", parts, N=len(parts), separator="")
+    strings = nodes.add("ParseTensor", f"{name}/strings", [written], out_type="string")
+    return nodes.add("Reshape", name, [strings, shape], T="string", Tshape="int32")
+
+
+def _number(nodes: NodeList, name: str, numbers: str) -> str:
+    """Whole numbers as files have them: seven bits in each byte, the low ones first, the last byte below 128."""
+    last = nodes.constant(f"{name}/last", -1, "int32")
+    places, bits, more = (
+        nodes.constant(f"{name}/{what}", values, "int32")
+        for what, values in (("places", _PLACES), ("bits", 127), ("more", [128] * 4 + [0]))
     )
-    whole = nodes.add("ReduceJoin", f"{name}/whole", [spelled, dim], keep_dims=False, separator="")
-    begins = nodes.add("Cumsum", f"{name}/begins", [lengths, dim], T="int32", Tidx="int32", exclusive=True)
-    strings = nodes.add("Substr", f"{name}/strings", [whole, begins, lengths], T="int32", unit="BYTE")
-    return nodes.add("Reshape", name, [strings, _shape(all_gather, nodes, name, tensor)], T="string", Tshape="int32")
+    each = nodes.add("ExpandDims", f"{name}/each", [numbers, last], T="int32", Tdim="int32")
+    shifted = nodes.add("RightShift", f"{name}/shifted", [each, places], T="int32")
+    low = nodes.add("BitwiseAnd", f"{name}/low", [shifted, bits], T="int32")
+    found = nodes.add("BitwiseOr", f"{name}/found", [low, more], T="int32")
+    letters = nodes.constant(f"{name}/letters", [bytes([k]) for k in range(256)], "string")
+    dim = nodes.constant(f"{name}/dim", 0, "int32")
+    kinds = {"Tparams": "string", "Tindices": "int32", "Taxis": "int32"}
+    spelled = nodes.add("GatherV2", f"{name}/spelled", [letters, found, dim], **kinds)
+    return nodes.add("ReduceJoin", name, [spelled, last], keep_dims=False, separator="")
+
+
+def _text(nodes: NodeList, name: str, content: str) -> str:
+    """Bytes as one string: what TensorFlow writes of them ends with them."""
+    written = nodes.add("SerializeTensor", f"{name}/written", [content], T="uint8")
+    size = nodes.add("Size", f"{name}/size", [content], T="uint8", out_type="int32")
+    begin = nodes.add("Neg", f"{name}/begin", [size], T="int32")
+    return nodes.add("Substr", name, [written, begin, size], T="int32", unit="BYTE")
 
 
 def _shape(all_gather: _AllGather, nodes: NodeList, name: str, tensor: str) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar, final
 from autodist.carriers._base import Carrier, CollectivePlace, Load, Process
 from autodist.carriers._communicator import Communicator
 from autodist.carriers._scatter import Scattered
-from autodist.carriers._strings import gathered_strings
 from autodist.carriers._tcp_group import TcpGroup
 from autodist.carriers._widened import SMALL, Widened
 from autodist.cost import Links, added, direct_gather, direct_reduce
@@ -107,8 +106,6 @@ class _TcpCommunicator(Communicator):
 
     def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """See the base class."""
-        if dtype == "string":
-            return gathered_strings(self.all_gather, nodes, name, tensor)
         return nodes.add("AutodistAllGather", name, [tensor], T=dtype, collective=f"{self.step}/{name}")
 
     def reduce_scatter(

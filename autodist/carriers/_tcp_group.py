@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar, final
 from autodist.carriers._base import CollectivePlace
 from autodist.carriers._communicator import Communicator
 from autodist.carriers._scatter import Scattered, rows_of
-from autodist.carriers._strings import gathered_strings
 from autodist.transport import register
 
 if TYPE_CHECKING:
@@ -52,8 +51,6 @@ class TcpGroup(Communicator):
 
     def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """See the base class."""
-        if dtype == "string":
-            return gathered_strings(self.all_gather, nodes, name, tensor)
         found = self._exchanged(nodes, name, [tensor] * len(self.place.among), dtype)
         return nodes.concat(name, found, dtype)
 

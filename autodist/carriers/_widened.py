@@ -1,4 +1,4 @@
-"""Dtypes that a communicator does not carry, as wider ones that it does."""
+"""Dtypes that a communicator does not carry, as wider ones that it does; strings as their bytes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, final
 
 from autodist.carriers._communicator import Communicator
+from autodist.carriers._strings import gathered_strings
 
 if TYPE_CHECKING:
     from autodist.carriers._base import CollectivePlace
@@ -65,12 +66,16 @@ class Widened(Communicator):
 
     def all_gather(self, nodes: NodeList, name: str, tensor: str, dtype: str) -> str:
         """See the base class."""
+        if dtype == "string":
+            return gathered_strings(self.all_gather, nodes, name, tensor)
         return _carried(self.inner.all_gather, self.gathered.get(dtype, dtype), nodes, name, tensor, dtype)
 
     def all_gather_rows(
         self, nodes: NodeList, names: Sequence[str], tensors: Sequence[str], dtypes: Sequence[str]
     ) -> list[str]:
         """See the base class."""
+        if "string" in dtypes:
+            return super().all_gather_rows(nodes, names, tensors, dtypes)
         wider = [self.gathered.get(dtype, dtype) for dtype in dtypes]
         wide = [nodes.cast(f"{n}/{w}", t, d, w) for n, t, d, w in zip(names, tensors, dtypes, wider, strict=True)]
         gathered = self.inner.all_gather_rows(nodes, names, wide, wider)

@@ -226,8 +226,10 @@ class Compiler:
             return self.capture_fixed(function, arguments, error, local=local)
         if captured.asking and not self._may_run_plainly:
             try:
-                return self.capture_fixed(function, arguments, FixedRowsError(_of_asking(captured)), local=local)
+                return self.capture_fixed(function, arguments, _of_asking(captured), local=local)
             except FixedRowsError as error:
+                if self._convention.gradient_reduction == "auto":
+                    raise
                 self._steps.warn(error.message)
         return captured
 
@@ -385,9 +387,9 @@ def _check_trains(function: Callable[..., Any], captured: CapturedStep) -> None:
         )
 
 
-def _of_asking(captured: CapturedStep) -> str:
+def _of_asking(captured: CapturedStep) -> FixedRowsError:
     """What to tell of a program that wants a number where there is none."""
-    return (
+    return FixedRowsError(
         f"the step asks in Python for the number of rows of its batch, at {', '.join(captured.asking)}. It gets None, "
         f"where one device has {captured.graph.batch_size}, because replicas get parts of each batch, and is another "
         "step by that: write `tf.shape(x)[0]` for the number of rows, and -1 in its place in `tf.reshape`"

@@ -101,3 +101,23 @@ def test_each_member_has_its_rows_of_a_sum(count):
     found = joined(members, {rank: (1 + rank) * whole for rank in members}, "float32", scattered)
     assert [len(rows) for rows in found] == counts
     np.testing.assert_array_equal(np.concatenate(found), sum(1 + rank for rank in members) * whole)
+
+
+STRINGS = {
+    "of any bytes": [[b"", b"\x00\xff" * 3], [], [b"B" * 300, b"\x42", b"last"]],
+    "none": [[], [], []],
+    "of two dims": [[[b"a", b""], [b"bc", b"d" * 130]], np.empty((0, 2), object), [[b"", b"e"]]],
+}
+
+
+@pytest.mark.parametrize("name", STRINGS)
+def test_strings_of_members_in_their_order(name):
+    members, given = MEMBERS[3], [np.array(rows, object) for rows in STRINGS[name]]
+    found = joined(
+        members,
+        dict(zip(members, given, strict=True)),
+        "string",
+        lambda carry, nodes, name, t, _: carry.all_gather(nodes, name, t, "string"),
+    )
+    for rows in found:
+        np.testing.assert_array_equal(rows, np.concatenate(given))

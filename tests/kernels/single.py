@@ -87,8 +87,8 @@ def _step(session, captured, graph, batch, sizes):
     for array, feeds, step_input in zip(batch, graph.feeds, captured.graph.inputs, strict=True):
         for name, start, stop in zip(feeds, bounds, bounds[1:], strict=False):
             if name is not None:
-                rows = array[start:stop] if stop > start else array[:1]
-                feed[f"step/{name.removesuffix(':0')}:0"] = rows if step_input.split else array
+                rows = array if not step_input.split else array[start:stop] if stop > start else array[:1]
+                feed[f"step/{name.removesuffix(':0')}:0"] = rows
     if graph.rows is not None:
         feed[f"step/{graph.rows}:0"] = np.asarray(sizes, np.float32)
     fetches = [f"step/{name}" + ("" if ":" in name else ":0") for name in graph.outputs]

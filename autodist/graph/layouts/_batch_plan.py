@@ -18,7 +18,16 @@ __all__ = ["BatchPlan", "Exchange", "NoPlanError", "asks_for_sizes", "size_bytes
 
 
 class NoPlanError(ValueError):
-    """A step can't be shared by replicas so that each tensor is exact; says why."""
+    """A step can't be shared by replicas so that each tensor is exact; says why.
+
+    Args:
+        message: Why.
+        node: The node that it is about; empty if it is about no single one.
+    """
+
+    def __init__(self, message: str, node: str = "") -> None:
+        super().__init__(message)
+        self.node = node
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ _BATCH_SIZE = 1024
 """Number of examples by which ways are compared, if the step is for any number: workers whose batches differ must plan
 alike."""
 _OF_ROWS = frozenset({"values", "indices", "left", "right"})
-_ALONE = frozenset({"string", "variant", "resource"})
+_ALONE = frozenset({"variant", "resource"})
 
 
 def plan_batch(
@@ -383,10 +383,10 @@ class _Planner:
         return way if fits else None
 
     def _exchange(self, tensor: str, source: Layout, target: Layout) -> Exchange:
-        dtype, is_returned = tensor_dtype(self.nodes, tensor), tensor in map(_canonical, self.outputs)
-        is_alone = dtype in _ALONE and not isinstance(source, Whole) and not (dtype == "string" and is_returned)
+        is_alone = tensor_dtype(self.nodes, tensor) in _ALONE and not isinstance(source, Whole)
         if is_alone or isinstance(target, Own):
-            raise NoPlanError(f"values that can't be sent, of `{tensor}` ({self.nodes[node_of(tensor)].op})")
+            name = node_of(tensor)
+            raise NoPlanError(f"values that can't be sent, of `{tensor}` ({self.nodes[name].op})", name)
         return Exchange(tensor, source, target)
 
 

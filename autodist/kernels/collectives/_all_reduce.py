@@ -181,8 +181,9 @@ def _check_strings(point: SyncPoint, carrier: str) -> None:
     if "string" in point.dtypes and not carriers.get(carrier).carries_strings:
         others = carriers.names_of(lambda one: one.carries_strings)
         raise CaptureError(
-            f"the step returns strings that differ by example, op `{point.name}`, and {carrier} can't join them",
-            hint=f"return numbers, or use a strategy whose `graph.communicator` is {' or '.join(map(repr, others))}",
+            f"workers need each other's strings, op `{point.name}`, and {carrier} does not carry strings",
+            hint="compute with strings in `dataset.map`, or use a strategy whose `graph.communicator` is "
+            f"{' or '.join(map(repr, others))}",
         )
 
 

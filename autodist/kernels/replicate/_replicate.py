@@ -14,11 +14,11 @@ is a mean) or sums, as the caller says.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from autodist.errors import CaptureError, FixedRowsError, StrategyError
+from autodist.errors import FixedRowsError, StrategyError
 from autodist.graph import (
     ROWLIKE,
     BatchScaling,
@@ -34,11 +34,18 @@ from autodist.graph.batch import BY_REPLICA
 from autodist.graph.layouts import BatchPlan, NoPlanError, TiledVariables, plan_batch
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
 from autodist.kernels._layout import Layout
-from autodist.kernels.replicate._counted_draws import CountedDraws, elements_of_rows
+from autodist.kernels.replicate._counted_draws import CountedDraws
 from autodist.kernels.replicate._demand import NodeDemand
 from autodist.kernels.replicate._draws import ReplicaDraws
 from autodist.kernels.replicate._group_meetings import GroupMeetings
 from autodist.kernels.replicate._joins import ROWS, TOTAL, ReplicaJoins, with_layers
+from autodist.kernels.replicate._not_shared import (
+    counted_draws,
+    refuse_apart,
+    refuse_statistics,
+    refuse_writes,
+    writes_by_replicas,
+)
 from autodist.kernels.replicate._same_batches import BATCHES
 from autodist.kernels.replicate._share_batch import share_batch
 from autodist.kernels.replicate._warnings import inexact_of, notes_of, notes_of_halves, warnings_of
@@ -81,7 +88,7 @@ class Replicate(Kernel):
             return shared.replace(notes=(*shared.notes, *halves))
         if self.graph.fixed_rows is not None:
             raise FixedRowsError(f"the step is for batches of {self.graph.fixed_rows} rows only, replicas have fewer")
-        _refuse_writes(analysis, demand, self.graph)
+        refuse_writes(analysis, demand, self.graph)
         copied = _Copier(self, graph, analysis, demand).build()
         return copied.replace(notes=(*copied.notes, *halves))
 
@@ -100,16 +107,17 @@ class Replicate(Kernel):
         synchronized = [name for name in demand.analysis.synchronized if name in demand.replica]
         if self.own_state or self.gradient_reduction != "auto" or not demand.analysis.split:
             why = "replicas combine the gradients of their own losses"
-            self._refuse_statistics(synchronized, why, "leave out `gradient_reduction=`")
+            refuse_statistics(self.graph, synchronized, why, "leave out `gradient_reduction=`")
             return None
         is_fixed = self.graph.fixed_rows is not None
-        is_needed = is_fixed or bool(synchronized or inexact_of(self.graph, demand) or _writes_by_replicas(demand))
-        if not is_needed and len(_counted(demand)) == len(demand.draws):
+        is_needed = is_fixed or bool(synchronized or inexact_of(self.graph, demand) or writes_by_replicas(demand))
+        if not is_needed and len(counted_draws(demand)) == len(demand.draws):
             return None  # replicas can draw what one device does, and need nothing else
         try:
             plan = plan_batch(self.graph)
         except NoPlanError as error:
-            self._refuse_statistics(synchronized, f"{error}", "compute what is named in a step of its own")
+            refuse_statistics(self.graph, synchronized, f"{error}", "compute what is named in a step of its own")
+            refuse_apart(self.graph, demand, error)
             return None
         is_by_replica = any(BY_REPLICA in demand.analysis.nodes[name].attr for name in demand.replica)
         return plan if is_needed or plan.is_apart or not is_by_replica else None
@@ -134,7 +142,7 @@ class Replicate(Kernel):
 
     @contextlib.contextmanager
     def _refused(self, tiled: TiledVariables) -> Iterator[None]:
-        """Refuse a step that trains tiled variables, where there is no plan; any other goes on without one."""
+        """Refuse a step that trains tiled variables, where there is no plan; others may go on without one."""
         try:
             yield
         except NoPlanError as error:
@@ -148,48 +156,20 @@ class Replicate(Kernel):
         """The plan of a step with tiled variables: one that trains them can't be shared in another way."""
         with self._refused(tiled):
             self._check_exact(demand)
-            _check_parts(tiled, layout)
-            return plan_batch(self.graph, tiled)
+            try:
+                _check_parts(tiled, layout)
+                return plan_batch(self.graph, tiled)
+            except NoPlanError as error:
+                if not tiled.gradients:
+                    refuse_apart(self.graph, demand, error)
+                raise
         return None
-
-    def _refuse_statistics(self, nodes: Sequence[str], why: str, remedy: str) -> None:
-        """Refuse batch normalization by the whole batch where each replica has its part alone."""
-        if nodes:
-            line = self.graph.lines.get(nodes[0], nodes[0])
-            raise CaptureError(
-                f"batch normalization at {line} can't be synchronized in this step: {why}",
-                hint=f"{remedy}, or let the layer normalize by replica: `batch_norm='replica'`, `synchronized=False`",
-            )
 
 
 def _check_parts(tiled: TiledVariables, layout: Layout) -> None:
     """See that each replica of a group has one part of each tiled variable."""
     if tiled.parts * layout.groups != layout.num_replicas:
         raise NoPlanError(f"variables are cut into {tiled.parts} parts, by steps with other groups of replicas")
-
-
-def _writes_by_replicas(demand: NodeDemand) -> list[str]:
-    """The nodes that change variables while they compute something of each example."""
-    return [name for name in demand.analysis.writes if name in demand.replica]
-
-
-def _counted(demand: NodeDemand) -> dict[str, int]:
-    """The draws of which replicas can have those of their own rows, with how many numbers a row has."""
-    found = {name: elements_of_rows(demand.analysis, name) for name in demand.draws}
-    return {name: each for name, each in found.items() if each is not None}
-
-
-def _refuse_writes(analysis: StepAnalysis, demand: NodeDemand, graph: TrainingGraph) -> None:
-    """Refuse what gives each replica's examples a value, and changes a variable on the way."""
-    for name in _writes_by_replicas(demand):
-        node, handles = analysis.nodes[name], analysis.writes[name].handles
-        changed = ", ".join(f"`{v.name}`" for v in graph.variables if v.handle in handles)
-        raise CaptureError(
-            f"op `{name}` ({node.op}) at {graph.lines.get(name, name)} changes {changed} while it computes something "
-            "from the examples, and so would do it once per replica",
-            hint="change variables outside of `tf.cond`, `tf.while_loop`, `tf.map_fn` and loops over tensors; random "
-            "numbers from a generator can be drawn before, all at once, and be passed in",
-        )
 
 
 class _Copier:
@@ -204,7 +184,7 @@ class _Copier:
         self.count = len(graph.layout.local_replicas)
         self.out = NodeList(device=self.layout.main_device)
         own_state = kernel.own_state and self.layout.world_size > 1
-        self.counted = {} if own_state else _counted(demand)
+        self.counted = {} if own_state else counted_draws(demand)
         is_placed = bool(self.counted)
         self.joins = ReplicaJoins(analysis, demand, graph, self.out, kernel.gradient_reduction, own_state, is_placed)
         self.casts: set[str] = set()
