@@ -48,14 +48,17 @@ def is_chatter(line: str) -> bool:
 
 _FATAL = "Fatal Python error: "
 _CURRENT = "Current thread 0x"
-_OF_DUMP = re.compile(
-    r"$|(?:Current t|T)hread 0x[0-9a-f]+ .*\(most recent call first\):$"
-    r"|  File \".*\", line \d+ in |  \.\.\.$|  <no Python frame>$|Extension modules: "
-)
+_THREAD = r"(?:Current t|T)hread 0x[0-9a-f]+ .*\(most recent call first\):$"
+_BEGIN = re.compile(rf"{_FATAL}|{_THREAD}")
+_OF_DUMP = re.compile(rf"$|{_THREAD}|  File \".*\", line \d+ in |  \.\.\.$|  <no Python frame>$|Extension modules: ")
+_IN_LIBRARY = re.compile(r'  File "(?:<frozen |.*/(?:site-packages|lib/python3\.\d+)/)|  \.\.\.$')
 
 
 class CrashDump:
-    """Tells the lines that Python's fault handler writes at a crash from others: of many threads, one had the fault.
+    """Tells the lines that Python's fault handler writes, at a crash or when it is asked to, from others.
+
+    Of many threads, one had the fault, or was asked; of its calls, the innermost and those outside of libraries tell
+    something.
 
     Example:
         >>> dump = CrashDump()
@@ -67,17 +70,22 @@ class CrashDump:
     def __init__(self) -> None:
         self._is_open = False
         self._is_current = False
+        self._is_head = False
+        self._tells = False
 
     def has(self, line: str) -> bool:
         """Whether the next line is one of a dump."""
-        self._is_open = line.startswith(_FATAL) or (self._is_open and _OF_DUMP.match(line) is not None)
-        self._is_current = self._is_open and (line.startswith(_CURRENT) or (self._is_current and line.startswith("  ")))
+        self._is_open = bool((_OF_DUMP if self._is_open else _BEGIN).match(line)) or line.startswith(_FATAL)
+        is_head = self._is_open and line.startswith(_CURRENT)
+        self._is_current = is_head or (self._is_open and self._is_current and line.startswith("  "))
+        self._tells = self._is_current and (self._is_head or _IN_LIBRARY.match(line) is None)
+        self._is_head = is_head
         return self._is_open
 
     @property
     def tells(self) -> bool:
-        """Whether the line that was asked for last is about the fault itself: where the faulting thread was."""
-        return self._is_current
+        """Whether the line that was asked for last says where the fault was, or the thread that was asked."""
+        return self._tells
 
 
 def telling_lines(lines: Iterable[str]) -> list[str]:

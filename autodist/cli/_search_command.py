@@ -75,7 +75,7 @@ class _DurationType(click.ParamType):  # type: ignore[type-arg]  # generic in th
             return value
         found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", str(value).strip())
         if found is None or float(found[1]) <= 0:
-            self.fail(f"`{value}` is no time, write it like `90s`, `30m` or `2h`", param, ctx)
+            self.fail(f"`{value}` is not a time, write it like `90s`, `30m` or `2h`", param, ctx)
         return float(found[1]) * _UNITS[found[2]]
 
 

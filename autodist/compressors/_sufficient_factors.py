@@ -52,7 +52,7 @@ class SufficientFactors(Compressor):
 
     def refusal(self, shape: Sequence[int], dtype: str) -> str | None:
         """See the base class."""
-        return None if len(shape) > 1 else f"a gradient of shape {list(shape)} is no product of two matrices"
+        return None if len(shape) > 1 else f"a gradient of shape {list(shape)} is not a product of two matrices"
 
     def exchange(
         self, nodes: NodeList, name: str, gradient: str, shape: Sequence[int], dtype: str, channel: Channel

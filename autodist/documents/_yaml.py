@@ -174,7 +174,7 @@ class _Converter:
             self.document.add_unreadable(path, "is empty, give it a value or remove it", at_key=True)
             return None
         if not _is_unicode(node.value):
-            self.document.add_unreadable(path, "has half a surrogate pair, which is no character")
+            self.document.add_unreadable(path, "has half a surrogate pair, which is not a character")
             return None
         kind = self.document.kind
         if node.tag in _UNREAD or kind.is_verbatim(path) or (kind.is_text(path) and node.tag != _TAG + "bool"):

@@ -80,7 +80,7 @@ def without_directories(content: bytes) -> bytes:
                     text = json.dumps(header, indent=1).encode()
                 other.writestr(member.filename, text, zipfile.ZIP_DEFLATED)
     except (*_BROKEN, ValueError, TypeError, AttributeError) as error:
-        raise GraphError(f"this is no graph file, or it is damaged: {error}") from error
+        raise GraphError(f"this is not a graph file, or it is damaged: {error}") from error
     return written.getvalue()
 
 
@@ -103,7 +103,7 @@ def load_graph(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bytes | No
         if isinstance(error, GraphError):
             raise
         raise GraphError(
-            f"`{name}` is no graph file, or it is damaged: {error}",
+            f"`{name}` is not a graph file, or it is damaged: {error}",
             hint="a run keeps its graph as `graph.zip` in its run directory",
         ) from error
 

@@ -256,7 +256,7 @@ class Fact(enum.Enum):
     COPIES = "what a worker has a copy of is read there"
     REDUCED = "gradients of variables that every worker has are reduced"
     SPREAD = "factors have gone to all workers"
-    STATE = "all that is no gradient has met"
+    STATE = "all that is not a gradient has met"
     DEVICES = "every node has a device"
     OWN = "no node is on a device that this worker can't reach"
 

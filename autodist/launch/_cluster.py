@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from autodist.agent import Pauses
 from autodist.coordination import CoordinatorServer, FailureNote, make_certificate
 from autodist.errors import AutoDistError
 from autodist.launch._base import Job, Launcher, RunObserver, WorkerCommand
@@ -134,6 +135,7 @@ class _Run:
         self._announce()
         with ExitStack() as stack:
             stack.enter_context(Interrupts(self._interrupt))
+            stack.enter_context(Pauses())
             coordinator = stack.enter_context(
                 CoordinatorServer(job.spec.world_size, self._token, on_fail=self._fail, certificate=self._certificate)
             )

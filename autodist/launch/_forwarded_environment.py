@@ -122,7 +122,7 @@ def _mistake(name: str, value: str | None) -> str:
     """Say what is wrong with a variable, if anything is; ``value`` is None for one that is not set."""
     if not _NAME.fullmatch(name):
         # The text may be a secret whose name was forgotten.
-        return "there is no name of a variable, which has letters, digits and `_`"
+        return "the name of a variable is missing: it has letters, digits and `_`"
     if name in _launchers_own():
         return f"`{name}` is for the launcher to set" + (f", use {_REMEDIES[name]}" if name in _REMEDIES else "")
     if value is None:

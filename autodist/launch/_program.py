@@ -141,7 +141,7 @@ def _check_python(script: Path) -> None:
         if _SHEBANG.match(content) or (not suffix and not content.startswith(b"#!") and _compiles(content)):
             return
         kind = "shell script" if content.startswith(b"#!") and b"sh" in content.partition(b"\n")[0] else ""
-    what = f"is a {kind} file" if kind in ("YAML", "JSON") else f"is a {kind}" if kind else "is no Python file"
+    what = f"is a {kind} file" if kind in ("YAML", "JSON") else f"is a {kind}" if kind else "is not a Python file"
     hint = _REMEDIES[kind].format(script=script)
     raise UsageError(f"the script `{script}` {what}, workers run Python", hint=hint)
 

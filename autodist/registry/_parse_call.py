@@ -72,7 +72,7 @@ def _keywords(cls: type[Named], arguments: str, mistakes: list[str]) -> dict[str
     """Return the known keyword arguments' values."""
     call = _call(arguments)
     if call is None:
-        mistakes.append("the arguments are no Python keyword arguments, allowed: `name=value, …` with plain values")
+        mistakes.append("the arguments are not Python keyword arguments, allowed: `name=value, …` with plain values")
         return {}
     for argument in call.args:
         mistakes.append(f"`{ast.unparse(argument)}` has no name, allowed: `name=value`")

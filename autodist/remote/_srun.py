@@ -97,7 +97,9 @@ class SrunTransport(Transport):
     def _find_program(self, machine: Machine) -> str:
         # Outside an allocation srun would ask for a new one, and wait in the queue for it.
         if not is_in_slurm(self._environ):
-            raise _unreachable(machine, "this is no Slurm allocation", "get one by `salloc` or `sbatch`, or " + _BY_SSH)
+            raise _unreachable(
+                machine, "this is not a Slurm allocation", "get one by `salloc` or `sbatch`, or " + _BY_SSH
+            )
         program = shutil.which(_PROGRAM, path=self._environ.get("PATH"))
         if program is None:
             raise _unreachable(machine, "`srun` is not on the PATH", "load Slurm's module, or " + _BY_SSH)

@@ -57,7 +57,7 @@ def read_slurm(environ: Mapping[str, str]) -> ResourceSpec:
     """
     if not is_in_slurm(environ):
         raise SpecError(
-            "this is no Slurm allocation: `SLURM_JOB_ID` or `SLURM_JOB_NODELIST` is not set",
+            "this is not a Slurm allocation: `SLURM_JOB_ID` or `SLURM_JOB_NODELIST` is not set",
             hint="get one by `salloc --nodes=2`, or write the command into a script for `sbatch`",
         )
     mistakes = Mistakes(f"Slurm job {environ['SLURM_JOB_ID']}")

@@ -95,10 +95,12 @@ class Permission:
             return ""
         goes_over = f"{strategy} goes over {' and '.join(refused)}"
         if self.encrypts:
-            return f"the run is to be encrypted (`--encrypt`), but {goes_over}, which send everything in the clear"
+            return (
+                f"the run is to be encrypted (`--encrypt`), but {goes_over}, so everything would be sent in the clear"
+            )
         return (
             f"{goes_over}, which open ports that run code for all machines of the cluster and for anybody who sends "
-            "packets in their name; the run was not allowed to have such (`--allow-open-ports`)"
+            "packets in their name; this run may not open them without `--allow-open-ports`"
         )
 
     def _refused(self, names: Iterable[str]) -> list[str]:

@@ -92,8 +92,8 @@ class Certificate:
             ),
             hint="change what is named above as it says, or leave it out, and certify again"
             if self.notes
-            else "often the data have another order in each run, a random op has no seed, or the loss is no mean "
-            "and no sum over the batch: `scope(gradient_reduction=...)` says what it is",
+            else "often the data have another order in each run, a random op has no seed, or the loss is neither a "
+            "mean nor a sum over the batch: `scope(gradient_reduction=...)` says what it is",
         )
 
 

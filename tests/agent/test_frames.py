@@ -27,7 +27,7 @@ def test_json_is_carried():
 
 @pytest.mark.parametrize("data", [b"HTTP/1.1 200 OK\r\n", b"\0" * 9, b"\x0a" + b"\0" * 8, b"\x01" * 9])
 def test_what_is_no_frame_is_refused(data: bytes):
-    with pytest.raises(FrameError, match="is no frame"):
+    with pytest.raises(FrameError, match="is not a frame"):
         list(Decoder().feed(data))
 
 

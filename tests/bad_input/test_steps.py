@@ -87,7 +87,7 @@ def returning(value):
     "value", [lambda loss: object(), lambda loss: (k for k in range(3)), lambda loss: [loss, object()]]
 )
 def test_step_that_returns_no_tensor(value):
-    assert "returns something that is no tensor" in refused(CaptureError, returning(value))
+    assert "returns something that is not a tensor" in refused(CaptureError, returning(value))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_training_goes_on_after_a_refused_batch():
 def test_arguments_that_differ_in_dim_0():
     calls = [(data()[0][:6], data()[1][:4])]
     message = refused(CaptureError, stepping(make_step, calls))
-    assert "the 4 rows of argument 1, which is no part of the batch" in message
+    assert "the 4 rows of argument 1, which is not part of the batch" in message
 
 
 def test_no_batch_at_all():

@@ -143,4 +143,4 @@ def test_searches_and_certificates_are_encrypted_too(shell):
     assert json.loads(certified.stdout)["passed"]
     refused = shell("certify", TRAIN, "--strategy", "Horovod(communicator='horovod')", "--encrypt")
     assert refused.returncode == 2
-    assert "goes over Horovod, which send everything in the clear" in refused.stderr
+    assert "goes over Horovod, so everything would be sent in the clear" in refused.stderr

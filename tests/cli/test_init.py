@@ -51,7 +51,7 @@ def test_a_spec_of_a_hostfile(capsys):
 
 def test_a_spec_of_a_slurm_job(capsys, monkeypatch):
     assert main(["init", "--slurm"]) == 2
-    assert "no Slurm allocation" in capsys.readouterr().err
+    assert "not a Slurm allocation" in capsys.readouterr().err
     for name, value in SLURM.items():
         monkeypatch.setenv(name, value)
     spec, text, _ = written(capsys, "--slurm")

@@ -130,7 +130,7 @@ def test_both_options_print_the_version(shell):
         (["run", "x.py", "--lr", "3"], "No such option '--lr'; options of the script stand after `--`"),
         (["run"], "Missing argument 'SCRIPT'"),
         (["run", "x.py", "--workers", "two"], "'two' is not a valid integer"),
-        (["run", "x.py", "--ranks", "1-"], "`1-` is no list of ranks"),
+        (["run", "x.py", "--ranks", "1-"], "`1-` is not a list of ranks"),
     ],
 )
 def test_usage_errors(capsys, args, text):

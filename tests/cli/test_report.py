@@ -86,6 +86,23 @@ def test_a_crash_is_reported_as_a_whole():
     assert telling_lines(dump) == [dump[0], dump[5], dump[6]]
 
 
+def test_stacks_of_a_worker_that_was_asked_for_them_are_in_its_log_alone():
+    """As of one that has not begun in time: thousands of lines of imports, of which none says more than the error."""
+    dump = [
+        "Thread 0x00f0 (most recent call first):",
+        *[f'  File "/usr/lib/python3.11/threading.py", line {number} in wait' for number in range(9)],
+        "",
+        "Current thread 0x00f1 (most recent call first):",
+        '  File "/env/lib/python3.11/site-packages/scipy/stats/_continuous_distns.py", line 5788 in <module>',
+        *['  File "<frozen importlib._bootstrap>", line 241 in _call_with_frames_removed'] * 50,
+        '  File "/home/me/train.py", line 7 in <module>',
+        "  ...",
+    ]
+    lines = [(0, OutputLine(text, is_error=True)) for text in ("before it", *dump, "after it")]
+    assert show(*lines) == ("", "[0] before it\n[0] after it\n")
+    assert telling_lines(dump) == [dump[11], dump[12], dump[-2]]
+
+
 def test_characters_that_the_console_does_not_have():
     raw = io.BytesIO()
     output = console(file=io.TextIOWrapper(raw, encoding="ascii"))

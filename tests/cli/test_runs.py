@@ -151,10 +151,10 @@ def test_names_of_runs(shell, call):
         assert "`2026` is the beginning of 2 runs: `20260101-aaa`, `20260102-bbb`" in errors
         exit_code, _, errors = call(command, "20260102-bbc")
         assert exit_code == 2
-        assert "error: `20260102-bbc` is no run, did you mean `20260102-bbb`?\n\nhint: there are 3 runs" in errors
-    assert "`nothing` is no run\n" in call("logs", "nothing")[2]
+        assert "error: `20260102-bbc` is not a run, did you mean `20260102-bbb`?\n\nhint: there are 3 runs" in errors
+    assert "`nothing` is not a run\n" in call("logs", "nothing")[2]
     shutil.rmtree(shell.directory / "runs")
-    assert "error: `latest` is no run, there is none in `" in call("logs", "latest")[2]
+    assert "error: `latest` is not a run, there are no runs in `" in call("logs", "latest")[2]
 
 
 # --- logs

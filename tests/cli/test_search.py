@@ -221,7 +221,7 @@ def test_rules_that_leave_nothing(shell):
             "no simulator `oracle`, allowed: events, analytic, linear, rnn, gat, forest, none, a file",
         ),
         ([TRAIN, "--allow", "partition"], "there is no aspect `partition`, allowed: staleness, compressor"),
-        ([TRAIN, "--budget", "soon"], "`soon` is no time, write it like `90s`, `30m` or `2h`"),
+        ([TRAIN, "--budget", "soon"], "`soon` is not a time, write it like `90s`, `30m` or `2h`"),
         ([TRAIN, "--fix", "embedding"], "`embedding` pins nothing"),
         ([TRAIN, "--trial-timeout", "-1"], "the longest time of a trial is -1 s, it must be a number above 0"),
         ([TRAIN, "--trials", "0"], "0 is not in the range x>=1"),

@@ -179,7 +179,7 @@ def test_many_variables_share_lines_unless_all_are_wanted(tmp_path):
         (["nowhere.json"], StrategyError, r"`nowhere\.json` can't be read"),
         (["Nobody"], StrategyError, "`Nobody` is unknown"),
         (["RUN", "--graph", "nowhere.zip"], GraphError, "can't be read"),
-        (["RUN", "--graph", "RUN/strategy.json"], GraphError, "is no graph file"),
+        (["RUN", "--graph", "RUN/strategy.json"], GraphError, "is not a graph file"),
         (["RUN", "--step", "7"], StrategyError, r"has no `strategy.7.json`; it has `strategy.json`"),
         (["RUN/.."], StrategyError, "is it a run directory"),
         (["RUN", "--spec", "nowhere.json"], SpecError, r"`nowhere\.json` can't be read"),
@@ -195,7 +195,7 @@ def test_mistakes_are_named(run, arguments, error, message):
 
 def test_runs_are_named_as_elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="`latest` is no run"):
+    with pytest.raises(UsageError, match="`latest` is not a run"):
         call(explain, "latest")
     directory = RunDirectory.create()
     with StatusKeeper(directory, [host.name for host in SPEC.hosts]) as status:

@@ -75,7 +75,7 @@ def test_an_unknown_name_lists_the_known_ones():
         ("ErrorFeedback(TopK, 3)", ["the compressor `TopK, 3` is unknown"]),
         ("ErrorFeedback(TopK(ratio=-1))", ["`ratio` is -1"]),
         ("", ["the compressor `` is unknown"]),
-        ("TopK(" + "(" * 3000 + ")", ["no Python keyword arguments"]),
+        ("TopK(" + "(" * 3000 + ")", ["not Python keyword arguments"]),
     ],
 )
 def test_all_mistakes_of_a_text_are_said(text, mistakes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,13 +93,42 @@ def test_help_of_an_option_begins_with_what_it_is_or_does():
     assert [name for name, text in help_texts() if not text] == []
 
 
+@functools.cache
+def constants() -> tuple[tuple[str, int, str, bool], ...]:
+    """All texts of the program, with file and line, and whether each is documentation; parsed once for all tests."""
+    found = []
+    for file in sorted((ROOT / "autodist").rglob("*.py")):
+        nodes = list(ast.walk(ast.parse(file.read_text())))
+        documentation = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        found += [
+            (file.name, node.lineno, node.value, id(node) in documentation)
+            for node in nodes
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+    return tuple(found)
+
+
 def test_docstrings_are_in_plain_english():
     words = re.compile(r"\b(?:anew|beside|of of|worth while)\b(?!:)")
-    odd = []
-    for file in sorted((ROOT / "autodist").rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
-            text = node.value.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) else ""
-            odd += [f"{file.name}, line {node.lineno}: {word}" for word in words.findall(str(text))]
+    odd = [
+        f"{file}, line {line}: {word}"
+        for file, line, text, is_documentation in constants()
+        if is_documentation
+        for word in words.findall(text)
+    ]
+    assert odd == []
+
+
+NO_NOUN = re.compile(r"(?<!there )\b(?:is|are) no (?!longer\b|other\b|more\b)\w+")
+
+
+def test_messages_say_that_something_is_not_a_thing_instead_of_that_it_is_no_thing():
+    odd = [
+        f"{file}, line {line}: {words}"
+        for file, line, text, is_documentation in constants()
+        if not is_documentation
+        for words in NO_NOUN.findall(text)
+    ]
     assert odd == []
 
 

@@ -112,7 +112,7 @@ def test_terms_that_do_not_depend_on_the_batch_are_added_behind():
         (lambda w, x: square(tf.gather(w, tf.cast(x, tf.int32))), [(8,)], (4, 3), "its gradient is sparse"),
         (lambda w, x: square(w) + 0.0 * tf.reduce_sum(x), [(8,)], (4, 3), "does not depend on the batch"),
         (lambda w, x: square(tf.reduce_mean(x, 0, True) @ w), [(8, 4)], (4, 3), "does not contract the batch"),
-        (lambda w, x: square(tf.einsum("ab,bc->abc", x, w)), [(8, 4)], (4, 3), "no product of two matrices"),
+        (lambda w, x: square(tf.einsum("ab,bc->abc", x, w)), [(8, 4)], (4, 3), "not a product of two matrices"),
         (lambda w, x: square(tf.matmul(tf.tanh(w) * tf.reduce_sum(x), w, True)), [(8, 4)], (4, 3), "does not contract"),
     ],
 )

@@ -88,10 +88,10 @@ def changed(path, **changes):
     [
         ({"version": 3}, "of version 3, this AutoDist reads up to 2 .*upgrade"),
         ({"version": "x"}, "version is 'x'"),
-        ({"format": "other"}, "is no graph file"),
-        ({"variables": [{"name": "w"}]}, "is no graph file, or it is damaged"),
-        ({"variables": 3}, "is no graph file, or it is damaged"),
-        ({"outputs": [{"nonsense": 1, "shape": None}]}, "is no graph file, or it is damaged"),
+        ({"format": "other"}, "is not a graph file"),
+        ({"variables": [{"name": "w"}]}, "is not a graph file, or it is damaged"),
+        ({"variables": 3}, "is not a graph file, or it is damaged"),
+        ({"outputs": [{"nonsense": 1, "shape": None}]}, "is not a graph file, or it is damaged"),
     ],
 )
 def test_other_headers_are_refused(tmp_path, real, changes, message):
@@ -107,9 +107,9 @@ def test_files_that_are_no_graphs_are_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
         archive.writestr("a.txt", "a")
     for name, reason in [
-        ("text", "is no graph file"),
-        ("empty", "is no graph file"),
-        ("other.zip", "is no graph file"),
+        ("text", "is not a graph file"),
+        ("empty", "is not a graph file"),
+        ("other.zip", "is not a graph file"),
         ("missing", "can't be read: No such file"),
         ("", "can't be read: Is a directory"),
     ]:

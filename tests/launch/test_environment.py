@@ -69,12 +69,12 @@ def test_all_mistakes_are_told_and_no_value(tmp_path):
     assert caught.value.message.splitlines() == [
         f"the file `{tmp_path / 'none'}` of `--env-file` can't be read: No such file or directory",
         f"the file `{binary}` of `--env-file` can't be read: it is not UTF-8 text",
-        f"`{file}:2`: there is no name of a variable, which has letters, digits and `_`",
+        f"`{file}:2`: the name of a variable is missing: it has letters, digits and `_`",
         f"`{file}:3`: `RANK` is for the launcher to set",
         f"`{file}:4`: the value of `N` has a NUL character",
         "`--env`: the variable `NOT_SET` is not set",
-        "`--env`: there is no name of a variable, which has letters, digits and `_`",
-        "`--env`: there is no name of a variable, which has letters, digits and `_`",
+        "`--env`: the name of a variable is missing: it has letters, digits and `_`",
+        "`--env`: the name of a variable is missing: it has letters, digits and `_`",
         "`--env`: `AUTODIST_SEED` is for the launcher to set, use `--seed`",
         "`--env`: `CUDA_VISIBLE_DEVICES` is for the launcher to set, use `gpus` of the host in the resource spec",
     ]

@@ -31,7 +31,7 @@ def job(tmp_path):
 )
 def test_carriers_that_cannot_encrypt_are_named(job, strategy, named):
     job = dataclasses.replace(job, strategy=strategy)
-    with pytest.raises(StrategyError, match=f"goes over {named}, which send everything in the clear") as caught:
+    with pytest.raises(StrategyError, match=f"goes over {named}, so everything would be sent in the clear") as caught:
         ClusterLauncher().launch(job)
     assert "AllReduce(communicator='tcp')" in caught.value.hint
     assert not job.run_dir.exists()

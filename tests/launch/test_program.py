@@ -33,9 +33,9 @@ def project(tmp_path, monkeypatch):
         ("train.ipynb", "{}", "is a notebook", "jupyter nbconvert --to script train.ipynb"),
         ("run.sh", "python train.py", "is a shell script", "after `--`"),
         ("launch", "#!/usr/bin/env bash\npython train.py", "is a shell script", "after `--`"),
-        ("data.csv", "1,2", "is no Python file", "`-m`"),
-        ("notes", "it isn't Python", "is no Python file", "`-m`"),
-        ("binary", "\0\1\2", "is no Python file", "`-m`"),
+        ("data.csv", "1,2", "is not a Python file", "`-m`"),
+        ("notes", "it isn't Python", "is not a Python file", "`-m`"),
+        ("binary", "\0\1\2", "is not a Python file", "`-m`"),
     ],
 )
 def test_other_files_are_refused(project, name, text, message, hint):

@@ -180,7 +180,7 @@ def is_alive(pid: int) -> bool:
     ("address", "change", "message", "hint"),
     [
         ("n3", {}, "it is not in the allocation of job 7, which has n1, n2", "--transport ssh"),
-        ("n1", {"SLURM_JOB_ID": ""}, "this is no Slurm allocation", "salloc"),
+        ("n1", {"SLURM_JOB_ID": ""}, "this is not a Slurm allocation", "salloc"),
         ("n1", {"PATH": "/nowhere"}, "`srun` is not on the PATH", "--transport ssh"),
         ("n1", {"SLURM_JOB_NODELIST": "n["}, "which has no nodes", "--transport ssh"),
     ],

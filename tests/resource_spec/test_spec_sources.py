@@ -232,7 +232,7 @@ def test_no_allocation_is_told():
     assert is_in_slurm(JOB)
     for environ in ({}, {"SLURM_JOB_ID": "7"}, {"SLURM_JOB_NODELIST": "a"}):
         assert not is_in_slurm(environ)
-        with pytest.raises(SpecError, match="no Slurm allocation"):
+        with pytest.raises(SpecError, match="not a Slurm allocation"):
             read_slurm(environ)
 
 

@@ -229,7 +229,7 @@ def test_what_a_step_may_return():
 
         return weight, [step(*batch) for batch in ad.shard(batches())]
 
-    with pytest.raises(CaptureError, match="returns something that is no tensor"):
+    with pytest.raises(CaptureError, match="returns something that is not a tensor"):
         found_by(program, lambda loss: {"loss": loss, "by": object()}, strategy="AllReduce")
     assert_trains(program, lambda loss: {"loss": [loss, (loss * 2, 3)]}, strategy="AllReduce")
     assert found_by(program, lambda loss: None, strategy="AllReduce")[1] == np.array(None)

@@ -98,7 +98,7 @@ def test_rows_beside_something_whole_are_refused():
 
             step(X[:8], X[:4, :1])
 
-    message = "the 4 rows of argument 1, which is no part of the batch.*test_whole_arguments.py"
+    message = "the 4 rows of argument 1, which is not part of the batch.*test_whole_arguments.py"
     with pytest.raises(AutoDistError, match=message):
         run_distributed(program)
 

@@ -275,7 +275,7 @@ def test_a_file_that_holds_no_simulator_is_told(content, tmp_path):
         file.write_bytes(content)
     else:
         np.savez(file, **({"weights": np.zeros(3)} if content == "a ZIP file" else {"about": np.array("{}")}))
-    with pytest.raises(SimulatorError, match=r"simulator.npz` is no simulator"):
+    with pytest.raises(SimulatorError, match=r"simulator.npz` is not a file of a simulator"):
         load_simulator(file)
     with pytest.raises(SimulatorError, match="can't be read: No such file"):
         load_simulator(tmp_path / "nowhere.npz")

@@ -77,7 +77,7 @@ def test_a_search_measures_once(tmp_path):
         path.write_text("damaged")
         again = find_profile(bench, graph, cache, notice)
         assert again.source == "measured"
-        assert told[1].startswith(f"the profile is made again: `{path}`: this is no profile")
+        assert told[1].startswith(f"the profile is made again: `{path}`: this is not a profile")
         assert cache.load(graph, bench.subject) == again
 
         strategy = get("PSLoadBalancing").build(graph, ResourceSpec.local(workers=2))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from autodist.agent.client._error_output import ErrorOutput
+from autodist.agent.client._pauses import reason_of_pause
 from autodist.agent.protocol import Decoder, Frame, FrameError, Kind, Streams, encode, encode_json
 from autodist.errors import HostUnreachable, LaunchError, TimedOut
 from autodist.remote import Channel, Machine
@@ -177,7 +178,8 @@ class AgentConnection:
         """Let everybody know that there is no agent any more."""
         stopped_s = asyncio.get_running_loop().time() - self._said_s - self._heartbeat_s / _BEATS
         if stopped_s >= self._heartbeat_s / 2:
-            reason = f"the launcher itself was stopped for {stopped_s:.0f} s, as by Ctrl-Z; after that: {reason}"
+            why = reason_of_pause(self._said_s)
+            reason = f"the launcher itself did not run for {stopped_s:.0f} s: {why}; after that: {reason}"
         self._loss = reason
         self._over.set()
         for answer in self._answers.values():

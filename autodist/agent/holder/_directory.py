@@ -112,7 +112,7 @@ def path_below(directory: Path, name: str) -> Path:
     """
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\0" in part for part in parts) or parts[0] in _RESERVED:
-        raise ValueError(f"`{name}` is no path of a file below the run's directory")
+        raise ValueError(f"`{name}` is not the path of a file below the run's directory")
     return directory.joinpath(*parts)
 
 

@@ -109,7 +109,7 @@ class Decoder:
         while len(self._buffer) >= _HEADER.size:
             kind, number, length = _HEADER.unpack_from(self._buffer)
             if length > MOST_BYTES or not Kind.REQUEST <= kind <= Kind.RESET:
-                raise FrameError(f"kind {kind} with {length} bytes is no frame: {bytes(self._buffer[:60])!r}")
+                raise FrameError(f"kind {kind} with {length} bytes is not a frame: {bytes(self._buffer[:60])!r}")
             end = _HEADER.size + length
             if len(self._buffer) < end:
                 return

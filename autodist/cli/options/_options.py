@@ -126,6 +126,6 @@ class RanksType(click.ParamType):  # type: ignore[type-arg]  # generic in the ne
             first, dash, last = part.strip().partition("-")
             last = last if dash else first
             if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last) < 100_000):
-                self.fail(f"`{value}` is no list of ranks, write it like `0,2-3`", param, ctx)
+                self.fail(f"`{value}` is not a list of ranks, write it like `0,2-3`", param, ctx)
             ranks.update(range(int(first), int(last) + 1))
         return frozenset(ranks)

@@ -31,7 +31,7 @@ def check_output(out: str | None, suffix: str = "") -> Path | None:
     if path.is_dir():
         mistakes.append(f"`--out {out}` is a directory, it must be a file")
     elif not parent.is_dir():
-        mistakes.append(f"`--out {out}`: `{parent}` is no directory")
+        mistakes.append(f"`--out {out}`: `{parent}` is not a directory")
     elif not os.access(parent, os.W_OK):
         mistakes.append(f"`--out {out}`: nothing can be written in `{parent}`")
     if mistakes:

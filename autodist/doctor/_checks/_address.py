@@ -72,6 +72,6 @@ def _own_name(visit: MachineVisit, facts: MachineFacts) -> tuple[str, str]:
 
 
 def _of_another(visit: MachineVisit, other: str, meant: Sequence[str], addresses: set[str]) -> Finding:
-    text = f"`{other}` means {', '.join(meant)} there, which is no address of that machine"
+    text = f"`{other}` means {', '.join(meant)} there, which is not an address of that machine"
     remedy = f"correct its /etc/hosts, or name `{other}` by an address in the spec: {', '.join(sorted(addresses)[:2])}"
     return Finding(visit.name, "names", Status.WARN, text, remedy)

@@ -239,7 +239,7 @@ def _einsum(node: Any, shape: tuple[int, ...]) -> tuple[Factor, Factor, tuple[in
     free = [[label for label in term if label in output] for term in terms]
     alone = [label for label in left + right if label not in output and label not in contracted]
     if not contracted or alone or set(free[0]) & set(free[1]) or len(shape) != len(output):
-        raise Obstacle(f"{_named(node)} has the equation '{equation}', which is no product of two matrices")
+        raise Obstacle(f"{_named(node)} has the equation '{equation}', which is not a product of two matrices")
     sizes = dict(zip(output, shape, strict=True))
     factors = [
         Factor(tensor, tuple(term.index(label) for label in (*contracted, *kept)), tuple(sizes[k] for k in kept))

@@ -70,8 +70,9 @@ def capture(
 
     Raises:
         NoGradientError: It differentiates nothing, and can't be captured either.
-        CaptureError: It returns what is no tensor, takes a gradient inside control flow, can be traced for one number
-            of rows only, changes a lookup table, or uses a resource that can't move to another graph (an iterator).
+        CaptureError: It returns something that is not a tensor, takes a gradient inside control flow, can be traced for
+            one number of rows only, changes a lookup table, or uses a resource that can't move to another graph (an
+            iterator).
 
     Example:
         >>> import tensorflow as tf
@@ -170,7 +171,7 @@ def _trace(
     except Exception as error:
         if _is_of_outputs(error):
             raise CaptureError(
-                f"the step returns something that is no tensor: {str(error).splitlines()[0]}",
+                f"the step returns something that is not a tensor: {str(error).splitlines()[0]}",
                 hint="return tensors, numbers, None, or lists, tuples and dicts of them",
             ) from error
         trains = refuse_fixed_rows(error, asked.lines, lambda: marks_gradients(tf.function(step), tuple(specs), {}))

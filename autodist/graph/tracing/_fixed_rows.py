@@ -39,8 +39,8 @@ def refuse_fixed_beside_rows(graph: TrainingGraph, names: Sequence[str], line_of
         for tensor, size in _fixed_beside_rows(analysis, analysis.nodes[name]):
             what = whole.get(_origin(analysis, tensor), "something")
             raise FixedRowsError(
-                f"the step puts the rows of the batch together with the {size} rows of {what}, which is no part of the "
-                f"batch, so that every replica gets all of it: op `{name}` ({analysis.nodes[name].op}) at "
+                f"the step puts the rows of the batch together with the {size} rows of {what}, which is not part of "
+                f"the batch, so that every replica gets all of it: op `{name}` ({analysis.nodes[name].op}) at "
                 f"{line_of(name)}",
                 hint="what belongs to the batch must be an argument with as many rows as the batch; of what does not, "
                 "have the step pick what each example needs, by `tf.gather` for one",

@@ -45,9 +45,9 @@ _FOREIGN = {
         "call its methods outside of the step: return what is to be enqueued, and pass what was dequeued",
     ),
 }
-"""By words in the names of ops that use it, what is no variable, and what to do instead."""
+"""By words in the names of ops that use it, what is not a variable, and what to do instead."""
 _OTHER = (
-    "uses a resource that is no variable",
+    "uses a resource that is not a variable",
     "do what uses it outside of the step: pass the step what it gives, and return what it is to take",
 )
 

@@ -45,7 +45,7 @@ _NUMBERS = (
     "`tf.reshape`, None for it in `set_shape` and `ensure_shape`"
 )
 _WHOLE = (
-    "what is no part of the batch must not be an argument with the batch's rows: make it outside of the step, "
+    "what is not part of the batch must not be an argument with the batch's rows: make it outside of the step, "
     "`weights = tf.constant(...)`, and let the step use `weights`"
 )
 _GRAPHS = (

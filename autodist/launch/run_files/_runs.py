@@ -54,14 +54,14 @@ def find_run(text: str, root: Path = RUNS) -> Path:
         )
     if not names:
         raise UsageError(
-            f"`{text}` is no run, there is none in `{root.resolve()}`",
+            f"`{text}` is not a run, there are no runs in `{root.resolve()}`",
             hint="go where `autodist run` was started, or give the path of the run's directory",
         )
     near = difflib.get_close_matches(text, [*names, _LATEST], n=1)
     proposal = f", did you mean `{near[0]}`?" if near and near[0] != text else ""
     where = "there is 1 run" if len(names) == 1 else f"there are {len(names)} runs"
     hint = f"{where} in `{root.resolve()}`; `autodist status` lists them, a path will do too"
-    raise UsageError(f"`{text}` is no run{proposal}", hint=hint)
+    raise UsageError(f"`{text}` is not a run{proposal}", hint=hint)
 
 
 def _directories(root: Path) -> Iterator[Path]:

@@ -8,6 +8,7 @@ import signal
 import time
 from dataclasses import replace
 
+from autodist.agent import reason_of_pause
 from autodist.coordination import INTERRUPTION_TOLD, SAVES_AT_END, SCRIPT_ENDED, CoordinatorServer
 from autodist.launch._base import Job, RunObserver
 from autodist.launch._gang import Event, Exited, ExitStatus, Gang, Interrupted, Lost
@@ -23,7 +24,7 @@ _TICK_S = 0.2
 _SETTLE_S = 0.3  # in which a second symptom may still turn out to be the cause
 _OWN_END_S = 1.5  # for a worker that has reported its failure to end by itself, with its own exit code
 _STACKS_S = 1.0
-_PAUSE_S = 5.0  # longer than any turn of the launcher takes: it was stopped meanwhile
+_PAUSE_S = 5.0  # longer than any turn of the launcher takes: it did not run meanwhile
 _CATCH_UP_S = 10.0  # for what workers have reported meanwhile
 _AFTER_GRACE_S = 15.0  # for processes that were sent SIGKILL, and for the way there and back
 
@@ -144,13 +145,13 @@ class Supervisor:
             self._symptoms.append(Symptom(unfinished[0], self._statuses.get(unfinished[0]), lost=event.reason))
 
     def _notice_pause(self) -> None:
-        """See whether this process was stopped, as by Ctrl-Z: then nobody is to blame for the silence meanwhile."""
+        """See whether this process did not run for a while: then nobody is to blame for the silence meanwhile."""
         now_s = time.monotonic()
-        paused_s, self._turn_s = now_s - self._turn_s, now_s
+        paused_s, before_s, self._turn_s = now_s - self._turn_s, self._turn_s, now_s
         if paused_s >= _PAUSE_S:
             self._resumed_s = now_s
             self._directory.event("paused", seconds=round(paused_s, 1))
-            self._observer.notice(f"the launcher was stopped for {paused_s:.0f} s, as by Ctrl-Z")
+            self._observer.notice(f"the launcher did not run for {paused_s:.0f} s: {reason_of_pause(before_s)}")
 
     def _check_deadlines(self) -> None:
         if self._symptoms or self._interrupts or time.monotonic() - self._resumed_s < _CATCH_UP_S:

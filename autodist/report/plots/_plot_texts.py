@@ -130,7 +130,7 @@ def about_predictions(data: PredictedAgainstMeasured) -> str:
     """What predicted against measured shows; why it is not drawn, if there is nothing to draw."""
     if not data.points:
         return "Nothing was predicted: the search had no simulator, or tried only what users know."
-    unit = "milliseconds per step" if data.are_seconds else "ranks, as the scores are no seconds"
+    unit = "milliseconds per step" if data.are_seconds else "ranks, as the scores are not seconds"
     right = "" if data.pairwise is None else f" The faster of two was told in {100 * data.pairwise:.0f} % of all pairs."
     return f"Predictions for {counted(len(data.points), 'trial')} against their measurements, in {unit}.{right}"
 

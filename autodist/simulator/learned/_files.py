@@ -69,7 +69,7 @@ def load_simulator(path: str | os.PathLike[str]) -> LearnedSimulator:
         raise SimulatorError(f"the simulator `{path}` can't be read: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise SimulatorError(
-            f"`{path}` is no simulator", hint="make one by `autodist simulator fit --out FILE`"
+            f"`{path}` is not a file of a simulator", hint="make one by `autodist simulator fit --out FILE`"
         ) from error
     if simulator is None:
         raise SimulatorError(

@@ -161,7 +161,7 @@ class Profile:
             if isinstance(error, SimulatorError):
                 raise
             raise SimulatorError(
-                f"this is no profile: {error}", hint="make it again with `autodist profile`"
+                f"this is not a profile: {error}", hint="make it again with `autodist profile`"
             ) from error
 
 
@@ -171,9 +171,9 @@ def _checked(content: dict[str, Any]) -> dict[str, Any]:
     for name, value in content.items():
         kind = kinds.get(name, "")
         if kind.startswith("Mapping") and not (isinstance(value, dict) and all(map(_is_number, value.values()))):
-            raise TypeError(f"its `{name}` holds no numbers by name")
+            raise TypeError(f"its `{name}` is not a table of numbers by name")
         if kind in ("int", "float") and not _is_number(value):
-            raise TypeError(f"its `{name}` is no number")
+            raise TypeError(f"its `{name}` is not a number")
     return content
 
 

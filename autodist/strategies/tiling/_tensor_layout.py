@@ -81,7 +81,8 @@ class TensorLayout:
         names = [] if dims == _SCALAR else [[] if d == _WHOLE else d.split(".") for d in dims.split(",")]
         if not all(axis.isidentifier() for axis in (*(axis for dim in names for axis in dim), *partial)):
             raise StrategyError(
-                f"`{text}` is no layout of a tensor, expected per dim `*` or mesh axes, as `host.device,* +group`"
+                f"`{text}` is not a layout of a tensor, expected for each dim `*` or axes of the mesh, such as "
+                "`host.device,* +group`"
             )
         return cls(tuple(map(tuple, names)), tuple(partial))
 

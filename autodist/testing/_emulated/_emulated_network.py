@@ -46,7 +46,7 @@ def gbps_of(rate: str) -> float:
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgt]?)(i?)(bit|bps|)", rate.strip().lower())
     if found is None or float(found[1]) <= 0:
-        raise UsageError(f"`{rate}` is no rate, write it like `1gbit` or `250mbit`")
+        raise UsageError(f"`{rate}` is not a rate, write it like `1gbit` or `250mbit`")
     base: float = 1024 ** (_POWERS[found[2]] // 3) if found[3] else 10 ** _POWERS[found[2]]
     return float(found[1]) * base * (8 if found[4] == "bps" else 1) / 1e9
 

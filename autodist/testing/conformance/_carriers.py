@@ -39,7 +39,7 @@ def _broken_class(carrier: Carrier) -> Iterator[str]:
     parameters = getattr(cls, "__dataclass_params__", None)
     is_frozen = parameters is not None and parameters.frozen
     if "__dataclass_fields__" not in vars(cls) or not is_frozen or dataclasses.fields(cls):
-        yield f"`{cls.__name__}` is no frozen dataclass without fields"
+        yield f"`{cls.__name__}` is not a frozen dataclass without fields"
     for attribute in ("name", "called"):
         if not isinstance(getattr(cls, attribute, None), str):
             yield f"its `{attribute}` is {getattr(cls, attribute, None)!r}, allowed: a text"
@@ -109,7 +109,7 @@ def _nodes(carrier: Carrier, rank: int, world_size: int) -> NodeList:
     names = {node.name for node in nodes.nodes}
     missing = [kind for kind, tensor in found.items() if tensor.partition(":")[0] not in names]
     if missing:
-        raise ValueError(f"what it returns for {', '.join(missing)} is no node that it has added")
+        raise ValueError(f"what it returns for {', '.join(missing)} is not a node that it has added")
     if not carry.joins_all:
         carry.spread(nodes, {found["sum"]: 16})
     return nodes

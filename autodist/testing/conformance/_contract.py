@@ -22,7 +22,9 @@ def broken_names(instance: Named, read: Callable[[str], object]) -> Iterator[str
     cls = type(instance)
     parameters = getattr(cls, "__dataclass_params__", None)
     if "__dataclass_fields__" not in vars(cls) or parameters is None or not parameters.frozen:
-        yield f"`{cls.__name__}` is no frozen dataclass of its own, so it can't be compared, hashed or written as text"
+        yield (
+            f"`{cls.__name__}` is not a frozen dataclass of its own, so it can't be compared, hashed or written as text"
+        )
         return
     if getattr(cls, "name", None) != cls.__name__:
         yield f"its `name` is {getattr(cls, 'name', None)!r}, expected that of its class, {cls.__name__!r}"

@@ -56,7 +56,7 @@ def _broken_class(synchronizer: Synchronizer) -> Iterator[str]:
     cls = type(synchronizer)
     parameters = getattr(cls, "__dataclass_params__", None)
     if "__dataclass_fields__" not in vars(cls) or parameters is None or not parameters.frozen:
-        yield f"`{cls.__name__}` is no frozen dataclass of its own"
+        yield f"`{cls.__name__}` is not a frozen dataclass of its own"
         return
     for attribute in ("type", "form", "verb"):
         if not hasattr(cls, attribute):

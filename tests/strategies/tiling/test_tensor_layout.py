@@ -27,7 +27,7 @@ def test_a_layout_comes_back_from_its_text(layout):
 
 @pytest.mark.parametrize("text", ["", "host,", "host +", "a-b", "*.host", "host + device"])
 def test_what_is_no_layout_is_refused(text):
-    with pytest.raises(StrategyError, match="is no layout of a tensor"):
+    with pytest.raises(StrategyError, match="is not a layout of a tensor"):
         TensorLayout.parse(text)
 
 
