@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from autodist.errors import CaptureError
 from autodist.graph import BatchScaling, CapturedStep, StepAnalysis, data_inputs
-from autodist.graph.batch import UPDATING
 from autodist.graph.operators import meaning
 from autodist.kernels import PICKED, DistributedGraph
 
@@ -52,7 +51,7 @@ def part_failures(captured: CapturedStep, graph: DistributedGraph, prefix: str) 
 def _picks_examples(analysis: StepAnalysis, name: str) -> bool:
     """Whether an op picks examples of the batch, or of what they have become in common, by their places."""
     node, dependence = analysis.nodes.get(name), analysis.dependence
-    if node is None or node.op == "OneHot" or not (meaning(node.op).picks or node.op in UPDATING):
+    if node is None or node.op == "OneHot" or not (meaning(node.op).picks or meaning(node.op).updates_places):
         return False
     source = data_inputs(node)[meaning(node.op).source]
     have_met = dependence.scaling(source) is not BatchScaling.CONSTANT and dependence.dim_of_batch(source) is None

@@ -18,6 +18,8 @@ import models
 
 QUICK = ("vgg", "ncf_sparse", "lstm", "while_loop", "branches", "keras_ops", "convolutions", "normalizations", "text")
 HUB = tuple(name for name in models.names() if name.startswith("hub"))
+DEEPER = ("bert_6", "bert_12", "bert_large")
+"""The layers of `bert_3`, and more of them."""
 WITHOUT_INDICES = (Kind.VARIABLE, Kind.SOURCE, Kind.SHAPE, Kind.FLOW, Kind.LIST, Kind.RANDOM)
 """Kinds that an index expression does not fit: they are followed in other ways, or run whole."""
 
@@ -59,7 +61,12 @@ def check(ops):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in models.names() if n not in HUB]
+    "name",
+    [
+        pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow)
+        for n in models.names()
+        if n not in (*HUB, *DEEPER)
+    ],
 )
 def test_a_model_traces_nothing_unknown(name):
     training = models.get(name).build("tiny")

@@ -1,7 +1,7 @@
 """What operators do with the batch: where its dim goes, and whether examples stay apart."""
 
 from autodist.graph.batch._follow import Follower
-from autodist.graph.batch._picking import UPDATING, picked_beyond, turns
+from autodist.graph.batch._picking import picked_beyond, turns
 from autodist.graph.batch._rows import (
     APART,
     BY,
@@ -25,7 +25,6 @@ __all__ = [
     "RULES",
     "SCALING_OF",
     "SYNCHRONIZED",
-    "UPDATING",
     "Batch",
     "Follower",
     "Kind",

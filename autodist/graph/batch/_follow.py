@@ -180,9 +180,9 @@ class Follower:
         """What a node's rule says of it, or why it has none to follow."""
         op, rule = call.node.op, rule_of(call.node.op)
         rows = [value for value in call.values if isinstance(value, Rows)]
-        if Kind.ROW in call.values and op not in LISTS:
+        if Kind.ROW in call.values and meaning(op).list_use not in LISTS:
             return "combines an example with others" if rows or Kind.DATA in call.values else Kind.ROW
-        if not rows and op not in LISTS:
+        if not rows and meaning(op).list_use not in LISTS:
             return self._made(call)
         if Kind.DATA in call.values:
             return "uses a value of all examples together with each example's own"

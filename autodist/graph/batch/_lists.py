@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autodist.graph.batch._rows import Call, Kind, Rows, Rule, Value
+from autodist.graph.operators import ListUse, meaning
 
 __all__ = ["RULES", "ctc_loss", "merged"]
 
@@ -30,7 +31,7 @@ def to_tensor(call: Call) -> Value:
 
 
 def joined_tensor(call: Call) -> Value | list[Value]:
-    """``TensorListConcat``: behind each other along dim 0."""
+    """The tensors behind each other along dim 0."""
     rows = call.rows()
     if rows is None:
         return MET
@@ -47,7 +48,7 @@ def item(call: Call) -> Value:
 
 def with_item(call: Call) -> Value:
     """One of the tensors put in its place, or behind the others."""
-    given = call.values[2 if call.node.op == "TensorListSetItem" else 1]
+    given = call.values[2 if meaning(call.node.op).list_use is ListUse.SETS else 1]
     if given is Kind.ROW:
         given = _EXAMPLES
     return merged(call.values[0], given)
@@ -59,7 +60,7 @@ def popped(call: Call) -> Value | list[Value]:
 
 
 def some_items(call: Call) -> Value:
-    """``TensorListGather`` by numbers that are constant: steps of time."""
+    """Some of the tensors, by numbers that are constant: steps of time."""
     rows = call.rows()
     return to_tensor(call) if rows is not None and rows.dim >= 0 and call.values[1] is None else MET
 
@@ -89,14 +90,13 @@ def ctc_loss(call: Call) -> Value | list[Value]:
     return [Rows(0), inputs]
 
 
-RULES: dict[str, Rule] = {
-    "TensorListFromTensor": from_tensor,
-    "TensorListStack": to_tensor,
-    "TensorListConcat": joined_tensor,
-    "TensorListConcatV2": joined_tensor,
-    "TensorListGetItem": item,
-    "TensorListSetItem": with_item,
-    "TensorListPushBack": with_item,
-    "TensorListPopBack": popped,
-    "TensorListGather": some_items,
+RULES: dict[ListUse | None, Rule] = {
+    ListUse.UNSTACKS: from_tensor,
+    ListUse.STACKS: to_tensor,
+    ListUse.CONCATENATES: joined_tensor,
+    ListUse.GETS: item,
+    ListUse.SETS: with_item,
+    ListUse.APPENDS: with_item,
+    ListUse.POPS: popped,
+    ListUse.PICKS: some_items,
 }

@@ -10,16 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from autodist.graph.batch._moving import written_to_rows
-from autodist.graph.batch._table import RULES
-from autodist.graph.operators import lookup_in
+from autodist.graph.operators import ListUse, RangeUse, lookup_in, meaning
 
-__all__ = ["UPDATING", "picked_beyond", "turns"]
-
-UPDATING = frozenset(
-    kind for kind, rule in RULES.items() if rule is written_to_rows and kind.startswith("TensorScatter")
-)
-"""Ops that write elements to places of a tensor."""
+__all__ = ["picked_beyond", "turns"]
 
 
 def picked_beyond(operation: Any) -> tuple[int, int] | None:
@@ -43,11 +36,11 @@ def _picked(operation: Any) -> Iterator[tuple[np.ndarray | None, int | None]]:
     elif kind == "OneHot":
         depth = _value(inputs[1])
         yield _value(inputs[0]), None if depth is None else int(depth)
-    elif kind == "GatherNd" or kind in UPDATING:
+    elif kind == "GatherNd" or meaning(kind).updates_places:
         places = _value(inputs[1])
         if places is not None:
             yield from ((places[..., dim], _size(inputs[0], dim)) for dim in range(places.shape[-1]))
-    elif kind == "Slice":
+    elif meaning(kind).range_use is RangeUse.SLICES:
         begin, size = _value(inputs[1]), _value(inputs[2])
         if begin is not None and size is not None:
             yield from ((begin[dim] + size[dim] - 1, _size(inputs[0], dim)) for dim in range(len(begin)))
@@ -71,8 +64,8 @@ def turns(loop: Any, bodies: Iterable[Any], rows: int) -> Iterator[int]:
 
 def _picks_by_turn(operation: Any, rows: int) -> bool:
     kind, lookup = operation.type, lookup_in(operation.type)
-    if kind != "StridedSlice" and (lookup is None or lookup.by_handle or lookup.by_coordinates):
-        return str(kind) == "TensorListGetItem"
+    if meaning(kind).range_use is not RangeUse.STRIDES and (lookup is None or lookup.by_handle or lookup.by_coordinates):
+        return meaning(kind).list_use is ListUse.GETS
     return _size(operation.inputs[0], 0) == rows and _value(operation.inputs[1]) is None
 
 

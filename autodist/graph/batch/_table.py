@@ -18,8 +18,6 @@ RULES: dict[str, Rule] = {
     "Mul": computing.numbers_times,
     "FloorDiv": computing.numbers_over,
     "FloorMod": computing.numbers_over,
-    "Select": computing.chosen,
-    "SelectV2": computing.chosen,
     "ScatterNd": computing.scattered,
     "UnsortedSegmentSum": computing.scattered,
     "SegmentSum": computing.scattered,
@@ -37,9 +35,6 @@ RULES: dict[str, Rule] = {
     "SpaceToBatchND": computing.to_blocks,
     "BatchToSpaceND": computing.from_blocks,
     "CropAndResize": computing.sampled_boxes,
-    "FusedBatchNorm": computing.statistics,
-    "FusedBatchNormV2": computing.statistics,
-    "FusedBatchNormV3": computing.statistics,
     "OptionalFromValue": moving.kept,
     "OptionalGetValue": moving.kept,
     "IdentityN": moving.each_kept,
@@ -70,19 +65,21 @@ RULES: dict[str, Rule] = {
     "DynamicPartition": moving.partitioned,
     "DynamicStitch": moving.stitched,
     "ParallelDynamicStitch": moving.stitched,
-    "TensorScatterUpdate": moving.written_to_rows,
-    "TensorScatterAdd": moving.written_to_rows,
-    "TensorScatterSub": moving.written_to_rows,
-    "TensorScatterMax": moving.written_to_rows,
-    "TensorScatterMin": moving.written_to_rows,
     "CTCLossV2": lists.ctc_loss,
     "CTCLoss": lists.ctc_loss,
-    **lists.RULES,
 }
 
 
 for _name, _known in OPERATORS.items():
-    if _known.passes in (Passes.SAME, Passes.TYPE):
+    if _known.list_use in lists.RULES:
+        RULES[_name] = lists.RULES[_known.list_use]
+    elif _known.chooses:
+        RULES[_name] = computing.chosen
+    elif _known.gives_statistics:
+        RULES[_name] = computing.statistics
+    elif _known.updates_places:
+        RULES[_name] = moving.written_to_rows
+    elif _known.passes in (Passes.SAME, Passes.TYPE):
         RULES.setdefault(_name, moving.kept)
     elif _known.kind is Kind.ELEMENTWISE or _known.is_aligned:
         RULES.setdefault(_name, computing.elementwise)

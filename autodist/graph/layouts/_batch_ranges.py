@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 from autodist.graph._graph_def import data_inputs
 from autodist.graph.layouts._base import WHOLE, Cut, Multiple
 from autodist.graph.layouts._way import Way, entries_at
+from autodist.graph.operators import RangeUse
 
 __all__ = ["RANGES", "Lengths"]
 
@@ -98,10 +99,10 @@ def _is_plain(node: Any) -> bool:
     return not any(node.attr[f"{name}_mask"].i for name in ("new_axis", "ellipsis", "shrink_axis"))
 
 
-RANGES: Mapping[str, _Rule] = {
-    "ConcatV2": _behind_each_other,
-    "Split": _split,
-    "Slice": _sliced,
-    "StridedSlice": _strided,
+RANGES: Mapping[RangeUse | None, _Rule] = {
+    RangeUse.JOINS: _behind_each_other,
+    RangeUse.SPLITS: _split,
+    RangeUse.SLICES: _sliced,
+    RangeUse.STRIDES: _strided,
 }
-"""By operator, the way that an input which is cut along the batch suggests."""
+"""By how an operator takes ranges, the way that an input which is cut along the batch suggests."""

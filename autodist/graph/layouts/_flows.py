@@ -23,7 +23,7 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.batch import Kind, Rows, Value
-from autodist.graph.operators import BRANCHES, LOOPS, is_kind, meaning
+from autodist.graph.operators import BRANCHES, LOOPS, ListUse, is_kind, meaning
 from autodist.graph.operators import Kind as OperatorKind
 
 __all__ = ["Flows", "Sizes", "is_flow"]
@@ -126,7 +126,7 @@ class Flows:
         refused: list[Value] = [Kind.MET] * count
         if not self._is_open or not self._is_pure(node) or not _MET.isdisjoint(values):
             return refused
-        if meaning(node.op).makes_empty_list:
+        if meaning(node.op).list_use is ListUse.MAKES:
             return [Kind.SIZE]
         if _passes_lists(node):
             return values[:1] if len(set(values)) == 1 else refused
@@ -156,7 +156,7 @@ class Flows:
         return tensor_dtype(self._nodes, tensor).startswith(("int", "uint", "bool"))
 
     def _is_created(self, tensor: str) -> bool:
-        return meaning(self._nodes[node_of(tensor)].op).makes_empty_list
+        return meaning(self._nodes[node_of(tensor)].op).list_use is ListUse.MAKES
 
     def _of_backward(self, node: Any, position: int, value: Value, values: list[Value]) -> Value:
         """An output of a backward pass of which the rules can't tell: of a loop, it is like what it begins with."""

@@ -14,7 +14,7 @@ from autodist.graph.operators._base import (
 )
 from autodist.graph.operators._elementwise import pointwise
 from autodist.graph.operators._intervals import Cut, Tile, cuts, region, span, tiles
-from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind, Linearity, Passes, Reducer
+from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind, Linearity, ListUse, Passes, RangeUse, Reducer
 from autodist.graph.operators._made_of import Making
 from autodist.graph.operators._operator_registry import (
     BRANCHES,
@@ -57,10 +57,12 @@ __all__ = [
     "Kind",
     "Lengths",
     "Linearity",
+    "ListUse",
     "Lookup",
     "Making",
     "Operator",
     "Passes",
+    "RangeUse",
     "Reducer",
     "Signature",
     "Tile",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
-from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind, Linearity, Passes, Reducer
+from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind, Linearity, ListUse, Passes, RangeUse, Reducer
 from autodist.graph.operators._made_of import MadeOf
 
 __all__ = [
@@ -283,6 +283,8 @@ class Operator:
         table: What it does with the lookup table whose handle it takes.
         asks: What it gives of the form of its input.
         flow: How it calls functions.
+        list_use: What it does with a list of tensors.
+        range_use: How it takes ranges along a dim, or puts them behind each other.
         examples: The inputs that have a row for each example, where its result has one too and no index expression.
         is_flat: Whether no gradient flows through it, although it gives floats.
         is_free: Whether it costs no time: nothing is computed or copied.
@@ -298,7 +300,9 @@ class Operator:
         creates: Whether it makes as many elements as an input says, each a copy of another or drawn.
         is_aligned: Whether each element of its result is made of those of its inputs at its place, although no index
             expression says so.
-        makes_empty_list: Whether it makes a list of tensors that has none yet.
+        adds: Whether its result is the sum of its inputs.
+        updates_places: Whether its result is its first input, changed at the places that its second input names.
+        finds_distinct: Whether it gives the distinct elements of its input, and where each element is among these.
         made_of: How others make its results, which can be cut along indices that it joins.
         needs_rows: Whether it fails, or gives a result of another shape, where there is no example.
         draws_in_order: Whether it draws the elements of its result in order, a fixed number for each value of a counter
@@ -319,6 +323,8 @@ class Operator:
     table: Handle | None = None
     asks: Asks | None = None
     flow: Flow | None = None
+    list_use: ListUse | None = None
+    range_use: RangeUse | None = None
     examples: tuple[int, ...] | None = None
     is_flat: bool = False
     is_free: bool = False
@@ -333,7 +339,9 @@ class Operator:
     ignores_values: bool = False
     creates: bool = False
     is_aligned: bool = False
-    makes_empty_list: bool = False
+    adds: bool = False
+    updates_places: bool = False
+    finds_distinct: bool = False
     made_of: MadeOf | None = None
     needs_rows: bool = False
     draws_in_order: bool = False

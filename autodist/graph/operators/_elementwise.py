@@ -164,7 +164,14 @@ def _passing(name: str, adapt: Adapt | None = None) -> Operator:
 OPERATORS = (
     *(_other(name) for name in _OTHERS.split()),
     *(
-        Operator(name, Kind.ELEMENTWISE, pointwise, linearity=linearity, has_one_shape=name == "AddN")
+        Operator(
+            name,
+            Kind.ELEMENTWISE,
+            pointwise,
+            linearity=linearity,
+            has_one_shape=name == "AddN",
+            adds=name.startswith("Add"),
+        )
         for name, linearity in _LINEAR.items()
     ),
     *(_passing(name) for name in _SAME.split()),

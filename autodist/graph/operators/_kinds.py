@@ -2,7 +2,7 @@
 
 import enum
 
-__all__ = ["Asks", "Flow", "Handle", "Kind", "Linearity", "Passes", "Reducer"]
+__all__ = ["Asks", "Flow", "Handle", "Kind", "Linearity", "ListUse", "Passes", "RangeUse", "Reducer"]
 
 
 class Kind(enum.Enum):
@@ -98,6 +98,42 @@ class Flow(enum.Enum):
     """In turns, of which each gets what the one before gave; so it returns what it takes."""
     CALL = "call"
     """One, with all inputs."""
+
+
+class ListUse(enum.Enum):
+    """What an operator does with a list of tensors."""
+
+    MAKES = "makes"
+    """Gives one that has no tensors yet."""
+    UNSTACKS = "unstacks"
+    """Gives the parts of a tensor along dim 0."""
+    STACKS = "stacks"
+    """Gives the tensors side by side, along a new dim 0."""
+    CONCATENATES = "concatenates"
+    """Gives the tensors behind each other along dim 0."""
+    GETS = "gets"
+    """Gives the tensor at a place."""
+    SETS = "sets"
+    """Puts a tensor, its third input, in its place."""
+    APPENDS = "appends"
+    """Puts a tensor, its second input, behind the others."""
+    POPS = "pops"
+    """Gives what is left, and the last tensor."""
+    PICKS = "picks"
+    """Gives the tensors at some places side by side."""
+
+
+class RangeUse(enum.Enum):
+    """How an operator takes ranges along a dim, or puts them behind each other."""
+
+    JOINS = "joins"
+    """Its inputs behind each other along the dim that the last one names."""
+    SPLITS = "splits"
+    """Equal parts along the dim that its first input names."""
+    SLICES = "slices"
+    """From a place, so many elements."""
+    STRIDES = "strides"
+    """From a place up to another one, perhaps every other one."""
 
 
 class Handle(enum.Enum):

@@ -21,7 +21,7 @@ from autodist.graph.operators._base import (
     Size,
 )
 from autodist.graph.operators._intervals import span
-from autodist.graph.operators._kinds import Kind, Linearity, Passes
+from autodist.graph.operators._kinds import Kind, Linearity, Passes, RangeUse
 from autodist.graph.operators._reshape import reshaped
 from autodist.graph.operators._strided import strided, strided_back, strided_tile
 
@@ -291,13 +291,13 @@ OPERATORS = (
     _move("Squeeze", _squeezed, adapt=_squeezed_tile, passes=Passes.FORM),
     _move("Transpose", _transposed, passes=Passes.ORDER),
     _move("ConjugateTranspose", _transposed),
-    _move("ConcatV2", _concatenated, linearity=Linearity.JOINT),
+    _move("ConcatV2", _concatenated, linearity=Linearity.JOINT, range_use=RangeUse.JOINS),
     _move("Pack", _packed, linearity=Linearity.JOINT),
     _move("Unpack", _unpacked, picks=True),
-    _move("Split", _split, linearity=None, picks=True, source=1),
+    _move("Split", _split, linearity=None, picks=True, source=1, range_use=RangeUse.SPLITS),
     _move("SplitV", _split, picks=True),
-    _move("Slice", _sliced, adapt=_from_begin, picks=True),
-    _move("StridedSlice", strided, adapt=strided_tile, picks=True),
+    _move("Slice", _sliced, adapt=_from_begin, picks=True, range_use=RangeUse.SLICES),
+    _move("StridedSlice", strided, adapt=strided_tile, picks=True, range_use=RangeUse.STRIDES),
     _move("StridedSliceGrad", strided_back, linearity=None),
     _move("Pad", _padded, adapt=_padded_tile),
     _move("PadV2", _padded, adapt=_padded_tile, linearity=None),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autodist.graph.operators._base import Operator
-from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind
+from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind, ListUse
 
 __all__ = ["OPERATORS"]
 
@@ -112,7 +112,17 @@ _CREATING = """
 _ALIGNED = """
     StatelessRandomBinomial StatelessRandomPoisson StatelessRandomGammaV2 StatelessRandomGammaV3 RandomPoissonV2
 """
-_EMPTY_LISTS = frozenset(["EmptyTensorList", "TensorListReserve"])
+_LIST_USES = {
+    **dict.fromkeys(["EmptyTensorList", "TensorListReserve"], ListUse.MAKES),
+    "TensorListFromTensor": ListUse.UNSTACKS,
+    "TensorListStack": ListUse.STACKS,
+    **dict.fromkeys(["TensorListConcat", "TensorListConcatV2"], ListUse.CONCATENATES),
+    "TensorListGetItem": ListUse.GETS,
+    "TensorListSetItem": ListUse.SETS,
+    "TensorListPushBack": ListUse.APPENDS,
+    "TensorListPopBack": ListUse.POPS,
+    "TensorListGather": ListUse.PICKS,
+}
 _IN_ORDER = frozenset(["StatelessRandomUniformV2", "StatelessRandomNormalV2"])
 _FREE = frozenset(["Const", "Placeholder", "NoOp", "Shape", "ShapeN"])
 
@@ -136,7 +146,8 @@ OPERATORS = tuple(
         makes_keys=name in _KEYS,
         creates=name in _CREATING.split(),
         is_aligned=name in _ALIGNED.split(),
-        makes_empty_list=name in _EMPTY_LISTS,
+        list_use=_LIST_USES.get(name),
+        finds_distinct=name == "Unique",
         draws_in_order=name in _IN_ORDER,
     )
     for kind, names in (

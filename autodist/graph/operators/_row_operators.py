@@ -151,7 +151,12 @@ OPERATORS = (
     ),
     Operator("ScatterNd", Kind.SCATTER, _scattered, reducer=Reducer.SUM),
     *(
-        Operator(name, Kind.SCATTER, reducer=Reducer.SUM if name == "SparseSegmentSum" else None)
+        Operator(
+            name,
+            Kind.SCATTER,
+            reducer=Reducer.SUM if name == "SparseSegmentSum" else None,
+            updates_places=name.startswith("TensorScatter"),
+        )
         for name in (
             "SegmentSum", "SegmentMean", "SegmentMax", "SegmentMin", "SegmentProd", "DenseBincount", "Bincount",
             "SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN", "SparseSegmentSumWithNumSegments",

@@ -18,7 +18,7 @@ from autodist.graph._graph_def import constant_value, data_inputs, node_of, outp
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph._variables import Gradient
 from autodist.graph.analysis import BatchScaling, StepAnalysis
-from autodist.graph.operators import Kind, Linearity, is_kind, linearity_of
+from autodist.graph.operators import Kind, Linearity, Passes, is_kind, linearity_of, meaning, passes_on
 from autodist.graph.products._products import Obstacle, Product, product_of, rows_per_example
 
 __all__ = ["FactoredGradient", "Factors", "factors_of"]
@@ -189,15 +189,15 @@ class _Search:
         inputs = data_inputs(node)
         if node.op == "Mul":
             return next((t for t in inputs if self.analysis.scaling(t) is not BatchScaling.CONSTANT), None)
-        is_linear = _is(node.op, Linearity.FIRST, Linearity.NUMERATOR) or node.op in ("Reshape", "Transpose")
-        return inputs[0] if is_linear else None
+        is_linear = _is(node.op, Linearity.FIRST, Linearity.NUMERATOR) or passes_on(node.op, Passes.FORM)
+        return inputs[0] if is_linear or node.op == "Transpose" else None
 
     def _shape_of(self, node: Any, tensor: str, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The static shape of an input of a node whose value has `shape`."""
         traced = self._traced(tensor)
-        if _is(node.op, Linearity.FIRST) or node.op == "AddN":
+        if _is(node.op, Linearity.FIRST) or meaning(node.op).has_one_shape:
             return shape
-        if node.op == "Reshape":
+        if passes_on(node.op, Passes.FORM):
             return shape if traced is None else _filled(traced, prod(shape), node)
         if node.op == "Transpose":
             order = self._order(node)

@@ -12,12 +12,15 @@ from autodist.graph.operators import (
     Asks,
     Handle,
     Passes,
+    RangeUse,
+    Reducer,
     broadcasts,
     handle_use,
     lookup_in,
     meaning,
     passes_on,
     puts_rows_together,
+    reducer_of,
 )
 
 __all__ = ["Argument", "Domain", "Domains", "domains_of", "is_aligned", "scatters", "update_problem"]
@@ -79,7 +82,7 @@ def domains_of(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...])
         return (Domain.SIZES,)  # of a tensor of the variable's shape they are known, and no part of the update
     if _is_elementwise(node.op):
         return _elementwise(node, arguments, shape)
-    rule = _segments if puts_rows_together(node.op) else _gather if _is_gather(node.op) else _RULES.get(node.op)
+    rule = _rule_of(node.op)
     return None if rule is None else rule(node, arguments, shape)
 
 
@@ -89,7 +92,7 @@ def is_aligned(op: str) -> bool:
 
 
 def _is_elementwise(op: str) -> bool:
-    return broadcasts(op) or op == "Select"
+    return broadcasts(op) or meaning(op).chooses
 
 
 def _is_gather(op: str) -> bool:
@@ -187,8 +190,16 @@ def _picked(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) ->
     return (Domain.SIZES,) if kind is Domain.SIZES else None
 
 
-_RULES: dict[str, Callable[[Any, Sequence[Argument], tuple[int, ...]], Domains | None]] = {
-    "Any": _any,
-    "StridedSlice": _picked,
-    "Unique": _unique,
-}
+_Rule: TypeAlias = Callable[[Any, Sequence[Argument], tuple[int, ...]], Domains | None]
+
+
+def _rule_of(op: str) -> _Rule | None:
+    if puts_rows_together(op):
+        return _segments
+    if _is_gather(op):
+        return _gather
+    if reducer_of(op) is Reducer.ANY:
+        return _any
+    if meaning(op).finds_distinct:
+        return _unique
+    return _picked if meaning(op).range_use is RangeUse.STRIDES else None

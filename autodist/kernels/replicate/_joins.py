@@ -19,6 +19,7 @@ from autodist.graph import (
     split_tensor,
     tensor_dtype,
 )
+from autodist.graph.operators import meaning
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels.replicate._batch_rows import FirstRows
 from autodist.kernels.replicate._demand import NodeDemand, tensor_shape
@@ -36,8 +37,6 @@ ROWS_POINT = "rows"
 
 TOTAL = "autodist/total"
 """The size of the global batch."""
-
-_ADDITIONS = frozenset({"Add", "AddV2", "AddN"})
 
 
 class ReplicaJoins:
@@ -349,7 +348,7 @@ class ReplicaJoins:
 def has_constant_part(analysis: StepAnalysis, tensor: str) -> bool:
     """Whether a tensor is a sum of terms of which some do not depend on the batch."""
     node = analysis.nodes[node_of(tensor)]
-    if node.op not in _ADDITIONS or node.name not in analysis.scalings:
+    if not meaning(node.op).adds or node.name not in analysis.scalings:
         return False
     inputs = data_inputs(node)
     return any(node_of(t) not in analysis.scalings or has_constant_part(analysis, t) for t in inputs)
