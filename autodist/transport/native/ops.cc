@@ -447,9 +447,6 @@ __attribute__((visibility("default"))) void autodist_withdraw(const char* questi
   }
 }
 
-// Whether there is what encryption needs.
-__attribute__((visibility("default"))) int autodist_can_encrypt() { return autodist::openssl() != nullptr; }
-
 __attribute__((visibility("default"))) void autodist_disconnect() {
   std::shared_ptr<autodist::Transport> ended;
   const std::lock_guard<std::mutex> lock(autodist::mutex);
