@@ -203,11 +203,6 @@ class Strategy:
         return any(synchronizer.is_asynchronous for _, synchronizer in self.synchronizers)
 
     @property
-    def is_relaxed(self) -> bool:
-        """The earlier name of :attr:`is_asynchronous`."""
-        return self.is_asynchronous
-
-    @property
     def carriers(self) -> tuple[str, ...]:
         """Names of everything that carries collectives of the strategy, in alphabetical order."""
         used = (synchronizer.carrier for _, synchronizer in self.synchronizers)

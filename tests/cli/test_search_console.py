@@ -72,9 +72,9 @@ def test_a_search_says_what_simulators_know_nothing_of(capsys):
     """Sync, stale and async have one score, so that only trials can tell them apart."""
     g, d = graph(variable("w", (64, 64))), spec("a", "b")
     domain = Domain.of(g, d)
-    relaxed = [get(name).build(g, d) for name in ("PS(staleness=1)", "PS(staleness=3)", "PS(sync=False)")]
+    asynchronous = [get(name).build(g, d) for name in ("PS(staleness=1)", "PS(staleness=3)", "PS(sync=False)")]
     for simulator in (AnalyticSimulator(), EventSimulator()):
-        assert len(set(simulator.predict(relaxed, domain).tolist())) == 1
+        assert len(set(simulator.predict(asynchronous, domain).tolist())) == 1
     for allowed, told in ((("staleness",), 1), (("compressor",), 0)):
         request = SearchRequest(Path("unused"), allowed=allowed)
         Watcher(request).captured(request.space_of(domain), ())

@@ -24,7 +24,7 @@ THREE = ("h0:CPU:0", "h1:CPU:0", "h1:CPU:1")
 X = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
 Y = X @ np.float32([[1.0], [-2.0], [0.5], [3.0]])
 START = float(np.mean(np.square(Y)))
-RELAXED = {"staleness 1": {"staleness": 1}, "staleness 3": {"staleness": 3}, "async": {"sync": False}}
+OPTIONS = {"staleness 1": {"staleness": 1}, "staleness 3": {"staleness": 3}, "async": {"sync": False}}
 
 
 def least_squares(rate=0.2, optimizer=keras.optimizers.SGD):
@@ -66,11 +66,11 @@ def loss_of(w):
 
 
 @combinations(
-    options=RELAXED,
+    options=OPTIONS,
     optimizer=[pytest.param(keras.optimizers.SGD, id="SGD"), pytest.param(keras.optimizers.Adam, id="Adam")],
 )
 def test_converges_to_what_synchronous_training_does(options, optimizer):
-    w = trained(RELAXED[options], 60, optimizer)
+    w = trained(OPTIONS[options], 60, optimizer)
     assert loss_of(w) < 0.01 * START
     synchronous = trained({}, 60, optimizer)
     assert np.max(np.abs(w - synchronous)) < 0.1 * np.max(np.abs(synchronous))
@@ -85,10 +85,10 @@ HOW = {
 }
 
 
-@combinations(how=HOW, options=RELAXED)
+@combinations(how=HOW, options=OPTIONS)
 def test_goes_with_every_placement(options, how):
     how = dict(HOW[how])
-    w = trained({**RELAXED[options], **how.pop("extra", {})}, 100, rate=0.05, **how)
+    w = trained({**OPTIONS[options], **how.pop("extra", {})}, 100, rate=0.05, **how)
     assert loss_of(w) < 0.05 * START
 
 

@@ -85,7 +85,7 @@ def test_equals_one_device(inputs, options):
 
 @pytest.mark.parametrize("options", [{"sync": False}, {"staleness": 2}], ids=str)
 @pytest.mark.parametrize("inputs", [tf.identity, codes], ids=["numbers", "one-hot"])
-def test_relaxed_servers_converge_with_factors(inputs, options):
+def test_asynchronous_servers_converge_with_factors(inputs, options):
     (x,) = BATCHES[0]
     made = InProcessCluster(make_step(inputs), (x,), lambda graph: factored(graph, **options), HOSTS)
     losses = [float(made.step(x)[0][0]) for _ in range(25)]

@@ -117,7 +117,7 @@ def test_shapes_of_the_observer_are_all_kernels_in_order():
     servers = [
         "stations",
         "encode",
-        "relaxed-servers",
+        "asynchronous-servers",
         "stream-values",
         "parameter-servers",
         "local-proxies",

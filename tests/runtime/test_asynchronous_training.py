@@ -1,4 +1,4 @@
-"""Two workers with relaxed servers, or with proxies: what the program sees, and that nothing hangs."""
+"""Two workers with asynchronous servers, or with proxies: what the program sees, and that nothing hangs."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from .test_workers import run
 
-SCRIPT = Path(__file__).with_name("relaxed.py")
+SCRIPT = Path(__file__).with_name("asynchronous_training.py")
 STRATEGIES = [
     "PSLoadBalancing(staleness=2)",
     pytest.param("PSLoadBalancing(sync=False)", marks=pytest.mark.slow),

@@ -43,7 +43,7 @@ def test_what_is_tried_online_is_different_and_fits(store):
     candidates = Auto(trials=str(store.path), proposals=500, online=4).candidates(GRAPH, HERE)
     assert len({strategy.id for strategy in candidates}) == 4
     assert all(not verify(strategy, GRAPH, HERE) for strategy in candidates)
-    assert not any(strategy.is_asynchronous or strategy.is_relaxed for strategy in candidates)
+    assert not any(strategy.is_asynchronous for strategy in candidates)
     told(store, HERE, PSLoadBalancing=0.2)
     assert len(Auto(trials=str(store.path), online=4).candidates(GRAPH, HERE)) == 1
 

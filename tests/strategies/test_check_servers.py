@@ -107,7 +107,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("options", [{"sync": False}, {"staleness": 2}], ids=["async", "stale"])
 @pytest.mark.parametrize("step", [*REFUSED, plain], ids=lambda step: step.__name__)
-def test_what_needs_its_own_update_is_not_relaxed(step, options):
+def test_what_needs_its_own_update_is_not_asynchronous(step, options):
     w = tf.Variable(tf.ones([3, 1]), name="w")
     g = capture(lambda x: step(w, x), [tf.TensorSpec([None, 3])], VariableNames()).graph
 
@@ -123,7 +123,7 @@ def test_what_needs_its_own_update_is_not_relaxed(step, options):
 
 
 @pytest.mark.parametrize("options", [{"sync": False}, {"staleness": 2}, {}], ids=["async", "stale", "sync"])
-def test_synchronized_batch_norm_is_not_relaxed(options):
+def test_synchronized_batch_norm_is_not_asynchronous(options):
     norm = keras.layers.BatchNormalization(synchronized=True, center=False)
     norm.build([None, 3])
 
@@ -137,6 +137,6 @@ def test_synchronized_batch_norm_is_not_relaxed(options):
     config = VariableConfig.whole(gamma, PSSynchronizer("h0:CPU:0", **options))
     found = problems(Strategy(GraphConfig(("h0:CPU:0", "h1:CPU:0"), "tcp"), (config,)), g)
     assert found == [
-        f"synchronization is relaxed for `{gamma}`, allowed: `sync` true and staleness 0 (the step has "
+        f"synchronization is asynchronous for `{gamma}`, allowed: `sync` true and staleness 0 (the step has "
         "synchronized batch normalization, for which the workers wait for each other)"
     ] * bool(options)

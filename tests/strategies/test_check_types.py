@@ -69,8 +69,8 @@ def test_nonsense_is_refused_in_words(strategy):
 
 
 def test_all_wrong_types_are_told_at_once_with_their_variable_and_place():
-    relaxed = VariableConfig.whole("a", PSSynchronizer("h0:CPU:0", staleness=math.nan))
-    strategy = Strategy(GraphConfig(["h0:CPU:0"], "tcp"), (relaxed, VariableConfig("b", (HOME,))))
+    stale = VariableConfig.whole("a", PSSynchronizer("h0:CPU:0", staleness=math.nan))
+    strategy = Strategy(GraphConfig(["h0:CPU:0"], "tcp"), (stale, VariableConfig("b", (HOME,))))
     with pytest.raises(StrategyError) as caught:
         check(strategy, G, D)
     why = "(a strategy is made of value objects, tuples, texts and whole numbers)"

@@ -41,7 +41,7 @@ class AsynchronousServers(Kernel):
         container: Resource container of the variables.
     """
 
-    name: ClassVar[str] = "relaxed-servers"
+    name: ClassVar[str] = "asynchronous-servers"
     needs: ClassVar[frozenset[Fact]] = frozenset({Fact.MESSAGES, Fact.HOMES})
     provides: ClassVar[frozenset[Fact]] = frozenset({Fact.BESIDE})
     synchronizer: ClassVar[type[Synchronizer]] = PSSynchronizer

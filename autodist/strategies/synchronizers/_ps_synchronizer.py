@@ -286,7 +286,7 @@ def _waits_within_steps(strategy: Strategy, graph: TrainingGraph, spec: Resource
     goes_on = "goes on with a gradient by what weights were made into"
     what = goes_on if analysis.joined else "has synchronized batch normalization"
     reason = f"the step {what}, for which the workers wait for each other"
-    yield Problem(None, "synchronization", f"relaxed for {listed(names)}", "`sync` true and staleness 0", reason)
+    yield Problem(None, "synchronization", f"asynchronous for {listed(names)}", "`sync` true and staleness 0", reason)
 
 
 def _devices_of(host: Host) -> set[str]:
