@@ -13,6 +13,7 @@ from typing import Any
 __all__ = [
     "FROZEN",
     "OWN_GRADIENT",
+    "VARIANT",
     "ancestors",
     "called_functions",
     "constant_value",
@@ -32,6 +33,8 @@ __all__ = [
     "topological_order",
 ]
 
+VARIANT = 21
+"""TensorFlow's number of the element type of lists of tensors."""
 FROZEN = "_autodist_frozen"
 """Attribute of the handle of a variable that stands for a value from outside: no gradient flows through its reads."""
 OWN_GRADIENT = "_autodist_own_gradient"

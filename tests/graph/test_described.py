@@ -62,11 +62,7 @@ def check(ops):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow)
-        for n in models.names()
-        if n not in (*HUB, *DEEPER)
-    ],
+    [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in models.names() if n not in (*HUB, *DEEPER)],
 )
 def test_a_model_traces_nothing_unknown(name):
     training = models.get(name).build("tiny")

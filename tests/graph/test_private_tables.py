@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[2] / "autodist"
 RULES = {
     "graph/analysis/_means.py": "What TensorFlow's gradient of a mean puts between a size and the division.",
     "graph/batch/_sizes.py": "What kernels compute with numbers, done with a batch of unknown size, a function each.",
-    "graph/batch/_table.py": "Where the batch is in results of which an index expression does not say it, a function each.",
+    "graph/batch/_table.py": "Where the batch is in results whose index expression does not say it, a function each.",
     "graph/updates/_slice_division.py": "What one function of Keras' consists of, by which it is recognized.",
 }
 """The tables that are rules of an algorithm for each operator, and why no description of operators can say them. A new

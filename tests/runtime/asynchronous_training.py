@@ -1,4 +1,4 @@
-"""A training script for asynchronous servers and proxies: what the program sees of weights that change beside its steps."""
+"""A training script for asynchronous servers and proxies: what it sees of weights that change beside its steps."""
 
 import os
 import sys

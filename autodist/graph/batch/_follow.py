@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from autodist.graph._function_bodies import FunctionBodies
 from autodist.graph._graph_def import (
+    VARIANT,
     called_functions,
     data_inputs,
     output_shape,
@@ -42,8 +43,6 @@ __all__ = ["Follower"]
 
 _MOST_TURNS = 5
 _FLOW = BRANCHES | LOOPS | CALLS
-_VARIANT = 21
-"""TensorFlow's number of the element type of lists."""
 
 
 class _Found(NamedTuple):
@@ -313,7 +312,7 @@ def _fitting(value: Value, shape: Shape) -> Value:
 
 
 def _is_list(node: Any) -> bool:
-    return _VARIANT in output_types(node)
+    return VARIANT in output_types(node)
 
 
 def _words(call: Call) -> str:

@@ -64,7 +64,8 @@ def turns(loop: Any, bodies: Iterable[Any], rows: int) -> Iterator[int]:
 
 def _picks_by_turn(operation: Any, rows: int) -> bool:
     kind, lookup = operation.type, lookup_in(operation.type)
-    if meaning(kind).range_use is not RangeUse.STRIDES and (lookup is None or lookup.by_handle or lookup.by_coordinates):
+    by_number = lookup is not None and not (lookup.by_handle or lookup.by_coordinates)
+    if not (by_number or meaning(kind).range_use is RangeUse.STRIDES):
         return meaning(kind).list_use is ListUse.GETS
     return _size(operation.inputs[0], 0) == rows and _value(operation.inputs[1]) is None
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from autodist.graph._constants import is_zero
 from autodist.graph._function_bodies import FunctionBodies
 from autodist.graph._graph_def import (
+    VARIANT,
     called_functions,
     data_inputs,
     is_stateful,
@@ -28,8 +29,6 @@ from autodist.graph.operators import Kind as OperatorKind
 
 __all__ = ["Flows", "Sizes", "is_flow"]
 
-_VARIANT = 21
-"""TensorFlow's number of the element type of lists."""
 _MET = frozenset({Kind.MET, Kind.DATA, Kind.ROW})
 
 
@@ -51,7 +50,7 @@ def is_flow(node: Any) -> bool:
 
 
 def _passes_lists(node: Any) -> bool:
-    return is_kind(node.op, OperatorKind.ELEMENTWISE) and "T" in node.attr and node.attr["T"].type == _VARIANT
+    return is_kind(node.op, OperatorKind.ELEMENTWISE) and "T" in node.attr and node.attr["T"].type == VARIANT
 
 
 class Flows:

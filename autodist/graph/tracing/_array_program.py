@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autodist.graph._graph_def import node_of, normalize
+from autodist.graph._graph_def import node_of
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.annotations import MARK
 from autodist.graph.tracing._captured_step import CapturedStep
+from autodist.graph.tracing._inline import resolved
 from autodist.graph.tracing._unroll import unroll_loops
 
 __all__ = ["as_array_program"]
@@ -33,14 +34,7 @@ def as_array_program(captured: CapturedStep) -> tuple[CapturedStep, tuple[str, .
         graph_def = own
         for node in graph_def.node:
             node.attr.pop(MARK, None)
-    outputs = tuple(replace(output, tensor=_resolved(output.tensor, aliases)) for output in graph.outputs)
+    outputs = tuple(replace(output, tensor=resolved(output.tensor, aliases)) for output in graph.outputs)
     lines = {name: line for name, line in graph.lines.items() if name in {node.name for node in graph_def.node}}
     changed = TrainingGraph(graph_def, graph.variables, graph.inputs, outputs, graph.effects, lines, graph.batch_size)
     return replace(captured, graph=changed), tuple(node_of(name) for name in left)
-
-
-def _resolved(tensor: str, aliases: dict[str, str]) -> str:
-    full = tensor if ":" in tensor else f"{tensor}:0"
-    while full in aliases:
-        full = aliases[full] if ":" in aliases[full] else f"{aliases[full]}:0"
-    return normalize(full)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from autodist.errors import AutoDistError, CaptureError
-from autodist.graph._graph_def import ancestors, data_inputs, is_stateful, node_of, normalize
+from autodist.graph._graph_def import ancestors, data_inputs, is_stateful, node_of
 from autodist.graph._identity import Identity
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph._variables import Output, StepInput
@@ -29,7 +29,7 @@ from autodist.graph.tracing._captured_step import CapturedStep, VariableNames
 from autodist.graph.tracing._fixed_rank import squeezing_known_dims
 from autodist.graph.tracing._frozen import embed_constants, freeze, large_arrays_as_tensors
 from autodist.graph.tracing._hoist import hoist_reads
-from autodist.graph.tracing._inline import inline_calls
+from autodist.graph.tracing._inline import inline_calls, resolved
 from autodist.graph.tracing._refusals import (
     foreign_resource,
     refuse_joins_in_control_flow,
@@ -294,11 +294,8 @@ def _step_input(tensor: Any, is_split: bool) -> StepInput:
 
 
 def _output(tensor: Any, aliases: dict[str, str]) -> Output:
-    name = tensor.name
-    while name in aliases:
-        name = aliases[name] if ":" in aliases[name] else f"{aliases[name]}:0"
     shape = None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
-    return Output(normalize(name), shape, tensor.dtype.name)
+    return Output(resolved(tensor.name, aliases), shape, tensor.dtype.name)
 
 
 def _lines_of_interest(

@@ -12,7 +12,7 @@ from autodist.graph._graph_def import OWN_GRADIENT, is_stateful, node_of, normal
 from autodist.graph.batch import BY
 from autodist.graph.operators import CALLS
 
-__all__ = ["inline_calls"]
+__all__ = ["inline_calls", "resolved"]
 
 
 def inline_calls(graph_def: Any) -> tuple[Any, dict[str, str]]:
@@ -25,6 +25,14 @@ def inline_calls(graph_def: Any) -> tuple[Any, dict[str, str]]:
     for node in graph_def.node:
         inliner.emit(node)
     return inliner.finish(), inliner.aliases
+
+
+def resolved(tensor: str, aliases: dict[str, str]) -> str:
+    """The tensor that has taken the place of another one, by its short name."""
+    full = tensor if ":" in tensor else f"{tensor}:0"
+    while full in aliases:
+        full = aliases[full] if ":" in aliases[full] else f"{aliases[full]}:0"
+    return normalize(full)
 
 
 class _Inliner:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from autodist.graph._function_bodies import FunctionBodies
-from autodist.graph._graph_def import ancestors, data_inputs, is_stateful, node_of, split_tensor
+from autodist.graph._graph_def import VARIANT, ancestors, data_inputs, is_stateful, node_of, split_tensor
 from autodist.graph.operators import LOOPS
 from autodist.graph.tracing._inline import inline_calls
 
@@ -21,8 +21,6 @@ _MOST_NODES = 20_000
 _MOST_TURNS = 1000
 _DEPTH = 4
 """Loops within loops within loops."""
-_LISTS = 21
-"""TensorFlow's number of the element type of lists."""
 
 
 def unroll_loops(graph_def: Any) -> tuple[Any, dict[str, str], tuple[str, ...]]:
@@ -71,7 +69,7 @@ def _with_calls(graph_def: Any, turns: Mapping[str, int]) -> Any:
 
 def _turns(loop: Any, nodes: Mapping[str, Any], bodies: FunctionBodies) -> int | None:
     """How often a loop turns; None where data say so, or it keeps lists."""
-    if _LISTS in loop.attr["T"].list.type:
+    if VARIANT in loop.attr["T"].list.type:
         return None
     cond, body = loop.attr["cond"].func.name, loop.attr["body"].func.name
     counted = _counted(cond, body, bodies)
