@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from autodist.graph import BRANCHES, LOOPS, StepAnalysis, data_inputs, node_of
-from autodist.graph.operators import lookup_in, meaning
+from autodist.graph.operators import meaning
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
 
 __all__ = ["Place", "runs_at_home", "stays_at_home"]
@@ -14,7 +14,7 @@ __all__ = ["Place", "runs_at_home", "stays_at_home"]
 
 def runs_at_home(op: str) -> bool:
     """Whether an op runs where the variable lives whose value is its first input."""
-    lookup = lookup_in(op)
+    lookup = meaning(op).lookup
     return op == "Shape" or (lookup is not None and not lookup.by_handle)
 
 

@@ -24,10 +24,8 @@ from autodist.graph.operators import (
     Passes,
     Reducer,
     is_kind,
-    linearity_of,
     meaning,
     passes_on,
-    reducer_of,
 )
 
 __all__ = ["ROWLIKE", "BatchScaling", "ScalingRules", "adds_up_rows"]
@@ -72,7 +70,7 @@ _NUMBERS = ("int", "uint", "bool")
 
 def adds_up_rows(op: str) -> bool:
     """Whether an operator gives sums of rows as they are, not of products of them."""
-    return reducer_of(op) is Reducer.SUM and is_kind(op, Kind.REDUCTION, Kind.SCATTER)
+    return meaning(op).reducer is Reducer.SUM and is_kind(op, Kind.REDUCTION, Kind.SCATTER)
 
 
 class ScalingRules:
@@ -119,12 +117,12 @@ class ScalingRules:
             return BatchScaling.COUNT if self.is_multiple(node.name) else BatchScaling.MIXED
         if self._is_rounded(node) and set(inputs) - _INVARIANT:
             return BatchScaling.MIXED
-        return _combined(node, inputs, self._zeros(node) if linearity_of(node.op) is Linearity.JOINT else 0)
+        return _combined(node, inputs, self._zeros(node) if meaning(node.op).linearity is Linearity.JOINT else 0)
 
     def _is_rounded(self, node: Any) -> bool:
         """Whether a node gives whole numbers, or truths, for what is none, so that replicas' results don't add up."""
         is_cast = passes_on(node.op, Passes.TYPE)
-        if not is_cast and reducer_of(node.op) is not Reducer.MEAN:
+        if not is_cast and meaning(node.op).reducer is not Reducer.MEAN:
             return False
         given, made = tensor_dtype(self.nodes, data_inputs(node)[0]), tensor_dtype(self.nodes, node.name)
         is_same = is_cast and given.startswith(_NUMBERS) and (made != "bool" or given == made)
@@ -154,7 +152,7 @@ class ScalingRules:
         """The scaling of a tensor without batch dim that is made from tensors with one."""
         if self.value_of(f"{node.name}:{index}") is BatchKind.MET:
             return BatchScaling.MIXED
-        if reducer_of(node.op) is Reducer.SUM:
+        if meaning(node.op).reducer is Reducer.SUM:
             return BatchScaling.SUM
         if node.op == "Mean" and inputs[0] is BatchScaling.ROWS and not self._is_rounded(node):
             return BatchScaling.MEAN
@@ -225,13 +223,13 @@ def _combined(node: Any, inputs: list[BatchScaling], zeros: int) -> BatchScaling
         return BatchScaling.SHAPE
     if node.op == "Prod" and output_shape(node) == () and inputs[0] in _ADDITIVE:
         return inputs[0]  # the shape of a vector: one entry
-    if linearity_of(node.op) is Linearity.FIRST:
+    if meaning(node.op).linearity is Linearity.FIRST:
         return inputs[0] if inputs[0] in _LINEAR and len(varying) == 1 else BatchScaling.MIXED
-    if linearity_of(node.op) is Linearity.JOINT:
+    if meaning(node.op).linearity is Linearity.JOINT:
         return _added(varying, len(inputs) - zeros)
     if node.op == "Mul":
         return _multiplied(varying)
-    if linearity_of(node.op) is Linearity.NUMERATOR:
+    if meaning(node.op).linearity is Linearity.NUMERATOR:
         return _divided(inputs[0], inputs[1])
     return BatchScaling.MIXED
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from autodist.graph._graph_def import constant_value, data_inputs, node_of
-from autodist.graph.operators import lookup_in
+from autodist.graph.operators import meaning
 
 __all__ = ["look_up_before_casting", "takes_rows"]
 
@@ -18,7 +18,7 @@ def takes_rows(node: Any, nodes: Mapping[str, Any]) -> bool:
         node: Any node.
         nodes: The graph, by name.
     """
-    lookup = lookup_in(node.op)
+    lookup = meaning(node.op).lookup
     if lookup is None or lookup.by_coordinates or node.attr["batch_dims"].i:
         return False
     inputs = data_inputs(node)

@@ -21,7 +21,7 @@ from autodist.graph.analysis._dependence import WHOLE
 from autodist.graph.analysis._reduction import reductions_of, terms_of
 from autodist.graph.analysis._step_analysis import StepAnalysis
 from autodist.graph.batch import BY_REPLICA
-from autodist.graph.operators import Kind, Linearity, is_kind, linearity_of
+from autodist.graph.operators import Kind, Linearity, is_kind, meaning
 
 __all__ = ["sum_up_means"]
 
@@ -112,7 +112,7 @@ def _sum_unlike_losses(analysis: StepAnalysis) -> bool:
 
 def _can_be_sum(analysis: StepAnalysis, term: str) -> bool:
     node = analysis.nodes[node_of(term)]
-    if linearity_of(node.op) is Linearity.NUMERATOR:
+    if meaning(node.op).linearity is Linearity.NUMERATOR:
         return (
             analysis.scaling(node.input[0]) is BatchScaling.SUM
             and analysis.scaling(node.input[1]) is BatchScaling.COUNT
@@ -123,7 +123,7 @@ def _can_be_sum(analysis: StepAnalysis, term: str) -> bool:
 
 
 def _sum_up(analysis: StepAnalysis, node: Any, added: NodeList) -> None:
-    if linearity_of(node.op) is Linearity.NUMERATOR:
+    if meaning(node.op).linearity is Linearity.NUMERATOR:
         _mark(analysis.nodes[node_of(node.input[1])])
         return
     source = node.input[0]
@@ -154,7 +154,7 @@ def _divides_gradients(analysis: StepAnalysis, name: str) -> bool:
 
 
 def _divides(node: Any, name: str) -> bool:
-    return linearity_of(node.op) is Linearity.NUMERATOR and node_of(node.input[1]) == name
+    return meaning(node.op).linearity is Linearity.NUMERATOR and node_of(node.input[1]) == name
 
 
 def _mark(node: Any) -> None:

@@ -27,7 +27,6 @@ from autodist.graph.operators import (
     Linearity,
     first_argument,
     is_kind,
-    linearity_of,
     meaning,
     passes_on,
 )
@@ -79,7 +78,7 @@ class _Bent:
         return bool(given) and not self._is_linear(node, tensors, given)
 
     def _is_linear(self, node: Any, tensors: list[str], given: list[int]) -> bool:
-        linearity = linearity_of(node.op)
+        linearity = meaning(node.op).linearity
         if meaning(node.op).chooses:
             return 0 not in given and self._adds_nothing(tensors[1:])
         if linearity is Linearity.JOINT:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from autodist.graph._graph_def import data_inputs, node_of
 from autodist.graph.analysis._batch_scaling import ROWLIKE, BatchScaling, adds_up_rows
 from autodist.graph.analysis._dependence import BatchDependence
-from autodist.graph.operators import Kind, Linearity, Passes, is_kind, linearity_of, passes_on
+from autodist.graph.operators import Kind, Linearity, Passes, is_kind, meaning, passes_on
 
 __all__ = ["Reduction", "reduction_of", "reduction_of_met", "reductions_of", "terms_of"]
 
@@ -62,7 +62,7 @@ def _terms(dependence: BatchDependence, tensor: str) -> Iterator[tuple[str, Batc
     inputs = data_inputs(node)
     varying = [t for t in inputs if dependence.scaling(t) is not BatchScaling.CONSTANT and not dependence.is_global(t)]
     is_scaled = _scales(node.op) and (varying == inputs[:1] or (node.op == "Mul" and len(varying) == 1))
-    is_sum = linearity_of(node.op) is Linearity.JOINT or (
+    is_sum = meaning(node.op).linearity is Linearity.JOINT or (
         _adds_up(node.op) and not ROWLIKE.intersection(map(dependence.scaling, inputs))
     )
     if scaling not in _INVARIANT and (is_sum or is_scaled):
@@ -74,9 +74,9 @@ def _terms(dependence: BatchDependence, tensor: str) -> Iterator[tuple[str, Batc
 
 def _scales(op: str) -> bool:
     """Whether an operator's result is its first input times something, element by element."""
-    return passes_on(op, Passes.FORM) or (is_kind(op, Kind.ELEMENTWISE) and linearity_of(op) is not None)
+    return passes_on(op, Passes.FORM) or (is_kind(op, Kind.ELEMENTWISE) and meaning(op).linearity is not None)
 
 
 def _adds_up(op: str) -> bool:
     """Whether an operator's result is a sum, or a mean, of elements of its input."""
-    return is_kind(op, Kind.REDUCTION) and linearity_of(op) is Linearity.FIRST
+    return is_kind(op, Kind.REDUCTION) and meaning(op).linearity is Linearity.FIRST

@@ -45,8 +45,8 @@ from autodist.graph.operators import (
     Kind,
     Passes,
     first_argument,
-    handle_use,
     is_kind,
+    meaning,
     passes_on,
 )
 
@@ -303,7 +303,7 @@ class StepAnalysis:
         }
 
     def _written(self, node: Any) -> tuple[str, ...]:
-        if handle_use(node.op) is Handle.READS or _gives_handle(node.op):
+        if meaning(node.op).handle is Handle.READS or _gives_handle(node.op):
             return ()
         if node.op not in _WITH_FUNCTIONS:
             return self.touched(node)
@@ -332,7 +332,7 @@ class StepAnalysis:
             if node.op == "Identity" and inputs[0] in alias:
                 alias[node.name] = alias[inputs[0]]
                 continue
-            if handle_use(node.op) is Handle.READS:
+            if meaning(node.op).handle is Handle.READS:
                 continue
             nested = node.op in _WITH_FUNCTIONS
             first = first_argument(node.op)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from autodist.graph._graph_def import data_inputs, node_of, output_shape, split_tensor
 from autodist.graph.analysis._batch_scaling import BatchScaling
 from autodist.graph.annotations import MARK
-from autodist.graph.operators import Kind, Linearity, Passes, is_kind, linearity_of, lookup_in, passes_on
+from autodist.graph.operators import Kind, Linearity, Passes, is_kind, meaning, passes_on
 
 if TYPE_CHECKING:
     from autodist.graph._training_graph import TrainingGraph
@@ -98,14 +98,14 @@ class _Counter:
     def use(self, variable: Variable) -> VariableUse:
         reads, later, lookups = 0, 0, []
         for node in self.reads.get(variable.handle, ()):
-            if lookup_in(node.op) is not None:
+            if meaning(node.op).lookup is not None:
                 lookups.append(node)
                 continue
             others = [c for c in self.consumers.get(node.name, ()) if not self._is_answered_at_home(c, node.name)]
             is_read = bool(others) and not is_kind(node.op, Kind.SHAPE)
             reads += is_read
             later += is_read and (node.op != "ReadVariableOp" or len(node.input) > 1)
-            lookups += [c for c in self.consumers.get(node.name, ()) if lookup_in(c.op) is not None and c not in others]
+            lookups += [c for c in self.consumers.get(node.name, ()) if meaning(c.op).lookup and c not in others]
         sparse = [gradient for gradient in variable.gradients if gradient.is_sparse]
         looked_up = _sum(self._rows(_row_numbers(node)) for node in lookups)
         pushed = _sum(self._rows(gradient.indices) for gradient in sparse if gradient.indices is not None)
@@ -124,7 +124,7 @@ class _Counter:
     def _is_answered_at_home(consumer: Any, read: str) -> bool:
         """Whether an op runs where the variable is, so that the value does not travel to it."""
         on_it = node_of(data_inputs(consumer)[0]) == read
-        return on_it and (lookup_in(consumer.op) is not None or is_kind(consumer.op, Kind.SHAPE))
+        return on_it and (meaning(consumer.op).lookup is not None or is_kind(consumer.op, Kind.SHAPE))
 
     def _index_bytes(self, gradients: list[Gradient]) -> int:
         types = [self.analysis.nodes[node_of(g.indices)].attr["T"].type for g in gradients if g.indices is not None]
@@ -134,7 +134,7 @@ class _Counter:
         """Row numbers in a tensor, so far as shapes tell."""
         name, index = split_tensor(tensor)
         node = self.analysis.nodes[name]
-        if is_kind(node.op, Kind.MOVING) and linearity_of(node.op) is Linearity.JOINT:  # behind each other
+        if is_kind(node.op, Kind.MOVING) and meaning(node.op).linearity is Linearity.JOINT:  # behind each other
             return _sum(self._rows(part) for part in data_inputs(node)[: node.attr["N"].i])
         if MARK in node.attr or passes_on(node.op, Passes.SAME, Passes.FORM, Passes.TYPE):
             inner = self._rows(node.input[0])
@@ -154,7 +154,7 @@ class _Counter:
 
 def _row_numbers(node: Any) -> str:
     """Which rows a lookup takes."""
-    lookup = lookup_in(node.op)
+    lookup = meaning(node.op).lookup
     assert lookup is not None
     return str(node.input[lookup.rows])
 

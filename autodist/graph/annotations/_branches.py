@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from autodist.graph.operators import Handle, Kind, handle_use, is_kind
+from autodist.graph.operators import Handle, Kind, is_kind, meaning
 
 __all__ = ["in_control_flow", "made_of"]
 
@@ -51,7 +51,7 @@ def made_of(tensor: Any, is_leaf: Callable[[Any], bool]) -> bool:
 
 def _is_given(op: str) -> bool:
     """Whether an operator reads a variable, or gives something that no input changes."""
-    return handle_use(op) is Handle.READS or (is_kind(op, Kind.SOURCE) and op != "Placeholder")
+    return meaning(op).handle is Handle.READS or (is_kind(op, Kind.SOURCE) and op != "Placeholder")
 
 
 def _captured(placeholder: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from autodist.graph.operators import ListUse, RangeUse, lookup_in, meaning
+from autodist.graph.operators import ListUse, RangeUse, meaning
 
 __all__ = ["picked_beyond", "turns"]
 
@@ -63,7 +63,7 @@ def turns(loop: Any, bodies: Iterable[Any], rows: int) -> Iterator[int]:
 
 
 def _picks_by_turn(operation: Any, rows: int) -> bool:
-    kind, lookup = operation.type, lookup_in(operation.type)
+    kind, lookup = operation.type, meaning(operation.type).lookup
     by_number = lookup is not None and not (lookup.by_handle or lookup.by_coordinates)
     if not (by_number or meaning(kind).range_use is RangeUse.STRIDES):
         return meaning(kind).list_use is ListUse.GETS

@@ -16,7 +16,7 @@ from autodist.graph.layouts._meaning import Along, AlongTiles, Meaning, meaning_
 from autodist.graph.layouts._part_changes import changes_of_parts
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._way import Entry, Way, entries_at, local_entry, part_entry
-from autodist.graph.operators import Kind, Linearity, Reducer, is_kind, linearity_of, meaning
+from autodist.graph.operators import Kind, Linearity, Reducer, is_kind, meaning
 
 __all__ = ["Ways"]
 
@@ -226,7 +226,7 @@ class Ways:
 
     def _of_parts(self, node: Any, layouts: Sequence[Layout]) -> Iterator[Way]:
         """An operator that is linear gives parts of a sum for parts of a sum."""
-        linearity, partial = linearity_of(node.op), Partial()
+        linearity, partial = meaning(node.op).linearity, Partial()
         if linearity is None or not self._keeps_fractions(node):
             return
         count, parts = len(layouts), [k for k, layout in enumerate(layouts) if layout == partial]

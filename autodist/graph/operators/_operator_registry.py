@@ -25,8 +25,8 @@ from autodist.graph.operators import (
 from autodist.graph.operators import (
     _row_operators as _lookups,
 )
-from autodist.graph.operators._base import Expression, Lookup, Operator, Signature
-from autodist.graph.operators._kinds import Flow, Handle, Kind, Linearity, Passes, Reducer
+from autodist.graph.operators._base import Expression, Operator, Signature
+from autodist.graph.operators._kinds import Flow, Kind, Passes
 from autodist.registry import PluginWarning
 
 __all__ = [
@@ -38,16 +38,12 @@ __all__ = [
     "broadcasts",
     "expression_of",
     "first_argument",
-    "handle_use",
     "is_kind",
-    "linearity_of",
-    "lookup_in",
     "meaning",
     "operator",
     "operators",
     "passes_on",
     "puts_rows_together",
-    "reducer_of",
     "signature_of",
 ]
 
@@ -135,30 +131,6 @@ def passes_on(op: str, *ways: Passes) -> bool:
     """
     found = operators().get(op)
     return found is not None and found.passes is not None and (not ways or found.passes in ways)
-
-
-def linearity_of(op: str) -> Linearity | None:
-    """In which inputs an operator is linear; None if it is not known to be linear."""
-    found = operators().get(op)
-    return None if found is None else found.linearity
-
-
-def reducer_of(op: str) -> Reducer | None:
-    """How an operator puts together what its result has no dim for."""
-    found = operators().get(op)
-    return None if found is None else found.reducer
-
-
-def lookup_in(op: str) -> Lookup | None:
-    """How an operator takes rows of a table; None for any other."""
-    found = operators().get(op)
-    return None if found is None else found.lookup
-
-
-def handle_use(op: str) -> Handle | None:
-    """What an operator does with the variable whose handle it takes; None for one that takes none."""
-    found = operators().get(op)
-    return None if found is None else found.handle
 
 
 def first_argument(op: str) -> int:

@@ -18,7 +18,7 @@ from autodist.graph._graph_def import constant_value, data_inputs, node_of, outp
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph._variables import Gradient
 from autodist.graph.analysis import BatchScaling, StepAnalysis
-from autodist.graph.operators import Kind, Linearity, Passes, is_kind, linearity_of, meaning, passes_on
+from autodist.graph.operators import Kind, Linearity, Passes, is_kind, meaning, passes_on
 from autodist.graph.products._products import Obstacle, Product, product_of, rows_per_example
 
 __all__ = ["FactoredGradient", "Factors", "factors_of"]
@@ -232,4 +232,4 @@ def _filled(traced: tuple[int | None, ...], elements: int, node: Any) -> tuple[i
 
 def _is(op: str, *kinds: Linearity) -> bool:
     """Whether an operator works element by element and is linear in one of these ways."""
-    return is_kind(op, Kind.ELEMENTWISE) and linearity_of(op) in kinds
+    return is_kind(op, Kind.ELEMENTWISE) and meaning(op).linearity in kinds

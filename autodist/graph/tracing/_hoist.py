@@ -19,8 +19,7 @@ from autodist.graph.operators import (
     Handle,
     Passes,
     first_argument,
-    handle_use,
-    lookup_in,
+    meaning,
     passes_on,
 )
 
@@ -263,4 +262,4 @@ def _called(node: Any) -> list[str]:
 
 def _only_reads(op: str) -> bool:
     """Whether an operator takes the value of a variable, its shape, or its handle."""
-    return passes_on(op, Passes.SAME) or (handle_use(op) is Handle.READS and lookup_in(op) is None)
+    return passes_on(op, Passes.SAME) or (meaning(op).handle is Handle.READS and meaning(op).lookup is None)

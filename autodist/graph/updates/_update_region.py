@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from autodist.graph._graph_def import ancestors, data_inputs, node_of, output_shape, split_tensor
 from autodist.graph._variables import Variable
 from autodist.graph.analysis import StepAnalysis
-from autodist.graph.operators import Asks, Handle, handle_use, meaning
+from autodist.graph.operators import Asks, Handle, meaning
 from autodist.graph.updates._slice_division import slice_division
 from autodist.graph.updates._update_rules import Argument, Domain, Domains, domains_of, update_problem
 
@@ -140,7 +140,7 @@ class _Region:
         if not self._is_alone():
             return UpdateRegion(self.variable, self.slots, {}, tuple(writes), (), tuple(self.obstacles))
         for name in users:
-            if name not in writes and handle_use(self.nodes[name].op) is not Handle.READS:
+            if name not in writes and meaning(self.nodes[name].op).handle is not Handle.READS:
                 self._refuse(name, "takes the variable itself")
         needed = ancestors_of_data(self.analysis, writes)
         for name in sorted(needed, key=self.all.position.__getitem__):

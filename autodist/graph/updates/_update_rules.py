@@ -15,12 +15,9 @@ from autodist.graph.operators import (
     RangeUse,
     Reducer,
     broadcasts,
-    handle_use,
-    lookup_in,
     meaning,
     passes_on,
     puts_rows_together,
-    reducer_of,
 )
 
 __all__ = ["Argument", "Domain", "Domains", "domains_of", "is_aligned", "scatters", "update_problem"]
@@ -88,7 +85,7 @@ def domains_of(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...])
 
 def is_aligned(op: str) -> bool:
     """Whether inputs from outside have the variable's dims, so that a part of the variable takes a part of them."""
-    return _is_elementwise(op) or handle_use(op) is Handle.ASSIGNS
+    return _is_elementwise(op) or meaning(op).handle is Handle.ASSIGNS
 
 
 def _is_elementwise(op: str) -> bool:
@@ -96,13 +93,13 @@ def _is_elementwise(op: str) -> bool:
 
 
 def _is_gather(op: str) -> bool:
-    lookup = lookup_in(op)
+    lookup = meaning(op).lookup
     return lookup is not None and not (lookup.by_handle or lookup.by_coordinates)
 
 
 def scatters(op: str) -> bool:
     """Whether an op changes the rows of variables that its indices name."""
-    return handle_use(op) is Handle.SCATTERS
+    return meaning(op).handle is Handle.SCATTERS
 
 
 def update_problem(node: Any, arguments: Sequence[Argument], shape: tuple[int, ...]) -> str | None:
@@ -113,7 +110,7 @@ def update_problem(node: Any, arguments: Sequence[Argument], shape: tuple[int, .
         arguments: Its inputs, without the handles.
         shape: The variable's shape.
     """
-    if handle_use(node.op) is Handle.ASSIGNS:
+    if meaning(node.op).handle is Handle.ASSIGNS:
         fits = (a.domain is Domain.DENSE or (a.domain is None and a.shape in ((), shape)) for a in arguments)
         return None if all(fits) else "takes something that has not the variable's shape"
     if not scatters(node.op):
@@ -198,7 +195,7 @@ def _rule_of(op: str) -> _Rule | None:
         return _segments
     if _is_gather(op):
         return _gather
-    if reducer_of(op) is Reducer.ANY:
+    if meaning(op).reducer is Reducer.ANY:
         return _any
     if meaning(op).finds_distinct:
         return _unique

@@ -29,7 +29,7 @@ from autodist.graph import (
     split_tensor,
 )
 from autodist.graph.batch import picked_beyond, turns
-from autodist.graph.operators import Kind, Passes, is_kind, lookup_in, meaning, passes_on
+from autodist.graph.operators import Kind, Passes, is_kind, meaning, passes_on
 from autodist.kernels.replicate._demand import NodeDemand
 
 __all__ = ["PICKED", "refuse_fixed_batches"]
@@ -154,7 +154,7 @@ class _Check:
             self._refuse(f"picks {self.rows} rows of the batch by numbers", name, _NUMBERS)
 
     def _picks_rows(self, node: Any) -> bool:
-        lookup = lookup_in(node.op)
+        lookup = meaning(node.op).lookup
         if lookup is None or lookup.by_handle:
             return False
         if self.analysis.scaling(node.input[0]) is not BatchScaling.ROWS or self._shape(node.input[0])[:1] != (None,):

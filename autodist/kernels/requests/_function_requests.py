@@ -21,7 +21,7 @@ from autodist.graph import (
     normalize,
     tensor_dtype,
 )
-from autodist.graph.operators import Handle, Kind, first_argument, handle_use, is_kind, lookup_in
+from autodist.graph.operators import Handle, Kind, first_argument, is_kind, meaning
 from autodist.kernels._questions import QuestionBuilder, WantedNodes
 
 __all__ = ["FunctionRequests", "find_directly", "num_rows"]
@@ -152,7 +152,7 @@ class FunctionRequests:
         lookup = type(node)()
         lookup.CopyFrom(node)
         lookup.device = handle.device
-        is_lookup = lookup_in(node.op) is not None
+        is_lookup = meaning(node.op).lookup is not None
         lookup.input[:] = [handle.name, "rows"] if is_lookup else [handle.name]
         given = {"rows": str(tf.as_dtype(node.attr["Tindices"].type).name)} if is_lookup else {}
         results = [(lookup.name, tensor_dtype({lookup.name: lookup}, lookup.name))]
@@ -198,6 +198,6 @@ def _output_of_read(op: str) -> str | None:
     """What functions call the output of an op that reads a variable's values; None for any other op."""
     from tensorflow.python.framework import op_def_registry
 
-    if handle_use(op) is not Handle.READS or is_kind(op, Kind.SHAPE):
+    if meaning(op).handle is not Handle.READS or is_kind(op, Kind.SHAPE):
         return None
     return next((output.name for output in op_def_registry.get(op).output_arg), None)

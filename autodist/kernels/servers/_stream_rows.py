@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autodist.graph import NodeList, StepAnalysis, Variable, data_inputs, node_of, takes_rows, tensor_dtype
-from autodist.graph.operators import lookup_in
+from autodist.graph.operators import meaning
 from autodist.kernels._base import SyncPoint
 from autodist.kernels.servers._channels import Streams
 
@@ -68,7 +68,7 @@ def _num_rows(analysis: StepAnalysis, node: Any, table: Variable) -> int:
 
 def _table(analysis: StepAnalysis, node: Any) -> str:
     """The handle of the variable that a node looks up rows in; empty for other nodes."""
-    lookup = lookup_in(node.op)
+    lookup = meaning(node.op).lookup
     if lookup is None:
         return ""
     if lookup.by_handle:

@@ -26,7 +26,7 @@ from autodist.graph import (
     takes_rows,
     tensor_dtype,
 )
-from autodist.graph.operators import Asks, lookup_in, meaning
+from autodist.graph.operators import Asks, meaning
 from autodist.kernels.shard._shard_rows import RowsByShard, ShardGrid, join, look_up, with_shape
 from autodist.strategies import ShardSlice
 
@@ -159,7 +159,7 @@ class VariableSharding:
 
     def _values_lookup_cut(self, node: Any) -> ShardedVariable | None:
         """The cut variable of which a node picks values by its handle and their coordinates: no shard has them all."""
-        lookup = lookup_in(node.op)
+        lookup = meaning(node.op).lookup
         return self._touched_cut(node) if lookup is not None and lookup.by_handle and lookup.by_coordinates else None
 
     def _emit(self, name: str, node: Any) -> None:

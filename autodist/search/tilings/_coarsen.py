@@ -10,7 +10,7 @@ from typing import Any
 from autodist.cost.resharding import PARTIAL
 from autodist.graph import TrainingGraph, normalize, tensor_name
 from autodist.graph.layouts import can_be_made_of_others, made_of_others, with_reads
-from autodist.graph.operators import Kind, linearity_of, meaning
+from autodist.graph.operators import Kind, meaning
 from autodist.search.tilings._coarse_graph import (
     CoarseGraph,
     CoarseOperator,
@@ -142,9 +142,9 @@ class _Coarsening:
             self._whole.append(node.name)
         kind = meaning(node.op).kind
         if kind in _LINEAR and len(inputs) == len(step.inputs(node)):
-            forms += linear_forms(linearity_of(node.op), len(inputs), len(outputs))
-        elif kind in _LINEAR and linearity_of(node.op) is not None and inputs[0][0] == 0 and len(inputs) == 1:
-            forms += linear_forms(linearity_of(node.op), 1, len(outputs))
+            forms += linear_forms(meaning(node.op).linearity, len(inputs), len(outputs))
+        elif kind in _LINEAR and meaning(node.op).linearity is not None and inputs[0][0] == 0 and len(inputs) == 1:
+            forms += linear_forms(meaning(node.op).linearity, 1, len(outputs))
         small = max(prod(step.shapes[tensor]) for _, tensor in (*inputs, *outputs)) <= SMALL_ELEMENTS
         taken, made = (tuple(self._at(tensor) for _, tensor in some) for some in (inputs, outputs))
         key = (taken, made, forms)
