@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from autodist.coordination import Worker
 from autodist.errors import CaptureError, UsageError
 from autodist.graph import CapturedStep
-from autodist.graph.layouts import ArgumentCuts, NoPlanError, cut_arguments, sent_by_rows
+from autodist.graph.layouts import ArgumentLayouts, NoPlanError, cut_arguments, sent_by_rows
 from autodist.runtime._compile import Compiler
 from autodist.runtime._execution import Execution
 from autodist.runtime._plain import PlainSteps
@@ -171,7 +171,7 @@ class ArrayPrograms:
             _LOG.info("`%s`: data say how often %s turns, so each replica computes it whole", name, ", ".join(loops))
 
 
-def _cuts_of(arguments: Arguments, cuts: ArgumentCuts) -> str:
+def _cuts_of(arguments: Arguments, cuts: ArgumentLayouts) -> str:
     """Which arguments are cut, in words."""
     pairs = [(name, sorted(dims)) for name, dims in zip(arguments.names, cuts.dims, strict=True) if dims]
     return ", ".join(f"{name} along dim {' and '.join(map(str, dims))}" for name, dims in pairs)
@@ -182,7 +182,7 @@ def _rows_of(arguments: Arguments) -> str:
     return ", ".join(f"{name} along dim 0" for name in names)
 
 
-def _bytes_of(cuts: ArgumentCuts) -> str:
+def _bytes_of(cuts: ArgumentLayouts) -> str:
     """What is sent, and what would be sent for other dims."""
     text = f"hosts send {size_text(cuts.sent_bytes)} in a call"
     if cuts.one_axis is None or len(cuts.tried) == 1:

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import autodist
 from autodist.errors import CaptureError
-from autodist.kernels.replicate._draws import _offset
+from autodist.kernels.replicate._random_seeds import _offset
 from tests.runtime.programs import TWO
 
 X = np.tile(np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32), (2, 1))  # the replicas' parts are equal

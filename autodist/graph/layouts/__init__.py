@@ -1,6 +1,6 @@
 """How the replicas of a step share each of its tensors, by what operators do."""
 
-from autodist.graph.layouts._argument_cuts import ArgumentCuts, Dims, cut_arguments, sent_by_rows, sent_bytes
+from autodist.graph.layouts._argument_layouts import ArgumentLayouts, Dims, cut_arguments, sent_by_rows, sent_bytes
 from autodist.graph.layouts._base import (
     WHOLE,
     Cut,
@@ -28,7 +28,7 @@ from autodist.graph.layouts._way import Entry, Way
 
 __all__ = [
     "WHOLE",
-    "ArgumentCuts",
+    "ArgumentLayouts",
     "BatchPlan",
     "Cut",
     "Dim",

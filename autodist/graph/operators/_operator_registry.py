@@ -103,7 +103,6 @@ def operator(op: str) -> Operator | None:
     return operators().get(op)
 
 
-@cache
 def meaning(op: str) -> Operator:
     """What is said of an operator; of one that nothing is said of, just that.
 

@@ -10,7 +10,7 @@ from autodist.graph.operators import Kind, is_kind
 from autodist.kernels._base import Combine, SyncPoint
 from autodist.kernels._layout import Layout
 from autodist.kernels.replicate._batch_rows import FirstRows, entry_of
-from autodist.kernels.replicate._counted_draws import CountedDraws, elements_of_rows
+from autodist.kernels.replicate._counter_based import CounterBasedRandom, elements_of_rows
 from autodist.kernels.replicate._demand import tensor_shape
 from autodist.kernels.replicate._group_meetings import GroupMeetings
 from autodist.kernels.replicate._shares import BatchShares
@@ -92,7 +92,7 @@ class GroupJoins:
         """
         each = elements_of_rows(self._meetings.graph.analysis, node.name) if is_kind(node.op, Kind.RANDOM) else None
         if each is not None and node.name in self._meetings.graph.analysis.scalings:
-            return CountedDraws(self._nodes, self._out, self._start).own(node, copy, 0, each)
+            return CounterBasedRandom(self._nodes, self._out, self._start).own(node, copy, 0, each)
         return self._met(str(node.name))
 
     def _met(self, name: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from autodist.errors import CaptureError, FixedRowsError
 from autodist.graph import StepAnalysis, TrainingGraph
 from autodist.graph.layouts import NoPlanError
-from autodist.kernels.replicate._counted_draws import elements_of_rows
+from autodist.kernels.replicate._counter_based import elements_of_rows
 from autodist.kernels.replicate._demand import NodeDemand
 from autodist.kernels.replicate._warnings import inexact_of
 

@@ -34,9 +34,8 @@ from autodist.graph.batch import BY_REPLICA
 from autodist.graph.layouts import BatchPlan, NoPlanError, TiledVariables, plan_batch
 from autodist.kernels._base import DistributedGraph, Fact, Kernel
 from autodist.kernels._layout import Layout
-from autodist.kernels.replicate._counted_draws import CountedDraws
+from autodist.kernels.replicate._counter_based import CounterBasedRandom
 from autodist.kernels.replicate._demand import NodeDemand
-from autodist.kernels.replicate._draws import ReplicaDraws
 from autodist.kernels.replicate._group_meetings import GroupMeetings
 from autodist.kernels.replicate._joins import ROWS, TOTAL, ReplicaJoins, with_layers
 from autodist.kernels.replicate._not_shared import (
@@ -46,6 +45,7 @@ from autodist.kernels.replicate._not_shared import (
     refuse_writes,
     writes_by_replicas,
 )
+from autodist.kernels.replicate._random_seeds import ReplicaSeeds
 from autodist.kernels.replicate._same_batches import BATCHES
 from autodist.kernels.replicate._share_batch import share_batch
 from autodist.kernels.replicate._warnings import inexact_of, notes_of, notes_of_halves, warnings_of
@@ -190,7 +190,7 @@ class _Copier:
         self.casts: set[str] = set()
         self.shapes = {v.name: v.shape for v in graph.variables}
         self.copies = GraphEditor.like(analysis.graph_def)
-        self.draws = ReplicaDraws(self.out, self.copies.library)
+        self.seeds = ReplicaSeeds(self.out, self.copies.library)
         self.joins.build()
         split = [node_of(given.tensor) for given in kernel.graph.inputs if given.split]
         self.borrowed = {
@@ -245,7 +245,7 @@ class _Copier:
             inputs += self._controls(name, None)
             if self.joins.same_batches is not None and name in self.analysis.writes:
                 inputs.append(f"^{self.joins.same_batches}")
-            self.draws.seed(self._copied(name, name, self.layout.main_device, inputs))
+            self.seeds.seed(self._copied(name, name, self.layout.main_device, inputs))
 
     def _copy_replica_nodes(self, replica: int) -> None:
         for name in self.analysis.order:
@@ -258,7 +258,7 @@ class _Copier:
             )
             inputs = [self._replica_input(t, name, replica) for t in data_inputs(self.analysis.nodes[name])]
             by_row = self.analysis.scalings[name][0] in ROWLIKE and not is_counted
-            self.draws.vary(copy, inputs, self.layout.first_replica + replica, by_row=by_row)
+            self.seeds.vary(copy, inputs, self.layout.first_replica + replica, by_row=by_row)
             if name in self.borrowed:
                 inputs = [self._given(copy, name, replica)]
             factor = self.joins.factor(name, replica)
@@ -273,8 +273,11 @@ class _Copier:
     def _draw_own_rows(self, name: str, copy: Any, replica: int) -> None:
         """Have a replica's copy of a draw give what one device draws for the replica's rows."""
         assert self.joins.first_rows is not None
-        draws, node = CountedDraws(self.analysis.nodes, self.out, self.joins.first_rows), self.analysis.nodes[name]
-        drawn = draws.own(node, copy, replica, self.counted[name])
+        by_counter, node = (
+            CounterBasedRandom(self.analysis.nodes, self.out, self.joins.first_rows),
+            self.analysis.nodes[name],
+        )
+        drawn = by_counter.own(self.analysis.nodes[name], copy, replica, self.counted[name])
         self.copies.set_inputs(copy.name, list(copy.input))
         dtype = tensor_dtype(self.analysis.nodes, name)
         self.out.add("Identity", f"replica_{replica}/{name}", [drawn], T=dtype, device=copy.device)

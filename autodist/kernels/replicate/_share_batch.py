@@ -43,8 +43,7 @@ from autodist.graph.layouts import (
 from autodist.kernels._base import Combine, DistributedGraph, SyncPoint
 from autodist.kernels.replicate._adapted import adapt, open_rows, pass_on
 from autodist.kernels.replicate._batch_rows import BatchRows
-from autodist.kernels.replicate._counted_draws import CountedDraws
-from autodist.kernels.replicate._draws import ReplicaDraws
+from autodist.kernels.replicate._counter_based import CounterBasedRandom
 from autodist.kernels.replicate._exchange import Exchanges
 from autodist.kernels.replicate._filled_functions import fill_functions
 from autodist.kernels.replicate._filled_rows import FilledRows
@@ -53,6 +52,7 @@ from autodist.kernels.replicate._group_meetings import GroupMeetings
 from autodist.kernels.replicate._joins import ROWS, ROWS_POINT, TOTAL, with_layers
 from autodist.kernels.replicate._masked_rows import MaskedRows
 from autodist.kernels.replicate._only_rows import only_rows
+from autodist.kernels.replicate._random_seeds import ReplicaSeeds
 from autodist.kernels.replicate._same_batches import BATCHES, compare_batches
 from autodist.kernels.replicate._shared_gradients import SharedGradients
 
@@ -95,7 +95,7 @@ class _Builder:
         self.editor = GraphEditor.like(self.analysis.graph_def)
         if self.has_batch:
             fill_functions(self.editor.library)
-        self.draws = ReplicaDraws(self.out, self.editor.library)
+        self.seeds = ReplicaSeeds(self.out, self.editor.library)
 
     def build(self) -> DistributedGraph:
         """See the module's docstring."""
@@ -147,7 +147,7 @@ class _Builder:
         self.exchanges = Exchanges(self.nodes, self.plan, self.out, self.layout, self.rows, self._point)
         self.filled = FilledRows(self.nodes, self.plan, self.out, self.layout, self.rows)
         self.masked = MaskedRows(self.nodes, self.plan, self.out, self.layout)
-        self.draws_by_row = CountedDraws(self.nodes, self.out, (self.groups or self.rows).starts)
+        self.by_counter = CounterBasedRandom(self.nodes, self.out, (self.groups or self.rows).starts)
         if workers == 1:
             return None
         return compare_batches(
@@ -225,7 +225,7 @@ class _Builder:
         copy.input.extend(self._controls(node))
         if node.name in self.analysis.writes:
             copy.input.extend(f"^{check}" for check in self.checks)
-        self.draws.seed(copy)
+        self.seeds.seed(copy)
         self._set(node.name, way, None, node.name if self.groups is None else self.groups.made(node, copy))
 
     def _sizes(self, node: Any) -> list[str] | None:
@@ -257,7 +257,7 @@ class _Builder:
         name, copy = self._part_of(node, way, replica)
         if way.draws:
             each = factor_of(self.plan.shapes.shape(node.name))  # elements of a row
-            name = self.draws_by_row.own(node, copy, replica, each)
+            name = self.by_counter.own(node, copy, replica, each)
         if way.masks is not None and way.inputs[0] == Tile(0):
             name = self.masked.looked_up(node, name, replica)
         if node.op == "Mean" and isinstance(way.inputs[0], Cut | Tile) and isinstance(way.outputs[0], Partial):

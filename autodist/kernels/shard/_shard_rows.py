@@ -10,12 +10,12 @@ from typing import Any
 from autodist.graph import SCALING_OF, NodeList
 from autodist.strategies import ShardSlice
 
-__all__ = ["RowsByShard", "ShardGrid", "join", "look_up", "with_shape"]
+__all__ = ["RowsByShard", "ShardBounds", "join", "look_up", "with_shape"]
 
 
 @dataclass(frozen=True)
-class ShardGrid:
-    """The shards of a variable as the grid that they form.
+class ShardBounds:
+    """Where the shards of a variable are, dim by dim; every part of a dim meets every part of the others.
 
     Attributes:
         shards: In row-major order.
@@ -55,9 +55,9 @@ def with_shape(nodes: NodeList, name: str, *shapes: Sequence[int | None]) -> str
     return name
 
 
-def join(nodes: NodeList, name: str, tensors: Sequence[str], grid: ShardGrid, dtype: str) -> str:
+def join(nodes: NodeList, name: str, tensors: Sequence[str], bounds: ShardBounds, dtype: str) -> str:
     """Add the concatenation, along all dims, of tensors that the shards have, one each."""
-    counts = [len(begins) for begins in grid.begins]
+    counts = [len(begins) for begins in bounds.begins]
     last = min(dim for dim, count in enumerate(counts) if count > 1)
     pieces = list(tensors)
     for dim in reversed(range(last, len(counts))):
@@ -152,7 +152,7 @@ def look_up(
     ids: str,
     ids_dtype: str,
     dtype: str,
-    grid: ShardGrid,
+    bounds: ShardBounds,
     gather: Callable[[int, str], str],
 ) -> None:
     """Add, under a lookup's own name, one that asks each shard for the rows that it has.
@@ -163,23 +163,23 @@ def look_up(
         ids: The row numbers, of any shape.
         ids_dtype: Their type.
         dtype: The variable's type.
-        grid: The shards.
+        bounds: Where the shards are.
         gather: Adds the lookup of some rows, given from the shard's first, in one shard.
     """
     prefix = f"{original.name}/autodist"
     flat = nodes.reshape(f"{prefix}/flat", ids, [-1], ids_dtype)
-    rows = RowsByShard(nodes, prefix, flat, ids_dtype, grid.begins[0])
+    rows = RowsByShard(nodes, prefix, flat, ids_dtype, bounds.begins[0])
     local = rows.local()
-    found = [gather(k, local[grid.row_part(k)]) for k in range(len(grid.shards))]
+    found = [gather(k, local[bounds.row_part(k)]) for k in range(len(bounds.shards))]
     columns = []
-    for column in range(grid.num_columns):
-        own = found[column :: grid.num_columns]
+    for column in range(bounds.num_columns):
+        own = found[column :: bounds.num_columns]
         positions = rows.positions() if len(own) > 1 else []
         name = f"{prefix}/stitched_{column}"
         inputs = [*positions, *own]
         columns.append(nodes.add("DynamicStitch", name, inputs, N=len(own), T=dtype) if len(own) > 1 else own[0])
-    row = [sum(shard.size[dim] for shard in _line(grid, dim)) for dim in range(1, len(grid.begins))]
-    one_part = ShardGrid(tuple(ShardSlice((0, *s.begin[1:]), s.size) for s in grid.shards[: grid.num_columns]))
+    row = [sum(shard.size[dim] for shard in _line(bounds, dim)) for dim in range(1, len(bounds.begins))]
+    one_part = ShardBounds(tuple(ShardSlice((0, *s.begin[1:]), s.size) for s in bounds.shards[: bounds.num_columns]))
     joined = join(nodes, f"{prefix}/joined", columns, one_part, dtype) if len(columns) > 1 else columns[0]
     shape = nodes.add("Shape", f"{prefix}/ids_shape", [ids], T=ids_dtype, out_type="int32")
     row_shape = nodes.constant(f"{prefix}/row_shape", row, "int32")
@@ -189,6 +189,6 @@ def look_up(
     nodes.nodes[-1].attr[SCALING_OF].s = ids.encode()
 
 
-def _line(grid: ShardGrid, dim: int) -> list[ShardSlice]:
+def _line(bounds: ShardBounds, dim: int) -> list[ShardSlice]:
     """The shards along one dim, at the beginning of all others."""
-    return [s for s in grid.shards if all(b == 0 for d, b in enumerate(s.begin) if d != dim)]
+    return [s for s in bounds.shards if all(b == 0 for d, b in enumerate(s.begin) if d != dim)]

@@ -27,7 +27,7 @@ from autodist.graph import (
     tensor_dtype,
 )
 from autodist.graph.operators import Asks, meaning
-from autodist.kernels.shard._shard_rows import RowsByShard, ShardGrid, join, look_up, with_shape
+from autodist.kernels.shard._shard_rows import RowsByShard, ShardBounds, join, look_up, with_shape
 from autodist.strategies import ShardSlice
 
 __all__ = ["ShardedVariable", "VariableSharding"]
@@ -52,9 +52,9 @@ class ShardedVariable:
     is_tiled: bool = False
 
     @cached_property
-    def grid(self) -> ShardGrid:
-        """The shards as a grid."""
-        return ShardGrid(self.shards)
+    def bounds(self) -> ShardBounds:
+        """Where the shards are, dim by dim."""
+        return ShardBounds(self.shards)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -213,7 +213,7 @@ class VariableSharding:
         for shard, part in enumerate(cut.shards):
             inputs = [cut.copy(shard, handle), *self._controls(node, cut, shard)]
             with_shape(self.out, self._clone(node, cut.copy(shard, name), inputs), part.size)
-        join(self.out, name, cut.copies(name), cut.grid, tensor_dtype(self.nodes, name))
+        join(self.out, name, cut.copies(name), cut.bounds, tensor_dtype(self.nodes, name))
         with_shape(self.out, name, cut.shape)
 
     def _emit_lookup(self, cut: ShardedVariable, node: Any, suffix: str = "") -> None:
@@ -226,7 +226,7 @@ class VariableSharding:
             return with_shape(self.out, copy, (None, *cut.shards[shard].size[1:]))
 
         dtype = tensor_dtype(self.nodes, node.name)
-        look_up(self.out, node, ids, tensor_dtype(self.nodes, ids), dtype, cut.grid, gather)
+        look_up(self.out, node, ids, tensor_dtype(self.nodes, ids), dtype, cut.bounds, gather)
 
     def _emit_values_lookup(self, cut: ShardedVariable, node: Any) -> None:
         """Put the whole together, and pick from that."""
@@ -238,7 +238,7 @@ class VariableSharding:
             inputs = [cut.copy(shard, handle), *self._controls(node, cut, shard)]
             with_shape(self.out, self.out.add("ReadVariableOp", name, inputs, dtype=dtype), part.size)
         whole = f"autodist/partition/{cut.number}/{node.name}/whole"
-        join(self.out, whole, parts, cut.grid, dtype)
+        join(self.out, whole, parts, cut.bounds, dtype)
         with_shape(self.out, whole, cut.shape)
         inputs = [whole, *others, *self._controls(node)]
         self.out.add("GatherNd", node.name, inputs, Tparams=dtype, Tindices=ids)
@@ -289,18 +289,18 @@ class VariableSharding:
         for shard, part in enumerate(cut.shards):
             local = self._slice(f"{cut.copy(shard, name)}/slice", node.input[0], part.begin, part.size, dtype)
             self._mark(cut.copy(shard, name), local, dtype, mark, self._number(), part.size)
-        join(self.out, name, cut.copies(name), cut.grid, dtype)
+        join(self.out, name, cut.copies(name), cut.bounds, dtype)
         with_shape(self.out, name, cut.shape)
 
     def _emit_sparse_marks(self, cut: ShardedVariable, values: str, indices: str) -> None:
         dtype, ids_dtype = (tensor_dtype(self.nodes, mark) for mark in (values, indices))
         sources = [self.nodes[mark].input[0] for mark in (values, indices)]
         prefix = f"autodist/partition/{cut.number}/{values}"
-        rows = RowsByShard(self.out, prefix, sources[1], ids_dtype, cut.grid.begins[0])
+        rows = RowsByShard(self.out, prefix, sources[1], ids_dtype, cut.bounds.begins[0])
         parts, local = rows.parts("values", sources[0], dtype), rows.local()
         counts = rows.counts(static_value(self.nodes, sources[1]))
         for shard, part in enumerate(cut.shards):
-            row, number = cut.grid.row_part(shard), self._number()
+            row, number = cut.bounds.row_part(shard), self._number()
             own, columns = parts[row], part.size[1:]
             if columns != cut.shape[1:]:
                 name = f"{cut.copy(shard, values)}/columns"

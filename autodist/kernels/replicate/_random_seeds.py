@@ -1,4 +1,4 @@
-"""Draws: which random numbers a replica gets.
+"""Seeds: which random numbers a replica gets.
 
 What has a row per example is drawn by each replica for its own examples, from a sequence of its own; the first of all
 replicas draws the numbers of a single device. What is drawn once for the whole batch (a scale, the negatives of a
@@ -13,7 +13,7 @@ from typing import Any
 
 from autodist.graph import LOOPS, NodeList, called_functions, output_shape
 
-__all__ = ["ReplicaDraws"]
+__all__ = ["ReplicaSeeds"]
 
 _SPREAD = 0x9E3779B97F4A7C15
 """Keeps the sequences of a replica apart from those of the next seeds: programs number their seeds."""
@@ -22,7 +22,7 @@ _FOR_THE_BATCH = ("CandidateSampler", "Fractional", "ShuffleQueue", "ComputeAcci
 """Parts of names of ops that draw once for all examples, even where they give a row for each."""
 
 
-class ReplicaDraws:
+class ReplicaSeeds:
     """Changes copies of random ops, and of what calls functions that have some.
 
     Args:

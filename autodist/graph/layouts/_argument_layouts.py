@@ -17,7 +17,7 @@ from autodist.graph.layouts._plan import LATENCY_BYTES, plan_batch
 from autodist.graph.layouts._shapes_of import shapes_of
 from autodist.graph.layouts._tiled_variables import TiledVariables
 
-__all__ = ["ArgumentCuts", "Dims", "cut_arguments", "sent_by_rows", "sent_bytes"]
+__all__ = ["ArgumentLayouts", "Dims", "cut_arguments", "sent_by_rows", "sent_bytes"]
 
 Dims = tuple[tuple[int, ...], ...]
 """Per argument, the dims along which replicas have parts of it; none for one that all have whole."""
@@ -35,7 +35,7 @@ _WORTH_A_COPY = 0.9
 
 
 @dataclass(frozen=True)
-class ArgumentCuts:
+class ArgumentLayouts:
     """How the arguments of an array program are cut.
 
     Attributes:
@@ -59,7 +59,7 @@ class ArgumentCuts:
 
 def cut_arguments(
     graph: TrainingGraph, parts: int, hosts: int, given: Sequence[int | None] | None = None
-) -> ArgumentCuts | None:
+) -> ArgumentLayouts | None:
     """Find how to cut the arguments of an array program.
 
     What is large is cut, along any dim that the number of replicas divides. Everything else follows from that.
@@ -133,7 +133,7 @@ class _Search:
         self._in_parts: set[Dims] = set()
         self._refused: NoPlanError | None = None
 
-    def found(self) -> ArgumentCuts | None:
+    def found(self) -> ArgumentLayouts | None:
         """The best that there is."""
         if prod(map(len, self._choices)) <= self._most_tried:
             best = min(product(*self._choices), key=self._cost)
@@ -143,7 +143,7 @@ class _Search:
             assert self._refused is not None
             raise self._refused
         best = self._with_copies(best)
-        return ArgumentCuts(best, self._sent[best], dict(self._sent)) if best in self._in_parts else None
+        return ArgumentLayouts(best, self._sent[best], dict(self._sent)) if best in self._in_parts else None
 
     def _better(self, dims: Dims) -> Dims:
         """Cut one argument after the other better, until none can be."""

@@ -14,7 +14,7 @@ from autodist.graph import NodeList, StepAnalysis, node_of, tensor_dtype
 from autodist.graph.batch import Batch
 from autodist.graph.operators import meaning
 
-__all__ = ["CountedDraws", "elements_of_rows"]
+__all__ = ["CounterBasedRandom", "elements_of_rows"]
 
 _SHAPE, _COUNTER = 0, 2
 """Inputs of ``StatelessRandomUniformV2`` and ``StatelessRandomNormalV2``."""
@@ -42,7 +42,7 @@ class Starts(Protocol):
         """The first row of a local replica, as a scalar."""
 
 
-class CountedDraws:
+class CounterBasedRandom:
     """Changes copies of random operators.
 
     Args:
