@@ -273,10 +273,7 @@ class _Copier:
     def _draw_own_rows(self, name: str, copy: Any, replica: int) -> None:
         """Have a replica's copy of a draw give what one device draws for the replica's rows."""
         assert self.joins.first_rows is not None
-        by_counter, node = (
-            CounterBasedRandom(self.analysis.nodes, self.out, self.joins.first_rows),
-            self.analysis.nodes[name],
-        )
+        by_counter = CounterBasedRandom(self.analysis.nodes, self.out, self.joins.first_rows)
         drawn = by_counter.own(self.analysis.nodes[name], copy, replica, self.counted[name])
         self.copies.set_inputs(copy.name, list(copy.input))
         dtype = tensor_dtype(self.analysis.nodes, name)
