@@ -131,7 +131,7 @@ class DistributedGraph:
         batches: The placeholder of two numbers that stand for the batch, and that must be equal on all workers: else a
             step fails before it changes anything. None where nobody waits for anybody.
         points: Where replicas meet.
-        homes: By variable name, the TensorFlow device that holds it.
+        placement: By variable name, the TensorFlow device that holds it.
         initializers: Nodes to run once, before the first step: they set the variables that kernels have added.
         refreshers: By variable name, what brings its value to this worker's copy of it. To be run when something else
             than this step has changed the variable.
@@ -161,7 +161,7 @@ class DistributedGraph:
     total: str | None = None
     batches: str | None = None
     points: tuple[SyncPoint, ...] = ()
-    homes: dict[str, str] = field(default_factory=dict)
+    placement: dict[str, str] = field(default_factory=dict)
     initializers: tuple[str, ...] = ()
     refreshers: dict[str, Refresher] = field(default_factory=dict)
     outstanding_sends: dict[int, tuple[str, ...]] = field(default_factory=dict)
@@ -245,14 +245,14 @@ class Fact(enum.Enum):
 
     SHARDS = "each part of a variable is a variable of its own"
     FACTORS = "gradients that travel as factors are marked there"
-    HOMES = "variables of earlier steps are where those have put them"
+    PLACED = "variables of earlier steps are where those have put them"
     REPLICAS = "the step is there once per local replica, with the points where these meet"
     PARTS = "a worker has nothing of the parts of tiled variables that others have"
     HOST_SUMS = "what leaves a host for a server is the sum of its replicas"
     MESSAGES = "gradients at points are in the form in which they travel"
     BESIDE = "servers that apply updates beside the steps have taken their gradients"
     STREAMED = "what streams bring of servers is asked of nobody"
-    SERVED = "servers have taken their gradients, and their variables have homes"
+    SERVED = "servers have taken their gradients, and their variables are placed"
     COPIES = "what a worker has a copy of is read there"
     REDUCED = "gradients of variables that every worker has are reduced"
     SPREAD = "factors have gone to all workers"

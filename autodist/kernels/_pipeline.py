@@ -95,7 +95,7 @@ def kernels_for(
     gradient_reduction: Literal["auto", "mean", "sum"] = "auto",
     extras: Sequence[ExtraKernel] | None = None,
     overlap: bool = True,
-    homes: Mapping[str, str] | None = None,
+    placement: Mapping[str, str] | None = None,
 ) -> tuple[Kernel, ...]:
     """The kernels that turn G into what one worker runs under a strategy, in order.
 
@@ -107,13 +107,13 @@ def kernels_for(
         gradient_reduction: Whether the loss is a mean or a sum over the batch; ``"auto"`` finds out.
         extras: Kernels of others; None takes those of installed packages.
         overlap: Whether gradients leave as soon as they exist; else all of them wait for the last one.
-        homes: By variable that an earlier step has put on a device, that device.
+        placement: By variable that an earlier step has put on a device, that device.
 
     Raises:
         GraphError: A kernel stands before another one that it needs.
         StrategyError: A kernel of another package has no place here, or a synchronizer has no kernel.
     """
-    own = _ours(graph, strategy, step, container, gradient_reduction, overlap=overlap, homes=homes or {})
+    own = _ours(graph, strategy, step, container, gradient_reduction, overlap=overlap, placement=placement or {})
     kernels = insert(own, extra_kernels() if extras is None else extras)
     refuse_orphans(strategy, kernels)
     check_order((*PREPARATIONS, *kernels))
@@ -128,13 +128,13 @@ def _ours(
     gradient_reduction: Literal["auto", "mean", "sum"],
     *,
     overlap: bool,
-    homes: Mapping[str, str],
+    placement: Mapping[str, str],
 ) -> tuple[Kernel, ...]:
     """Our own kernels in their order; see :func:`kernels_for`."""
     # Each stands where it does because of what is next to it:
     return (
         # Parts of variables have names by now; servers, and what reads them, must know what other steps have decided.
-        Settle(homes),
+        Settle(placement),
         # First of those that change nodes: all others work on what replicas have joined, where workers are to meet.
         Replicate(graph, gradient_reduction, strategy.is_asynchronous),
         # Parts of tiled variables need no point to meet; what belongs to those of other workers goes before it is seen.

@@ -1,4 +1,4 @@
-"""Place: give variables their homes and every node its device."""
+"""Place: give every variable and every node its device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def stays_at_home(node: Any, position: int) -> bool:
 
 @dataclass(frozen=True)
 class Place(Kernel):
-    """Replace the placeholders of resource handles by handles on their homes, and pin every node.
+    """Replace the placeholders of resource handles by handles where they are placed, and pin every node.
 
     Ops on a variable run where it lives. So do lookups in it and questions for its shape: else the whole table would
     travel for a few rows.
@@ -42,7 +42,7 @@ class Place(Kernel):
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the class."""
         main = graph.layout.main_device
-        homes = {v.name: graph.homes.get(v.name, main) for v in graph.variables}
+        placement = {v.name: graph.placement.get(v.name, main) for v in graph.variables}
         by_handle = {v.handle: v for v in graph.variables}
         editor, analysis = graph.edit(), graph.analyze()
         for node in map(editor.__getitem__, graph.nodes):
@@ -51,16 +51,18 @@ class Place(Kernel):
             variable = by_handle.get(node.name)
             if variable is not None:
                 _make_handle(node, variable.name, variable.dtype, variable.shape, self.container)
-                node.device = homes[variable.name]
+                node.device = placement[variable.name]
                 continue
-            home = self._home(analysis, node, homes, by_handle)
+            home = self._home(analysis, node, placement, by_handle)
             if home is not None:
                 node.device = home
             if "_class" in node.attr:
                 del node.attr["_class"]
-        return graph.edited(editor, homes=homes)
+        return graph.edited(editor, placement=placement)
 
-    def _home(self, analysis: StepAnalysis, node: Any, homes: dict[str, str], by_handle: dict[str, Any]) -> str | None:
+    def _home(
+        self, analysis: StepAnalysis, node: Any, placement: dict[str, str], by_handle: dict[str, Any]
+    ) -> str | None:
         """The device of the variables that a node touches, None if it touches none."""
         if node.op in BRANCHES | LOOPS and node.name not in analysis.writes:
             return None  # what it computes is this worker's, wherever the values are that it looks up
@@ -69,8 +71,8 @@ class Place(Kernel):
         if not touched and runs_at_home(node.op) and inputs:
             source = analysis.nodes[node_of(inputs[0])]
             touched = analysis.touched(source) if source.op == "ReadVariableOp" else ()
-        devices = {homes[by_handle[handle].name] for handle in touched}
-        # A node of control flow may read variables of several homes; TensorFlow places the parts of its body.
+        devices = {placement[by_handle[handle].name] for handle in touched}
+        # A node of control flow may read variables in several places; TensorFlow places the parts of its body.
         return devices.pop() if len(devices) == 1 else None
 
 

@@ -16,14 +16,14 @@ class Settle(Kernel):
     """Have the graph find variables where earlier steps have put them.
 
     Attributes:
-        homes: By variable, the device that holds it.
+        placement: By variable, the device that holds it.
     """
 
     name: ClassVar[str] = "settle"
     needs: ClassVar[frozenset[Fact]] = frozenset({Fact.SHARDS})
-    provides: ClassVar[frozenset[Fact]] = frozenset({Fact.HOMES})
-    homes: Mapping[str, str] = field(default_factory=dict)
+    provides: ClassVar[frozenset[Fact]] = frozenset({Fact.PLACED})
+    placement: Mapping[str, str] = field(default_factory=dict)
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the class."""
-        return graph.replace(homes={**graph.homes, **self.homes})
+        return graph.replace(placement={**graph.placement, **self.placement})

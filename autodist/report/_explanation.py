@@ -141,14 +141,14 @@ def _range(groups: Iterable[int | None]) -> str:
 
 def _totals(explanation: Explanation) -> str:
     kinds = [f"{count} {kind}" for kind, count in explanation.num_shards_by_synchronizer.items()]
-    homes = [f"{count} on {device}" for device, count in explanation.num_shards_by_destination.items()]
+    destinations = [f"{count} on {device}" for device, count in explanation.num_shards_by_destination.items()]
     sizes = [row.size_bytes for row in explanation.rows if row.size_bytes is not None]
     variables = f"{explanation.num_variables} ({', '.join(kinds)})" if kinds else f"{explanation.num_variables}"
     carriers = dict.fromkeys(row.communicator for row in explanation.rows if row.communicator is not None)
     lines = {
         "strategy": f"{explanation.id}  {explanation.builder}".rstrip(),
         "variables": f"{variables}, {megabytes(sum(sizes))} MB" if sizes else variables,
-        "servers": _some(homes),
+        "servers": _some(destinations),
         "groups": f"{explanation.num_groups}" if explanation.num_groups else "",
         "collectives": f"over {' and '.join(carriers)}" if carriers else "",
         "replicas": f"{len(explanation.replicas)} ({_some(explanation.replicas)})",

@@ -149,7 +149,7 @@ class Compiler:
             NoGradientError: It changes what lives at a server. TensorFlow is to run it as it is, on the program's
                 variables, of which servers get the new values as they do of whatever the program assigns.
         """
-        if any(self._steps.homes.is_served(name) for name in written_by(captured.graph)):
+        if any(self._steps.placements.is_served(name) for name in written_by(captured.graph)):
             raise NoGradientError("the step takes no batch, and changes variables at parameter servers")
         alike = replace(captured, graph=captured.graph.without_gradients())
         strategy = replace(AllReduce().build(captured.graph, self._spec), variables=(), builder="")
@@ -169,7 +169,7 @@ class Compiler:
         """
         self._state.pull_all()
         found = capture(arguments.bind(function), arguments.specs(), self.names, split=arguments.split, fixed=True)
-        if any(self._steps.homes.is_served(name) for name in written_by(found.graph)):
+        if any(self._steps.placements.is_served(name) for name in written_by(found.graph)):
             raise CaptureError("it changes variables at parameter servers")
         return as_array_program(replace(found, graph=found.graph.with_batch_size(self._batch_size(arguments, False))))
 
@@ -328,7 +328,7 @@ class Compiler:
             reason = f"it asks in Python how many rows there are, at {captured.asking[0]}"
         elif any(isinstance(leaf, tf.__internal__.CompositeTensor) for leaf in leaves):
             reason = "it returns ragged or sparse tensors"
-        elif any(self._steps.homes.is_served(name) for name in written_by(captured.graph)):
+        elif any(self._steps.placements.is_served(name) for name in written_by(captured.graph)):
             reason = "it changes variables at parameter servers"
         reason = reason or why_not_exact(captured.graph)
         if reason is not None:
@@ -376,7 +376,7 @@ class Compiler:
 
     def _settled(self, wanted: _Wanted, captured: CapturedStep) -> Strategy:
         strategy = compose(wanted, captured.graph, self._spec)
-        return self._steps.homes.settle(strategy, captured.graph)
+        return self._steps.placements.settle(strategy, captured.graph)
 
 
 def _check_trains(function: Callable[..., Any], captured: CapturedStep) -> None:

@@ -60,9 +60,9 @@ class SessionSteps:
         self._said: set[str] = set()
 
     @property
-    def homes(self) -> Placements:
+    def placements(self) -> Placements:
         """Where the variables live."""
-        return self._plan.homes
+        return self._plan.placements
 
     @property
     def strategies(self) -> tuple[Strategy, ...]:
@@ -146,7 +146,7 @@ class SessionSteps:
     def _add(self, host: SessionHost, step: PlannedStep) -> None:
         """Bring a rewritten step into the session, and answer what other workers ask while they take theirs."""
         host.add_step(step.name, step.graph)
-        may_ask = step.strategy.has_servers or self.homes.has_served  # the same on all workers
+        may_ask = step.strategy.has_servers or self.placements.has_served  # the same on all workers
         if not may_ask or step.graph.layout.server:
             return
         asked = self.agreement.told_by_all("asks", [asked.to_json() for asked in step.graph.asks])
@@ -156,7 +156,7 @@ class SessionSteps:
                     host.answer(step.name, asker, found)
 
     def _add_variables(self, step: PlannedStep) -> None:
-        served = self.homes.known((v.name for v in step.training.variables), step.graph.layout)
+        served = self.placements.known((v.name for v in step.training.variables), step.graph.layout)
         self._state.add(step.graph, step.captured.handles, step.written, served)
 
     def _connect(self, plan: SessionPlan) -> None:

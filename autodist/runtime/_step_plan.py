@@ -78,14 +78,14 @@ class SessionPlan:
 
     Attributes:
         steps: In the order in which they came; those that must be rewritten for the newest one are so already.
-        homes: Where variables live.
+        placements: Where variables live.
         moved: Variables of earlier steps that the newest gives to a server.
         recut: The program's variables of earlier steps that the newest has in other parts.
         connects: Whether the session, which has done without TensorFlow's servers, has them from now on.
     """
 
     steps: tuple[PlannedStep, ...] = ()
-    homes: Placements = field(default_factory=Placements)
+    placements: Placements = field(default_factory=Placements)
     moved: tuple[str, ...] = ()
     recut: tuple[str, ...] = ()
     connects: bool = False
@@ -122,28 +122,28 @@ def plan_step(
     Raises:
         StrategyError: The strategy does not fit the step, or the steps before it.
     """
-    with_parts = before.homes.with_known_parts(strategy, captured.graph)
+    with_parts = before.placements.with_known_parts(strategy, captured.graph)
     training, prepared = prepare(captured.graph, with_parts)
     written = tuple(written_by(training))
     if setting.spec.world_size > 1:
-        before.homes.check(prepared, training, written)
+        before.placements.check(prepared, training, written)
     layout = replace(_layout(before, strategy, setting), groups=with_parts.groups_of_replicas)
-    graph = _rewritten(training, prepared, layout, prefix, before.homes, setting)
+    graph = _rewritten(training, prepared, layout, prefix, before.placements, setting)
     step = PlannedStep(captured, strategy, training, prepared, graph, written, prefix)
-    known, homes = before.wholes, before.homes.after(strategy, captured.graph, prepared, training)
-    moved = [name for name in before.homes.newly_served(prepared, training) if name in known]
+    known, placements = before.wholes, before.placements.after(strategy, captured.graph, prepared, training)
+    moved = [name for name in before.placements.newly_served(prepared, training) if name in known]
     recut = [name for name in _wholes_in_new_parts(training, known) if name in known.values()]
     if setting.spec.world_size > 1:
         _check_unwritten(before, moved, recut)
     connects = layout.server and bool(before.steps) and not before.has_servers
     others = {*moved, *(name for name, whole in known.items() if whole in recut)}
     earlier = [
-        _again(one, homes, is_recut=bool(recut), server=layout.server, setting=setting)
+        _again(one, placements, is_recut=bool(recut), server=layout.server, setting=setting)
         if connects or not others.isdisjoint(v.name for v in one.training.variables)
         else one
         for one in before.steps
     ]
-    return SessionPlan((*earlier, step), homes, tuple(moved), tuple(recut), connects)
+    return SessionPlan((*earlier, step), placements, tuple(moved), tuple(recut), connects)
 
 
 def _layout(before: SessionPlan, strategy: Strategy, setting: Setting) -> Layout:
@@ -154,7 +154,7 @@ def _layout(before: SessionPlan, strategy: Strategy, setting: Setting) -> Layout
 
 
 def _rewritten(
-    training: TrainingGraph, prepared: Strategy, layout: Layout, name: str, homes: Placements, setting: Setting
+    training: TrainingGraph, prepared: Strategy, layout: Layout, name: str, placements: Placements, setting: Setting
 ) -> DistributedGraph:
     kernels = kernels_for(
         training,
@@ -163,7 +163,7 @@ def _rewritten(
         container=setting.container,
         gradient_reduction=setting.gradient_reduction,
         overlap=setting.overlap,
-        homes=homes.known((v.name for v in training.variables), layout),
+        placement=placements.known((v.name for v in training.variables), layout),
     )
     observer = setting.observe(name)
     if observer is not None:
@@ -171,17 +171,17 @@ def _rewritten(
     return rewrite(training, layout, kernels, observer)[0]
 
 
-def _again(step: PlannedStep, homes: Placements, *, is_recut: bool, server: bool, setting: Setting) -> PlannedStep:
+def _again(step: PlannedStep, placements: Placements, *, is_recut: bool, server: bool, setting: Setting) -> PlannedStep:
     """An earlier step, which reads variables where they are now, and in the parts that they are in now."""
     layout = replace(step.graph.layout, server=server)
     if is_recut:
         graph = step.captured.graph
-        with_parts = homes.with_known_parts(step.strategy, graph)
+        with_parts = placements.with_known_parts(step.strategy, graph)
         training, prepared = prepare(graph, with_parts)
         step = replace(step, training=training, prepared=prepared, written=tuple(written_by(training)))
         layout = replace(layout, groups=with_parts.groups_of_replicas)
     step = replace(step, revision=step.revision + 1)
-    return replace(step, graph=_rewritten(step.training, step.prepared, layout, step.name, homes, setting))
+    return replace(step, graph=_rewritten(step.training, step.prepared, layout, step.name, placements, setting))
 
 
 def _wholes_in_new_parts(training: TrainingGraph, known: dict[str, str]) -> Iterable[str]:

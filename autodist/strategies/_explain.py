@@ -204,7 +204,7 @@ def explain(
         cost = _cost(found, spec)
         problems = verify(strategy, graph, spec, available_communicators=available_communicators)
     synchronizers = [synchronizer for _, synchronizer in strategy.synchronizers]
-    homes = Counter(home for synchronizer in synchronizers if (home := synchronizer.home) is not None)
+    destinations = Counter(home for synchronizer in synchronizers if (home := synchronizer.home) is not None)
     told = tuple(row for c in strategy.variables for row in _rows(c, variables.get(c.variable), flows))
     return Explanation(
         id=strategy.id,
@@ -215,7 +215,7 @@ def explain(
         num_variables=len(strategy.variables),
         num_shards_by_synchronizer=dict(sorted(Counter(s.type for s in synchronizers).items())),
         has_tiles=strategy.has_tiles,
-        num_shards_by_destination=dict(sorted(homes.items())),
+        num_shards_by_destination=dict(sorted(destinations.items())),
         num_groups=len(strategy.groups),
         cost=cost,
         problems=problems,

@@ -95,12 +95,12 @@ def retargeted_to(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) 
 
     """
     before = list(dict.fromkeys(map(host_of, _devices(strategy))))
-    homes = _Homes(before, spec)
+    destinations = _Destinations(before, spec)
     groups = strategy.groups_of_replicas
     variables = tuple(
         _tiled(config, graph, spec, groups)
         if config.synchronizer.tiled_for is not None
-        else _placed(config, graph, homes)
+        else _placed(config, graph, destinations)
         for config in strategy.variables
     )
     replicas = tuple(device.name for device in spec.replicas)
@@ -114,7 +114,7 @@ def _devices(strategy: Strategy) -> Iterator[str]:
     yield from (synchronizer.home for _, synchronizer in strategy.synchronizers if synchronizer.home is not None)
 
 
-class _Homes:
+class _Destinations:
     """Where servers come: by rank, or balanced again if the number of hosts is another one."""
 
     def __init__(self, before: list[str], spec: ResourceSpec) -> None:
@@ -139,17 +139,17 @@ class _Homes:
         return tuple(host.cpu_devices[0].name for host in self._spec.hosts if len(host.replica_devices) > 1)
 
 
-def _placed(config: VariableConfig, graph: TrainingGraph, homes: _Homes) -> VariableConfig:
+def _placed(config: VariableConfig, graph: TrainingGraph, destinations: _Destinations) -> VariableConfig:
     size = graph.variable(config.variable).size_bytes / len(config.shards)
-    return replace(config, shards=tuple(_shard(shard, size, homes) for shard in config.shards))
+    return replace(config, shards=tuple(_shard(shard, size, destinations) for shard in config.shards))
 
 
-def _shard(shard: ShardConfig, size_bytes: float, homes: _Homes) -> ShardConfig:
+def _shard(shard: ShardConfig, size_bytes: float, destinations: _Destinations) -> ShardConfig:
     synchronizer = shard.synchronizer
     if synchronizer.home is None:
         return shard
-    moved = synchronizer.at(homes.of(synchronizer.home, size_bytes))
-    return replace(shard, synchronizer=moved.with_transfer(homes.stations))
+    moved = synchronizer.at(destinations.of(synchronizer.home, size_bytes))
+    return replace(shard, synchronizer=moved.with_transfer(destinations.stations))
 
 
 def _tiled(config: VariableConfig, graph: TrainingGraph, spec: ResourceSpec, groups: int) -> VariableConfig:

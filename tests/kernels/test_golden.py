@@ -80,7 +80,7 @@ def lines(graph):
             node.device.replace("/replica:0", "").replace("/job:", "").replace("/task:", " ").replace("/device:", " ")
         )
         found.append(f"{node.name} = {node.op}({', '.join(node.input)})" + (f"  @ {device}" if device else ""))
-    return found + [f"{variable} lives at {device}" for variable, device in sorted(graph.homes.items())]
+    return found + [f"{variable} lives at {device}" for variable, device in sorted(graph.placement.items())]
 
 
 def told(graph, strategy, workers, devices, overlap):
@@ -93,7 +93,7 @@ def told(graph, strategy, workers, devices, overlap):
 
     def observe(one, rewritten):
         nonlocal before
-        if one == "settle" and not rewritten.homes:
+        if one == "settle" and not rewritten.placement:
             return  # nothing is known of earlier steps: the texts begin with the replicas
         after = lines(rewritten)
         changes = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
@@ -108,7 +108,7 @@ def told(graph, strategy, workers, devices, overlap):
             observe(preparation.name, DistributedGraph.of(prepared, layout))
         graph = prepared
     earlier = {variable.name: layout.main_device for variable in graph.trainable[:1]} if workers == 1 else {}
-    rewrite(graph, layout, kernels_for(graph, built, extras=(), overlap=overlap, homes=earlier), observe)
+    rewrite(graph, layout, kernels_for(graph, built, extras=(), overlap=overlap, placement=earlier), observe)
     return "\n".join([f"# {strategy}, the last of {workers} workers with {devices} devices each", "", *found])
 
 

@@ -266,7 +266,7 @@ def test_rows_travel_and_never_the_table(kind):
     layouts = [Layout.of(strategy, spec, rank, server=True) for rank in range(2)]
     for rank, layout in enumerate(layouts):
         graph = rewrite(cut, layout, kernels_for(cut, strategy))[0]
-        homes = {v.handle: graph.homes[v.name] for v in cut.trainable if v.piece is not None}
+        homes = {v.handle: graph.placement[v.name] for v in cut.trainable if v.piece is not None}
         own = [handle for handle, home in homes.items() if f"/task:{rank}/" in home]
         lookups = [n for n in ops(graph, "ResourceGather") + ops(graph, "GatherV2") if "/shard_" in n]
         assert sorted(graph.nodes[name].device for name in lookups) == sorted(homes[handle] for handle in 2 * own)
@@ -284,7 +284,7 @@ def test_each_shards_gradient_is_its_own():
     for rank in range(2):
         graph = rewrite(cut, Layout.of(strategy, spec, rank, server=True), kernels_for(cut, strategy))[0]
         updated = {graph.nodes[name].input[0] for name in ops(graph, "AssignSubVariableOp")}
-        own = {v.handle for v in cut.trainable if f"task:{rank}/" in graph.homes[v.name]}
+        own = {v.handle for v in cut.trainable if f"task:{rank}/" in graph.placement[v.name]}
         assert updated == own
 
 

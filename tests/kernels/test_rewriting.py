@@ -89,7 +89,7 @@ def test_only_asynchronous_steps_need_no_other_worker(options, waits):
 def test_homes_are_the_same_on_all_workers():
     graphs = rewritten(captured(), PSLoadBalancing(communicator="tcp"), 3, 1)
     trained = ["w0", "w1", "w2", "table"]
-    homes = {tuple(g.layout.rank_of_tf(g.homes[name]) for name in trained) for g in graphs}
+    homes = {tuple(g.layout.rank_of_tf(g.placement[name]) for name in trained) for g in graphs}
     assert len(homes) == 1
     assert len(set(*homes)) > 1  # more than one server
 
@@ -97,7 +97,7 @@ def test_homes_are_the_same_on_all_workers():
 def test_rows_of_a_table_are_looked_up_where_it_lives():
     for graph in rewritten(captured(), PSLoadBalancing(communicator="tcp"), 2, 1):
         for name in ops(graph, "ResourceGather"):
-            assert graph.nodes[name].device == graph.homes["table"]
+            assert graph.nodes[name].device == graph.placement["table"]
 
 
 def test_no_update_starts_before_all_gradients_have_arrived():

@@ -171,7 +171,7 @@ def test_weights_stay_where_they_are():
     kernels = {variable.path for variable in model.trainable_variables if len(variable.shape) > 1}
     assert not kernels & {point.variable for point in graph.points}
     assert not [one for one in graph.exchanged if "Variable" in one.op]
-    homes = [graph.homes[f"{name}/shard_{k}"] for name in kernels for k in range(4)]
+    homes = [graph.placement[f"{name}/shard_{k}"] for name in kernels for k in range(4)]
     assert sorted(set(homes)) == sorted(homes[:4])
 
 

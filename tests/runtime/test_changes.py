@@ -133,7 +133,7 @@ def test_a_plan_is_a_function_of_its_arguments(captured):
     for rank in range(2):
         one, two = (planned(captured, ("trains", PS(communicator="tcp")), rank=rank) for _ in range(2))
         assert [step.graph.graph_def for step in one.steps] == [step.graph.graph_def for step in two.steps]
-        assert one.homes == two.homes
+        assert one.placements == two.placements
         assert one.steps[0].graph.layout.rank == rank
 
 
@@ -142,9 +142,9 @@ def test_a_step_that_reads_what_a_later_one_serves_is_planned_again(captured):
     after = planned(captured, ("reads", None), ("trains", PS(communicator="tcp")))
     assert set(after.moved) == {"first"}
     assert [step.name for step in after.steps] == ["reads_0_1", "trains_1"]
-    assert after.steps[0].graph.homes["first"] == after.steps[1].graph.homes["first"]
+    assert after.steps[0].graph.placement["first"] == after.steps[1].graph.placement["first"]
     assert [step.name for step in before.steps] == ["reads_0"]
-    assert not before.homes.has_served
+    assert not before.placements.has_served
 
 
 def test_what_earlier_steps_change_everywhere_is_not_given_to_a_server(captured):

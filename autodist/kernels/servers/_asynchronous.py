@@ -42,7 +42,7 @@ class AsynchronousServers(Kernel):
     """
 
     name: ClassVar[str] = "asynchronous-servers"
-    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.MESSAGES, Fact.HOMES})
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.MESSAGES, Fact.PLACED})
     provides: ClassVar[frozenset[Fact]] = frozenset({Fact.BESIDE})
     synchronizer: ClassVar[type[Synchronizer]] = PSSynchronizer
     strategy: Strategy
@@ -54,8 +54,10 @@ class AsynchronousServers(Kernel):
         units = [unit for unit in units_of(graph, self.strategy) if unit.synchronizer.is_asynchronous]
         if not units or graph.layout.world_size == 1:
             return graph
-        homes = {name: graph.layout.tf_device(u.destination) for u in units for name in u.members}
-        return _Rewriting(graph.replace(homes=graph.homes | homes), units, self.step, self.container).apply()
+        placement = {name: graph.layout.tf_device(u.destination) for u in units for name in u.members}
+        return _Rewriting(
+            graph.replace(placement=graph.placement | placement), units, self.step, self.container
+        ).apply()
 
 
 class _Rewriting:

@@ -117,7 +117,7 @@ class LocalProxies(Kernel):
         units = units_of(graph, self.strategy)
         elsewhere = {name for unit in units if layout.rank_of(unit.destination) != layout.rank for name in unit.proxied}
         if not layout.server and not any(variable.coupled for variable in graph.variables):
-            elsewhere |= {name for name, home in graph.homes.items() if layout.rank_of_tf(home) != layout.rank}
+            elsewhere |= {name for name, home in graph.placement.items() if layout.rank_of_tf(home) != layout.rank}
         variables = [v for v in graph.variables if v.name in elsewhere and v.handle in graph.nodes]
         return self._redirected(graph, variables) if variables else graph
 
@@ -142,7 +142,7 @@ class LocalProxies(Kernel):
         """Where a copy's new value comes from, and the placeholder that it is fed to, if it is."""
         dtype = variable.dtype
         if graph.layout.server:
-            home = graph.homes[variable.name]
+            home = graph.placement[variable.name]
             return nodes.add("ReadVariableOp", name, [variable.handle], device=home, dtype=dtype), None
         feed = nodes.add("Placeholder", name, (), device=graph.layout.main_device, dtype=dtype, shape=variable.shape)
         return feed, feed

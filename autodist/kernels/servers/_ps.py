@@ -52,8 +52,8 @@ class ParameterServers(Kernel):
         units = [u for u in units_of(graph, self.strategy) if alone or not u.synchronizer.is_asynchronous]
         if not units:
             return graph
-        homes = {name: graph.layout.tf_device(u.destination) for u in units for name in u.members}
-        graph = graph.replace(homes=graph.homes | homes)
+        placement = {name: graph.layout.tf_device(u.destination) for u in units for name in u.members}
+        graph = graph.replace(placement=graph.placement | placement)
         if alone:
             return graph
         return _Rewriting(graph, units, self).apply()

@@ -38,7 +38,7 @@ class StreamValues(Kernel):
     """
 
     name: ClassVar[str] = "stream-values"
-    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.BESIDE, Fact.HOMES})
+    needs: ClassVar[frozenset[Fact]] = frozenset({Fact.BESIDE, Fact.PLACED})
     provides: ClassVar[frozenset[Fact]] = frozenset({Fact.STREAMED})
     strategy: Strategy
     step: str
@@ -66,7 +66,7 @@ class StreamValues(Kernel):
         }
         if any(variable.coupled for variable in graph.variables):
             # Of earlier steps, which this one reads.
-            served |= {name: graph.layout.rank_of_tf(home) for name, home in graph.homes.items() if name not in own}
+            served |= {name: graph.layout.rank_of_tf(home) for name, home in graph.placement.items() if name not in own}
         return {v.handle: (v, served[v.name]) for v in graph.variables if v.name in served}
 
 

@@ -31,33 +31,33 @@ class OwnParts(Kernel):
 
     def apply(self, graph: DistributedGraph) -> DistributedGraph:
         """See the class."""
-        homes = self._homes(graph)
+        placement = self._placement(graph)
         tiles = {v.name for v in graph.variables if v.piece is not None and v.piece.tiled_for is not None}
-        if not homes and not tiles:
+        if not placement and not tiles:
             return graph
-        graph = graph.replace(homes=graph.homes | homes)
+        graph = graph.replace(placement=graph.placement | placement)
         layout, main = graph.layout, graph.layout.main_device
-        parts = [v for v in graph.variables if v.name in homes or v.name in tiles]
-        ranks = {v.name: layout.rank_of_tf(graph.homes.get(v.name, main)) for v in parts}
+        parts = [v for v in graph.variables if v.name in placement or v.name in tiles]
+        ranks = {v.name: layout.rank_of_tf(graph.placement.get(v.name, main)) for v in parts}
         elsewhere = [v for v in parts if ranks[v.name] != layout.rank]
         away = {v.handle: v.name for v in elsewhere}
         away |= {mark: v.name for v in elsewhere for gradient in v.gradients for mark in gradient.tensors}
         if not away:
             return graph
-        own = {v.handle for v in parts if v.name in homes} - away.keys()
-        graph = _without(graph, away, is_trained=bool(homes))
-        return _with_begin_and_end(graph, own) if homes else graph
+        own = {v.handle for v in parts if v.name in placement} - away.keys()
+        graph = _without(graph, away, is_trained=bool(placement))
+        return _with_begin_and_end(graph, own) if placement else graph
 
-    def _homes(self, graph: DistributedGraph) -> dict[str, str]:
+    def _placement(self, graph: DistributedGraph) -> dict[str, str]:
         """The device of each part, and of its slots."""
-        homes: dict[str, str] = {}
+        placement: dict[str, str] = {}
         for variable in graph.variables:
             owner = min(variable.owners) if variable.owners else variable.name
             is_own = variable.owners or variable.coupled
             found = given_to(TileSynchronizer, self.strategy, owner) if is_own else None
             if found is not None:
-                homes[variable.name] = graph.layout.tf_device(found.home_in(graph.layout.group))
-        return homes
+                placement[variable.name] = graph.layout.tf_device(found.home_in(graph.layout.group))
+        return placement
 
 
 def _with_begin_and_end(graph: DistributedGraph, handles: set[str]) -> DistributedGraph:

@@ -97,6 +97,6 @@ def _ranks(values: Floats) -> Floats:
 
 
 def _kind(strategy: Strategy) -> Kind:
-    homes = [synchronizer.home for _, synchronizer in strategy.synchronizers]
-    served = len(homes) - homes.count(None)
-    return "servers" if served == len(homes) else "both" if served else "collectives"
+    destinations = [synchronizer.home for _, synchronizer in strategy.synchronizers]
+    served = len(destinations) - destinations.count(None)
+    return "servers" if served == len(destinations) else "both" if served else "collectives"

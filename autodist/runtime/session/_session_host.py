@@ -259,7 +259,7 @@ class SessionHost:
     def _declare(self, name: str, dtype: str, shape: tuple[int, ...], graph: DistributedGraph) -> None:
         import tensorflow as tf
 
-        home = graph.homes[name]
+        home = graph.placement[name]
         rank = graph.layout.rank_of_tf(home)
         if not self.wiring.server and rank != self.worker.rank:
             self._elsewhere[name] = _Elsewhere(rank, shape, tf.as_dtype(dtype))

@@ -105,7 +105,7 @@ def whole_name(variable: Variable) -> str:
 
 def holder(graph: DistributedGraph, name: str) -> int:
     """The worker in whose session a variable of a step lives; this one, where each has its own."""
-    return graph.layout.rank_of_tf(graph.homes[name])
+    return graph.layout.rank_of_tf(graph.placement[name])
 
 
 def assembled(copy: ProgramVariable, values: Iterator[tuple[str, np.ndarray]]) -> np.ndarray:

@@ -78,17 +78,17 @@ class Placements:
 
     def _decided(self, unit: tuple[Variable, ...], graph: TrainingGraph) -> str | None:
         """The server where an earlier step has put variables or slots of a unit, None if none has."""
-        homes: dict[str, str] = {}
+        servers: dict[str, str] = {}
         for name in _members(unit, graph):
             if name in self._servers:
-                homes.setdefault(self._servers[name], name)
-        if len(homes) > 1:
-            listed = " but ".join(f"`{name}` at {server}" for server, name in homes.items())
+                servers.setdefault(self._servers[name], name)
+        if len(servers) > 1:
+            listed = " but ".join(f"`{name}` at {server}" for server, name in servers.items())
             raise StrategyError(
                 f"this step updates variables together that an earlier step keeps apart: {listed}",
                 hint="call first the step that trains them together, or use AllReduce",
             )
-        return next(iter(homes), None)
+        return next(iter(servers), None)
 
     @property
     def has_served(self) -> bool:
@@ -117,7 +117,7 @@ class Placements:
     def after(
         self, strategy: Strategy, captured: TrainingGraph, prepared: Strategy, training: TrainingGraph
     ) -> Placements:
-        """The homes when one more step is there.
+        """The placements when one more step is there.
 
         Args:
             strategy: As it was settled.
@@ -137,9 +137,9 @@ class Placements:
 
     def known(self, names: Iterable[str], layout: Layout) -> dict[str, str]:
         """The TensorFlow devices of those variables that live at servers, or in parts with this worker's group."""
-        homes = {name: self._servers[name] for name in names if name in self._servers}
-        homes |= {name: self._lines[name][layout.group] for name in homes if name in self._lines}
-        return {name: layout.tf_device(home) for name, home in homes.items()}
+        placement = {name: self._servers[name] for name in names if name in self._servers}
+        placement |= {name: self._lines[name][layout.group] for name in placement if name in self._lines}
+        return {name: layout.tf_device(home) for name, home in placement.items()}
 
     def newly_served(self, strategy: Strategy, graph: TrainingGraph) -> list[str]:
         """Variables that this step gives to a server, and no step before."""

@@ -50,11 +50,11 @@ class BytePS(OnlyServers):
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""
         partitions = fixed_partitions(graph, graph.trainable, spec, self.part_bytes, self.max_shards)
-        homes, transfer = balanced(graph, partitions, server_devices(spec), partitions), transfer_devices(spec)
+        destinations, transfer = balanced(graph, partitions, server_devices(spec), partitions), transfer_devices(spec)
         configs = {
             v.name: self.config(
                 v,
-                homes[v.name],
+                destinations[v.name],
                 partition=partitions[v.name],
                 transfer=transfer,
                 compressor=encoder(v, self.compressor),

@@ -130,8 +130,10 @@ class _Draft:
         plan.document.check()
 
     def strategy(self, builder: str) -> Strategy:
-        homes, groups = self._homes(), self._groups()
-        synchronizers = {key: self._synchronizer(key, shard, homes, groups) for key, shard in self.shards.items()}
+        destinations, groups = self._destinations(), self._groups()
+        synchronizers = {
+            key: self._synchronizer(key, shard, destinations, groups) for key, shard in self.shards.items()
+        }
         configs = [self._tile(name, dim) for name, dim in self.tiled.items()]
         for variable in self.others:
             count = num_shards(self.partitions[variable.name])
@@ -233,7 +235,7 @@ class _Draft:
 
     # From shards to synchronizers -------------------------------------------------------------------------------------
 
-    def _homes(self) -> dict[_Shard, str]:
+    def _destinations(self) -> dict[_Shard, str]:
         """Where the shards live that are to be balanced; what others put on servers counts as their load."""
         loads: dict[str, int] = {}
         served = {key: shard.ps.destination for key, shard in self.shards.items() if shard.ps is not None}
@@ -275,14 +277,14 @@ class _Draft:
         return given
 
     def _synchronizer(
-        self, key: _Shard, shard: ShardSection, homes: dict[_Shard, str], groups: dict[_Shard, int]
+        self, key: _Shard, shard: ShardSection, destinations: dict[_Shard, str], groups: dict[_Shard, int]
     ) -> Synchronizer:
         section = shard.synchronizer
         if isinstance(section, FactorsSection):
             return BroadcastSynchronizer(self._carrier(section.communicator))
         if isinstance(section, GroupSection):
             return AllReduceSynchronizer(groups[key], self._carrier(section.communicator))
-        home = homes.get(key, section.destination)
+        home = destinations.get(key, section.destination)
         transfer = transfer_devices(self.spec) if section.transfer == "auto" else section.transfer
         assert not isinstance(transfer, str)
         return PSSynchronizer(home, section.sync, section.staleness, section.local_proxy, transfer)

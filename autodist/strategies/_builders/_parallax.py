@@ -72,11 +72,11 @@ class Parallax(ServerBuilder):
     def _on_servers(self, graph: TrainingGraph, spec: ResourceSpec, names: set[str]) -> dict[str, VariableConfig]:
         limit, transfer = shard_limit(self.max_shards, spec), transfer_devices(spec)
         partitions = {name: self._partition(graph, graph.variable(name), limit) for name in names}
-        homes = balanced(graph, names, server_devices(spec), partitions)
+        destinations = balanced(graph, names, server_devices(spec), partitions)
         return {
             name: self.config(
                 graph.variable(name),
-                homes[name],
+                destinations[name],
                 partition=partitions[name],
                 transfer=transfer,
                 compressor=encoder(graph.variable(name), self.compressor, served=True),

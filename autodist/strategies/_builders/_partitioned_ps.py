@@ -57,10 +57,10 @@ class PartitionedPS(OnlyServers):
         """Build the strategy that the class describes."""
         limit = shard_limit(self.max_shards, spec)
         partitions = {variable.name: self._partition(graph, variable, limit) for variable in graph.trainable}
-        homes = balanced(graph, partitions, server_devices(spec), partitions)
+        destinations = balanced(graph, partitions, server_devices(spec), partitions)
         transfer = transfer_devices(spec) if self.stations else ()
         configs = {
-            v.name: self.config(v, homes[v.name], partition=partitions[v.name], transfer=transfer)
+            v.name: self.config(v, destinations[v.name], partition=partitions[v.name], transfer=transfer)
             for v in graph.trainable
         }
         return assemble(self, graph, spec, configs, self.carrier)

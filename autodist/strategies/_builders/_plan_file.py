@@ -149,7 +149,7 @@ class Plan:
 
     @property
     def _has_servers(self) -> bool:
-        """Whether variables have homes; parts of variables have them as well."""
+        """Whether variables have destinations; parts of variables have them as well."""
         is_tiled = any(dim is not None for dim in self.layouts.values())
         return is_tiled or any(shard.ps is not None for shard in self._shards)
 

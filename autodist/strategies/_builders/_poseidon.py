@@ -72,9 +72,10 @@ class Poseidon(ServerBuilder):
         remark = _UNKNOWN if examples is None and any(has_factors(graph, v) for v in graph.trainable) else ""
         served = [variable for variable in graph.trainable if variable.name not in factored]
         partitions = fixed_partitions(graph, served, spec, self.part_bytes, self.max_shards)
-        homes, transfer = balanced(graph, partitions, server_devices(spec), partitions), transfer_devices(spec)
+        destinations, transfer = balanced(graph, partitions, server_devices(spec), partitions), transfer_devices(spec)
         configs = {
-            v.name: self.config(v, homes[v.name], partition=partitions[v.name], transfer=transfer) for v in served
+            v.name: self.config(v, destinations[v.name], partition=partitions[v.name], transfer=transfer)
+            for v in served
         }
         configs |= {name: VariableConfig.whole(name, BroadcastSynchronizer(carrier)) for name in factored}
         return assemble(self, graph, spec, configs, carrier, remark)

@@ -40,7 +40,7 @@ class PSLoadBalancing(OnlyServers):
     def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
         """Build the strategy that the class describes."""
         servers = server_devices(spec)[: self.servers]
-        homes = balanced(graph, {variable.name for variable in graph.trainable}, servers)
+        destinations = balanced(graph, {variable.name for variable in graph.trainable}, servers)
         transfer = transfer_devices(spec) if self.stations else ()
-        configs = {v.name: self.config(v, homes[v.name], transfer=transfer) for v in graph.trainable}
+        configs = {v.name: self.config(v, destinations[v.name], transfer=transfer) for v in graph.trainable}
         return assemble(self, graph, spec, configs, self.carrier)

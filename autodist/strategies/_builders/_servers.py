@@ -61,7 +61,7 @@ class ServerBuilder(CheckedBuilder):
     def config(
         self,
         variable: Variable,
-        homes: tuple[str, ...],
+        destinations: tuple[str, ...],
         *,
         partition: Partition | None = None,
         transfer: tuple[str, ...] = (),
@@ -69,7 +69,7 @@ class ServerBuilder(CheckedBuilder):
     ) -> VariableConfig:
         """The config of a variable whose shards live on these devices."""
         proxy = self.local_proxy and not variable.is_sparse  # of a table only some rows are read
-        shards = (PSSynchronizer(home, self.sync, self.staleness, proxy, transfer=transfer) for home in homes)
+        shards = (PSSynchronizer(home, self.sync, self.staleness, proxy, transfer=transfer) for home in destinations)
         return VariableConfig(variable.name, tuple(ShardConfig(shard, compressor) for shard in shards), partition)
 
 
@@ -133,12 +133,12 @@ def spread(
 
     """
     filled = {server: (loads or {}).get(server, 0) for server in servers}
-    homes: dict[tuple[str, int], str] = {}
+    destinations: dict[tuple[str, int], str] = {}
     for unit in sorted(units, key=lambda unit: (-unit.size_bytes, min(unit.shards))):
         server = min(servers, key=filled.__getitem__)
         filled[server] += unit.size_bytes
-        homes.update((shard, server) for shard in unit.shards)
-    return homes
+        destinations.update((shard, server) for shard in unit.shards)
+    return destinations
 
 
 def balanced(
@@ -161,8 +161,8 @@ def balanced(
     for unit in coupled_units(graph):
         members = [variable for variable in unit if variable.name in names]
         units += _units(members, split.get(members[0].name)) if members else []
-    homes = spread(units, servers)
-    return {name: tuple(homes[name, index] for index in range(num_shards(split.get(name)))) for name in names}
+    destinations = spread(units, servers)
+    return {name: tuple(destinations[name, index] for index in range(num_shards(split.get(name)))) for name in names}
 
 
 def _units(members: list[Variable], partition: Partition | None) -> list[PlacedUnit]:

@@ -103,10 +103,10 @@ def _coupled(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> It
         given.setdefault(name, []).append(synchronizer)
     for unit in coupled_units(graph):
         members = [(s, v.name) for v in unit for s in given.get(v.name, ()) if len(unit) > 1]
-        homes = [(s.home, name) for s, name in members if s.home is not None]
-        kinds = [(s.type, name) for s, name in members if homes]  # all others keep variables on every worker
+        destinations = [(s.home, name) for s, name in members if s.home is not None]
+        kinds = [(s.type, name) for s, name in members if destinations]  # all others keep variables on every worker
         yield from differing("synchronizer of coupled variables", kinds, "one kind for all of them", reason)
-        yield from differing("destination of coupled variables", homes, "one device for all of them", reason)
+        yield from differing("destination of coupled variables", destinations, "one device for all of them", reason)
 
 
 def _communicators(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:

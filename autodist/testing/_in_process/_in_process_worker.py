@@ -57,7 +57,7 @@ class InProcessWorker:
         """
         with self._imported.as_default():
             for variable in self.graph.variables:
-                home, piece = self.graph.homes[variable.name], variable.piece
+                home, piece = self.graph.placement[variable.name], variable.piece
                 if f"task:{self.rank}/" in home and piece is None:
                     self._set(variable, home, values[variable.name])
                 elif f"task:{self.rank}/" in home and piece is not None:
