@@ -115,7 +115,7 @@ def test_shapes_of_the_observer_are_all_kernels_in_order():
     rewritten(captured(), COLLECTIVE, 2, 1, observer=lambda name, graph: seen.append((name, len(graph.nodes))))
     names = [name for name, _ in seen[: len(seen) // 2]]
     servers = [
-        "stations",
+        "local-aggregation",
         "encode",
         "asynchronous-servers",
         "stream-values",

@@ -28,7 +28,7 @@ class LocalAggregation(Kernel):
         strategy: Says for which variables, and over which devices.
     """
 
-    name: ClassVar[str] = "stations"
+    name: ClassVar[str] = "local-aggregation"
     needs: ClassVar[frozenset[Fact]] = frozenset({Fact.REPLICAS})
     provides: ClassVar[frozenset[Fact]] = frozenset({Fact.HOST_SUMS})
     strategy: Strategy
