@@ -62,12 +62,12 @@ def explain(
 
 def _memory_bytes(subject: Subject) -> dict[str, float] | None:
     """By host, what its worker needs; None without a graph and a cluster."""
-    from autodist.simulator import Domain, peak_needs
+    from autodist.simulator import Domain, host_needs
 
     if subject.graph is None or subject.spec is None:
         return None
     domain = Domain.of(subject.graph, subject.spec, batch_size=subject.batch_size)
-    return peak_needs(subject.strategies[0], domain)
+    return host_needs(subject.strategies[0], domain)
 
 
 def _json(explanation: Explanation) -> str:

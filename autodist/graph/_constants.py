@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from autodist.graph._graph_def import constant_value, data_inputs, is_stateful, node_of
+from autodist.graph._scratch_graph import scratch_graph
 
 __all__ = ["is_zero", "static_value"]
 
@@ -34,7 +35,7 @@ def static_value(nodes: dict[str, Any], tensor: str) -> Any:
             del node.attr["_class"]
         del node.input[:]
         node.input.extend(data_inputs(nodes[name]))
-    with tf.Graph().as_default() as graph:
+    with scratch_graph() as graph:
         tf.graph_util.import_graph_def(graph_def, name="")
         output = graph.get_tensor_by_name(tensor if ":" in tensor else f"{tensor}:0")
         with tf.compat.v1.Session(graph=graph) as session:

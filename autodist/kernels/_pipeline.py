@@ -19,6 +19,7 @@ from autodist.kernels._place import Place
 from autodist.kernels._prune import Prune
 from autodist.kernels._settle import Settle
 from autodist.kernels._synchronizers import bound, refuse_orphans
+from autodist.kernels._updates_in_turn import UpdatesInTurn
 from autodist.kernels.collectives import AllReduceGradients, AllReduceState, BroadcastFactors, FactorGradients, InTurn
 from autodist.kernels.replicate import Replicate
 from autodist.kernels.requests import Requests
@@ -96,6 +97,7 @@ def kernels_for(
     extras: Sequence[ExtraKernel] | None = None,
     overlap: bool = True,
     placement: Mapping[str, str] | None = None,
+    updates_in_turn: bool = False,
 ) -> tuple[Kernel, ...]:
     """The kernels that turn G into what one worker runs under a strategy, in order.
 
@@ -108,12 +110,22 @@ def kernels_for(
         extras: Kernels of others; None takes those of installed packages.
         overlap: Whether gradients leave as soon as they exist; else all of them wait for the last one.
         placement: By variable that an earlier step has put on a device, that device.
+        updates_in_turn: Whether updates wait for each other, since memory is short.
 
     Raises:
         GraphError: A kernel stands before another one that it needs.
         StrategyError: A kernel of another package has no place here, or a synchronizer has no kernel.
     """
-    own = _ours(graph, strategy, step, container, gradient_reduction, overlap=overlap, placement=placement or {})
+    own = _ours(
+        graph,
+        strategy,
+        step,
+        container,
+        gradient_reduction,
+        overlap=overlap,
+        placement=placement or {},
+        updates_in_turn=updates_in_turn,
+    )
     kernels = insert(own, extra_kernels() if extras is None else extras)
     refuse_orphans(strategy, kernels)
     check_order((*PREPARATIONS, *kernels))
@@ -129,6 +141,7 @@ def _ours(
     *,
     overlap: bool,
     placement: Mapping[str, str],
+    updates_in_turn: bool,
 ) -> tuple[Kernel, ...]:
     """Our own kernels in their order; see :func:`kernels_for`."""
     # Each stands where it does because of what is next to it:
@@ -155,6 +168,8 @@ def _ours(
         AllReduceGradients(strategy, step),
         BroadcastFactors(strategy, step),
         AllReduceState(strategy, step),
+        # Whom workers wait for is known by now, and none of it may wait for an update of another variable.
+        *((UpdatesInTurn(),) if updates_in_turn else ()),
         # Only now does every node exist that needs a device; handles of variables get theirs as well.
         Place(container),
         # What is placed on another worker's device, which has no TensorFlow server, is asked for instead.

@@ -28,6 +28,7 @@ from autodist.launch._worker_output import OutputPump
 from autodist.launch.machines import (
     Fleet,
     Rendezvous,
+    check_cluster,
     check_permission,
     collect,
     compare_software,
@@ -85,6 +86,7 @@ class ClusterLauncher(Launcher):
         place = Path("runs/<id>") if job.run_dir is None else job.run_dir
         directory = RunDirectory("<id>", place.absolute())
         check_permission(job, self.transport)
+        check_cluster(job.strategy, job.spec)
         return plan_workers(
             job, Rendezvous("<id>", "***", "***" if job.encrypt else ""), expected_sites(job, directory)
         )

@@ -14,7 +14,7 @@ from autodist.resource_spec import ResourceSpec
 from autodist.runtime._dump import GraphDump
 from autodist.runtime._step import CompiledStep
 from autodist.runtime._step_plan import Observer, PlannedStep, SessionPlan, Setting, plan_step
-from autodist.runtime.data import Convention
+from autodist.runtime.data import FILED_VALUES, Convention
 from autodist.runtime.session import REMOTE_VALUES, SessionConnections, SessionHost, open_carriers
 from autodist.runtime.state import Placements, StateStore
 from autodist.strategies import Strategy
@@ -53,6 +53,7 @@ class SessionSteps:
             f"scope_{scope}",
             convention.gradient_reduction,
             overlap=os.environ.get(_OVERLAP) != "0",
+            updates_in_turn=FILED_VALUES.is_open or spec.hosts[worker.rank].memory_gb is not None,
             observe=self._dump,
         )
         self._plan = SessionPlan()

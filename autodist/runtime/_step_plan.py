@@ -31,6 +31,7 @@ class Setting:
         container: Resource container of the variables.
         gradient_reduction: What a loss means.
         overlap: Whether gradients leave as soon as they exist.
+        updates_in_turn: Whether updates of variables wait for each other, since memory is short.
         observe: By a step's name, what sees its graph after each kernel, if anything does.
     """
 
@@ -39,6 +40,7 @@ class Setting:
     container: str
     gradient_reduction: Literal["auto", "mean", "sum"] = "auto"
     overlap: bool = True
+    updates_in_turn: bool = False
     observe: Callable[[str], Observer | None] = lambda _: None
 
 
@@ -164,6 +166,7 @@ def _rewritten(
         gradient_reduction=setting.gradient_reduction,
         overlap=setting.overlap,
         placement=placements.known((v.name for v in training.variables), layout),
+        updates_in_turn=setting.updates_in_turn,
     )
     observer = setting.observe(name)
     if observer is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from autodist.errors import SpaceEmpty
 from autodist.search.searchers import Score, ScoredProposals
 from autodist.search.space import Proposals
-from autodist.simulator import Floats, ShardTable, Simulator, memory_needs, tabulate
+from autodist.simulator import Floats, ShardTable, Simulator, peak_needs, tabulate
 
 if TYPE_CHECKING:
     from autodist.simulator import Domain
@@ -38,7 +38,7 @@ class MemoryFilter:
         >>> graph = TrainingGraph(None, (w, m), (), (), ())
         >>> room = MemoryFilter(Domain.of(graph, spec))
         >>> room.why_not(AllReduce(communicator="collective").build(graph, spec))
-        'it needs 0.004 GB on `b`, whose `memory_gb` is 0.003'
+        'it needs 0.006 GB on `b`, whose `memory_gb` is 0.003'
         >>> room.why_not(PS().build(graph, spec))
         ''
 
@@ -53,13 +53,13 @@ class MemoryFilter:
         if not self._is_bounded:
             return ""
         table = tabulate([strategy], self.domain)
-        return self._described(memory_needs(table, self.domain, 1)[0]) if self.load(table, 1)[0] > 1 else ""
+        return self._described(peak_needs(table, self.domain, 1)[0]) if self.load(table, 1)[0] > 1 else ""
 
     def load(self, table: ShardTable, num_strategies: int) -> Floats:
         """What each strategy needs of what the fullest host has; it fits up to 1. Shape (strategies,)."""
         if not self._is_bounded:
             return np.zeros(num_strategies, np.float32)
-        loads: Floats = (memory_needs(table, self.domain, num_strategies) / self.domain.memory_bytes).max(1)
+        loads: Floats = (peak_needs(table, self.domain, num_strategies) / self.domain.memory_bytes).max(1)
         return loads
 
     def score_by(self, simulator: Simulator) -> Score:
@@ -81,7 +81,7 @@ class MemoryFilter:
     def refusal(self, found: ScoredProposals) -> SpaceEmpty:
         """What is to be said where none fits: how much that needs which comes nearest."""
         first = found.proposals.take(np.zeros(1, np.int32))
-        needs = self._described(memory_needs(first.table, self.domain, 1)[0])
+        needs = self._described(peak_needs(first.table, self.domain, 1)[0])
         return SpaceEmpty(
             f"of the strategies that were drawn none fits into the hosts' memory; the smallest: {needs}",
             hint="take a smaller batch or more hosts, or raise `memory_gb` in the spec if a host has more",

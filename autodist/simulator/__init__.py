@@ -4,7 +4,7 @@ from autodist.simulator._accuracy import cross_validated, trained, transferred
 from autodist.simulator._base import Simulator
 from autodist.simulator._domain import Domain
 from autodist.simulator._measured import MeasuredStrategies
-from autodist.simulator._memory_use import memory_needs, peak_needs, serving_needs
+from autodist.simulator._memory_use import device_needs, host_needs, memory_needs, peak_needs, serving_needs
 from autodist.simulator._message_table import ALL_REDUCE, BROADCAST, SERVER, Floats, Ints, ShardTable, tabulate
 from autodist.simulator.features import NAMES, Encoding, Messages, encode, global_features, messages
 from autodist.simulator.formulas import (
@@ -64,8 +64,10 @@ __all__ = [
     "accuracy_of",
     "calibrated",
     "cross_validated",
+    "device_needs",
     "encode",
     "global_features",
+    "host_needs",
     "load_simulator",
     "memory_needs",
     "messages",

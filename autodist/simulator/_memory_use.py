@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from autodist.simulator._domain import Domain
     from autodist.strategies import Strategy
 
-__all__ = ["memory_needs", "peak_needs", "serving_needs"]
+__all__ = ["device_needs", "host_needs", "memory_needs", "peak_needs", "serving_needs"]
 
 _CELLS = 1 << 20
 
@@ -52,17 +52,38 @@ def memory_needs(table: ShardTable, domain: Domain, num_strategies: int) -> Floa
     return needs
 
 
-def peak_needs(strategy: Strategy, domain: Domain) -> dict[str, float]:
-    """By host, the most bytes that a strategy is expected to take at any time of a step.
+def peak_needs(table: ShardTable, domain: Domain, num_strategies: int) -> Floats:
+    """The most bytes that each strategy is expected to take on each host at any time of a step.
 
     Besides :func:`memory_needs` it is what the update of the largest shard works in: its temporaries take as much as
-    the values that it changes, its own and its slots'.
+    the values that it changes, its own and its slots'. The other updates wait where memory is limited.
+
+    Example:
+        >>> from autodist.graph import Gradient, Role, TrainingGraph, Variable
+        >>> from autodist.resource_spec import ResourceSpec
+        >>> from autodist.simulator import Domain, tabulate
+        >>> from autodist.strategies import AllReduce
+        >>> w = Variable("w", "h", (1000, 250), "float32", Role.TRAINABLE, (Gradient(dense="g"),))
+        >>> graph, spec = TrainingGraph(None, (w,), (), (), ()), ResourceSpec.local(workers=2, cpus=1)
+        >>> domain = Domain.of(graph, spec)
+        >>> strategy = AllReduce(communicator="collective").build(graph, spec)
+        >>> peak_needs(tabulate([strategy], domain), domain, 1).tolist()  # value, gradient, buffer, temporary
+        [[4000000.0, 4000000.0]]
+
     """
-    table = tabulate([strategy], domain)
-    is_here = (table.kind != SERVER)[:, None] | _at_server(table, domain)
-    updates = np.where(is_here, _state(table, domain), np.float32(0))
-    most = memory_needs(table, domain, 1)[0] + updates.max(0, initial=0.0)
+    return memory_needs(table, domain, num_strategies) + _largest_updates(table, domain, num_strategies)
+
+
+def host_needs(strategy: Strategy, domain: Domain) -> dict[str, float]:
+    """By host, the :func:`peak_needs` of one strategy."""
+    most = peak_needs(tabulate([strategy], domain), domain, 1)[0]
     return {host.name: float(size) for host, size in zip(domain.spec.hosts, most, strict=True)}
+
+
+def device_needs(strategy: Strategy, domain: Domain) -> float:
+    """Bytes that a device is expected to need: its part of :func:`host_needs` where that is the largest."""
+    hosts = zip(domain.spec.hosts, host_needs(strategy, domain).values(), strict=True)
+    return max(size / max(1, len(host.replica_devices)) for host, size in hosts)
 
 
 def serving_needs(table: ShardTable, domain: Domain) -> Floats:
@@ -78,6 +99,17 @@ def _summed(table: ShardTable, domain: Domain, count: int) -> Floats:
     rows = _held(table, domain) + _gradients(table, domain) + _on_the_way(table, domain)
     columns = [np.bincount(table.strategy, column, count) for column in rows.T]
     return np.stack(columns, 1).astype(np.float32)
+
+
+def _largest_updates(table: ShardTable, domain: Domain, count: int) -> Floats:
+    """What the largest update of each strategy works in on each host; a shard without a server may get any."""
+    found = np.zeros((count, len(domain.replicas)), np.float32)
+    if len(table):
+        is_here = (table.kind != SERVER)[:, None] | (table.server < 0)[:, None] | _at_server(table, domain)
+        updates = np.where(is_here, _state(table, domain), np.float32(0))
+        begins = np.flatnonzero(np.diff(table.strategy, prepend=-1))
+        found[table.strategy[begins]] = np.maximum.reduceat(updates, begins)
+    return found
 
 
 def _at_server(table: ShardTable, domain: Domain) -> Bools:

@@ -64,6 +64,7 @@ from autodist.strategies.synchronizers import (
     Synchronizer,
     Terms,
     TileSynchronizer,
+    group_problems,
     kind_of,
     synchronizers,
 )
@@ -131,6 +132,7 @@ __all__ = [
     "explain",
     "fitting",
     "get",
+    "group_problems",
     "host_of",
     "in_backward_order",
     "installed_communicators",

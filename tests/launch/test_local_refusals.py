@@ -43,6 +43,16 @@ def test_unknown_strategy_is_refused(bench):
         LocalLauncher().launch(Job(bench.script(STEP), ResourceSpec.local(1, 1), strategy="nope.json"))
 
 
+def test_a_strategy_that_no_graph_can_have_on_the_cluster_is_refused(bench):
+    for groups, spec, said in (
+        (3, ResourceSpec.local(4, 1), "`groups` is 3, allowed: a divisor of the 4 replicas"),
+        (2, ResourceSpec.local(1, 4), "allowed: groups of whole hosts"),
+    ):
+        with pytest.raises(StrategyError, match=said):
+            LocalLauncher().launch(Job(bench.script(STEP), spec, strategy=f"Tiled(groups={groups})"))
+    assert not (bench.directory / "runs").exists()
+
+
 def test_a_file_of_ones_own_named_latest_stays(bench):
     own = bench.directory / "runs" / "latest"
     own.parent.mkdir()

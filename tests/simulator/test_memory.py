@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from autodist.graph import Role, VariableNames, capture
 from autodist.resource_spec import ResourceSpec
-from autodist.simulator import SERVER, Domain, memory_needs, serving_needs, tabulate
+from autodist.simulator import SERVER, Domain, host_needs, memory_needs, peak_needs, serving_needs, tabulate
 from autodist.strategies import (
     PS,
     AllReduce,
@@ -143,3 +143,14 @@ def test_graphs_that_are_only_described_have_no_activations():
     domain = Domain.of(graph(variable("w")), spec("a"))
     assert domain.activation_bytes == 0
     assert np.isinf(domain.memory_bytes).all()
+
+
+def test_at_the_peak_the_largest_update_works():
+    d = spec("a", "b")
+    domain = Domain.of(graph(variable("w", (10, 10)), variable("v", (5, 10)), slot_of("w", (10, 10))), d)
+    server = VariableConfig.whole("w", PSSynchronizer("a:CPU:0"))
+    served, everywhere = mixed(d, server, reduced("v")), mixed(d, reduced("w"), reduced("v", 1))
+    table = tabulate([served, everywhere], domain)
+    peaks = peak_needs(table, domain, 2)
+    assert (peaks - memory_needs(table, domain, 2)).tolist() == [[800, 200], [800, 800]]
+    assert list(host_needs(served, domain).values()) == peaks[0].tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Container
 from itertools import accumulate
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ def activation_bytes(graph: TrainingGraph, examples: int) -> float:
     """
     if graph.graph_def is None:
         return 0.0
-    tensors = _Tensors(graph.analysis.nodes, examples)
+    tensors = _Tensors(graph.analysis.nodes, graph.analysis.marks, examples)
     for place, name in enumerate(graph.analysis.order):
         tensors.add(place, name)
     return tensors.most_bytes
@@ -38,8 +39,9 @@ def activation_bytes(graph: TrainingGraph, examples: int) -> float:
 class _Tensors:
     """What has rows of the batch, with its bytes, and from when to when it is needed."""
 
-    def __init__(self, nodes: dict[str, Any], examples: int) -> None:
+    def __init__(self, nodes: dict[str, Any], gradients: Container[str], examples: int) -> None:
         self._nodes = nodes
+        self._gradients = gradients
         self._examples = examples
         self._bytes: dict[str, float] = {}
         self._made: dict[str, int] = {}
@@ -51,6 +53,8 @@ class _Tensors:
         node = self._nodes[name]
         inputs = [self._source.get(tensor, tensor) for tensor in map(normalize, data_inputs(node))]
         self._last.update(dict.fromkeys(inputs, place))
+        if name in self._gradients:  # which are counted as such
+            return
         if inputs and passes_on(node.op, Passes.SAME, Passes.FORM):
             self._source[name] = inputs[0]
             return

@@ -27,6 +27,7 @@ from autodist.graph._graph_def import (
     topological_order,
 )
 from autodist.graph._nodes import NodeList
+from autodist.graph._scratch_graph import scratch_graph
 from autodist.graph.batch import Kind, Value
 from autodist.graph.layouts._base import Dim, Multiple, Shape
 from autodist.graph.layouts._flows import Flows
@@ -269,8 +270,8 @@ def _inferred(
     """The static shapes of all nodes, where some small tensors are known to be constant, and some shapes are known."""
     import tensorflow as tf
 
-    graph, constant = tf.Graph(), {node.name for node in graph_def.node if node.op == "Const"}
-    with graph.as_default():
+    constant = {node.name for node in graph_def.node if node.op == "Const"}
+    with scratch_graph() as graph:
         constants = {
             tensor: tf.constant(value, name="autodist_known")
             for tensor, value in numbers.items()
@@ -282,10 +283,10 @@ def _inferred(
             for tensor, shape in opened.items()
         }
         tf.graph_util.import_graph_def(graph_def, input_map={**constants, **shaped}, name="")
-    found = {
-        operation.name: [None if o.shape.rank is None else tuple(o.shape.as_list()) for o in operation.outputs]
-        for operation in graph.get_operations()
-    }
+        found = {
+            operation.name: [None if o.shape.rank is None else tuple(o.shape.as_list()) for o in operation.outputs]
+            for operation in graph.get_operations()
+        }
     for tensor, known in opened.items():
         name, index = split_tensor(tensor)
         found[name][index] = known
@@ -300,17 +301,17 @@ def _run(graph_def: Any, given: Mapping[str, np.ndarray], wanted: list[str]) -> 
     """
     import tensorflow as tf
 
-    graph, names = tf.Graph(), {node.name for node in graph_def.node}
+    names = {node.name for node in graph_def.node}
     needed = {tensor for node in graph_def.node for tensor in node.input if node_of(tensor) not in names}
-    with graph.as_default():
+    with scratch_graph() as graph:
         fed = {tensor: tf.constant(given["{}:{}".format(*split_tensor(tensor))]) for tensor in needed}
         tf.graph_util.import_graph_def(graph_def, input_map={_full(t): c for t, c in fed.items()}, name="sizes")
-    config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
-    with tf.compat.v1.Session(graph=graph, config=config) as session:
-        try:
-            values = session.run([f"sizes/{tensor}" for tensor in wanted])
-        except tf.errors.OpError as error:
-            raise ValueError(error.message) from error
+        config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
+        with tf.compat.v1.Session(graph=graph, config=config) as session:
+            try:
+                values = session.run([f"sizes/{tensor}" for tensor in wanted])
+            except tf.errors.OpError as error:
+                raise ValueError(error.message) from error
     return dict(zip(wanted, map(np.asarray, values), strict=True))
 
 

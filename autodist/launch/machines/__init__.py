@@ -7,12 +7,13 @@ from autodist.launch.machines._machines import is_here, machines_with_ranks
 from autodist.launch.machines._permission_checks import check_permission
 from autodist.launch.machines._preparation import compare_software, missing_data, prepare
 from autodist.launch.machines._sites import Site, expected_sites
-from autodist.launch.machines._strategy_argument import strategy_argument
+from autodist.launch.machines._strategy_argument import check_cluster, strategy_argument
 
 __all__ = [
     "Fleet",
     "Rendezvous",
     "Site",
+    "check_cluster",
     "check_permission",
     "collect",
     "compare_software",

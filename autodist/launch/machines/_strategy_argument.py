@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from autodist import strategies
+    from autodist.resource_spec import ResourceSpec
 
-__all__ = ["file_of_strategy", "strategy_argument"]
+__all__ = ["check_cluster", "file_of_strategy", "strategy_argument"]
 
 DEFAULT = "auto"
 """What trains where nobody names a strategy; known to be right without the searches, whose import takes a while."""
@@ -39,6 +40,22 @@ def strategy_argument(strategy: str | None, place: str | None = None) -> str | N
         return path
     assert found.file is not None
     return str(replace(found, **{found.file: path}))
+
+
+def check_cluster(strategy: str | None, spec: ResourceSpec) -> None:
+    """See that a builder can build for a cluster, as far as that is known without the graph.
+
+    Raises:
+        StrategyError: It can't.
+
+    """
+    if strategy is None or strategy == DEFAULT:
+        return
+    from autodist import strategies
+
+    found = strategies.get(strategy)
+    if isinstance(found, strategies.StrategyBuilder):
+        found.check_cluster(spec)
 
 
 def file_of_strategy(strategy: str | None) -> Path | None:

@@ -8,6 +8,7 @@ They are values as any other, whoever reads or changes them.
 from __future__ import annotations
 
 import ctypes
+import gc
 import logging
 import mmap
 import os
@@ -126,6 +127,12 @@ class _FiledValues:
         if self.is_open:
             if self._ample_bytes >= 0:
                 _give_back_from(_MOST_KEPT_BYTES)
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Give memory back to the system that nobody holds any more: planning a large step takes hundreds of MB."""
+        if self.is_open:
+            gc.collect()
             getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)(0)
 
     def _is_for_file(self, kind: Any, size: int) -> bool:

@@ -158,6 +158,7 @@ class StateStore:
         if self._borrows:
             self._write(names)
             return
+        FILED_VALUES.sweep()
         self._exchanges += 1
         key = f"initial/{self._scope}/{self._exchanges}"
         own = [name for name in names if not self._copies[name].is_frozen]  # frozen ones are compared with the graph

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from autodist.search.space._constraints import adjacent_groups, balanced_servers
 from autodist.search.space._proposals import Mask, Proposals
-from autodist.simulator import ALL_REDUCE, Floats, Ints, ShardTable, memory_needs, serving_needs
+from autodist.simulator import ALL_REDUCE, Floats, Ints, ShardTable, peak_needs, serving_needs
 
 if TYPE_CHECKING:
     from autodist.search.space._catalogue import Rows
@@ -76,7 +76,7 @@ def _free(proposals: Proposals, space: Space, drawn: Rows) -> Floats | None:
         return None
     server = proposals.table.server.copy()
     server[drawn] = -1
-    left: Floats = limits - memory_needs(proposals.table.replaced(server=server), space.domain, len(proposals))
+    left: Floats = limits - peak_needs(proposals.table.replaced(server=server), space.domain, len(proposals))
     return left
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import prod
@@ -67,9 +68,13 @@ def device_memory(graph: CoarseGraph, lengths: tuple[int, ...], found: FoundTili
 
 
 def tiling_within(
-    graph: CoarseGraph, lengths: tuple[int, ...], options: SearchOptions, limit_bytes: float | None
-) -> tuple[FoundTiling, DeviceMemory]:
-    """Return the tiling that moves the fewest bytes among those found whose devices keep no more than a limit.
+    graph: CoarseGraph,
+    lengths: tuple[int, ...],
+    options: SearchOptions,
+    limit_bytes: float | None,
+    needs: Callable[[FoundTiling], float],
+) -> tuple[FoundTiling, float]:
+    """Return the tiling that moves the fewest bytes among those found that need no more than a limit, and its need.
 
     Data parallelism is among them.
 
@@ -81,20 +86,20 @@ def tiling_within(
     """
     rule = baseline_tiling(graph, lengths, Baseline.DATA, options.tiles)
     best = min(find_tiling(graph, lengths, options), rule, key=lambda tiling: tiling.moved_bytes)
-    memory = device_memory(graph, lengths, best)
-    if limit_bytes is None or memory.total <= limit_bytes:
-        return best, memory
-    low, high, least = options.memory_weight, _FIRST_WEIGHT, memory.total
-    fits: tuple[FoundTiling, DeviceMemory] | None = None
+    needed = needs(best)
+    if limit_bytes is None or needed <= limit_bytes:
+        return best, needed
+    low, high, least = options.memory_weight, _FIRST_WEIGHT, needed
+    fits: tuple[FoundTiling, float] | None = None
     for _ in range(_STEPS):
         weight = high if fits is None else (max(low, _FIRST_WEIGHT / 8) * high) ** 0.5
         found = find_tiling(graph, lengths, replace(options, memory_weight=weight))
-        memory = device_memory(graph, lengths, found)
-        least = min(least, memory.total)
-        if memory.total <= limit_bytes:
+        needed = needs(found)
+        least = min(least, needed)
+        if needed <= limit_bytes:
             high = weight
             if fits is None or found.moved_bytes < fits[0].moved_bytes:
-                fits = found, memory
+                fits = found, needed
         elif fits is None and weight > _LAST_WEIGHT:
             break
         else:

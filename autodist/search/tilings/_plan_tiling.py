@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 
 from autodist.cost.resharding import WHOLE, places_of
@@ -9,7 +11,7 @@ from autodist.errors import StrategyError
 from autodist.graph import TrainingGraph
 from autodist.resource_spec import Mesh
 from autodist.search.tilings._coarsen import CoarseStep, coarsen
-from autodist.search.tilings._device_memory import tiling_within
+from autodist.search.tilings._device_memory import device_memory, tiling_within
 from autodist.search.tilings._domains import States, is_even
 from autodist.search.tilings._factor_tables import Tables
 from autodist.search.tilings._tiling_search import FoundTiling, SearchOptions
@@ -22,7 +24,12 @@ _TIE = 1e-6
 """Among tilings that move equally many bytes, the one that keeps fewer is taken."""
 
 
-def plan_tiling(graph: TrainingGraph, mesh: Mesh, memory_limit_bytes: int | None = None) -> TilingPlan:
+def plan_tiling(
+    graph: TrainingGraph,
+    mesh: Mesh,
+    memory_limit_bytes: int | None = None,
+    needs: Callable[[TilingPlan], float] | None = None,
+) -> TilingPlan:
     """Return the layouts of a step's variables with which the fewest bytes are moved.
 
     All tensors of the step are laid out for that. Inputs with a batch are cut along it, as every device reads its own
@@ -31,7 +38,8 @@ def plan_tiling(graph: TrainingGraph, mesh: Mesh, memory_limit_bytes: int | None
     Args:
         graph: The step, captured for a batch of known size.
         mesh: The devices; it has up to four axes.
-        memory_limit_bytes: What each device may keep: tiles of variables, slots and activations, and what operators
+        memory_limit_bytes: What each device may keep.
+        needs: What that is in a tiling; by default tiles of variables, slots and activations, and what operators
             gather.
 
     Raises:
@@ -47,11 +55,24 @@ def plan_tiling(graph: TrainingGraph, mesh: Mesh, memory_limit_bytes: int | None
             hint="join axes, as `flat()` does",
         )
     step = _coarse(graph)
-    names, lengths = tuple(name for name, _ in axes), tuple(length for _, length in axes)
+    lengths = tuple(length for _, length in axes)
     if not axes:
         return TilingPlan(mesh, {v.name: TensorLayout.whole(len(v.shape)) for v in graph.variables})
     options = SearchOptions(fixed=_inputs(step, lengths), memory_weight=_TIE)
-    found, memory = tiling_within(step.graph, lengths, options, memory_limit_bytes)
+
+    def needs_of(found: FoundTiling) -> float:
+        if needs is None:
+            return device_memory(step.graph, lengths, found).total
+        return needs(_plan(step, graph, mesh, found))
+
+    found, needed = tiling_within(step.graph, lengths, options, memory_limit_bytes, needs_of)
+    moved_bytes = Tables(step.graph, lengths).once(found.layouts, found.cuts)
+    return replace(_plan(step, graph, mesh, found), moved_bytes=moved_bytes, device_bytes=needed)
+
+
+def _plan(step: CoarseStep, graph: TrainingGraph, mesh: Mesh, found: FoundTiling) -> TilingPlan:
+    """The layouts of variables in a tiling that was found."""
+    names = tuple(name for name, length in mesh.axes if length > 1)
     layouts = {}
     for variable in graph.variables:
         place, rank = step.variables.get(variable.name), len(variable.shape)
@@ -59,8 +80,7 @@ def plan_tiling(graph: TrainingGraph, mesh: Mesh, memory_limit_bytes: int | None
         layouts[variable.name] = TensorLayout(*places_of(states, names, rank))
     others = _gathered(step, found)
     gathered = frozenset(name for name, place in step.variables.items() if place in others)
-    moved_bytes = Tables(step.graph, lengths).once(found.layouts, found.cuts)
-    return TilingPlan(mesh, layouts, moved_bytes, memory.total, gathered, step.whole)
+    return TilingPlan(mesh, layouts, gathered=gathered, whole=step.whole)
 
 
 def _coarse(graph: TrainingGraph) -> CoarseStep:

@@ -7,12 +7,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from autodist.errors import StrategyError
+from autodist.errors import SpaceEmpty, StrategyError
 from autodist.graph import TrainingGraph
 from autodist.registry import raise_mistakes
 from autodist.resource_spec import Mesh, ResourceSpec
 from autodist.search.tilings._plan_tiling import plan_tiling
-from autodist.strategies import Strategy, StrategyBuilder, can_tile, in_backward_order, tile_variables
+from autodist.simulator import Domain, device_needs
+from autodist.strategies import (
+    Strategy,
+    StrategyBuilder,
+    can_tile,
+    group_problems,
+    in_backward_order,
+    tile_variables,
+)
+from autodist.strategies.tiling import TilingPlan
 
 __all__ = ["Tiled"]
 
@@ -33,13 +42,14 @@ class Tiled(StrategyBuilder):
     Attributes:
         dims: Texts ``"PATTERN=DIM"``: a pattern of names and the dim that is cut, or ``whole``; the first that fits
             counts. For variables that no pattern fits it is searched.
-        memory_gb: What each device may keep of variables, slots and activations, in GB; None for no limit.
+        memory_gb: What each device may need, in GB, as `autodist explain` expects it; None for no limit but that of the
+            cluster's hosts, within which dims are searched.
         groups: Into how many groups replicas fall, one behind the other. Each group has all parts, and is one replica
             to the others: the batch is cut between groups, and gradients of each part are all-reduced between them.
 
     Raises:
         StrategyError: A text is no such rule, the limit no number above 0, or the number of groups not at least 1; on
-            building, the groups do not divide the replicas.
+            building, the groups do not fit the replicas of the cluster.
 
     Example:
         >>> str(Tiled(dims=("*/kernel=1",)))
@@ -60,19 +70,39 @@ class Tiled(StrategyBuilder):
             mistakes.append(f"`groups` is {self.groups}, allowed: a whole number of at least 1")
         raise_mistakes(self.name, mistakes)
 
-    def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
-        """Build the strategy that the class describes."""
+    def check_cluster(self, spec: ResourceSpec) -> None:
+        """See the base class."""
         replicas = len(spec.replicas)
         if replicas % self.groups:
-            text = f"`groups` is {self.groups}, allowed: a divisor of the {replicas} replicas"
-            raise_mistakes(self.name, [text])
-        parts = replicas // self.groups
+            raise_mistakes(self.name, [f"`groups` is {self.groups}, allowed: a divisor of the {replicas} replicas"])
+        if 1 < self.groups < replicas:
+            names = [device.name for device in spec.replicas]
+            raise_mistakes(self.name, map(str, group_problems(self.groups, names, spec)))
+
+    def build(self, graph: TrainingGraph, spec: ResourceSpec) -> Strategy:
+        """Build the strategy that the class describes."""
+        self.check_cluster(spec)
+        parts = len(spec.replicas) // self.groups
         if parts == 1:
             return tile_variables(self, graph, spec, {})
-        searched, remark = self._searched(graph, spec)
         named = {variable.name: self._named(variable.name) for variable in graph.trainable}
         self._check(graph, named)
-        free = {name: dim for name, dim in searched.items() if named[name] is None}
+        found, remark = self._searched(graph, spec, named)
+        strategy = self._strategy(graph, spec, named, found, remark)
+        self._check_memory(strategy, graph, spec)
+        return strategy
+
+    def _strategy(
+        self,
+        graph: TrainingGraph,
+        spec: ResourceSpec,
+        named: Mapping[str, str | None],
+        searched: Mapping[str, int],
+        remark: str = "",
+    ) -> Strategy:
+        """The strategy with dims that were found for those variables that no rule names."""
+        parts = len(spec.replicas) // self.groups
+        free = {name: dim for name, dim in searched.items() if named.get(name, _WHOLE) is None}
         dims = {name: dim for name, dim in free.items() if can_tile(graph, name, dim, parts)}
         dims |= {name: int(dim) for name, dim in named.items() if dim is not None and dim != _WHOLE}
         return tile_variables(self, graph, spec, dims, remark, self.groups)
@@ -92,21 +122,68 @@ class Tiled(StrategyBuilder):
         rules = (rule for rule in map(_rule, self.dims) if rule is not None)
         return next((dim for pattern, dim in rules if fnmatch.fnmatchcase(variable, pattern)), None)
 
-    def _searched(self, graph: TrainingGraph, spec: ResourceSpec) -> tuple[dict[str, int], str]:
+    def _searched(
+        self, graph: TrainingGraph, spec: ResourceSpec, named: Mapping[str, str | None]
+    ) -> tuple[Mapping[str, int], str]:
         """By variable, the dim that a search cuts; and what is to be said of it."""
-        trainable = [variable.name for variable in graph.trainable]
-        if all(self._named(name) is not None for name in trainable):
+        if None not in named.values():
             return {}, ""
-        limit = None if self.memory_gb is None else int(self.memory_gb * 1e9)
+        limit = self._limit_bytes(spec)
         try:
-            found = plan_tiling(self._of_group(graph), self._mesh(spec), limit)
-        except StrategyError as error:
             if limit is not None:
+                return self._within(limit, graph, spec, named)
+            return plan_tiling(self._of_group(graph), self._mesh(spec)).cut_dims(), ""
+        except StrategyError as error:
+            if self.memory_gb is not None:
                 raise
             remark = f"dims in turns, since nothing is known of the step: {error.message}"
-            return dict(_alternating(graph, len(spec.replicas) // self.groups)), remark
-        cut = found.cut_dims()
-        return {name: cut[name] for name in trainable if name in cut}, ""
+            return self._in_turns(graph, spec), remark
+
+    def _in_turns(self, graph: TrainingGraph, spec: ResourceSpec) -> dict[str, int]:
+        return dict(_alternating(graph, len(spec.replicas) // self.groups))
+
+    def _within(
+        self, limit_bytes: float, graph: TrainingGraph, spec: ResourceSpec, named: Mapping[str, str | None]
+    ) -> tuple[Mapping[str, int], str]:
+        """Dims with which no device needs more than a limit.
+
+        A tiling may have less only by parts that are gathered for some operator, which is not done here: then dims in
+        turns may still need little.
+
+        Raises:
+            SpaceEmpty: None are found; the least that a device needs is said.
+        """
+        domain = Domain.of(graph, spec)
+
+        def needs(dims: Mapping[str, int]) -> float:
+            return device_needs(self._strategy(graph, spec, named, dims), domain)
+
+        def needs_of_plan(plan: TilingPlan) -> float:
+            return needs(plan.cut_dims())
+
+        try:
+            return plan_tiling(self._of_group(graph), self._mesh(spec), int(limit_bytes), needs_of_plan).cut_dims(), ""
+        except SpaceEmpty as error:
+            in_turns = self._in_turns(graph, spec)
+            if needs(in_turns) > limit_bytes:
+                raise
+            return in_turns, f"dims in turns: {error.message}"
+
+    def _limit_bytes(self, spec: ResourceSpec) -> float | None:
+        """What a device may have: as was said of devices, or else of hosts."""
+        if self.memory_gb is not None:
+            return self.memory_gb * 1e9
+        hosts = [(host.memory_gb, len(host.replica_devices)) for host in spec.hosts]
+        return min((1e9 * size_gb / replicas for size_gb, replicas in hosts if size_gb and replicas), default=None)
+
+    def _check_memory(self, strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> None:
+        """Refuse a strategy of which each device needs more than was said, such as one whose dims are all named."""
+        if self.memory_gb is None:
+            return
+        needs_gb = device_needs(strategy, Domain.of(graph, spec)) / 1e9
+        if needs_gb > self.memory_gb:
+            text = f"`memory_gb` is {self.memory_gb:g}, allowed with these `dims`: at least {needs_gb:.3g}"
+            raise_mistakes(self.name, [text])
 
     def _mesh(self, spec: ResourceSpec) -> Mesh:
         """The devices of a group."""

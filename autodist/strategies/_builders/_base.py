@@ -38,6 +38,14 @@ class StrategyBuilder(Named, abc.ABC):
         """How many strategies are tried out in the first training steps; 1 for those that know which one it is."""
         return 1
 
+    def check_cluster(self, spec: ResourceSpec) -> None:
+        """See that it can build for a cluster, as far as that does not depend on the graph; called by launchers.
+
+        Raises:
+            StrategyError: It can't, for any graph.
+
+        """
+
     def candidates(self, graph: TrainingGraph, spec: ResourceSpec) -> tuple[Strategy, ...]:
         """Build what is tried out, up to :attr:`tries` synchronous strategies; the likeliest first."""
         return (self.build(graph, spec),)

@@ -12,7 +12,7 @@ from autodist.strategies.synchronizers._choice_words import is_served, words_of
 from autodist.strategies.synchronizers._everywhere import OnEveryWorker
 from autodist.strategies.synchronizers._ps_synchronizer import PSSynchronizer
 from autodist.strategies.synchronizers._synchronizer_registry import ENTRY_POINT_GROUP, kind_of, synchronizers
-from autodist.strategies.synchronizers._tile_synchronizer import TileSynchronizer
+from autodist.strategies.synchronizers._tile_synchronizer import TileSynchronizer, group_problems
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -28,6 +28,7 @@ __all__ = [
     "Synchronizer",
     "Terms",
     "TileSynchronizer",
+    "group_problems",
     "is_served",
     "kind_of",
     "synchronizers",

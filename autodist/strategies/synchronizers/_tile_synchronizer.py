@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from autodist.strategies._shard_messages import ShardMessages
     from autodist.strategies._strategy import GraphConfig, Strategy
 
-__all__ = ["TileSynchronizer"]
+__all__ = ["TileSynchronizer", "group_problems"]
 
 
 @dataclass(frozen=True)
@@ -213,15 +213,8 @@ def _lines(strategy: Strategy, groups: int) -> list[tuple[str, ...]]:
     return [replicas[k::size] if size else () for k in range(size)]
 
 
-def _groups(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
-    """Yield what keeps replicas from falling into groups."""
-    groups, replicas = strategy.groups_of_replicas, strategy.graph.replicas
-    if groups == 1:
-        return
-    for name, tile in strategy.synchronized_by(TileSynchronizer):
-        if tile.groups != groups or (tile.between is None):
-            reason = "replicas fall into the same groups for all variables, and gradients travel between these"
-            yield Problem(name, "copies", listed(tile.copies or ()), f"{groups - 1}, with a `between`", reason)
+def group_problems(groups: int, replicas: Sequence[str], spec: ResourceSpec) -> Iterator[Problem]:
+    """Yield why replicas can't fall into so many groups on a cluster, whatever the graph."""
     if len(replicas) % groups:
         reason = "each group has all parts of tiled variables"
         yield Problem(None, "groups", f"{groups}", f"divisors of the {len(replicas)} replicas", reason)
@@ -232,6 +225,20 @@ def _groups(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Ite
         reason = "a worker computes what is whole in its group once for all of its replicas"
         told = f"{size} replicas in each group, and {listed(map(str, counts))} on hosts"
         yield Problem(None, "groups", told, "groups of whole hosts, with equally many replicas on each", reason)
+
+
+def _groups(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) -> Iterator[Problem]:
+    """Yield what keeps replicas from falling into groups."""
+    groups, replicas = strategy.groups_of_replicas, strategy.graph.replicas
+    if groups == 1:
+        return
+    for name, tile in strategy.synchronized_by(TileSynchronizer):
+        if tile.groups != groups or (tile.between is None):
+            reason = "replicas fall into the same groups for all variables, and gradients travel between these"
+            yield Problem(name, "copies", listed(tile.copies or ()), f"{groups - 1}, with a `between`", reason)
+    yield from group_problems(groups, replicas, spec)
+    if len(replicas) % groups:
+        return
     tiles = (tile.carrier for _, tile in strategy.synchronized_by(TileSynchronizer))
     for carrier in sorted({strategy.graph.communicator, *filter(None, tiles)}):
         found = carriers.find(carrier)

@@ -10,8 +10,9 @@ import tensorflow as tf
 
 from autodist.errors import SpaceEmpty, SpecError, StrategyError
 from autodist.graph import Role, VariableNames, capture
-from autodist.resource_spec import Mesh
-from autodist.search.tilings import coarsen, plan_tiling
+from autodist.resource_spec import Mesh, ResourceSpec
+from autodist.search.tilings import Tiled, coarsen, plan_tiling
+from autodist.simulator import Domain, device_needs
 from autodist.strategies.tiling import TensorLayout, TilingPlan, layout_problems
 
 from .keras_steps import convolutional, dense, recurrent, transformer
@@ -120,6 +121,19 @@ def test_a_limit_of_memory_is_kept():
     with pytest.raises(SpaceEmpty, match=r"keeps within 0\.1 MB per device, the least that was found needs"):
         plan_tiling(graph, mesh(4), 100_000)
     assert stored / 4 < limited.device_bytes < stored + 4 * 4 * 1024 * 512
+
+
+def test_a_limit_is_of_what_explain_expects():
+    graph, spec = dense(1024, 512, 512, 512, optimizer=keras.optimizers.Adam()), ResourceSpec.local(4, 1)
+    domain = Domain.of(graph, spec)
+    limit_gb = 0.7e-9 * device_needs(Tiled().build(graph, spec), domain)
+    small = replace(spec, hosts=tuple(replace(host, memory_gb=limit_gb) for host in spec.hosts))
+    for builder, cluster in ((Tiled(memory_gb=limit_gb), spec), (Tiled(), small)):
+        assert device_needs(builder.build(graph, cluster), domain) <= 1e9 * limit_gb
+    with pytest.raises(SpaceEmpty, match="the least that was found needs"):
+        Tiled(memory_gb=1e-4).build(graph, spec)
+    with pytest.raises(StrategyError, match=r"`memory_gb` is 0.0001, allowed with these `dims`: at least 0\.0"):
+        Tiled(dims=("*=whole",), memory_gb=1e-4).build(graph, spec)
 
 
 def test_what_can_not_be_cut_is_whole():
