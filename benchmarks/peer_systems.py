@@ -194,6 +194,9 @@ def opened(cluster: EmulatedCluster, shared: Path, task: Task, systems: Sequence
 def _spec(cluster: EmulatedCluster, system: System) -> ResourceSpec:
     """The hosts by name; with a worker for each of their devices, if the system has one device per worker."""
     hosts = [replace(host, address=host.name) for host in cluster.spec.hosts]
+    if system.python != sys.executable:
+        # Earlier versions refuse keys of a spec that they don't know; one with its default isn't written.
+        hosts = [replace(host, cores_shared_by=1) for host in hosts]
     if system.is_ours:
         return ResourceSpec(tuple(hosts))
     return ResourceSpec(tuple(worker for host in hosts for worker in _workers(host)))
