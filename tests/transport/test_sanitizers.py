@@ -1,7 +1,7 @@
 """The library under the sanitizers of the compilers, and fuzzed by libFuzzer; their findings end the programs.
 
-`AUTODIST_TESTS_FUZZED_S` says for how many seconds each of the two targets is fuzzed: by default for a few, and for
-half an hour where the slow tests run, which makes an hour in all.
+`AUTODIST_TESTS_FUZZED_S` says for how many seconds each of the two targets is fuzzed: by default for half a minute,
+which makes a minute in all, and for half an hour where the slow tests run, which makes an hour.
 """
 
 import os
@@ -14,7 +14,7 @@ from tests.transport.native import built
 
 LIBRARY = ("channel.cc", "peer.cc", "floats.cc", "operation.cc", "summing.cc", "transport.cc")
 ENCRYPTION = ("encrypted.cc", "openssl.cc")
-FUZZED_S = int(os.environ.get("AUTODIST_TESTS_FUZZED_S", "5"))
+FUZZED_S = int(os.environ.get("AUTODIST_TESTS_FUZZED_S", "30"))
 FUZZED_LONG_S = int(os.environ.get("AUTODIST_TESTS_FUZZED_S", "1800"))
 
 
