@@ -30,6 +30,7 @@ class Arguments:
         names: What to call each of them in an error.
         static: Everything else, by its position in the flattened arguments.
         structure: ``(args, kwargs)`` with anything in the leaves.
+        form: The structure as text, without what is in the leaves.
         parts: Per array, whether it is known to be this worker's part of a batch (True) or no part of one (False);
             None where nothing is known.
         notes: Per array, a hash of the global batch that it comes from, if it came with one.
@@ -42,6 +43,7 @@ class Arguments:
     names: tuple[str, ...]
     static: tuple[tuple[int, Any], ...]
     structure: Any
+    form: str
     parts: tuple[bool | None, ...]
     notes: tuple[int | None, ...]
     split: tuple[bool, ...]
@@ -81,10 +83,7 @@ class Arguments:
     @property
     def kind(self) -> Any:
         """What two calls share whose arrays have the same places, types and ranks."""
-        import tensorflow as tf
-
-        signature = tuple((a.dtype.str, a.ndim) for a in self.arrays)
-        return signature, repr(tf.nest.map_structure(lambda _: 0, self.structure))
+        return tuple((a.dtype.str, a.ndim) for a in self.arrays), self.form
 
     def bind(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function` as a function of the tensors alone."""
@@ -165,6 +164,7 @@ def flatten(
         tuple(names),
         tuple(static),
         structure,
+        _form(structure),
         tuple(parts),
         tuple(notes),
         split,
@@ -248,6 +248,21 @@ class ArgumentSplits:
             if self._num_replicas > 1 and found.large_wholes:
                 _LOG.info("every replica gets the whole of %s, and its rows of the rest", found.large_wholes)
         return found
+
+
+def _form(structure: Any) -> str:
+    """A structure as text; it is asked for in each call, so that the usual containers are gone through here."""
+    import tensorflow as tf
+
+    if not tf.nest.is_nested(structure):
+        return "0"
+    if type(structure) is tuple:
+        return f"({','.join(map(_form, structure))},)"
+    if type(structure) is list:
+        return f"[{','.join(map(_form, structure))}]"
+    if type(structure) is dict:
+        return f"{{{','.join(f'{key!r}:{_form(value)}' for key, value in structure.items())}}}"
+    return repr(tf.nest.map_structure(lambda _: 0, structure))
 
 
 def _part(leaf: Any, array: np.ndarray) -> bool | None:
