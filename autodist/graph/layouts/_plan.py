@@ -25,9 +25,10 @@ from autodist.graph._graph_def import (
 )
 from autodist.graph._training_graph import TrainingGraph
 from autodist.graph.analysis import StepAnalysis
-from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Own, Partial, Shape, Tile, Whole, is_scattered
+from autodist.graph.layouts._base import WHOLE, Cut, Layout, Multiple, Own, Partial, Tile, Whole, is_scattered
 from autodist.graph.layouts._batch_plan import BatchPlan, Exchange, NoPlanError, asks_for_sizes, size_bytes
 from autodist.graph.layouts._looked_up import LookedUp
+from autodist.graph.layouts._parts_before import PartsBefore
 from autodist.graph.layouts._shapes import StepShapes
 from autodist.graph.layouts._shapes_of import shapes_of
 from autodist.graph.layouts._sums import PartialRegion
@@ -93,6 +94,7 @@ class _Planner:
         self.effects = graph.effects
         self.batch_size = graph.fixed_rows or tiled.examples or _BATCH_SIZE
         self.shapes = shapes_of(graph, tiled, by_rows=by_rows) if shapes is None else shapes
+        self._shape = self.shapes.shape
         self.ways = Ways(self.nodes, self.shapes, tiled.parts)
         needed = ancestors(self.nodes, [*self.effects, *map(node_of, self.outputs)])
         self.order = tuple(name for name in self.analysis.order if name in needed)
@@ -104,6 +106,8 @@ class _Planner:
         self.looked_up = LookedUp()
         self.put_together: set[str] = set()
         """Sums that are put together at once: all that takes them takes them whole."""
+        most_bytes = LATENCY_BYTES / _COMPUTING
+        self.parts_before = PartsBefore(self.nodes, self.ways, self.primary, self.layouts, self._bytes, most_bytes)
 
     def plan(self) -> BatchPlan:
         """Choose ways, then find what is needed of each."""
@@ -290,9 +294,6 @@ class _Planner:
             return float(LATENCY_BYTES)
         return size_bytes(shape, tensor_dtype(self.nodes, tensor), self.batch_size)
 
-    def _shape(self, tensor: str) -> Shape:
-        return self.shapes.shape(tensor)
-
     def _layout(self, tensor: str) -> Layout:
         tensor = _canonical(tensor)
         return WHOLE if tensor in self.put_together else self.layouts.get(tensor, WHOLE)
@@ -315,6 +316,7 @@ class _Planner:
         exchanges: list[Exchange] = []
         for index, target in others:
             way = None if uses_primary or not primary.is_whole else self._of_rows(node, index, target)
+            way = way or (self.parts_before.way(node.name) if target == Partial() else None)
             if way is not None:
                 ways[way] = None
                 continue

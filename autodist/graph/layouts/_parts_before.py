@@ -1,0 +1,75 @@
+"""Parts of a sum that are there before it is put together: what needs parts only then waits for nobody.
+
+The gradients of a normalization are such: the sum of a gradient is needed whole by what goes back to the examples, and,
+times a number that all know, as a part of a second sum. Of the whole this would have to wait for the first exchange;
+of the parts both sums are ready at the same time, and travel together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from autodist.graph._graph_def import data_inputs, is_stateful, node_of
+from autodist.graph.layouts._base import WHOLE, Layout, Partial
+from autodist.graph.layouts._way import Way
+from autodist.graph.layouts._ways import Ways
+
+__all__ = ["PartsBefore"]
+
+
+class PartsBefore:
+    """Finds ways that make parts of a sum, for nodes that every worker computes whole.
+
+    Args:
+        nodes: The flat step, by name.
+        ways: The ways of its nodes.
+        primary: By node, the way that was chosen.
+        layouts: By tensor, how it is computed in that way.
+        bytes_of: The size of a tensor.
+        most_bytes: Up to which size replicas compute one again rather than wait for others.
+
+    """
+
+    def __init__(
+        self,
+        nodes: Mapping[str, Any],
+        ways: Ways,
+        primary: Mapping[str, Way],
+        layouts: Mapping[str, Layout],
+        bytes_of: Callable[[str], float],
+        most_bytes: float,
+    ) -> None:
+        self._nodes = nodes
+        self._ways = ways
+        self._primary = primary
+        self._layouts = layouts
+        self._bytes_of = bytes_of
+        self._most_bytes = most_bytes
+        self._found: dict[str, Way | None] = {}
+
+    def way(self, name: str) -> Way | None:
+        """A way in which replicas make parts of what a node gives, of parts that they have; None if there is none."""
+        if name not in self._found:
+            self._found[name] = None  # loops lead nowhere
+            self._found[name] = self._way(self._nodes[name])
+        return self._found[name]
+
+    def _way(self, node: Any) -> Way | None:
+        is_done_once = not self._primary[node.name].is_whole or is_stateful(node.op)
+        if is_done_once or self._bytes_of(node.name) > self._most_bytes:
+            return None
+        tensors = data_inputs(node)
+        for position in range(len(tensors)):
+            given: list[Layout] = [Partial() if k == position else WHOLE for k in range(len(tensors))]
+            for way in self._ways.by_inputs(node, given) if self._are_there(tensors[position]) else ():
+                parts = [t for t, to in zip(tensors, way.inputs, strict=True) if to == Partial()]
+                rest = [to for to in way.inputs if to != Partial()]
+                if way.outputs == (Partial(),) and all(map(self._are_there, parts)) and set(rest) <= {WHOLE}:
+                    return way
+        return None
+
+    def _are_there(self, tensor: str) -> bool:
+        """Whether replicas have parts of it, or can make them of such."""
+        is_sum = self._layouts.get(tensor.removesuffix(":0")) == Partial()
+        return is_sum or (tensor.removesuffix(":0") in self._primary and self.way(node_of(tensor)) is not None)
