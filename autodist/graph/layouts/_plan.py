@@ -104,8 +104,7 @@ class _Planner:
         self.wanted: dict[str, dict[int, dict[Layout, None]]] = {}
         self.marks: dict[str, Layout] = {}
         self.looked_up = LookedUp()
-        self.put_together: set[str] = set()
-        """Sums that are put together at once: all that takes them takes them whole."""
+        self.put_together: set[str] = set()  # sums that are put together at once: all that takes them takes them whole
         most_bytes = LATENCY_BYTES / _COMPUTING
         self.parts_before = PartsBefore(self.nodes, self.ways, self.primary, self.layouts, self._bytes, most_bytes)
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from autodist.graph import NodeList
-from autodist.graph.layouts import Entry, Multiple, Rows
+from autodist.graph.layouts import Entry, Multiple, Rows, StepShapes, factor_of
 from autodist.kernels._base import Layout
 
 __all__ = ["BatchRows", "FirstRows", "entry_of"]
@@ -113,6 +113,22 @@ class BatchRows:
             for k in range(power):
                 found = self._out.add("Mul", f"{name}/power_{k}", [found, total], T=dtype)
             self._made[key] = found
+        return self._made[key]
+
+    def elements(self, given: str, made: str, dtype: str, shapes: StepShapes) -> str:
+        """How many elements of a tensor go into one of what is made of it, of the whole batch; a scalar of a dtype."""
+        sizes = shapes.shape(given) or (), shapes.shape(made) or ()
+        powers = [sum(isinstance(size, Multiple) for size in shape) for shape in sizes]  # dims that grow with the batch
+        return self.count(factor_of(sizes[0]) / factor_of(sizes[1]), powers[0] - powers[1], dtype)
+
+    def share(self, replica: int, dtype: str) -> str:
+        """A replica's share of the rows, as a scalar of a dtype."""
+        key = ("share", replica, dtype)
+        if key not in self._made:
+            name = f"autodist/share_{replica}/{dtype}"
+            own = self._out.cast(f"{name}/own", self._own[replica], "int32", dtype)
+            total = self._out.cast(f"{name}/total", self.total, "float32", dtype)
+            self._made[key] = self._out.add("RealDiv", name, [own, total], T=dtype)
         return self._made[key]
 
     def entries(self, entries: Sequence[Entry], replica: int | None, dtype: str) -> str:

@@ -30,10 +30,8 @@ from autodist.graph.layouts import (
     Cut,
     Entry,
     Layout,
-    Multiple,
     Part,
     Partial,
-    Shape,
     Tile,
     Way,
     Whole,
@@ -51,6 +49,7 @@ from autodist.kernels.replicate._group_joins import GROUP_TOTAL, GroupJoins
 from autodist.kernels.replicate._group_meetings import GroupMeetings
 from autodist.kernels.replicate._joins import ROWS, ROWS_POINT, TOTAL, with_layers
 from autodist.kernels.replicate._masked_rows import MaskedRows
+from autodist.kernels.replicate._moments import MomentsOfReplicas
 from autodist.kernels.replicate._only_rows import only_rows
 from autodist.kernels.replicate._random_seeds import ReplicaSeeds
 from autodist.kernels.replicate._same_batches import BATCHES, compare_batches
@@ -145,6 +144,7 @@ class _Builder:
             self.checks.append(check)
         self.rows = BatchRows(self.out, self.layout, rows, counts, total)
         self.exchanges = Exchanges(self.nodes, self.plan, self.out, self.layout, self.rows, self._point)
+        self.moments = MomentsOfReplicas(self.nodes, self.plan, self.out, self.layout, self.rows, self._point)
         self.filled = FilledRows(self.nodes, self.plan, self.out, self.layout, self.rows)
         self.masked = MaskedRows(self.nodes, self.plan, self.out, self.layout)
         self.by_counter = CounterBasedRandom(self.nodes, self.out, (self.groups or self.rows).starts)
@@ -205,11 +205,23 @@ class _Builder:
             else:
                 for replica in range(self.count):
                     self._add_part(node, way, replica)
+        self._add_moments(node.name)
         for k in range(len(self.plan.ways[node.name][0].outputs)):
             tensor = tensor_name(node.name, k)
             for exchange in self.plan.exchanges.get(tensor, ()):
-                values = self._value(tensor, exchange.source)
-                self.values[tensor, exchange.target] = self.exchanges.made(exchange, values)
+                if (tensor, exchange.target) not in self.values:
+                    values = self._value(tensor, exchange.source)
+                    self.values[tensor, exchange.target] = self.exchanges.made(exchange, values)
+
+    def _add_moments(self, name: str) -> None:
+        """With a mean that workers meet for, the variance that would follow."""
+        pair = self.moments.pairs.get(name)
+        if pair is not None:
+            [way] = self.plan.ways[name]
+            given, means = self._value(pair.given, way.inputs[0]), self._value(name, way.outputs[0])
+            found = self.moments.made(pair, given, means, self._value(pair.dims, WHOLE)[0])
+            for tensor, value in zip((pair.mean, pair.variance), found, strict=True):
+                self.values[tensor, WHOLE] = [value]
 
     def _add_whole(self, node: Any, way: Way) -> None:
         sizes = self._sizes(node)
@@ -302,9 +314,8 @@ class _Builder:
     def _mean(self, node: Any, copy: Any, replica: int) -> str:
         """A replica's part of a mean: the sum of its elements over the number of all."""
         copy.op = "Sum"
-        given, made = (self.plan.shapes.shape(t) or () for t in (node.input[0], node.name))
         dtype = tensor_dtype(self.nodes, node.name)
-        count = self.rows.count(factor_of(given) / factor_of(made), _power(given) - _power(made), dtype)
+        count = self.rows.elements(node.input[0], node.name, dtype, self.plan.shapes)
         device = self.layout.replica_device(replica)
         return self.out.add("RealDiv", f"{copy.name}/mean", [copy.name, count], T=dtype, device=device)
 
@@ -370,8 +381,3 @@ class _Builder:
 
 def _part_name(name: str, tile: Tile, replica: int) -> str:
     return f"replica_{replica}/{name}/tile_{tile.dim}"
-
-
-def _power(shape: Shape) -> int:
-    """How many dims of a tensor grow with the batch."""
-    return sum(isinstance(size, Multiple) for size in shape or ())
