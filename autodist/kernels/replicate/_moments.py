@@ -15,6 +15,7 @@ from typing import Any
 
 from autodist.graph import NodeList, data_inputs, node_of, tensor_dtype
 from autodist.graph.layouts import WHOLE, BatchPlan, Cut, Exchange, Partial
+from autodist.graph.operators import Passes, passes_on
 from autodist.kernels._base import Combine, Layout
 from autodist.kernels.replicate._batch_rows import BatchRows
 from autodist.kernels.replicate._tile_exchange import Point
@@ -24,7 +25,6 @@ __all__ = ["Moments", "MomentsOfReplicas", "moments_in"]
 _MOST_REPLICAS = 8
 """Each replica's moments go to all others: with many of them, two sums are less to send."""
 _DTYPES = ("float32", "float64")
-_PASSING = ("StopGradient", "Identity")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _pair(nodes: dict[str, Any], plan: BatchPlan, variance: str) -> Moments | No
     if distances.op != "SquaredDifference":
         return None
     given, mean = (tensor.removesuffix(":0") for tensor in data_inputs(distances))
-    while mean in nodes and nodes[mean].op in _PASSING:
+    while mean in nodes and passes_on(nodes[mean].op, Passes.SAME):
         mean = nodes[mean].input[0].removesuffix(":0")
     if mean not in plan.ways or not _is_put_together(nodes, plan, mean):
         return None
