@@ -41,7 +41,15 @@ def one_device(step, batches):
 
 
 @pytest.mark.parametrize("sizes", [(3, 5), (8, 0), (2, 1, 5)])
-@pytest.mark.parametrize("options", [{}, {"offset": 300.0}, {"with_layer": False}, {"with_layer": False, "axes": (0, 1)}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"offset": 300.0},
+        {"with_layer": False},
+        {"with_layer": False, "axes": (0, 1)},
+    ],
+)
 def test_weights_and_statistics_are_those_of_one_device(sizes, options):
     step, batches = normalized(**options), [(ROWS,), (ROWS[::-1] * 0.5,)]
     ran = single.run(step, batches, sizes, strategy="AllReduce(communicator='tcp')")
