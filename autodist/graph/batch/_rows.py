@@ -52,9 +52,34 @@ Shape: TypeAlias = tuple[int | None, ...] | None
 
 @dataclass(frozen=True)
 class Batch:
-    """A size that is a multiple of the number of examples."""
+    """A size that is a multiple of the number of examples; computing with it gives None where it is not known to be."""
 
     times: Fraction
+
+    def __add__(self, other: object) -> Batch | None:
+        return Batch(self.times + other.times) if isinstance(other, Batch) else None
+
+    def __sub__(self, other: object) -> Batch | None:
+        return Batch(self.times - other.times) if isinstance(other, Batch) else None
+
+    def __mul__(self, other: object) -> Batch | None:
+        return Batch(self.times * other) if isinstance(other, int) else None
+
+    def __floordiv__(self, other: object) -> Batch | None:
+        is_exact = isinstance(other, int) and (self.times / other).denominator == 1
+        return Batch(self.times / other) if is_exact and isinstance(other, int) else None
+
+    def __radd__(self, other: object) -> None:
+        return None
+
+    def __rsub__(self, other: object) -> None:
+        return None
+
+    def __rmul__(self, other: object) -> Batch | None:
+        return self * other
+
+    def __rfloordiv__(self, other: object) -> None:
+        return None
 
 
 Size: TypeAlias = int | Batch | None

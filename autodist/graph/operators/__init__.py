@@ -33,11 +33,13 @@ from autodist.graph.operators._operator_registry import (
     puts_rows_together,
     signature_of,
 )
+from autodist.graph.operators._whole_numbers import LONGEST, NumberInputs, Numbers
 
 __all__ = [
     "BRANCHES",
     "CALLS",
     "ENTRY_POINT_GROUP",
+    "LONGEST",
     "LOOPS",
     "OPERATORS",
     "WHOLE",
@@ -56,6 +58,8 @@ __all__ = [
     "ListUse",
     "Lookup",
     "Making",
+    "NumberInputs",
+    "Numbers",
     "Operator",
     "Passes",
     "RangeUse",

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind, Linearity, ListUse, Passes, RangeUse, Reducer
 from autodist.graph.operators._made_of import MadeOf
+from autodist.graph.operators._whole_numbers import NumberInputs, Numbers
 
 __all__ = [
     "WHOLE",
@@ -300,6 +301,7 @@ class Operator:
         creates: Whether it makes as many elements as an input says, each a copy of another or drawn.
         is_aligned: Whether each element of its result is made of those of its inputs at its place, although no index
             expression says so.
+        numbers: What it makes of short vectors of whole numbers, from these and the number of the output.
         adds: Whether its result is the sum of its inputs.
         updates_places: Whether its result is its first input, changed at the places that its second input names.
         finds_distinct: Whether it gives the distinct elements of its input, and where each element is among these.
@@ -339,6 +341,7 @@ class Operator:
     ignores_values: bool = False
     creates: bool = False
     is_aligned: bool = False
+    numbers: Callable[[NumberInputs, int], Numbers] | None = None
     adds: bool = False
     updates_places: bool = False
     finds_distinct: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
 
 from autodist.graph.operators._base import (
@@ -19,6 +20,7 @@ from autodist.graph.operators._base import (
     Size,
 )
 from autodist.graph.operators._kinds import Handle, Kind, Linearity, Passes
+from autodist.graph.operators._whole_numbers import at_least, entry_by_entry, maximum, quotient
 
 __all__ = ["OPERATORS", "broadcast_shape", "pointwise"]
 
@@ -134,6 +136,15 @@ _LINEAR = {
     "Neg": Linearity.FIRST,
 }
 
+_NUMBERS = {
+    "AddV2": entry_by_entry(operator.add),
+    "Sub": entry_by_entry(operator.sub),
+    "Mul": entry_by_entry(operator.mul),
+    "FloorDiv": entry_by_entry(quotient),
+    "Maximum": entry_by_entry(maximum),
+    "GreaterEqual": entry_by_entry(at_least),
+}
+
 
 def _other(name: str) -> Operator:
     return Operator(
@@ -142,6 +153,7 @@ def _other(name: str) -> Operator:
         pointwise,
         is_flat=name in _FLAT,
         ignores_values=name in ("OnesLike", "ZerosLike"),
+        numbers=_NUMBERS.get(name),
         chooses=name == "SelectV2",
         has_one_shape=name.endswith("Grad"),
     )
@@ -170,6 +182,7 @@ OPERATORS = (
             pointwise,
             linearity=linearity,
             has_one_shape=name == "AddN",
+            numbers=_NUMBERS.get(name),
             adds=name.startswith("Add"),
         )
         for name, linearity in _LINEAR.items()

@@ -24,6 +24,7 @@ from autodist.graph.operators._intervals import span
 from autodist.graph.operators._kinds import Kind, Linearity, Passes, RangeUse
 from autodist.graph.operators._reshape import reshaped
 from autodist.graph.operators._strided import strided, strided_back, strided_tile
+from autodist.graph.operators._whole_numbers import concatenated, side_by_side, sliced, strided_numbers
 
 __all__ = ["OPERATORS"]
 
@@ -291,13 +292,13 @@ OPERATORS = (
     _move("Squeeze", _squeezed, adapt=_squeezed_tile, passes=Passes.FORM),
     _move("Transpose", _transposed, passes=Passes.ORDER),
     _move("ConjugateTranspose", _transposed),
-    _move("ConcatV2", _concatenated, linearity=Linearity.JOINT, range_use=RangeUse.JOINS),
-    _move("Pack", _packed, linearity=Linearity.JOINT),
+    _move("ConcatV2", _concatenated, linearity=Linearity.JOINT, range_use=RangeUse.JOINS, numbers=concatenated),
+    _move("Pack", _packed, linearity=Linearity.JOINT, numbers=side_by_side),
     _move("Unpack", _unpacked, picks=True),
     _move("Split", _split, linearity=None, picks=True, source=1, range_use=RangeUse.SPLITS),
     _move("SplitV", _split, picks=True),
-    _move("Slice", _sliced, adapt=_from_begin, picks=True, range_use=RangeUse.SLICES),
-    _move("StridedSlice", strided, adapt=strided_tile, picks=True, range_use=RangeUse.STRIDES),
+    _move("Slice", _sliced, adapt=_from_begin, picks=True, range_use=RangeUse.SLICES, numbers=sliced),
+    _move("StridedSlice", strided, adapt=strided_tile, picks=True, range_use=RangeUse.STRIDES, numbers=strided_numbers),
     _move("StridedSliceGrad", strided_back, linearity=None),
     _move("Pad", _padded, adapt=_padded_tile),
     _move("PadV2", _padded, adapt=_padded_tile, linearity=None),

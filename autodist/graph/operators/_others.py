@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autodist.graph.operators._base import Operator
 from autodist.graph.operators._kinds import Asks, Flow, Handle, Kind, ListUse
+from autodist.graph.operators._whole_numbers import counted, counts, lengths
 
 __all__ = ["OPERATORS"]
 
@@ -81,6 +82,7 @@ _HANDLES = (
 )
 """By how the name begins, what is done with a variable; the first that fits."""
 _ASKS = {"Shape": Asks.LENGTHS, "ShapeN": Asks.EACH, "Size": Asks.COUNT, "Rank": Asks.RANK}
+_NUMBERS = {"Shape": lengths, "ShapeN": lengths, "Size": counted, "Range": counts}
 _TABLES = {
     **dict.fromkeys(["HashTableV2", "MutableHashTableV2"], Handle.MAKES),
     **dict.fromkeys(["LookupTableExportV2", "LookupTableSizeV2"], Handle.READS),
@@ -138,6 +140,7 @@ OPERATORS = tuple(
         handle=_handle(name),
         table=_TABLES.get(name),
         asks=_ASKS.get(name),
+        numbers=_NUMBERS.get(name),
         flow=_CALLS.get(name),
         examples=_EXAMPLES.get(name),
         is_free=name in _FREE,

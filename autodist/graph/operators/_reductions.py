@@ -6,6 +6,7 @@ from typing import Any
 
 from autodist.graph.operators._base import WHOLE, Access, Affine, Elements, Expression, Operator, Signature
 from autodist.graph.operators._kinds import Kind, Linearity, Reducer
+from autodist.graph.operators._whole_numbers import largest, multiplied
 
 __all__ = ["OPERATORS"]
 
@@ -19,6 +20,7 @@ _REDUCERS = {
     "Any": Reducer.ANY,
     "EuclideanNorm": Reducer.NORM,
 }
+_NUMBERS = {"Prod": multiplied, "Max": largest}
 
 
 def _reduced(signature: Signature) -> Expression | None:
@@ -77,6 +79,7 @@ OPERATORS = (
             _reduced,
             linearity=Linearity.FIRST if name in ("Sum", "Mean") else None,
             reducer=_REDUCERS[name],
+            numbers=_NUMBERS.get(name),
             flops=_flops,
         )
         for name in _REDUCERS

@@ -15,6 +15,7 @@ from autodist.graph.operators._base import (
     Size,
 )
 from autodist.graph.operators._kinds import Handle, Kind, Linearity, Reducer
+from autodist.graph.operators._whole_numbers import looked_up
 
 __all__ = ["OPERATORS", "segments"]
 
@@ -134,7 +135,10 @@ _BY_COORDINATES = Lookup(by_handle=True, by_coordinates=True)
 
 OPERATORS = (
     Operator("Gather", Kind.LOOKUP, _gathered, linearity=Linearity.FIRST, lookup=Lookup()),
-    Operator("GatherV2", Kind.LOOKUP, _gathered, linearity=Linearity.FIRST, lookup=Lookup(), picks=True),
+    Operator(
+        "GatherV2", Kind.LOOKUP, _gathered,
+        linearity=Linearity.FIRST, lookup=Lookup(), picks=True, numbers=looked_up,
+    ),
     Operator("ResourceGather", Kind.LOOKUP, _from_variable, lookup=Lookup(by_handle=True), handle=Handle.READS),
     Operator(
         "GatherNd", Kind.LOOKUP, _by_coordinates,
