@@ -1,6 +1,6 @@
 """What it moves to bring a tensor from one layout on a mesh to another, exactly."""
 
-from autodist.cost.resharding._layout_boxes import Places, ordered_layouts, pulled_elements
+from autodist.cost.resharding._layout_boxes import Places, pulled_elements
 from autodist.cost.resharding._state_shares import (
     COPIES,
     PARTIAL,
@@ -21,7 +21,6 @@ __all__ = [
     "ConversionShares",
     "Places",
     "digit_shares",
-    "ordered_layouts",
     "places_of",
     "pulled_elements",
     "shares_between",

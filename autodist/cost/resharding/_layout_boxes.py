@@ -6,15 +6,14 @@ needs every term of its tile. That is exact for tiles that are contiguous boxes,
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import inf, prod
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HasPlaces", "Places", "ordered_layouts", "pulled_elements", "pulled_matrix"]
+__all__ = ["HasPlaces", "Places", "pulled_elements", "pulled_matrix"]
 
 
 class HasPlaces(Protocol):
@@ -52,21 +51,6 @@ def pulled_elements(source: HasPlaces, target: HasPlaces, shape: Sequence[int], 
 
     """
     return float(pulled_matrix([source], [target], shape, lengths)[0, 0])
-
-
-def ordered_layouts(axes: tuple[str, ...], rank: int) -> Iterator[Places]:
-    """Every layout of a tensor, each dim being cut by its axes in every order.
-
-    Example:
-        >>> len(list(ordered_layouts(("a", "b"), 1)))
-        10
-
-    """
-    for at in itertools.product(range(-2, rank), repeat=len(axes)):
-        cutting = [[axis for axis, place in zip(axes, at, strict=True) if place == dim] for dim in range(rank)]
-        partial = tuple(axis for axis, place in zip(axes, at, strict=True) if place == -2)
-        for orders in itertools.product(*(itertools.permutations(names) for names in cutting)):
-            yield Places(tuple(orders), partial)
 
 
 def pulled_matrix(

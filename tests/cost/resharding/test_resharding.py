@@ -13,11 +13,19 @@ from autodist.cost.resharding import (
     WHOLE,
     AxisTiles,
     Places,
-    ordered_layouts,
     places_of,
     pulled_elements,
     shares_between,
 )
+
+
+def ordered_layouts(axes, rank):
+    """Every layout of a tensor, each dim being cut by its axes in every order."""
+    for at in itertools.product(range(-2, rank), repeat=len(axes)):
+        cutting = [[axis for axis, place in zip(axes, at, strict=True) if place == dim] for dim in range(rank)]
+        partial = tuple(axis for axis, place in zip(axes, at, strict=True) if place == -2)
+        for orders in itertools.product(*(itertools.permutations(names) for names in cutting)):
+            yield Places(tuple(orders), partial)
 
 
 def moved_share(source, target, lengths):
