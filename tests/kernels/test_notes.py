@@ -70,6 +70,13 @@ def test_batch_normalization_is_named_by_its_layers():
     assert graph.notes[0].startswith("batch normalization (`first`, `other`) takes mean")
 
 
+def test_layers_that_keras_numbers_are_told_apart():
+    """Their scopes have numbers as well: `norm_1` and `norm_1_2` here, of the layers `norm` and `norm_1`."""
+    step, arrays = trained(keras.layers.BatchNormalization(name="norm"), keras.layers.BatchNormalization(name="norm_1"))
+    _, graph = single.rewritten(step, arrays, 2)
+    assert graph.notes[0].startswith("batch normalization (`norm`, `norm_1`) takes mean")
+
+
 @pytest.mark.parametrize("compared", [False, True], ids=["apart", "with each other"])
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 def test_sums_that_may_overflow_on_one_device_alone_are_told(kind, compared):

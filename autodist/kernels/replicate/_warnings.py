@@ -99,14 +99,20 @@ def notes_of_halves(graph: TrainingGraph) -> tuple[str, ...]:
 def _layers(names: Iterable[str], variables: Iterable[str]) -> str:
     """Return the layers that nodes belong to, by the names that variables have: scopes of nodes may have a number."""
     known = {part for variable in variables for part in variable.split("/")[:-1]}
-    found: dict[str, None] = {}
-    for name in sorted(names):
-        scope = (name.partition("/moments/")[0] if "/moments/" in name else name.rpartition("/")[0]).rpartition("/")[2]
-        bare = re.sub(r"_\d+$", "", scope)
-        found[scope if scope in known or bare not in known else bare] = None
-    shown = [f"`{layer}`" for layer in found if layer]
+    scopes = dict.fromkeys(_scope(name) for name in sorted(names))
+    bare = {scope: re.sub(r"_\d+$", "", scope) for scope in scopes}
+    if not scopes.keys() <= known and known.issuperset(bare.values()) and len(set(bare.values())) == len(scopes):
+        found = list(bare.values())  # all scopes were opened for another time: `norm_1` is then the layer `norm`
+    else:
+        found = [s if s in known or bare[s] not in known else bare[s] for s in scopes]
+    shown = [f"`{layer}`" for layer in dict.fromkeys(found) if layer]
     more = f" and {len(shown) - _MOST_LAYERS} more" if len(shown) > _MOST_LAYERS else ""
     return ", ".join(shown[:_MOST_LAYERS]) + more
+
+
+def _scope(name: str) -> str:
+    """Return the innermost scope in which a layer has made a node of its statistics."""
+    return (name.partition("/moments/")[0] if "/moments/" in name else name.rpartition("/")[0]).rpartition("/")[2]
 
 
 def _of_losses(graph: TrainingGraph, demand: NodeDemand, gradient_reduction: str) -> Iterator[str]:
