@@ -14,10 +14,15 @@ from autodist.installation import check_tensorflow
 
 __all__ = ["without_chatter"]
 
+_LEVEL, _WITHOUT_NOTES = "TF_CPP_MIN_LOG_LEVEL", "2"
+
 
 @contextlib.contextmanager
 def without_chatter() -> Iterator[None]:
     """Import TensorFlow inside: whatever else is written to standard error meanwhile comes afterwards.
+
+    TensorFlow then leaves out its notes later as well, such as those of its first session, unless
+    ``TF_CPP_MIN_LOG_LEVEL`` says otherwise.
 
     Raises:
         NotInstalled: There is no TensorFlow, or not the version that AutoDist works with.
@@ -33,6 +38,9 @@ def without_chatter() -> Iterator[None]:
         stack.callback(_write_back, held, original)
         stack.callback(os.dup2, original, 2)
         os.dup2(held.fileno(), 2)
+        if _LEVEL not in os.environ:
+            os.environ[_LEVEL] = _WITHOUT_NOTES
+            stack.callback(os.environ.pop, _LEVEL, None)  # read by now; processes that are started don't get it
         yield
 
 
