@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from autodist import carriers
+from autodist import carriers, errors
 from autodist.coordination import CODE, FailureNote, current_worker
 from autodist.errors import AutoDistError, WorkerFailed
 from autodist.installation import explain_import_error
@@ -83,11 +83,11 @@ def note_of(error: BaseException, script: str, exit_code: int = 1) -> FailureNot
     calls = [call for call, _ in itertools.groupby(told.calls)][-_MOST_CALLS:]
     place = calls[-1].place(script) if calls else ""
     trace = tuple(f"{call.place(script)}  {call.text}".rstrip() for call in calls)
-    is_own = isinstance(error, AutoDistError)
+    own = _own(error, told)
     return FailureNote(
-        message=told.message if is_own else _sentence(told),
+        message=_sentence(told) if own is None else own.message,
         exit_code=exit_code,
-        hint=_hint(error),
+        hint=(_hint(error) if own is None else own.hint) or "",
         place=place,
         trace=(*trace, *_causes(error, script)),
         is_echo=any(map(_is_about_another, _chain(error))),
@@ -115,8 +115,19 @@ def _is_module(frame: object) -> bool:
     return bool(code.co_name == "<module>" and names.get("__name__") == "__main__" and is_user_code(code.co_filename))
 
 
+def _own(error: BaseException, told: _Told) -> AutoDistError | None:
+    """Return the error if it is one of ours; of one that AutoGraph has raised again, the text holds the hint."""
+    if isinstance(error, AutoDistError) and told.message == error.message:
+        return error
+    kind = getattr(errors, told.kind.rpartition(".")[2], None)
+    if not (isinstance(kind, type) and issubclass(kind, AutoDistError)):
+        return None
+    message, _, hint = told.message.strip().rpartition(" (hint: ")
+    return AutoDistError(message, hint=hint.removesuffix(")")) if message else AutoDistError(hint)
+
+
 def _told(error: BaseException) -> _Told:
-    if isinstance(error, AutoDistError):
+    if isinstance(error, AutoDistError) and not _IN_USER_CODE.match(error.message):
         return _Told(type(error).__name__, error.message, _calls(error))
     if isinstance(error, SyntaxError) and error.filename:
         return _Told(type(error).__name__, error.msg, (*_calls(error), _Call(error.filename, error.lineno or 0)))

@@ -30,6 +30,18 @@ def test_plain_python():
     assert (told.exit_code, told.hint, told.is_echo) == (1, "", False)
 
 
+def test_one_of_ours_in_a_function_of_tensorflow_keeps_its_hint():
+    def step(x):
+        raise UsageError("not like that", hint="like that (or this)")
+
+    def run():
+        tf.function(step)(tf.ones(3))
+
+    told = note(run)
+    assert (told.message, told.hint) == ("not like that", "like that (or this)")
+    assert told.place == f"{__file__}:{step.__code__.co_firstlineno + 1}"
+
+
 def test_inside_autograph():
     def step(x):
         if tf.reduce_sum(x) > 0:

@@ -31,6 +31,7 @@ from autodist.runtime.session import SessionHost
 from autodist.runtime.state._eager_variables import handle_dtype
 from autodist.runtime.state._lost_values import LOST_VALUES, lost_with
 from autodist.runtime.state._parts import ProgramVariable, SessionVariable, assembled, holder, one_at_a_time, whole_name
+from autodist.wording import counted
 
 __all__ = ["StateStore"]
 
@@ -305,7 +306,8 @@ class StateStore:
             except Exception:
                 lost += [name for name in names if self._is_lost(name, ranks)]
         if lost:
-            _LOG.warning("after the error, %d variables could not get their trained values: %s", len(lost), lost[:5])
+            shown = ", ".join(f"`{name}`" for name in lost[:5]) + ("" if len(lost) <= 5 else ", ...")
+            _LOG.warning("after the error, %s kept an older value: %s", counted(len(lost), "variable"), shown)
 
     def _is_lost(self, name: str, ranks: Sequence[int]) -> bool:
         """Note a variable that could not be had from those who hold it; whether it is one."""
