@@ -11,6 +11,7 @@ from autodist.errors import StrategyError
 from autodist.strategies._builders import StrategyBuilder, can_tile, tile_config
 from autodist.strategies._shard_messages import host_of
 from autodist.strategies._strategy import ShardConfig, Strategy, VariableConfig
+from autodist.wording import counted
 
 if TYPE_CHECKING:
     from autodist.graph import TrainingGraph
@@ -105,7 +106,8 @@ def retargeted_to(strategy: Strategy, graph: TrainingGraph, spec: ResourceSpec) 
     )
     replicas = tuple(device.name for device in spec.replicas)
     others = "" if len(before) == len(spec.hosts) or not strategy.has_servers else ", with its servers balanced again"
-    builder = f"{strategy.builder or 'a file'}; made for {', '.join(before)}, used on {len(spec.hosts)} hosts{others}"
+    hosts = counted(len(spec.hosts), "host")
+    builder = f"{strategy.builder or 'a file'}; made for {', '.join(before)}, used on {hosts}{others}"
     return replace(strategy, graph=replace(strategy.graph, replicas=replicas), variables=variables, builder=builder)
 
 
