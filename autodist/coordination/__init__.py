@@ -8,6 +8,7 @@ from autodist.coordination._agreement import (
     keep_exchanged,
     step_files,
 )
+from autodist.coordination._candidate_note import CandidateNote
 from autodist.coordination._certificate import make_certificate
 from autodist.coordination._checkpoint_note import CheckpointNote
 from autodist.coordination._chief_files import ChiefFiles, own_writing
@@ -44,6 +45,7 @@ __all__ = [
     "SCRIPT_ENDED",
     "SERVER_PORTS",
     "Agreement",
+    "CandidateNote",
     "CheckpointNote",
     "ChiefFiles",
     "CoordinatorClient",

@@ -55,6 +55,8 @@ class WorkerEnvironment:
         heartbeat_s: The seconds between two reports to the launcher. (``AUTODIST_HEARTBEAT_S``)
         attempt: How often the workers of this run were started before: 0, then 1 after the first restart.
             (``AUTODIST_ATTEMPT``)
+        left_out: Identities of strategies that are not to be tried out any more, with spaces between them.
+            (``AUTODIST_LEFT_OUT``)
         dump_graphs: Where the graph is written after each kernel; empty for nowhere. (``AUTODIST_DUMP_GRAPHS``)
         scratch: A directory for files that must not outlive the worker. (``AUTODIST_SCRATCH``)
         launcher_pid: The process that the worker does not outlive; 0 for none. (``AUTODIST_LAUNCHER_PID``)
@@ -86,6 +88,7 @@ class WorkerEnvironment:
     start_timeout_s: float = 300.0
     heartbeat_s: float = 2.0
     attempt: int = 0
+    left_out: tuple[str, ...] = ()
     dump_graphs: Path | None = None
     scratch: Path | None = None
     launcher_pid: int = 0
@@ -153,6 +156,7 @@ class WorkerEnvironment:
             "AUTODIST_START_TIMEOUT_S": str(self.start_timeout_s),
             "AUTODIST_HEARTBEAT_S": str(self.heartbeat_s),
             "AUTODIST_ATTEMPT": str(self.attempt),
+            "AUTODIST_LEFT_OUT": " ".join(self.left_out),
             "AUTODIST_DUMP_GRAPHS": str(self.dump_graphs or ""),
             "AUTODIST_SCRATCH": str(self.scratch or ""),
             "AUTODIST_LAUNCHER_PID": str(self.launcher_pid),
@@ -216,6 +220,7 @@ def _launched(read: _Reader) -> dict[str, object]:
         "start_timeout_s": read.seconds("AUTODIST_START_TIMEOUT_S", 300.0),
         "heartbeat_s": read.seconds("AUTODIST_HEARTBEAT_S", 2.0),
         "attempt": read.integer("AUTODIST_ATTEMPT") if variables.get("AUTODIST_ATTEMPT") else 0,
+        "left_out": tuple(variables.get("AUTODIST_LEFT_OUT", "").split()),
         "dump_graphs": read.path("AUTODIST_DUMP_GRAPHS"),
         "scratch": read.path("AUTODIST_SCRATCH"),
         "launcher_pid": read.integer("AUTODIST_LAUNCHER_PID") if variables.get("AUTODIST_LAUNCHER_PID") else 0,

@@ -45,6 +45,7 @@ class Job:
         dump_graphs: Where workers write their graphs after each kernel; None for nowhere.
         max_restarts: How often a :class:`RestartingLauncher` starts all workers again after a failure.
         attempt: How often they have been started before; a run directory of earlier attempts is used again.
+        left_out: Identities of strategies that were tried out in attempts before, and have ended them.
         cut: Pairs of workers whose cut has ended the attempt before: nothing is started until they reach each other.
         start_timeout_s: Longest time from the start of a worker to its first training step; 0 for no bound.
         stall_timeout_s: Longest time between two training steps of a worker; 0 for no bound.
@@ -86,6 +87,7 @@ class Job:
     dump_graphs: Path | None = None
     max_restarts: int = 0
     attempt: int = 0
+    left_out: tuple[str, ...] = ()
     cut: tuple[tuple[int, int], ...] = ()
     bring: tuple[Path, ...] | None = None
     connect_timeout_s: float = 30.0

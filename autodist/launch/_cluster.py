@@ -22,7 +22,7 @@ from autodist.launch._base import Job, Launcher, RunObserver, WorkerCommand
 from autodist.launch._gang import Event, Interrupted, Reported
 from autodist.launch._interrupts import Interrupts
 from autodist.launch._loop import LoopThread
-from autodist.launch._restarts import checkpoint_progress
+from autodist.launch._restarts import blamed_strategy, checkpoint_progress, tried_strategy
 from autodist.launch._transports import TransportName, make_transport
 from autodist.launch._worker_output import OutputPump
 from autodist.launch.machines import (
@@ -106,7 +106,8 @@ class ClusterLauncher(Launcher):
         try:
             hosts = [host.name for host in job.spec.hosts]
             what = {"script": job.words, "strategy": job.strategy or ""}
-            with StatusKeeper(directory, hosts, job.attempt, job.max_restarts - job.attempt, **what) as status:
+            left = job.max_restarts + len(job.left_out) - job.attempt
+            with StatusKeeper(directory, hosts, job.attempt, left, **what) as status:
                 return _Run(job, directory, self, status).to_end()
         except AutoDistError as error:
             directory.write_summary({"exit_code": error.exit_code, "error": error.message, "hint": error.hint})
@@ -246,16 +247,17 @@ class _Run:
             exit_code = exit_code_of(verdict.symptom)
         duration_s = time.monotonic() - self._began
         steps = max((progress.steps for progress in coordinator.progress().values()), default=0)
-        checkpoint = checkpoint_progress(coordinator)
+        checkpoint, tried = checkpoint_progress(coordinator), tried_strategy(coordinator)
         world_size = self._job.spec.world_size
         away = tuple((of.address, of.directory or os.getcwd()) for of in self._machines if not is_here(of))
         result = RunResult(
-            exit_code, failure, duration_s, self._directory.path, world_size, steps, checkpoint, away=away
+            exit_code, failure, duration_s, self._directory.path, world_size, steps, checkpoint, away=away, tried=tried
         )
         self._directory.write_summary(_summary(result, coordinator))
         self._directory.event("ended", exit_code=exit_code)
         self._status.progressed(coordinator.progress())
-        self._status.end(exit_code, is_final=result.failure is None or exit_code == 2)
+        is_final = result.failure is None or exit_code == 2
+        self._status.end(exit_code, is_final, one_more=blamed_strategy(result) is not None)
         self._observer.run_ended(result)
         return result
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import signal
 from dataclasses import dataclass, field, replace
 
-from autodist.coordination import CheckpointNote, CoordinatorServer
+from autodist.coordination import CandidateNote, CheckpointNote, CoordinatorServer
 from autodist.errors import LaunchError
 from autodist.launch._base import Job, Launcher, RunObserver
 from autodist.launch._interrupts import Interrupts
 from autodist.launch.run_files import RunDirectory, end_restarts
-from autodist.report import CheckpointProgress, RunConsole, RunResult
+from autodist.report import CheckpointProgress, FailureKind, RunConsole, RunResult, TriedStrategy
 
-__all__ = ["RestartingLauncher", "checkpoint_progress"]
+__all__ = ["RestartingLauncher", "blamed_strategy", "checkpoint_progress", "tried_strategy"]
 
 _USAGE_ERROR = 2
 _LONGEST_PAUSE_S = 60.0
 _SENT_BY_OTHERS = frozenset({"SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"})
+_ASKED_TO_END = _SENT_BY_OTHERS - {"SIGKILL"}
+_OF_STRATEGIES = (FailureKind.FAILED, FailureKind.STALLED)
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class RestartingLauncher(Launcher):
     back from checkpoints (:class:`autodist.BackupAndRestore`, :meth:`autodist.AutoDist.checkpoint`). There is no
     restart after Ctrl-C, after a mistake of the user (exit code 2), and when the same failure has come twice in a row
     at the same step without a new checkpoint in between.
+    A strategy that was being tried out when the run failed is left out, and the restart without it does not count.
 
     Attributes:
         launcher: Makes each attempt.
@@ -54,20 +58,26 @@ class RestartingLauncher(Launcher):
 
         """
         attempts: list[RunResult] = []
+        left_out: tuple[str, ...] = ()
         directory: RunDirectory | None = None
-        for attempt in range(job.max_restarts + 1):
+        for attempt in itertools.count():
+            is_last = attempt == job.max_restarts + len(left_out)
             cut = attempts[-1].failure.cut if attempts and attempts[-1].failure else ()
-            result = self._attempt(_again(job, attempt, directory, cut), is_last=attempt == job.max_restarts)
+            result = self._attempt(_again(job, attempt, directory, cut, left_out), is_last=is_last)
             if result is not None:
                 attempts.append(result)
                 directory = RunDirectory("", result.run_dir)
             assert directory is not None, "the first attempt has a result"
-            if _is_over(attempts[-1]) or attempt == job.max_restarts:
+            tried = None if result is None else blamed_strategy(result)
+            if tried is not None:
+                left_out = (*left_out, tried.id)
+            if _is_over(attempts[-1]) or (is_last and tried is None):
                 break
             if result is not None and _is_repeated(attempts):
                 self.observer.notice(_repetition(result))
                 break
-            interrupted = self._pause(attempt, job, attempts[-1], directory)
+            again = f"restart {attempt + 1 - len(left_out)} of {job.max_restarts}" if tried is None else _without(tried)
+            interrupted = self._pause(attempt, again, attempts[-1], directory)
             if interrupted is not None:
                 attempts[-1] = replace(attempts[-1], exit_code=128 + interrupted, failure=None)
                 break
@@ -86,12 +96,12 @@ class RestartingLauncher(Launcher):
             self.observer.notice(f"attempt {job.attempt + 1} could not be started: {error.message}")
             return None
 
-    def _pause(self, attempt: int, job: Job, failed: RunResult, directory: RunDirectory) -> signal.Signals | None:
+    def _pause(self, attempt: int, again: str, failed: RunResult, directory: RunDirectory) -> signal.Signals | None:
         """Say how it goes on, and wait; the signal that ended the wait if one did."""
         pause_s = min(self.pause_s * 2**attempt, _LONGEST_PAUSE_S)
         signals: queue.SimpleQueue[signal.Signals] = queue.SimpleQueue()
         with Interrupts(signals.put):  # before it is said that there is a pause in which one may stop the run
-            self.observer.notice(f"restart {attempt + 1} of {job.max_restarts} in {pause_s:g} s: {_origin(failed)}")
+            self.observer.notice(f"{again} in {pause_s:g} s: {_origin(failed)}")
             directory.event("restarting", attempt=attempt + 1, pause_s=pause_s, step=_saved(failed))
             try:
                 return signals.get(timeout=pause_s)
@@ -105,12 +115,24 @@ def checkpoint_progress(coordinator: CoordinatorServer) -> CheckpointProgress | 
     return None if note is None else CheckpointProgress(note.restored, note.saved)
 
 
-def _again(job: Job, attempt: int, directory: RunDirectory | None, cut: tuple[tuple[int, int], ...]) -> Job:
+def tried_strategy(coordinator: CoordinatorServer) -> TriedStrategy | None:
+    """Return what the chief has told of a strategy that is being tried out."""
+    note = CandidateNote.heard(coordinator)
+    return None if note is None else TriedStrategy(note.id, note.words)
+
+
+def _again(
+    job: Job,
+    attempt: int,
+    directory: RunDirectory | None,
+    cut: tuple[tuple[int, int], ...],
+    left_out: tuple[str, ...],
+) -> Job:
     """Return the job of an attempt."""
     if attempt == 0 or directory is None:
         return job
     graphs = None if job.dump_graphs is None else job.dump_graphs / f"attempt-{attempt}"
-    return replace(job, attempt=attempt, cut=cut, run_dir=directory.path, dump_graphs=graphs)
+    return replace(job, attempt=attempt, cut=cut, left_out=left_out, run_dir=directory.path, dump_graphs=graphs)
 
 
 def _put_aside(result: RunResult, attempt: int, directory: RunDirectory) -> RunResult:
@@ -123,6 +145,18 @@ def _put_aside(result: RunResult, attempt: int, directory: RunDirectory) -> RunR
 def _is_over(result: RunResult) -> bool:
     """Whether a run has succeeded, was interrupted, or will fail again for sure."""
     return result.failure is None or result.exit_code == _USAGE_ERROR
+
+
+def blamed_strategy(result: RunResult) -> TriedStrategy | None:
+    """The strategy that was being tried out when a run failed, if it may be why."""
+    failure = result.failure
+    if failure is None or failure.kind not in _OF_STRATEGIES or failure.signal in _ASKED_TO_END:
+        return None
+    return None if result.exit_code == _USAGE_ERROR else result.tried
+
+
+def _without(tried: TriedStrategy) -> str:
+    return f"{tried.words}, a strategy that was being tried out, is left out; all workers start again"
 
 
 def _is_repeated(attempts: list[RunResult]) -> bool:
@@ -168,7 +202,7 @@ def _origin(failed: RunResult) -> str:
 def _conclusion(attempts: list[RunResult], job: Job) -> RunResult:
     """Return the last attempt with the earlier ones, and keep them all on disk."""
     result = replace(attempts[-1], earlier=tuple(attempts[:-1]))
-    if job.max_restarts:
+    if job.max_restarts or len(attempts) > 1:
         RunDirectory("", result.run_dir).amend_summary(attempts=[_row(attempt) for attempt in attempts])
         end_restarts(result.run_dir, result.exit_code)
     return result

@@ -21,6 +21,7 @@ from autodist.report._run_data import (
     PlannedWorker,
     RunInfo,
     RunResult,
+    TriedStrategy,
 )
 from autodist.report._run_status import ProcessId, RunState, RunStatus, WorkerState, WorkerStatus
 from autodist.report._run_tables import LogConsole, show_run, show_runs
@@ -47,6 +48,7 @@ __all__ = [
     "SearchConsole",
     "SearchProgress",
     "TrialRow",
+    "TriedStrategy",
     "VariableTimeRow",
     "WorkerState",
     "WorkerStatus",

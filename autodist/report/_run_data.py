@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-__all__ = ["CheckpointProgress", "FailureKind", "FailureReport", "OutputLine", "PlannedWorker", "RunInfo", "RunResult"]
+__all__ = [
+    "CheckpointProgress",
+    "FailureKind",
+    "FailureReport",
+    "OutputLine",
+    "PlannedWorker",
+    "RunInfo",
+    "RunResult",
+    "TriedStrategy",
+]
 
 
 @dataclass(frozen=True)
@@ -117,6 +126,20 @@ class CheckpointProgress:
 
 
 @dataclass(frozen=True)
+class TriedStrategy:
+    """A strategy that was being tried out when a run ended.
+
+    Attributes:
+        id: Its identity.
+        words: What it does, in short.
+
+    """
+
+    id: str
+    words: str
+
+
+@dataclass(frozen=True)
 class RunResult:
     """How a run ended.
 
@@ -130,6 +153,7 @@ class RunResult:
         checkpoint: What checkpoints did for it; None if the script uses none.
         earlier: The attempts before this one, which failed, in their order.
         away: The other machines, the chief's first, each with the directory in which its workers' files are.
+        tried: The strategy that was being tried out when it failed; None if it trained by its own.
 
     """
 
@@ -142,6 +166,7 @@ class RunResult:
     checkpoint: CheckpointProgress | None = None
     earlier: tuple[RunResult, ...] = ()
     away: tuple[tuple[str, str], ...] = ()
+    tried: TriedStrategy | None = None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from autodist.coordination import Worker, announce, keep_exchanged
+from autodist.error_text import said_by
 from autodist.errors import AutoDistError, CaptureError, FixedRowsError
 from autodist.graph import CapturedStep, NoGradientError, VariableNames, as_array_program, capture
 from autodist.kernels import why_not_exact
@@ -66,7 +67,7 @@ class Compiler:
         self._worker = worker
         self._spec = spec
         self._wanted = strategy
-        self._planned: tuple[Strategy, SessionPlan] | None = None  # what was proposed, if it had to be tried out
+        self._planned: tuple[CapturedStep, Strategy, SessionPlan] | None = None  # what was planned before it was agreed
         self._convention = convention
         self._state = state
         self._scope = scope
@@ -109,18 +110,20 @@ class Compiler:
         """
         reason, plan = None, None
         try:
-            plan = self._plan(captured, self._propose(captured))
-        except AutoDistError as error:
-            reason = error.message
+            strategy = self._propose(captured)
+            plan = self._plan(captured, strategy)
+            self._planned = captured, strategy, plan
+        except Exception as error:  # whatever it is, the others wait for what this worker has to say
+            reason = said_by(error)
         reasons = [told for told in self._steps.agreement.told_by_all("planned", reason) if told is not None]
         if reasons and self._worker.is_chief:
-            _LOG.warning("training goes on as before, because another strategy can't be compiled: %s", reasons[0])
+            _LOG.warning("a strategy that was to be tried can't be compiled, and is left out: %s", reasons[0])
         return None if reasons else plan
 
     def _plan(self, captured: CapturedStep, strategy: Strategy) -> SessionPlan:
         known, self._planned = self._planned, None
-        if known is not None and known[0] is strategy:
-            return known[1]
+        if known is not None and known[0] is captured and known[1] == strategy:
+            return known[2]
         started = time.perf_counter()
         number = len(self.strategies)
         try:
@@ -132,6 +135,7 @@ class Compiler:
 
     def commit(self, plan: SessionPlan) -> CompiledStep:
         """Bring what :meth:`plan` has given into the session; all workers must do so together."""
+        self._planned = None
         announce(plan.steps[-1].strategy, plan.steps[-1].captured, self._worker, len(self.strategies))
         return self._commit(plan)
 
@@ -363,7 +367,7 @@ class Compiler:
             if safer is None:
                 return strategy
             try:
-                self._planned = strategy, self._plan(captured, strategy)
+                self._planned = captured, strategy, self._plan(captured, strategy)
             except AutoDistError as error:
                 what = "groups of replicas" if strategy.groups_of_replicas > 1 else "tiles"
                 _LOG.info(

@@ -330,9 +330,12 @@ class Engine:
 
     def _compiled(self, captured: CapturedStep, arguments: Arguments, local: bool) -> CompiledStep:
         """A step that trains, by its strategy, or by the first of those that are tried."""
-        first = self._first_steps.begin(captured, is_first=not self.strategies)
-        if first is not None:
-            self._compiler = self._compiler_of(first)
+
+        def take(strategy: Strategy) -> bool:
+            self._compiler = self._compiler_of(strategy)
+            return self._compiler.plan(captured) is not None
+
+        self._first_steps.begin(captured, take, is_first=not self.strategies)
         return self._compiler.compile_captured(captured, arguments, local=local)
 
     def _change(self, strategy: Strategy, key: Any) -> bool:

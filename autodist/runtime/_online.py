@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from autodist.coordination import Worker
+from autodist.coordination import CandidateNote, Worker
 from autodist.errors import TimedOut
 from autodist.graph import CapturedStep
 from autodist.resource_spec import ResourceSpec
@@ -51,23 +51,40 @@ class FirstSteps:
         self._tried: list[_Tried] = []
         self._left: list[Strategy] = []
 
-    def begin(self, captured: CapturedStep, *, is_first: bool) -> Strategy | None:
-        """The strategy to begin with, if several are to be tried; before any other step the trying has an end.
+    def begin(self, captured: CapturedStep, take: Callable[[Strategy], bool], *, is_first: bool) -> None:
+        """Take the strategy to begin with, if several are to be tried; before any other step the trying has an end.
 
         Args:
             captured: A step that is about to be compiled.
+            take: Takes a strategy for it, and says whether it can be compiled; the same on all workers.
             is_first: Whether there was no training step before.
 
         Raises:
             TimedOut: The chief does not propose any.
 
         """
+        if self._tried:
+            self._tell(None)
         self._tried, self._left = [], []
         if self._builder is None or not is_first:
-            return None
-        first, *self._left = self._agreed(self._builder, captured)
+            return
+        first, *self._left = self._not_left_out(self._agreed(self._builder, captured))
+        self._tell(first if self._left else None)
+        while not take(first) and self._left:
+            first = self._left.pop(0)
+            self._tell(first)
         self._tried = [_Tried(first)]
-        return first
+
+    def _not_left_out(self, found: Sequence[Strategy]) -> Sequence[Strategy]:
+        """Those that have not ended this run before; if all have, the last of them shall say why."""
+        left = [strategy for strategy in found if strategy.id not in self._worker.environment.left_out]
+        return left or found[-1:]
+
+    def _tell(self, strategy: Strategy | None) -> None:
+        """Tell the launcher what is being tried out, so that it goes on without it if that ends the run."""
+        coordinator = self._worker.coordinator
+        if self._worker.is_chief and coordinator is not None:
+            (CandidateNote() if strategy is None else CandidateNote(strategy.id, strategy.mixture)).tell(coordinator)
 
     def _agreed(self, builder: StrategyBuilder, captured: CapturedStep) -> tuple[Strategy, ...]:
         """The chief's strategies, on every worker."""
@@ -97,6 +114,7 @@ class FirstSteps:
             return
         while self._left:
             strategy = self._left.pop(0)
+            self._tell(strategy)
             if change(strategy):
                 self._tried.append(_Tried(strategy))
                 return
@@ -104,6 +122,7 @@ class FirstSteps:
         self._tried = []
         if fastest != last:
             change(fastest)
+        self._tell(None)
 
     def _fastest(self) -> Strategy:
         own = [statistics.median(tried.times_s[_WARM_UP:]) for tried in self._tried]

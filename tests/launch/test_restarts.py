@@ -105,6 +105,36 @@ def _interrupt_when(bench, text):
     os.kill(os.getpid(), signal.SIGINT)
 
 
+# --- a strategy that was being tried out
+
+
+TRIED = (
+    ATTEMPT
+    + "from autodist.coordination import CandidateNote\n"
+    + "if not w.rank and attempt < {tries}: CandidateNote(f's{{attempt}}', f'plan {{attempt}}').tell(w.coordinator)\n"
+    + "w.coordinator.barrier('told', 20)\n"
+    + "if w.rank and attempt < 3: os.kill(os.getpid(), signal.SIGKILL)\n"
+    + "print('left out', os.environ['AUTODIST_LEFT_OUT'])"
+)
+
+
+def test_what_was_tried_when_a_worker_died_is_left_out(run, bench):
+    result = run(TRIED.format(tries=2), max_restarts=1)
+    assert result.exit_code == 0
+    assert len(result.earlier) == 3, "two that do not count, and one that does"
+    assert bench.observer.texts(1) == ["left out s0 s1"]
+    said = [notice for notice in bench.observer.notices if "restart" in notice or "left out" in notice]
+    assert said[0].startswith("plan 0, a strategy that was being tried out, is left out; all workers start again in")
+    assert said[2].startswith("restart 1 of 1 in")
+    assert bench.left() == []
+
+
+@pytest.mark.slow
+def test_what_was_tried_is_not_to_blame_for_the_end_of_a_worker_that_was_asked_to_end(run):
+    result = run(TRIED.format(tries=2).replace("SIGKILL", "SIGTERM"))
+    assert (result.exit_code, result.earlier) == (1, ())
+
+
 # --- the same failure again
 
 

@@ -89,6 +89,7 @@ def _environment(job: Job, meeting: Rendezvous, rank: int, site: Site, position:
         start_timeout_s=job.start_timeout_s or _NO_BOUND_S,
         heartbeat_s=_heartbeat_s(job),
         attempt=job.attempt,
+        left_out=job.left_out,
         dump_graphs=None if site.dump_graphs is None else Path(site.dump_graphs),
     )
 

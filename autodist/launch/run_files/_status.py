@@ -110,10 +110,16 @@ class StatusKeeper:
             elif time.monotonic() - self._written_s >= _BETWEEN_WRITES_S:
                 self._write()
 
-    def end(self, exit_code: int, is_final: bool = True) -> None:
-        """Note that the attempt is over, and, if it is final or no restart is left, the run as well."""
+    def end(self, exit_code: int, is_final: bool = True, *, one_more: bool = False) -> None:
+        """Note that the attempt is over, and, if it is final or no restart is left, the run as well.
+
+        Args:
+            exit_code: That of the attempt.
+            is_final: Whether it is not started again.
+            one_more: Whether it is, even if no restart is left.
+        """
         with self._lock:
-            left = 0 if is_final else self._restarts_left
+            left = 0 if is_final else self._restarts_left + one_more
             self._change(state=RunState.ENDED, exit_code=exit_code, ended_at=_now(), restarts_left=left)
 
     def _change_worker(self, rank: int, **changes: Any) -> None:
